@@ -1,7 +1,8 @@
 """Transcripts of many agents, laid out in one home directory as each agent would have left them.
 
-The corpus is a folder for each agent, with what was found in somebody's repository below: whole homes (`.qwen/projects/…`), or single
-files in folders of any name. The first are merged into the home as they are, the others go where the table says.
+The corpus is a folder for each agent, with what was found in somebody's repository below: whole
+homes (`.qwen/projects/…`), or single files in folders of any name. The first are merged into the
+home as they are, the others go where the table says.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import shutil
 from pathlib import Path
 
 HOMES = (
-    ".cline", ".copilot", ".cursor", ".gemini", ".grok", ".hive", ".iflow", ".kimi", ".kimi-code", ".local", ".mycode", ".opencode",
+    ".cline", ".copilot", ".cursor", ".gemini", ".grok", ".hive", ".iflow", ".kimi", ".kimi-code",
+    ".local", ".mycode", ".opencode",
     ".pi", ".qwen",
 )  # fmt: skip
 """Folders of a home in which agents keep sessions."""
@@ -32,13 +34,17 @@ PLACES: tuple[tuple[str, str, str], ...] = (
     ("opencode", "**/storage/**/*.json", ".local/share/opencode/storage/{after}"),
     ("pi", "**/*.jsonl", ".pi/agent/sessions/{slug}/{name}"),
     ("qwen-code", "**/*.jsonl", ".qwen/projects/{slug}/chats/{name}"),
-    ("roo", "**/tasks/**/*.json", f"{CODE}/globalStorage/rooveterinaryinc.roo-cline/tasks/{{after}}"),
+    (
+        "roo",
+        "**/tasks/**/*.json",
+        f"{CODE}/globalStorage/rooveterinaryinc.roo-cline/tasks/{{after}}",
+    ),
     ("swe-agent", "**/*.traj", "SWE-agent/trajectories/{slug}/{folder}/{name}"),
     ("visualstudio-copilot", "**/*_traces.jsonl", ".cache/VSGitHubCopilotLogs/traces/{name}"),
     ("vscode-copilot", "**/*.jsonl", f"{CODE}/workspaceStorage/{{slug}}/chatSessions/{{name}}"),
 )
-"""The agent's folder in the corpus, its files, and where they go. `after` is what follows the folder that the pattern names, `slug` the
-repository that a file was found in."""
+"""The agent's folder in the corpus, its files, and where they go. `after` is what follows the
+folder that the pattern names, `slug` the repository that a file was found in."""
 
 
 def lay_out(corpus: Path, home: Path) -> None:
@@ -61,4 +67,6 @@ def _name(path: Path, root: Path, pattern: str, target: str) -> str:
     parts = path.relative_to(root).parts
     named = pattern.split("/")[1]
     after = "/".join(parts[parts.index(named) + 1 :]) if named in parts else path.name
-    return target.format(name=path.name, stem=path.stem, slug=parts[0], folder=path.parent.name, after=after)
+    return target.format(
+        name=path.name, stem=path.stem, slug=parts[0], folder=path.parent.name, after=after
+    )

@@ -1,7 +1,9 @@
-"""What ccusage 20.0.24 counts, written down a second time, rule by rule, so that each rule of its own can be left out.
+"""What ccusage 20.0.24 counts, written down a second time, rule by rule, so that each rule of its
+own can be left out.
 
-With all `RULES` the sums are those that ccusage prints; with none they are those that runlore's ledger must have. Reads transcripts
-alone, and shares nothing with runlore's adapters: where both agree, two readings of the format do. The codes are those of the tests.
+With all `RULES` the sums are those that ccusage prints; with none they are those that runlore's
+ledger must have. Reads transcripts alone, and shares nothing with runlore's adapters: where both
+agree, two readings of the format do. The codes are those of the tests.
 """
 
 from __future__ import annotations
@@ -98,7 +100,7 @@ def _day(moment: datetime | None) -> str:
     return moment.date().isoformat() if moment else ""
 
 
-# ── Claude Code ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Claude Code ───────────────────────────────────────────────────────────────────────────────────
 
 _FIELDS = "id|cwd|model|speed|costUSD|version|sessionId|requestId|isApiErrorMessage|cache_read_input_tokens|cache_creation_input_tokens"
 _NULL = re.compile(rb'"(?:%s)"\s*:\s*null' % _FIELDS.encode())
@@ -134,7 +136,11 @@ def _claude(home: Path, rules: Rules) -> Iterator[Entry]:
 
 
 def _copies(line: bytes, file: str, number: int, rules: Rules) -> Iterator[_Copy]:
-    if b"usage" not in line or ("compact" in rules and b'"usage":{' not in line) or ("nulls" in rules and _NULL.search(line)):
+    if (
+        b"usage" not in line
+        or ("compact" in rules and b'"usage":{' not in line)
+        or ("nulls" in rules and _NULL.search(line))
+    ):
         return
     outer = _object(line)
     inner = outer
@@ -147,7 +153,10 @@ def _copies(line: bytes, file: str, number: int, rules: Rules) -> Iterator[_Copy
     if not isinstance(usage, dict) or not _is_accepted(inner, message, usage, rules):
         return
     side = inner.get("isSidechain") is True or (is_mirror and "mirror" not in rules)
-    names = [value if isinstance(value, str) and value else None for value in (message.get("id"), inner.get("requestId"))]
+    names = [
+        value if isinstance(value, str) and value else None
+        for value in (message.get("id"), inner.get("requestId"))
+    ]
     session, uuid = inner.get("sessionId") or outer.get("sessionId"), inner.get("uuid")
     moment = _time(inner.get("timestamp"))
     name = names[0] or (f"{session}/{uuid}" if uuid and "nameless" not in rules else None)
@@ -160,17 +169,40 @@ def _copies(line: bytes, file: str, number: int, rules: Rules) -> Iterator[_Copy
         if any(tokens := _claude_tokens(counts, rules)):
             named = model if isinstance(model, str) else None
             usd = inner.get("costUSD")
-            yield _Copy(name, names[1], session, moment, side, named, tokens, file, number, usd if isinstance(usd, int | float) else None)
+            yield _Copy(
+                name,
+                names[1],
+                session,
+                moment,
+                side,
+                named,
+                tokens,
+                file,
+                number,
+                usd if isinstance(usd, int | float) else None,
+            )
 
 
-def _is_accepted(inner: dict[str, Any], message: dict[str, Any], usage: dict[str, Any], rules: Rules) -> bool:
+def _is_accepted(
+    inner: dict[str, Any], message: dict[str, Any], usage: dict[str, Any], rules: Rules
+) -> bool:
     version = inner.get("version")
-    if "version" in rules and version is not None and not (isinstance(version, str) and _VERSION.match(version)):
+    if (
+        "version" in rules
+        and version is not None
+        and not (isinstance(version, str) and _VERSION.match(version))
+    ):
         return False
-    if "time" in rules and not (isinstance(inner.get("timestamp"), str) and _MOMENT.match(inner["timestamp"])):
+    if "time" in rules and not (
+        isinstance(inner.get("timestamp"), str) and _MOMENT.match(inner["timestamp"])
+    ):
         return False
     if "whole" not in rules:
-        return inner.get("type") == "assistant" or inner.get("type") not in ("user", "system", "summary")
+        return inner.get("type") == "assistant" or inner.get("type") not in (
+            "user",
+            "system",
+            "summary",
+        )
     ids = (inner.get("requestId"), inner.get("sessionId"), message.get("id"), message.get("model"))
     counts = (usage.get("input_tokens"), usage.get("output_tokens"))
     return all(value is None or (isinstance(value, str) and value) for value in ids) and all(
@@ -206,14 +238,21 @@ def _winners(copies: list[_Copy], rules: Rules) -> Iterator[_Copy]:
         groups[key].append(copy)
     latest = datetime.max.replace(tzinfo=UTC)
     for group in groups.values():
-        yield min(group, key=lambda copy: (-sum(copy.tokens), None if "first" in rules else copy.moment or latest))
+        yield min(
+            group,
+            key=lambda copy: (
+                -sum(copy.tokens),
+                None if "first" in rules else copy.moment or latest,
+            ),
+        )
 
 
-# ── Codex ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Codex ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Row(NamedTuple):
-    """A total of tokens as it was told. `own` says whether it lies in the thread's own part, as far as ids and pauses tell."""
+    """A total of tokens as it was told. `own` says whether it lies in the thread's own part, as far
+    as ids and pauses tell."""
 
     moment: datetime | None
     model: str | None
@@ -231,17 +270,30 @@ class _Thread(NamedTuple):
 
 def _codex(home: Path, rules: Rules) -> Iterator[Entry]:
     root = home / ".codex"
-    paths = [path for folder in ("sessions", "archived_sessions") for path in sorted((root / folder).rglob("*.jsonl"))]
+    paths = [
+        path
+        for folder in ("sessions", "archived_sessions")
+        for path in sorted((root / folder).rglob("*.jsonl"))
+    ]
     threads = [_thread(path, str(path.relative_to(root)), rules) for path in paths]
     by_id: dict[str, list[_Thread]] = defaultdict(list)
     for thread in threads:
         by_id[thread.id].append(thread)
     seen: set[tuple[Any, ...]] = set()
     for thread in threads:
-        parents = [row for parent in by_id.get(thread.parent or "", []) if parent is not thread for row in parent.rows]
+        parents = [
+            row
+            for parent in by_id.get(thread.parent or "", [])
+            if parent is not thread
+            for row in parent.rows
+        ]
         for row, used in _requests(thread, parents, rules):
             model = row.model or ("gpt-5" if "fallback" in rules else None)
-            key = (row.moment, model, used) if "clock" in rules else (thread.id, row.total or row.moment, used)
+            key = (
+                (row.moment, model, used)
+                if "clock" in rules
+                else (thread.id, row.total or row.moment, used)
+            )
             if key in seen or not any(used):
                 continue
             seen.add(key)
@@ -268,8 +320,13 @@ def _thread(path: Path, file: str, rules: Rules) -> _Thread:
         if not is_own:
             is_own = _is_own(payload, moment, before, began)
         rows += 1
-        before = moment or before if payload.get("type") else before  # Settings may be written long before the history.
-        named = payload.get("model") or (payload.get("info") or {}).get("model") if isinstance(payload.get("info"), dict | None) else None
+        # Settings may be written long before the history.
+        before = moment or before if payload.get("type") else before
+        named = (
+            payload.get("model") or (payload.get("info") or {}).get("model")
+            if isinstance(payload.get("info"), dict | None)
+            else None
+        )
         model = named if isinstance(named, str) else model
         thread.rows.extend(_told(value, payload, moment, model, is_own, rules))
     return thread
@@ -279,12 +336,22 @@ def _about(payload: dict[str, Any], thread: _Thread) -> _Thread:
     source = payload.get("source")
     spawn = source.get("subagent") if isinstance(source, dict) else None
     spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
-    parent = payload.get("forked_from_id") or (spawn.get("parent_thread_id") if isinstance(spawn, dict) else None)
-    return thread._replace(id=str(payload.get("id") or thread.id), parent=parent if isinstance(parent, str) else None)
+    parent = payload.get("forked_from_id") or (
+        spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
+    )
+    return thread._replace(
+        id=str(payload.get("id") or thread.id), parent=parent if isinstance(parent, str) else None
+    )
 
 
-def _is_own(payload: dict[str, Any], moment: datetime | None, before: datetime | None, began: datetime | None) -> bool:
-    """Whether a fork's own part begins here: with a turn that is younger than the fork, or after a pause."""
+def _is_own(
+    payload: dict[str, Any],
+    moment: datetime | None,
+    before: datetime | None,
+    began: datetime | None,
+) -> bool:
+    """Whether a fork's own part begins here: with a turn that is younger than the fork, or after a
+    pause."""
     turn = _born(payload.get("turn_id"))
     if turn is not None and began is not None:
         return turn >= began
@@ -302,7 +369,12 @@ def _born(name: Any) -> datetime | None:
 
 
 def _told(
-    value: dict[str, Any], payload: dict[str, Any], moment: datetime | None, model: str | None, is_own: bool, rules: Rules
+    value: dict[str, Any],
+    payload: dict[str, Any],
+    moment: datetime | None,
+    model: str | None,
+    is_own: bool,
+    rules: Rules,
 ) -> Iterator[_Row]:
     info = payload.get("info")
     if payload.get("type") == "token_count" and isinstance(info, dict):
@@ -320,7 +392,9 @@ def _numbers(counts: Any) -> tuple[int, ...] | None:
     """Input, cached, written, output, reasoning, sum."""
     if not isinstance(counts, dict):
         return None
-    written = _count(counts.get("cache_write_input_tokens")) or _count(counts.get("cache_creation_input_tokens"))
+    written = _count(counts.get("cache_write_input_tokens")) or _count(
+        counts.get("cache_creation_input_tokens")
+    )
     given = _count(counts.get("input_tokens"))
     return (
         given,
@@ -332,7 +406,9 @@ def _numbers(counts: Any) -> tuple[int, ...] | None:
     )
 
 
-def _requests(thread: _Thread, parents: list[_Row], rules: Rules) -> Iterator[tuple[_Row, tuple[int, ...]]]:
+def _requests(
+    thread: _Thread, parents: list[_Row], rules: Rules
+) -> Iterator[tuple[_Row, tuple[int, ...]]]:
     """The rows that tell of a new request, and what it took."""
     rows = list(_changes(thread.rows, rules))
     skipped = _copied(rows, thread.parent, list(_changes(parents, rules)), rules)
@@ -340,7 +416,9 @@ def _requests(thread: _Thread, parents: list[_Row], rules: Rules) -> Iterator[tu
     for n, row in enumerate(rows):
         used = row.last
         if used is None and row.total is not None:
-            used = tuple(max(0, now - then) for now, then in zip(row.total, before or (0,) * 6, strict=True))
+            used = tuple(
+                max(0, now - then) for now, then in zip(row.total, before or (0,) * 6, strict=True)
+            )
         before = row.total or before
         if n not in skipped and used is not None:
             yield row, used
@@ -373,7 +451,11 @@ def _copied(rows: list[_Row], parent: str | None, parents: list[_Row], rules: Ru
         return {n for n, row in enumerate(rows) if row.total in told}
     if not parents and "orphan" in rules:
         return _cluster(rows)
-    return {n for n, row in enumerate(rows) if not row.own or ("child" not in rules and row.total in told)}
+    return {
+        n
+        for n, row in enumerate(rows)
+        if not row.own or ("child" not in rules and row.total in told)
+    }
 
 
 def _cluster(rows: list[_Row]) -> set[int]:
@@ -393,7 +475,7 @@ def _codex_tokens(used: tuple[int, ...]) -> Tokens:
     return max(0, given - read - written), said, read, written
 
 
-# ── Grok Build ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Grok Build ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _grok(home: Path, rules: Rules) -> Iterator[Entry]:
@@ -401,27 +483,55 @@ def _grok(home: Path, rules: Rules) -> Iterator[Entry]:
     seen: set[str] = set()
     for path in sorted(root.rglob("updates.jsonl")):
         summary = path.with_name("summary.json")
-        current = _object(summary.read_bytes()).get("current_model_id") if summary.is_file() else None
+        current = (
+            _object(summary.read_bytes()).get("current_model_id") if summary.is_file() else None
+        )
         for _, line in _lines(path, rules):
             params = _object(line).get("params")
             params = params if isinstance(params, dict) else {}
             update, about = params.get("update"), params.get("_meta")
-            usage = update.get("usage") if isinstance(update, dict) and update.get("sessionUpdate") == "turn_completed" else None
+            usage = (
+                update.get("usage")
+                if isinstance(update, dict) and update.get("sessionUpdate") == "turn_completed"
+                else None
+            )
             name = about.get("eventId") if isinstance(about, dict) else None
             if not isinstance(usage, dict) or name in seen:
                 continue
             if name:
                 seen.add(name)
-            yield from _turn(usage, about if isinstance(about, dict) else {}, current, str(path.relative_to(root)))
+            yield from _turn(
+                usage,
+                about if isinstance(about, dict) else {},
+                current,
+                str(path.relative_to(root)),
+            )
 
 
-def _turn(usage: dict[str, Any], about: dict[str, Any], current: str | None, file: str) -> Iterator[Entry]:
-    moment = datetime.fromtimestamp(about["agentTimestampMs"] / 1000, UTC) if type(about.get("agentTimestampMs")) is int else None
+def _turn(
+    usage: dict[str, Any], about: dict[str, Any], current: str | None, file: str
+) -> Iterator[Entry]:
+    moment = (
+        datetime.fromtimestamp(about["agentTimestampMs"] / 1000, UTC)
+        if type(about.get("agentTimestampMs")) is int
+        else None
+    )
     models = usage.get("modelUsage")
-    parts: dict[str | None, Any] = models if isinstance(models, dict) and models else {current: usage}
+    parts: dict[str | None, Any] = (
+        models if isinstance(models, dict) and models else {current: usage}
+    )
     for model, counts in parts.items():
         given, read = _count(counts.get("inputTokens")), _count(counts.get("cachedReadTokens"))
-        yield Entry(_day(moment), model, (max(0, given - read), _count(counts.get("outputTokens")), read, 0), file)
+        yield Entry(
+            _day(moment),
+            model,
+            (max(0, given - read), _count(counts.get("outputTokens")), read, 0),
+            file,
+        )
 
 
-_COUNTERS: dict[str, Callable[[Path, Rules], Iterator[Entry]]] = {"claude": _claude, "codex": _codex, "grok": _grok}
+_COUNTERS: dict[str, Callable[[Path, Rules], Iterator[Entry]]] = {
+    "claude": _claude,
+    "codex": _codex,
+    "grok": _grok,
+}

@@ -1,8 +1,10 @@
 """Known-item search: whoever remembers what a session was about finds it.
 
-The sessions are trajectories of an agent that fixed GitHub issues (`shared/corpus/labelled/vorflux`): one JSON file each, with
-the task among its first entries. The task itself, and the judges' calls that quote it, are left out; the title of the issue is
-the query, and the session that worked on it is the one right answer. Used by bench/search.py and tests/test_known_item.py.
+The sessions are trajectories of an agent that fixed GitHub issues
+(`shared/corpus/labelled/vorflux`): one JSON file each, with the task among its first entries. The
+task itself, and the judges' calls that quote it, are left out; the title of the issue is the query,
+and the session that worked on it is the one right answer. Used by bench/search.py and
+tests/test_known_item.py.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _TITLE = re.compile(r"^#+ (?:Issue|Problem Statement)\s*\n\s*(.+)$", re.MULTILIN
 
 
 def stage(trajectories: Path, home: Path) -> dict[str, str]:
-    """Writes every trajectory into `home` as a transcript of Claude Code. Returns the title of the issue by native session id."""
+    """Writes every trajectory into `home` as a transcript of Claude Code. Returns the title of the
+    issue by native session id."""
     folder = home / ".claude" / "projects" / "-code"
     folder.mkdir(parents=True, exist_ok=True)
     titles: dict[str, str] = {}
@@ -28,13 +31,19 @@ def stage(trajectories: Path, home: Path) -> dict[str, str]:
             continue
         native = trajectory["session_id"]
         titles[native] = title[1].strip()
-        lines = (json.dumps({**record, "sessionId": native, "cwd": "/code", "version": "2.1.0"}) for record in _records(trajectory))
+        lines = (
+            json.dumps({**record, "sessionId": native, "cwd": "/code", "version": "2.1.0"})
+            for record in _records(trajectory)
+        )
         (folder / f"{native}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return titles
 
 
-def mean_reciprocal_rank(titles: dict[str, str], search: Callable[[str], Iterable[str]]) -> tuple[float, dict[str, int | None]]:
-    """The mean of 1 / rank of the right session among the first ten, and each rank. Issues with the same title are one query."""
+def mean_reciprocal_rank(
+    titles: dict[str, str], search: Callable[[str], Iterable[str]]
+) -> tuple[float, dict[str, int | None]]:
+    """The mean of 1 / rank of the right session among the first ten, and each rank. Issues with the
+    same title are one query."""
     ranks: dict[str, int | None] = {}
     wanted: dict[str, set[str]] = {}
     for native, title in titles.items():
@@ -59,12 +68,20 @@ def _records(trajectory: dict[str, Any]) -> Iterator[dict[str, Any]]:
             message: dict[str, Any] = {"role": role, "content": [block]}
             if role == "assistant":
                 message |= {"id": f"msg_{uuid}", "type": "message", "model": "m"}
-            yield {"type": role, "uuid": uuid, "parentUuid": last, "timestamp": stamp, "isSidechain": False, "message": message}
+            yield {
+                "type": role,
+                "uuid": uuid,
+                "parentUuid": last,
+                "timestamp": stamp,
+                "isSidechain": False,
+                "message": message,
+            }
             last = uuid
 
 
 def _blocks(entry: dict[str, Any], call: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A reply, or a call and its result. Calls are taken where they were carried out, not where the model asked for them."""
+    """A reply, or a call and its result. Calls are taken where they were carried out, not where the
+    model asked for them."""
     if entry["type"] == "llm_call":
         text = (entry.get("output") or {}).get("content")
         if isinstance(text, str) and text.strip():

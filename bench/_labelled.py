@@ -1,8 +1,10 @@
-"""Sessions whose true outcome is known: runs of two agents on issues, with the verdicts of tests that the agents did not have.
+"""Sessions whose true outcome is known: runs of two agents on issues, with the verdicts of tests
+that the agents did not have.
 
-`sweagent` is a weak agent, whose trajectories an adapter reads. `vorflux` is a strong one; its spans are of no agent that runlore
-reads, and become events here. The halves are told apart by a hash of the issue: rules are written with the first in view, and what
-they are worth is seen on the second.
+`sweagent` is a weak agent, whose trajectories an adapter reads. `vorflux` is a strong one; its
+spans are of no agent that runlore reads, and become events here. The halves are told apart by a
+hash of the issue: rules are written with the first in view, and what they are worth is seen on the
+second.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from runlore.adapters import get
 from runlore.adapters._tools import is_test_run, key_values, one_line, test_counts
 from runlore.model import SessionEvent
 
-ACTIONS = {"bash_execute": "shell", "read_text_file": "read", "grep_search": "search", "search_files": "search"}
+ACTIONS = {
+    "bash_execute": "shell",
+    "read_text_file": "read",
+    "grep_search": "search",
+    "search_files": "search",
+}
 EDITS = ("edit_file", "write_file")
 
 
@@ -39,19 +46,32 @@ def sweagent(folder: Path) -> Iterator[Labelled]:
         found = adapter.normalize(source, adapter.read(source, None), None)
         name = Path(source.path).stem
         yield Labelled(
-            name, name in resolved, found.events, {event.seq: body for event, body in zip(found.events, found.bodies, strict=True)}
+            name,
+            name in resolved,
+            found.events,
+            {event.seq: body for event, body in zip(found.events, found.bodies, strict=True)},
         )
 
 
 def vorflux(folder: Path) -> Iterator[Labelled]:
-    resolved = {run["instance_id"]: bool(run["resolved"]) for run in json.loads((folder / "runs.json").read_bytes())["runs"]}
+    resolved = {
+        run["instance_id"]: bool(run["resolved"])
+        for run in json.loads((folder / "runs.json").read_bytes())["runs"]
+    }
     for path in sorted((folder / "trajs").glob("*.json")):
         document = json.loads(path.read_bytes())
         events: list[SessionEvent] = []
         bodies: dict[int, str] = {}
         for fields, body in _blocks(document["trajectory"]):
             bodies[len(events)] = body
-            events.append(SessionEvent(session_uid=f"vorflux:{path.stem}", seq=len(events), summary=one_line(body), **fields))
+            events.append(
+                SessionEvent(
+                    session_uid=f"vorflux:{path.stem}",
+                    seq=len(events),
+                    summary=one_line(body),
+                    **fields,
+                )
+            )
         yield Labelled(path.stem, resolved[path.stem], events, bodies)
 
 
@@ -78,11 +98,29 @@ def _call(entry: dict[str, Any], call_id: str) -> Iterator[tuple[dict[str, Any],
     kind = "edit" if action == "edit" else "test_run" if is_test else "tool_call"
     path = given.get("path")
     shared = {"tool": tool, "call_id": call_id, "action": action}
-    yield {"kind": kind, "role": "assistant", "files": (path,) if isinstance(path, str) else (), **shared}, command or key_values(given)
+    yield (
+        {
+            "kind": kind,
+            "role": "assistant",
+            "files": (path,) if isinstance(path, str) else (),
+            **shared,
+        },
+        command or key_values(given),
+    )
     code, text = None, result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     if isinstance(result, dict) and "exitCode" in result:
         code = result["exitCode"] if isinstance(result["exitCode"], int) else None
         text = f"{result.get('stdout', '')}\n{result.get('stderr', '')}".strip()
     tests = test_counts(text) if is_test else None
     is_error = bool(code) or (isinstance(result, dict) and "error" in result)
-    yield {"kind": "tool_result", "role": "tool", "exit_code": code, "tests": tests, "is_error": is_error, **shared}, text
+    yield (
+        {
+            "kind": "tool_result",
+            "role": "tool",
+            "exit_code": code,
+            "tests": tests,
+            "is_error": is_error,
+            **shared,
+        },
+        text,
+    )

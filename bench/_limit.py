@@ -1,10 +1,12 @@
-"""What one core of this machine needs at least for the bytes of a first sync. Run as a program of its own.
+"""What one core of this machine needs at least for the bytes of a first sync. Run as a program of
+its own.
 
     python bench/_limit.py HOME
 
-Prints JSON: seconds to read every transcript, to decode every line with msgspec, to compress the bytes with zstd level 1, and
-to put the text into an FTS5 index with apsw. Nothing is kept, linked, redacted or written to disk: whoever stores sessions
-does all of this and more, so the sum is a floor for one process.
+Prints JSON: seconds to read every transcript, to decode every line with msgspec, to compress the
+bytes with zstd level 1, and to put the text into an FTS5 index with apsw. Nothing is kept, linked,
+redacted or written to disk: whoever stores sessions does all of this and more, so the sum is a
+floor for one process.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class Line(msgspec.Struct):
 def main() -> None:
     decoder, compressor, total = msgspec.json.Decoder(Line), zstandard.ZstdCompressor(level=1), 0
     database = apsw.Connection(":memory:")
-    database.execute("create virtual table words using fts5(text, content='', contentless_delete=1)")
+    database.execute(
+        "create virtual table words using fts5(text, content='', contentless_delete=1)"
+    )
     database.execute("insert into words(words, rank) values('hashsize', 16777216)")
     database.execute("begin")
     files = sorted(Path(sys.argv[1]).rglob("*.jsonl"))
@@ -59,7 +63,9 @@ def main() -> None:
         for at in range(0, len(data), SEGMENT):
             compressor.compress(data[at : at + SEGMENT])
         clock.lap("zstd_s")
-        database.executemany("insert into words(text) values(?)", ((segment,) for segment in segments(lines)))
+        database.executemany(
+            "insert into words(text) values(?)", ((segment,) for segment in segments(lines))
+        )
         clock.lap("index_s")
     database.execute("commit")
     clock.lap("index_s")
@@ -111,7 +117,11 @@ def texts(line: Line) -> list[str]:
         if isinstance(block.content, str):
             found.append(block.content)
         elif isinstance(block.content, list):
-            found += [part["text"] for part in block.content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+            found += [
+                part["text"]
+                for part in block.content
+                if isinstance(part, dict) and isinstance(part.get("text"), str)
+            ]
     return found
 
 

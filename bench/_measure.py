@@ -1,6 +1,7 @@
 """Running programs and writing down how they compare: what every benchmark here shares.
 
-A benchmark never fails because of a time. It says what was measured beside the bar and leaves the judgement to the reader.
+A benchmark never fails because of a time. It says what was measured beside the bar and leaves the
+judgement to the reader.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ alternating, and the best of each counts; the ratio is what carries over to anot
 
 
 class Run(NamedTuple):
-    """One finished program. `cpu_s` counts the processes it started and waited for, `peak_mb` is the largest of them.
+    """One finished program. `cpu_s` counts the processes it started and waited for, `peak_mb` is
+    the largest of them.
 
-    Linux counts the memory of whoever started a program towards its peak: `peak_mb` is never below our own 40 MB.
+    Linux counts the memory of whoever started a program towards its peak: `peak_mb` is never below
+    our own 40 MB.
     """
 
     wall_s: float
@@ -56,9 +59,10 @@ class Answer(NamedTuple):
 
 
 def ask(url: str) -> Answer:
-    """What a server on this machine answers in JSON, and the milliseconds until it was there and read."""
+    """What a server on this machine answers in JSON, and the milliseconds until it was there and
+    read."""
     start = time.perf_counter()
-    with urllib.request.urlopen(url, timeout=120) as answer:  # noqa: S310 # A server that a benchmark started.
+    with urllib.request.urlopen(url, timeout=120) as answer:  # A server that a benchmark started.  # noqa: S310
         data = json.loads(answer.read())
     return Answer((time.perf_counter() - start) * 1e3, data)
 
@@ -66,7 +70,9 @@ def ask(url: str) -> Answer:
 def run(command: list[str], env: dict[str, str], check: bool = True) -> Run:
     """Run to the end. With `check`, a failure ends the benchmark with the program's own words."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     assert process.stdout is not None
     output = process.stdout.read().decode(errors="replace")
     _, status, usage = os.wait4(process.pid, 0)
@@ -76,13 +82,17 @@ def run(command: list[str], env: dict[str, str], check: bool = True) -> Run:
     if check and process.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit status {process.returncode}\n{output[-2000:]}")
     scale = 1e6 if sys.platform == "darwin" else 1e3  # bytes there, kilobytes elsewhere
-    return Run(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / scale, process.returncode, output)
+    return Run(
+        wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / scale, process.returncode, output
+    )
 
 
 def run_watching_memory(command: list[str], env: dict[str, str]) -> Run:
-    """As `run`, but `peak_mb` is that of all its processes together, looked at every 20 ms (Linux; elsewhere as `run`).
+    """As `run`, but `peak_mb` is that of all its processes together, looked at every 20 ms (Linux;
+    elsewhere as `run`).
 
-    Shared pages are counted once (PSS). Looking costs a little time: do not compare `wall_s` with that of `run`.
+    Shared pages are counted once (PSS). Looking costs a little time: do not compare `wall_s` with
+    that of `run`.
     """
     if not Path("/proc/self/smaps_rollup").exists():
         return run(command, env)
@@ -104,13 +114,17 @@ def run_watching_memory(command: list[str], env: dict[str, str]) -> Run:
 
 
 def alternate(sides: dict[str, Callable[[], Run]], rounds: int) -> dict[str, Run]:
-    """Run every side once per round, in turn, and return the quickest of each; whoever begins changes with the round."""
+    """Run every side once per round, in turn, and return the quickest of each; whoever begins
+    changes with the round."""
     names = list(sides)
     runs: dict[str, list[Run]] = {name: [] for name in names}
     for number in range(rounds):
         for name in names if number % 2 == 0 else reversed(names):
             runs[name].append(sides[name]())
-            note(f"  {name}: {runs[name][-1].wall_s:.3f} s, {runs[name][-1].cpu_s:.3f} CPU s, {runs[name][-1].peak_mb:.0f} MB")
+            note(
+                f"  {name}: {runs[name][-1].wall_s:.3f} s, {runs[name][-1].cpu_s:.3f} CPU s,"
+                f" {runs[name][-1].peak_mb:.0f} MB"
+            )
     return {name: min(done, key=lambda one: one.wall_s) for name, done in runs.items()}
 
 
@@ -123,15 +137,24 @@ def times(faster: float) -> str:
 
 
 def seconds(one: Run) -> str:
-    return f"{one.wall_s:.2f} s ({one.cpu_s:.2f} CPU)" if one.wall_s >= 1 else f"{one.wall_s * 1000:.0f} ms ({one.cpu_s * 1000:.0f} CPU)"
+    return (
+        f"{one.wall_s:.2f} s ({one.cpu_s:.2f} CPU)"
+        if one.wall_s >= 1
+        else f"{one.wall_s * 1000:.0f} ms ({one.cpu_s * 1000:.0f} CPU)"
+    )
 
 
 def size_bytes(folder: Path, suffix: str = "") -> int:
-    return sum(path.stat().st_size for path in folder.rglob(f"*{suffix}") if path.is_file() and not path.is_symlink())
+    return sum(
+        path.stat().st_size
+        for path in folder.rglob(f"*{suffix}")
+        if path.is_file() and not path.is_symlink()
+    )
 
 
 def warm(folder: Path) -> int:
-    """Read everything once, so that the disk is no part of the comparison; return the bytes of the transcripts."""
+    """Read everything once, so that the disk is no part of the comparison; return the bytes of the
+    transcripts."""
     total = 0
     for path in folder.rglob("*.jsonl"):
         with path.open("rb", buffering=0) as file:
@@ -148,13 +171,21 @@ def remove(path: Path) -> None:
 
 
 def show(title: str, rows: list[Row], remarks: list[str], write: bool) -> None:
-    """Print a table, and with `write` put it into RESULTS.md in place of the section with the same title."""
+    """Print a table, and with `write` put it into RESULTS.md in place of the section with the same
+    title."""
     table = ["| what | bar | measured | ours | theirs |", "|---|---|---|---|---|"]
     table += [f"| {' | '.join(row)} |" for row in rows]
-    section = f"## {title}\n\n{_conditions()}\n\n" + "\n".join(table) + "\n" + "".join(f"\n{remark}\n" for remark in remarks)
+    section = (
+        f"## {title}\n\n{_conditions()}\n\n"
+        + "\n".join(table)
+        + "\n"
+        + "".join(f"\n{remark}\n" for remark in remarks)
+    )
     print(section, flush=True)
     if write:
-        RESULTS.write_text(_replaced(RESULTS.read_text() if RESULTS.exists() else INTRO, title, section))
+        RESULTS.write_text(
+            _replaced(RESULTS.read_text() if RESULTS.exists() else INTRO, title, section)
+        )
 
 
 def _replaced(text: str, title: str, section: str) -> str:
@@ -168,8 +199,15 @@ def _replaced(text: str, title: str, section: str) -> str:
 
 def _conditions() -> str:
     git = ["git", "-C", str(BENCH)]
-    commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() or "uncommitted"
-    changed = subprocess.run([*git, "status", "--porcelain", "--", "../src"], capture_output=True, text=True).stdout
+    commit = (
+        subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+        ).stdout.strip()
+        or "uncommitted"
+    )
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "--", "../src"], capture_output=True, text=True
+    ).stdout
     dirty = " with changes" if changed and commit != "uncommitted" else ""
     day = datetime.now(UTC).date().isoformat()
     python = f"Python {platform.python_version()}"
@@ -179,7 +217,11 @@ def _conditions() -> str:
 def _descendants(pid: int) -> Iterator[int]:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-        children = [child for thread in threads for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
+        children = [
+            child
+            for thread in threads
+            for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
+        ]
     except OSError:  # it ended meanwhile
         return
     for child in map(int, children):

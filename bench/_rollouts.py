@@ -1,4 +1,5 @@
-"""Homes of Codex and Grok Build from a seed, for counting: every way in which these agents write a total again, and no text to speak of.
+"""Homes of Codex and Grok Build from a seed, for counting: every way in which these agents write a
+total again, and no text to speak of.
 
 Knows the shapes of their lines, and neither runlore nor ccusage.
 """
@@ -41,17 +42,33 @@ def make_grok(home: Path, sessions: int, seed: int = 1) -> None:
         session = _uuid7(began, rng)
         copied = lines[: rng.randint(1, len(lines))] if n % 5 == 4 else []
         lines = [{**line, "params": {**line["params"], "sessionId": session}} for line in copied]
-        lines += [_turn(session, k, began + timedelta(seconds=40 * k + rng.random()), rng) for k in range(rng.randint(1, 8))]
+        lines += [
+            _turn(session, k, began + timedelta(seconds=40 * k + rng.random()), rng)
+            for k in range(rng.randint(1, 8))
+        ]
         folder = home / ".grok" / "sessions" / "%2Fwork%2Fshop" / session
         _write(folder / "updates.jsonl", lines)
-        (folder / "summary.json").write_text(json.dumps({"info": {"id": session, "cwd": "/work/shop"}, "current_model_id": "grok-4.5"}))
+        (folder / "summary.json").write_text(
+            json.dumps(
+                {"info": {"id": session, "cwd": "/work/shop"}, "current_model_id": "grok-4.5"}
+            )
+        )
 
 
 class _Codex:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.clock = START
-        self.total = dict.fromkeys(("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "total_tokens"), 0)
+        self.total = dict.fromkeys(
+            (
+                "input_tokens",
+                "cached_input_tokens",
+                "output_tokens",
+                "reasoning_output_tokens",
+                "total_tokens",
+            ),
+            0,
+        )
         self.last: tuple[str, list[Line], dict[str, int]] = ("", [], self.total)
 
     def thread(self) -> tuple[datetime, str, list[Line]]:
@@ -62,10 +79,14 @@ class _Codex:
         return began, name, lines
 
     def fork(self, n: int) -> tuple[datetime, str, list[Line]]:
-        """Begins with its parent's lines, stamped anew and written in one go; its total goes on from there."""
+        """Begins with its parent's lines, stamped anew and written in one go; its total goes on
+        from there."""
         parent, copied, self.total = self.last
         began, name = self.begin()
-        first = self.row("session_meta", self.about(name, forked_from_id=parent, **(_SPAWNED if n % 8 == 7 else {})))
+        first = self.row(
+            "session_meta",
+            self.about(name, forked_from_id=parent, **(_SPAWNED if n % 8 == 7 else {})),
+        )
         if n % 8 == 7:
             first["payload"]["source"]["subagent"]["thread_spawn"]["parent_thread_id"] = parent
         stamps = (began + timedelta(milliseconds=n * 500 / len(copied)) for n in range(len(copied)))
@@ -96,7 +117,11 @@ class _Codex:
             yield self.row("response_item", _message("user", "go on"))
             if self.rng.random() < 0.5:  # Every turn begins with the total of the one before.
                 yield self.row(
-                    "event_msg", {"type": "token_count", "info": None if not any(self.total.values()) else self.info(self.total)}
+                    "event_msg",
+                    {
+                        "type": "token_count",
+                        "info": None if not any(self.total.values()) else self.info(self.total),
+                    },
                 )
             for _ in range(self.rng.randint(1, 6)):
                 yield from self.request()
@@ -104,7 +129,9 @@ class _Codex:
 
     def request(self) -> Iterator[Line]:
         """One request, whose total is told once, or again when the limits are refreshed."""
-        given = self.rng.choice((self.rng.randint(1_000, 90_000), self.rng.randint(250_000, 400_000)))
+        given = self.rng.choice(
+            (self.rng.randint(1_000, 90_000), self.rng.randint(250_000, 400_000))
+        )
         out = self.rng.randint(1, 5_000)
         cached, thought = self.rng.randint(0, given), self.rng.randint(0, out)
         last = {"input_tokens": given, "cached_input_tokens": cached, "output_tokens": out}
@@ -115,14 +142,20 @@ class _Codex:
             yield self.row("event_msg", {"type": "token_count", "info": self.info(last)})
 
     def info(self, last: dict[str, int]) -> Line:
-        return {"total_token_usage": self.total, "last_token_usage": last, "model_context_window": 400_000}
+        return {
+            "total_token_usage": self.total,
+            "last_token_usage": last,
+            "model_context_window": 400_000,
+        }
 
     def row(self, kind: str, payload: Line) -> Line:
         self.clock += timedelta(seconds=self.rng.uniform(0.5, 9))
         return {"timestamp": _stamp(self.clock), "type": kind, "payload": payload}
 
 
-_SPAWNED: dict[str, Any] = {"source": {"subagent": {"thread_spawn": {"parent_thread_id": "", "depth": 1}}}}
+_SPAWNED: dict[str, Any] = {
+    "source": {"subagent": {"thread_spawn": {"parent_thread_id": "", "depth": 1}}}
+}
 
 
 def _message(role: str, text: str) -> Line:
@@ -134,15 +167,28 @@ def _turn(session: str, n: int, at: datetime, rng: random.Random) -> Line:
     models = rng.sample(GROK_MODELS, rng.choice((1, 1, 2)))
     parts = {model: _used(rng) for model in models}
     whole = {name: sum(part[name] for part in parts.values()) for name in parts[models[0]]}
-    update = {"sessionUpdate": "turn_completed", "stop_reason": "end_turn", "usage": {**whole, "modelUsage": parts}}
+    update = {
+        "sessionUpdate": "turn_completed",
+        "stop_reason": "end_turn",
+        "usage": {**whole, "modelUsage": parts},
+    }
     ms = int(at.timestamp() * 1000)
     about = {"eventId": f"{session}-{n}", "agentTimestampMs": ms}
-    return {"timestamp": ms // 1000, "method": "_x.ai/session/update", "params": {"sessionId": session, "update": update, "_meta": about}}
+    return {
+        "timestamp": ms // 1000,
+        "method": "_x.ai/session/update",
+        "params": {"sessionId": session, "update": update, "_meta": about},
+    }
 
 
 def _used(rng: random.Random) -> dict[str, int]:
     given, out = rng.randint(1_000, 300_000), rng.randint(1, 4_000)
-    used = {"inputTokens": given, "cachedReadTokens": rng.randint(0, given), "outputTokens": out, "reasoningTokens": rng.randint(0, out)}
+    used = {
+        "inputTokens": given,
+        "cachedReadTokens": rng.randint(0, given),
+        "outputTokens": out,
+        "reasoningTokens": rng.randint(0, out),
+    }
     return {**used, "totalTokens": given + out, "costUsdTicks": rng.randint(0, 10**10)}
 
 

@@ -1,11 +1,13 @@
-"""Digests of real sessions: that every one is made, how large they are, what they take, and what errors have in common.
+"""Digests of real sessions: that every one is made, how large they are, what they take, and what
+errors have in common.
 
     python bench/digest.py --store runlore.db [--read 10 --seed 7]
     python bench/digest.py --home DIR                  # a home directory with transcripts in it, as `bench/sync.py` makes one
 
-`--home` syncs it with digests and without, in turn: what they take of the CPU of a first sync. `--store` is a store that real sessions
-were synced into; it is not written to. `--read` prints so many digests, chosen at random by the seed, each after the name of its
-session: to be read against `runlore show`.
+`--home` syncs it with digests and without, in turn: what they take of the CPU of a first sync.
+`--store` is a store that real sessions were synced into; it is not written to. `--read` prints so
+many digests, chosen at random by the seed, each after the name of its session: to be read against
+`runlore show`.
 """
 
 from __future__ import annotations
@@ -34,10 +36,14 @@ MEDIAN, P95, EXCERPT, DIFF = 4096, 32768, 500, 2048
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--store", type=Path)
     parser.add_argument("--home", type=Path)
-    parser.add_argument("--rounds", type=int, default=4, help="the best of so many counts (default: 4)")
+    parser.add_argument(
+        "--rounds", type=int, default=4, help="the best of so many counts (default: 4)"
+    )
     parser.add_argument("--read", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -49,7 +55,11 @@ def main() -> None:
     uids = sorted(store.uids(Filter(parents_only=False)))
     digests = report(store, uids)
     same(digests)
-    chosen = random.Random(options.seed).sample([uid for uid in uids if digests[uid].goal], options.read) if options.read else []
+    chosen = (
+        random.Random(options.seed).sample([uid for uid in uids if digests[uid].goal], options.read)
+        if options.read
+        else []
+    )
     for uid in chosen:
         print(f"\n════ {uid}")
         print("\n".join(render(digests[uid])))
@@ -75,7 +85,10 @@ def share(home: Path, rounds: int) -> None:
             took[name].append(made.cpu_s)
     best = {name: min(times) for name, times in took.items()}
     part = 1 - best["without"] / best["with"]
-    print(f"first sync: {best['with']:.2f} s of CPU with digests, {best['without']:.2f} s without: {part:.1%} (bar 15 %)")
+    print(
+        f"first sync: {best['with']:.2f} s of CPU with digests, {best['without']:.2f} s without:"
+        f" {part:.1%} (bar 15 %)"
+    )
 
 
 def report(store: Store, uids: list[str]) -> dict[str, Digest]:
@@ -91,17 +104,30 @@ def report(store: Store, uids: list[str]) -> dict[str, Digest]:
         made = time.process_time()
         sizes.append(len(pack_digest(digests[uid])[2]))
         took.update(read=read - began, make=made - read, pack=time.process_time() - made)
-        assert pack_digest(make(session, events, bodies)) == pack_digest(digests[uid]), f"{uid}: not the same a second time"
+        assert pack_digest(make(session, events, bodies)) == pack_digest(digests[uid]), (
+            f"{uid}: not the same a second time"
+        )
     sizes.sort()
-    excerpts = [len(moment.text.encode()) for digest in digests.values() for moment in digest.excerpts]
+    excerpts = [
+        len(moment.text.encode()) for digest in digests.values() for moment in digest.excerpts
+    ]
     diffs = [len(fix.diff.encode()) for digest in digests.values() for fix in digest.fixes]
     megabytes = store.stats()["source_bytes"] / 1e6
     seconds = sum(took.values())
     print(f"{len(digests)} of {len(uids)} sessions have a digest, the same when it is made again")
-    print(f"packed: median {median(sizes)} B (bar {MEDIAN}), p95 {sizes[int(len(sizes) * 0.95)]} B (bar {P95}), largest {sizes[-1]} B")
-    print(f"largest excerpt {max(excerpts, default=0)} B (bar {EXCERPT}), largest diff {max(diffs, default=0)} B (bar {DIFF})")
+    print(
+        f"packed: median {median(sizes)} B (bar {MEDIAN}), p95 {sizes[int(len(sizes) * 0.95)]} B"
+        f" (bar {P95}), largest {sizes[-1]} B"
+    )
+    print(
+        f"largest excerpt {max(excerpts, default=0)} B (bar {EXCERPT}), largest diff"
+        f" {max(diffs, default=0)} B (bar {DIFF})"
+    )
     parts = ", ".join(f"{name} {part:.2f}" for name, part in took.items())
-    print(f"CPU {seconds:.2f} s for {megabytes:.0f} MB of transcripts ({parts}): {1000 * seconds / megabytes:.1f} ms/MB")
+    print(
+        f"CPU {seconds:.2f} s for {megabytes:.0f} MB of transcripts ({parts}):"
+        f" {1000 * seconds / megabytes:.1f} ms/MB"
+    )
     return digests
 
 
@@ -118,11 +144,18 @@ def same(digests: dict[str, Digest]) -> None:
             seen["sessions"].add(uid)
             seen["agents"].add(uid.partition(":")[0])
             seen["tools"].add(error.tool or "")
-    print(f"{len(places)} errors; in several sessions {sum(len(seen['sessions']) > 1 for seen in places.values())},", end=" ")
+    print(
+        f"{len(places)} errors; in several sessions"
+        f" {sum(len(seen['sessions']) > 1 for seen in places.values())},",
+        end=" ",
+    )
     print(f"agents {sum(len(seen['agents']) > 1 for seen in places.values())},", end=" ")
     print(f"tools {sum(len(seen['tools']) > 1 for seen in places.values())}")
     shown = sum(fix.is_shown for digest in digests.values() for fix in digest.fixes)
-    print(f"{shown} of {sum(len(digest.fixes) for digest in digests.values())} errors of a session have a fix that is shown")
+    print(
+        f"{shown} of {sum(len(digest.fixes) for digest in digests.values())} errors of a session"
+        " have a fix that is shown"
+    )
     print("outcomes:", dict(Counter(digest.outcome for digest in digests.values()).most_common()))
     print("kinds:", dict(Counter(digest.quality for digest in digests.values()).most_common()))
 

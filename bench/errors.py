@@ -2,9 +2,10 @@
 
     python bench/errors.py --loghub DIR/labelled/loghub --store runlore.db --drain3 PYTHON
 
-`--loghub` is a folder with `*_2k.log_structured_corrected.csv` files, `--store` a store that real sessions were synced into, `--drain3` the
-interpreter of an environment with drain3 (in its default settings). Each part runs when what it needs is given. README.md says which
-figures were seen before the rules were finished.
+`--loghub` is a folder with `*_2k.log_structured_corrected.csv` files, `--store` a store that real
+sessions were synced into, `--drain3` the interpreter of an environment with drain3 (in its default
+settings). Each part runs when what it needs is given. README.md says which figures were seen before
+the rules were finished.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--loghub", type=Path)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--drain3", help="an interpreter that has drain3")
@@ -50,10 +53,19 @@ def labelled(folder: Path, drain3: str | None) -> None:
     from runlore.digest.families import families
 
     peers = (
-        json.loads(subprocess.run([drain3, __file__, "--as-drain3", str(folder)], check=True, capture_output=True).stdout) if drain3 else {}
+        json.loads(
+            subprocess.run(
+                [drain3, __file__, "--as-drain3", str(folder)], check=True, capture_output=True
+            ).stdout
+        )
+        if drain3
+        else {}
     )
     scores: dict[str, list[Score]] = defaultdict(list)
-    print(f"{'':12} {'fingerprint: GA  FGA  pairs P':>30} {'family: GA  FGA  pairs P':>28} {'drain3: GA  FGA  pairs P':>28}")
+    print(
+        f"{'':12} {'fingerprint: GA  FGA  pairs P':>30} {'family: GA  FGA  pairs P':>28}"
+        f" {'drain3: GA  FGA  pairs P':>28}"
+    )
     for name, rows in logs(folder):
         true = [event for _, event in rows]
         signatures = [signature(line) for line, _ in rows]
@@ -70,14 +82,21 @@ def labelled(folder: Path, drain3: str | None) -> None:
     for what, all_of in scores.items():
         mean = [sum(one[n] for one in all_of) / len(all_of) for n in range(2)]
         pairs = sum(one[2] for one in all_of) / sum(one[3] for one in all_of)
-        print(f"mean {what}: GA {mean[0]:.3f}, FGA {mean[1]:.3f}, pair precision over all {pairs:.5f}")
+        print(
+            f"mean {what}: GA {mean[0]:.3f}, FGA {mean[1]:.3f}, pair precision over all {pairs:.5f}"
+        )
 
 
 def logs(folder: Path) -> list[tuple[str, list[tuple[str, str]]]]:
     found = []
     for file in sorted(folder.glob("*/*_corrected.csv")):
         with file.open(newline="", encoding="utf-8", errors="replace") as lines:
-            found.append((file.parent.name, [(row["Content"], row["EventId"]) for row in csv.DictReader(lines)]))
+            found.append(
+                (
+                    file.parent.name,
+                    [(row["Content"], row["EventId"]) for row in csv.DictReader(lines)],
+                )
+            )
     return found
 
 
@@ -89,7 +108,8 @@ def _shown(one: Score) -> str:
 
 
 def score(found: Sequence[Hashable], true: Sequence[str]) -> Score:
-    """Grouping accuracy (share of lines in a group that is exactly a true one), its F1 over groups, and pairs: right, and put together."""
+    """Grouping accuracy (share of lines in a group that is exactly a true one), its F1 over groups,
+    and pairs: right, and put together."""
     mine: dict[Hashable, set[int]] = defaultdict(set)
     theirs: dict[str, set[int]] = defaultdict(set)
     for n, (group, event) in enumerate(zip(found, true, strict=True)):
@@ -98,7 +118,12 @@ def score(found: Sequence[Hashable], true: Sequence[str]) -> Score:
     exact = [group for group in mine.values() if theirs[true[next(iter(group))]] == group]
     right = sum(n * (n - 1) // 2 for n in Counter(zip(found, true, strict=True)).values())
     together = sum(len(group) * (len(group) - 1) // 2 for group in mine.values())
-    return sum(map(len, exact)) / len(found), 2 * len(exact) / (len(mine) + len(theirs)), right, together
+    return (
+        sum(map(len, exact)) / len(found),
+        2 * len(exact) / (len(mine) + len(theirs)),
+        right,
+        together,
+    )
 
 
 def drain3_groups(folder: Path) -> dict[str, list[int]]:
@@ -152,16 +177,24 @@ def metamorphic(bodies: Sequence[str]) -> None:
         if missing := _MISSING.search(mine.sample):
             commands[mine.fingerprint].add(next(filter(None, missing.groups())))
     print(
-        f"\n{len(bodies)} distinct bodies with an error, {told} with a word; {changed} were changed by the mutation, "
-        f"{same / told:.4f} kept their fingerprint"
+        f"\n{len(bodies)} distinct bodies with an error, {told} with a word; {changed} were changed"
+        f" by the mutation, {same / told:.4f} kept their fingerprint"
     )
-    print(f"groups that mix exception types: {sum(len(names) > 1 for names in kinds.values())} of {len(kinds)}")
-    print(f"groups that mix missing commands: {sum(len(names) > 1 for names in commands.values())} of {len(commands)}")
+    print(
+        f"groups that mix exception types: {sum(len(names) > 1 for names in kinds.values())} of"
+        f" {len(kinds)}"
+    )
+    print(
+        f"groups that mix missing commands: {sum(len(names) > 1 for names in commands.values())} of"
+        f" {len(commands)}"
+    )
 
 
 _RAISED = re.compile(r"\b((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))\b")
 _MISSING = re.compile(r"(\S+): command not found|command not found: (\S+)")
-_CODES = re.compile(r"(?i)(?:exit|code|status|error|errno|http|signal|curl: \(|returned|http/\d)[\s:=(\[]*\Z")
+_CODES = re.compile(
+    r"(?i)(?:exit|code|status|error|errno|http|signal|curl: \(|returned|http/\d)[\s:=(\[]*\Z"
+)
 
 
 def mutate(body: str, chance: random.Random) -> str:
@@ -172,21 +205,33 @@ def mutate(body: str, chance: random.Random) -> str:
 
     def path(found: re.Match[str]) -> str:
         extension = re.search(r"\.\w+\Z", found[0])
-        return "/" + "/".join(word() for _ in range(chance.randint(1, 5))) + (extension[0] if extension else "")
+        return (
+            "/"
+            + "/".join(word() for _ in range(chance.randint(1, 5)))
+            + (extension[0] if extension else "")
+        )
 
     def digest(found: re.Match[str]) -> str:
         return "a1" + "".join(chance.choices("0123456789abcdef", k=max(5, len(found[0]) - 2)))
 
     def number(found: re.Match[str]) -> str:
-        if _CODES.search(body[max(0, found.start() - 24) : found.start()]) or re.match(r"[45]\d\d\b", found[0]):
+        if _CODES.search(body[max(0, found.start() - 24) : found.start()]) or re.match(
+            r"[45]\d\d\b", found[0]
+        ):
             return found[0]
         return str(chance.randint(0, 10 ** chance.randint(1, 6)))
 
     body = re.sub(
-        r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", lambda _: str(uuid.UUID(int=chance.getrandbits(128))), body
+        r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b",
+        lambda _: str(uuid.UUID(int=chance.getrandbits(128))),
+        body,
     )
     body = re.sub(r"\b0x[0-9a-fA-F]+\b", lambda _: hex(chance.getrandbits(40)), body)
-    body = re.sub(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", lambda _: ".".join(str(chance.randint(1, 250)) for _ in range(4)), body)
+    body = re.sub(
+        r"\b(?:\d{1,3}\.){3}\d{1,3}\b",
+        lambda _: ".".join(str(chance.randint(1, 250)) for _ in range(4)),
+        body,
+    )
     body = re.sub(r"(?<![\w:/.@*<])/(?:[\w.-]+/)+[\w.-]*\w", path, body)
     body = re.sub(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b(?![-.])", digest, body)
     return re.sub(r"(?<![\w.,/:$#@=+-])\d{1,9}(?![\w.,/%:-])", number, body)
@@ -223,7 +268,10 @@ def hostile() -> None:
         "lines": "x: error: y\n" * (million // 12),
         "frames": '  File "x", line 1\n' * (million // 19),
     }
-    slowest = max((min(_seconds(lambda text=text: signature(text)) for _ in range(3)), name) for name, text in texts.items())  # type: ignore[misc]
+    slowest = max(
+        (min(_seconds(lambda text=text: signature(text)) for _ in range(3)), name)
+        for name, text in texts.items()
+    )  # type: ignore[misc]
     print(f"1 MB of a hostile body: at most {slowest[0] * 1000:.1f} ms ({slowest[1]})")
 
 

@@ -1,9 +1,11 @@
-"""Eviction to a tenth: whether the store really gets so small, what stays of it, and whether every report says what it said.
+"""Eviction to a tenth: whether the store really gets so small, what stays of it, and whether every
+report says what it said.
 
     python bench/evict.py --home DIR [--part 0.1]      # a home directory with transcripts in it, as `bench/sync.py` makes one
 
-The home is synced into a store of its own. Reports are asked as people ask them, as JSON, before and after; what may differ is that a
-session was evicted, the time of asking, and of `commit` what tests/cli/test_same_answers.py names.
+The home is synced into a store of its own. Reports are asked as people ask them, as JSON, before
+and after; what may differ is that a session was evicted, the time of asking, and of `commit` what
+tests/cli/test_same_answers.py names.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ from runlore.store import Filter
 
 EVERY = Filter(parents_only=False)
 REPORTS = (
-    "ls --all --all-subagents", "usage --by day", "usage --by session", "usage --by model", "usage --by project", "usage --by subagent",
-    "usage --by block", "usage --wasted", "usage --check", "errors --least 1 --limit 1000", "patterns --least 1 --limit 1000", "measure",
+    "ls --all --all-subagents", "usage --by day", "usage --by session", "usage --by model",
+    "usage --by project", "usage --by subagent",
+    "usage --by block", "usage --wasted", "usage --check", "errors --least 1 --limit 1000",
+    "patterns --least 1 --limit 1000", "measure",
     "retro --days 3650", "secrets --all-subagents",
 )  # fmt: skip
 MAY_DIFFER = {"evicted_at", "since", "until", "snippet", "marks"}
@@ -35,9 +39,13 @@ SOME = 25
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--part", type=float, default=0.1, help="of its size that the store may keep (default: 0.1)")
+    parser.add_argument(
+        "--part", type=float, default=0.1, help="of its size that the store may keep (default: 0.1)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
@@ -54,10 +62,13 @@ def compare(lore: Runlore, part: float, seed: int) -> None:
     with closing(open_store(str(store))) as opened:
         opened.shrink()  # So that what was free before is not counted as freed.
         size = opened.used_bytes()
-    said = json.loads(lore.run("evict", "--soft", f"{int(size * part)} B", "--yes", "--json").output)
+    said = json.loads(
+        lore.run("evict", "--soft", f"{int(size * part)} B", "--yes", "--json").output
+    )
     now = store.stat().st_size
     print(
-        f"store {size / 1e6:.1f} MB, evicted to {part:.0%}: {now / 1e6:.2f} MB = {now / size:.1%}; the text of {len(said['sessions'])}",
+        f"store {size / 1e6:.1f} MB, evicted to {part:.0%}: {now / 1e6:.2f} MB = {now / size:.1%};"
+        f" the text of {len(said['sessions'])}",
         end="",
     )
     print(
@@ -66,8 +77,13 @@ def compare(lore: Runlore, part: float, seed: int) -> None:
     )
     after = {words: answer(lore, words) for words in asked}
     wrong = [" ".join(words) for words in asked if after[words] != before[words]]
-    print(f"{len(asked)} questions, {len(asked) - len(wrong)} with the same answer" + "".join(f"\n  other: {words}" for words in wrong))
-    print("what stays: " + ", ".join(f"{name} {taken / now:.0%}" for name, taken in tables(store)[:8]))
+    print(
+        f"{len(asked)} questions, {len(asked) - len(wrong)} with the same answer"
+        + "".join(f"\n  other: {words}" for words in wrong)
+    )
+    print(
+        "what stays: " + ", ".join(f"{name} {taken / now:.0%}" for name, taken in tables(store)[:8])
+    )
 
 
 def singled_out(path: Path, rng: random.Random) -> list[tuple[str, ...]]:
@@ -75,7 +91,9 @@ def singled_out(path: Path, rng: random.Random) -> list[tuple[str, ...]]:
     with closing(open_store(str(path), read_only=True)) as store:
         digests = list(store.digests(EVERY))
         texts = sorted({template for _, _, _, template, _ in store.templates()})
-    files = sorted({Path(name).name for one in digests for name in (*one.files_edited, *one.files_read)})
+    files = sorted(
+        {Path(name).name for one in digests for name in (*one.files_edited, *one.files_read)}
+    )
     commits = sorted({commit.sha for one in digests for commit in one.commits})
     uids = sorted(one.session_uid for one in digests)
 

@@ -1,10 +1,12 @@
-"""What is shown as the fix of an error, against what truly was: recurring errors of real sessions that were read by hand.
+"""What is shown as the fix of an error, against what truly was: recurring errors of real sessions
+that were read by hand.
 
     python bench/fixes.py --store runlore.db
 
-`--store` is a store that the sessions of the notes were synced into; those that it does not have are counted and left out. The notes
-are in fixes.tsv (the rules were written with these at hand) and in fixes_aside.tsv (they were not). A shown fix is right when its first
-step is one of the events that the notes give.
+`--store` is a store that the sessions of the notes were synced into; those that it does not have
+are counted and left out. The notes are in fixes.tsv (the rules were written with these at hand) and
+in fixes_aside.tsv (they were not). A shown fix is right when its first step is one of the events
+that the notes give.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from runlore.store import Store
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--each", action="store_true", help="a line for each error")
     options = parser.parse_args()
@@ -47,9 +51,20 @@ def report(store: Store, notes: Path, *, each: bool) -> None:
         right += is_right
         answered += fix.is_shown and bool(seqs)
         if each:
-            verdict = "right" if is_right else "WRONG" if fix.is_shown else "not shown" if seqs else "right: none"
+            verdict = (
+                "right"
+                if is_right
+                else "WRONG"
+                if fix.is_shown
+                else "not shown"
+                if seqs
+                else "right: none"
+            )
             print(f"{verdict:12} {where[-40:]:40} {fix.how or '-':8} {fix.confidence:.2f}  {note}")
-    print(f"{notes.name}: {len(lines) - missing} errors, {with_fix} of them with a fix ({missing} not in this store)")
+    print(
+        f"{notes.name}: {len(lines) - missing} errors, {with_fix} of them with a fix ({missing} not"
+        " in this store)"
+    )
     print(f"  shown {shown}, right {right}: {right / max(1, shown):.0%}")
     print(f"  shown for {answered} of {with_fix}: {answered / max(1, with_fix):.0%}")
 
@@ -66,7 +81,9 @@ def answer(store: Store, where: str) -> Fix | None:
     signature = found.get(int(seq))
     if signature is None:
         raise SystemExit(f"{where} is no error")
-    return next(fix for fix in find_fixes(attempts, bodies) if fix.fingerprint == signature.fingerprint)
+    return next(
+        fix for fix in find_fixes(attempts, bodies) if fix.fingerprint == signature.fingerprint
+    )
 
 
 if __name__ == "__main__":

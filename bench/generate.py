@@ -1,24 +1,31 @@
-"""Claude Code transcripts made from a seed, for benchmarks: fast, repeatable, and shaped like the real ones.
+"""Claude Code transcripts made from a seed, for benchmarks: fast, repeatable, and shaped like the
+real ones.
 
     python bench/generate.py --out DIR --mb 300 --files 1000 --seed 1 [--text-heavy]
     python bench/generate.py --out DIR --one 100
     python bench/generate.py --append DIR/.claude/projects/<slug>/<uuid>.jsonl [--word WORD]
 
-`DIR` becomes a home directory: `.claude/projects/<slug>/<uuid>.jsonl`, with `<uuid>/subagents/agent-*.jsonl` and
-`<uuid>/tool-results/*.txt` beside it. `--files` counts every .jsonl file, `--mb` their bytes (10^6). The same arguments
-give the same bytes, whatever the number of processes.
+`DIR` becomes a home directory: `.claude/projects/<slug>/<uuid>.jsonl`, with
+`<uuid>/subagents/agent-*.jsonl` and `<uuid>/tool-results/*.txt` beside it. `--files` counts every
+.jsonl file, `--mb` their bytes (10^6). The same arguments give the same bytes, whatever the number
+of processes.
 
-What the shape is taken from: 84 MB of real transcripts, 343 files, 34,000 lines (versions 1.0 to 2.1), where
-- a line has 2,471 bytes in the mean; results of tools are 22 % of the lines and 47 % of the bytes (median 2.2 KB, p90 11 KB,
-  p99 56 KB), calls 22 % / 16 % (median 1.4 KB), replies 10 % / 6 %, thinking 7 % / 11 % (mostly its signature), attachments
-  9 % / 5 %, progress 8 % / 6 %, the rest is bookkeeping; of the calls 42 % are Bash, 20 % Edit, 19 % Read;
-- text that an index sees (prompts, replies, thinking, input and output of tools) is 0.19 of the bytes, 7.3 bytes a word; the
-  rest is the envelope of each line, `toolUseResult` (29 %) and signatures;
-- distinct words follow 11.8 x n^0.55: 6,700 among the first 100,000 words, 36,500 among all 2.2 M; a third occur once. The
-  commonest is 2 % of all, number 100 0.15 %, number 1,000 0.017 %, number 10,000 0.0005 %: a power of -0.95 that bends to
+What the shape is taken from: 84 MB of real transcripts, 343 files, 34,000 lines (versions 1.0 to
+2.1), where
+- a line has 2,471 bytes in the mean; results of tools are 22 % of the lines and 47 % of the bytes
+  (median 2.2 KB, p90 11 KB, p99 56 KB), calls 22 % / 16 % (median 1.4 KB), replies 10 % / 6 %,
+  thinking 7 % / 11 % (mostly its signature), attachments 9 % / 5 %, progress 8 % / 6 %, the rest is
+  bookkeeping; of the calls 42 % are Bash, 20 % Edit, 19 % Read;
+- text that an index sees (prompts, replies, thinking, input and output of tools) is 0.19 of the
+  bytes, 7.3 bytes a word; the rest is the envelope of each line, `toolUseResult` (29 %) and
+  signatures;
+- distinct words follow 11.8 x n^0.55: 6,700 among the first 100,000 words, 36,500 among all 2.2 M;
+  a third occur once. The commonest is 2 % of all, number 100 0.15 %, number 1,000 0.017 %, number
+  10,000 0.0005 %: a power of -0.95 that bends to
   -1.6 near rank 1,000. A tenth of the words are numbers, 2 % mix letters and digits, 0.2 % are not ASCII;
 - zstd level 1 in blocks of 64 KB leaves 0.26 of the bytes, 0.29 of the text.
-What this makes of `--mb 84 --files 343`: lines of 2,294 bytes; results of tools 24 % of the lines and 62 % of the bytes (median
+What this makes of `--mb 84 --files 343`: lines of 2,294 bytes; results of tools 24 % of the lines
+and 62 % of the bytes (median
 2.5 KB, p90 14 KB, p99 42 KB), calls 24 % / 16 % (median 1.2 KB), replies 9 % / 5 %, thinking 6 % / 8 %; text 0.22 of the bytes,
 6.7 bytes a word; 7,700 distinct words among 100,000, 39,600 among 2.8 M, a third of them once; zstd 0.25 and 0.34.
 `--text-heavy` is the other end: long answers, thinking in clear, long outputs, no copies of whole files, so that 0.58 of the
@@ -41,22 +48,43 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-# Everything below works on text that is already escaped for JSON: pools of sentences, code and log lines are escaped once
-# when they are made, and a record is one f-string around pieces of them. json.dumps for each record runs at a third of the speed.
+# Everything below works on text that is already escaped for JSON: pools of sentences, code and log
+# lines are escaped once when they are made, and a record is one f-string around pieces of them.
+# json.dumps for each record runs at a third of the speed.
 NL = "\\n"
-PROJECT_MB = 15  # one project per so many megabytes, so that files and sentences recur as they do in one repository
+# one project per so many megabytes, so that files and sentences recur as they do in one repository
+PROJECT_MB = 15
 SUBAGENT_SHARE = 0.12  # of all files (real: 40 of 343)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make Claude Code transcripts from a seed.")
-    parser.add_argument("--out", type=Path, help="becomes a home directory with .claude/projects/ in it")
-    parser.add_argument("--mb", type=float, default=300, help="bytes of all transcripts together, in 10^6 (default: 300)")
-    parser.add_argument("--files", type=int, default=1000, help="number of .jsonl files, subagents included (default: 1000)")
-    parser.add_argument("--one", type=float, metavar="MB", help="a single transcript of this size instead")
+    parser.add_argument(
+        "--out", type=Path, help="becomes a home directory with .claude/projects/ in it"
+    )
+    parser.add_argument(
+        "--mb",
+        type=float,
+        default=300,
+        help="bytes of all transcripts together, in 10^6 (default: 300)",
+    )
+    parser.add_argument(
+        "--files",
+        type=int,
+        default=1000,
+        help="number of .jsonl files, subagents included (default: 1000)",
+    )
+    parser.add_argument(
+        "--one", type=float, metavar="MB", help="a single transcript of this size instead"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--text-heavy", action="store_true", help="mostly text that is indexed")
-    parser.add_argument("--append", type=Path, metavar="FILE", help="append one turn to this transcript, print its unique word")
+    parser.add_argument(
+        "--append",
+        type=Path,
+        metavar="FILE",
+        help="append one turn to this transcript, print its unique word",
+    )
     parser.add_argument("--word", help="the unique word of the appended turn")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
@@ -74,7 +102,9 @@ def main() -> None:
     print(f"{size / 1e6:.1f} MB in {elapsed_s:.1f} s ({size / 1e6 / elapsed_s:.0f} MB/s)")
 
 
-def generate(out: Path, mb: float, files: int, seed: int = 1, text_heavy: bool = False, jobs: int = 1) -> int:
+def generate(
+    out: Path, mb: float, files: int, seed: int = 1, text_heavy: bool = False, jobs: int = 1
+) -> int:
     """Write the tree below `out` and return the bytes of its transcripts."""
     vocabulary()  # before the processes are forked, so that they share it
     count = max(1, min(files, round(mb / PROJECT_MB)))
@@ -106,12 +136,17 @@ def _write_project(task: tuple[Path, int, int, bool, list[list[int]]]) -> int:
 
 
 def append_turn(path: Path, word: str | None = None) -> str:
-    """Append one turn, as its agent would, and return a word that occurs nowhere else. Reads only the end of the file."""
+    """Append one turn, as its agent would, and return a word that occurs nowhere else. Reads only
+    the end of the file."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2_000_000))
         tail = file.read().splitlines()
-    last = next(record for record in map(json.loads, reversed(tail[-2000:])) if "uuid" in record and "cwd" in record)
+    last = next(
+        record
+        for record in map(json.loads, reversed(tail[-2000:]))
+        if "uuid" in record and "cwd" in record
+    )
     word = word or f"needle{size:x}{random.getrandbits(32):08x}"
     session = Session(_append_project(), None, budget=0, subagents=0)
     session.rng.seed(f"{path.name}/{size}")  # ids that differ from those of earlier appends
@@ -146,13 +181,33 @@ deploy release rollout rollback health probe metric trace span alert dashboard b
 because however therefore instead already still never always often during between against without within across though
 """
 COMMON = list(dict.fromkeys(_COMMON.split()))
-SYLLABLES = [c + v for c in (*"bdfgklmnprstvz", "ch", "br", "tr", "st", "pl", "gr") for v in (*"aeiou", "an", "er")]
-FOREIGN = ["über", "größe", "naïve", "données", "файл", "ошибка", "запрос", "設定", "検索", "結果", "错误", "测试", "数据", "오류"]
+SYLLABLES = [
+    c + v
+    for c in (*"bdfgklmnprstvz", "ch", "br", "tr", "st", "pl", "gr")
+    for v in (*"aeiou", "an", "er")
+]
+FOREIGN = [
+    "über",
+    "größe",
+    "naïve",
+    "données",
+    "файл",
+    "ошибка",
+    "запрос",
+    "設定",
+    "検索",
+    "結果",
+    "错误",
+    "测试",
+    "数据",
+    "오류",
+]
 VOCABULARY_SIZE = 150_000
 
 
 def pseudo_word(number: int) -> str:
-    """A pronounceable word, another for every number; the first 2.7 million have three syllables."""
+    """A pronounceable word, another for every number; the first 2.7 million have three
+    syllables."""
     base = len(SYLLABLES)
     length, room = 3, base**3
     while number >= room:
@@ -182,7 +237,10 @@ def vocabulary() -> tuple[list[str], list[float]]:
             word = FOREIGN[rank % len(FOREIGN)] + word[:3]
         words.append(word)
     bend = 1000
-    weights = (1 / (r + 4) ** 0.95 if r < bend else bend**0.7 / (r + 4) ** 1.65 for r in range(VOCABULARY_SIZE))
+    weights = (
+        1 / (r + 4) ** 0.95 if r < bend else bend**0.7 / (r + 4) ** 1.65
+        for r in range(VOCABULARY_SIZE)
+    )
     return words, list(accumulate(weights))
 
 
@@ -193,7 +251,8 @@ def escape(text: str) -> str:
 # --- one repository ------------------------------------------------------------------------------------------------------
 
 CODE = {
-    "py": """
+    "py": (
+        """
 def {a}_{b}(self, {c}: str) -> {D}:
     if {a} is None or not {b}.{c}:
         raise {D}Error(f"{a} {b}: {{{c}}}")
@@ -206,8 +265,10 @@ from {a}.{b} import {D}, {c}
         assert {a}({b}) == {n}, "{c} {d}"
     with open({a}.{b}, "rb") as {c}:
         {a} = [{b} for {b} in {c} if {b}.{d} > {n}]
-""",
-    "go": """
+"""
+    ),
+    "go": (
+        """
 func (s *{D}) {a}{B}(ctx context.Context, {c} string) error {{
 \tif err := s.{a}.{b}(ctx, {c}); err != nil {{
 \t\treturn fmt.Errorf("{a} {b} %s: %w", {c}, err)
@@ -220,8 +281,10 @@ func (s *{D}) {a}{B}(ctx context.Context, {c} string) error {{
 \tt.Run("{a} {b} {c}", func(t *testing.T) {{
 \t// {a} the {b} that {c} left behind
 \trequire.Equal(t, {n}, len({a}.{b}))
-""",
-    "ts": """
+"""
+    ),
+    "ts": (
+        """
 export async function {a}{B}({c}: {D}): Promise<{D}[]> {{
   const {a} = await this.{b}.{c}({{ {d}: {n} }});
   if (!{a}?.{b}) {{
@@ -233,10 +296,12 @@ import {{ {D}, {a} }} from './{b}/{c}';
   return {a}.map(({b}) => ({{ ...{b}, {c}: '{d}' }}));
     expect({a}.{b}).toBe({n}); // {c}
       <{D} {a}={{{b}}} className="{c} {d}" />
-""",
+"""
+    ),
 }
 BOILERPLATE = {
-    "py": """
+    "py": (
+        """
 
 
     def __init__(self) -> None:
@@ -247,8 +312,10 @@ BOILERPLATE = {
     @property
     except (OSError, ValueError) as error:
             raise RuntimeError("unreachable") from error
-""",
-    "go": """
+"""
+    ),
+    "go": (
+        """
 
 
 }
@@ -261,8 +328,10 @@ BOILERPLATE = {
 \treturn nil
 \tdefer s.mu.Unlock()
 \t\tt.Fatalf("unexpected error: %v", err)
-""",
-    "ts": """
+"""
+    ),
+    "ts": (
+        """
 
 
 }
@@ -273,7 +342,8 @@ BOILERPLATE = {
   } catch (error: unknown) {
     await Promise.all(pending);
       </div>
-""",
+"""
+    ),
 }
 LOGS = """
 2026-03-{e:02d}T0{f}:{m:02d}:11.{n:03d}Z INFO {a}.{b}: {c} {d} in {n} ms (id={h})
@@ -293,23 +363,30 @@ ok  \t{a}/{b}/{c}\t0.{n:03d}s
 
 
 class Project:
-    """What the sessions of one repository share: its files, and pools of sentences, code and log lines."""
+    """What the sessions of one repository share: its files, and pools of sentences, code and log
+    lines."""
 
     def __init__(self, seed: int, number: int, size_bytes: int, text_heavy: bool) -> None:
         self.rng = rng = random.Random(f"{seed}/project/{number}")
         self.number = number
         self.text_heavy = text_heavy
-        self.fresh = (seed % 1000 * 1_000 + number) * 20_000 + VOCABULARY_SIZE  # the next word nobody has used
+        # the next word nobody has used
+        self.fresh = (seed % 1000 * 1_000 + number) * 20_000 + VOCABULARY_SIZE
         self.name = f"{pseudo_word(rng.randrange(9000))}-{COMMON[rng.randrange(60, len(COMMON))]}"
         self.cwd = f"/home/dev/src/{self.name}"
         self.slug = self.cwd.replace("/", "-")
         self.language = rng.choice(list(CODE))
-        # A sentence occurs several times in a project; drawing every word of every text would cost most of the time.
+        # A sentence occurs several times in a project; drawing every word of every text would cost
+        # most of the time.
         share = 0.06 if text_heavy else 0.01
         self.sentences = self._sentences(max(6_000, int(size_bytes * share / 7)))
         self.common_code = [escape(line) for line in BOILERPLATE[self.language].split("\n")[:-1]]
-        self.code = self._lines(CODE[self.language].strip("\n").split("\n"), max(1_500, size_bytes // 4_000))
-        self.logs = self._lines(LOGS.strip("\n").split("\n"), max(1_500, size_bytes // (2_000 if text_heavy else 3_000)))
+        self.code = self._lines(
+            CODE[self.language].strip("\n").split("\n"), max(1_500, size_bytes // 4_000)
+        )
+        self.logs = self._lines(
+            LOGS.strip("\n").split("\n"), max(1_500, size_bytes // (2_000 if text_heavy else 3_000))
+        )
         self.files = [self._file() for _ in range(24 + size_bytes // 400_000)]
 
     def draw(self, count: int) -> list[str]:
@@ -334,8 +411,10 @@ class Project:
         for a, b, c, d in zip(drawn, drawn, drawn, drawn, strict=True):
             number = rng.randrange(1, 900)
             line = rng.choice(templates).format(
-                a=a, b=b, c=c, d=d, B=b.capitalize(), D=d.capitalize(), n=number, m=number % 60, e=number % 28 + 1, f=number % 10,
-                h=f"{rng.getrandbits(32):08x}" if number % 3 else "0c1d2e3f", x=self.language, p="+" * (number % 40),
+                a=a, b=b, c=c, d=d, B=b.capitalize(), D=d.capitalize(), n=number, m=number % 60,
+                e=number % 28 + 1, f=number % 10,
+                h=f"{rng.getrandbits(32):08x}" if number % 3 else "0c1d2e3f", x=self.language,
+                p="+" * (number % 40),
             )  # fmt: skip
             lines.append(escape(line))
         return lines
@@ -346,10 +425,14 @@ class Project:
         return f"{self.cwd}/{a}/{b}_{c}.{self.language}", self.code_lines(self.rng, length)
 
     def code_lines(self, rng: random.Random, count: int) -> list[str]:
-        """Half of them lines that every file has, the others from one neighbourhood, so that files repeat themselves."""
+        """Half of them lines that every file has, the others from one neighbourhood, so that files
+        repeat themselves."""
         near = rng.randrange(len(self.code))
         own = self.code[near : near + 10 + count // 3] or self.code[:10]
-        return [rng.choice(self.common_code) if rng.random() < 0.5 else rng.choice(own) for _ in range(count)]
+        return [
+            rng.choice(self.common_code) if rng.random() < 0.5 else rng.choice(own)
+            for _ in range(count)
+        ]
 
     def new_words(self, count: int) -> list[str]:
         self.fresh += count
@@ -360,18 +443,36 @@ class Project:
 
 MODELS = ["claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-4-6", "claude-haiku-4-5-20251001"]
 VERSIONS = ["2.1.91", "2.1.74", "2.1.91", "2.1.74", "2.1.112", "2.0.55", "1.0.113"]
-TOOLS = ["bash"] * 42 + ["edit"] * 20 + ["read"] * 19 + ["todo"] * 8 + ["write"] * 3 + ["grep"] * 4 + ["glob"] * 2 + ["task"] * 2
+TOOLS = (
+    ["bash"] * 42
+    + ["edit"] * 20
+    + ["read"] * 19
+    + ["todo"] * 8
+    + ["write"] * 3
+    + ["grep"] * 4
+    + ["glob"] * 2
+    + ["task"] * 2
+)
 REJECTED = (
-    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was "
-    "NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was"
+    " a file edit, the new_string was NOT written to the file). STOP what you are doing and wait"
+    " for the user to tell you how to proceed."
 )
 ALPHANUMERIC = bytes.maketrans(b"+/", b"Qz")
 
 
 class Session:
-    """One transcript, written turn by turn until its budget of bytes is used up; its subagents are sessions too."""
+    """One transcript, written turn by turn until its budget of bytes is used up; its subagents are
+    sessions too."""
 
-    def __init__(self, project: Project, out: Path | None, budget: int, subagents: int, parent: Session | None = None) -> None:
+    def __init__(
+        self,
+        project: Project,
+        out: Path | None,
+        budget: int,
+        subagents: int,
+        parent: Session | None = None,
+    ) -> None:
         self.project = project
         self.rng = random.Random(project.rng.getrandbits(64))
         self.out, self.budget, self.subagents = out, budget, subagents
@@ -386,8 +487,14 @@ class Session:
                 parent.id, parent.model, parent.version, parent.branch, parent.now_ms)  # fmt: skip
             self.agent_id = f"a{self.rng.getrandbits(64):016x}"
         else:
-            self.id, self.model, self.version = self.uuid(), self.rng.choice(MODELS), self.rng.choice(VERSIONS)
-            self.branch = self.rng.choice(["main", "main", f"dev/{self.rng.choice(COMMON)}-{self.rng.choice(COMMON)}"])
+            self.id, self.model, self.version = (
+                self.uuid(),
+                self.rng.choice(MODELS),
+                self.rng.choice(VERSIONS),
+            )
+            self.branch = self.rng.choice(
+                ["main", "main", f"dev/{self.rng.choice(COMMON)}-{self.rng.choice(COMMON)}"]
+            )
             self.now_ms = 1_770_000_000_000 + self.rng.randrange(90 * 86_400_000)
             self.agent_id = ""
         if subagents:
@@ -412,10 +519,15 @@ class Session:
         self.cwd = cwd
 
     def write(self) -> int:
-        """Write the transcript and everything beside it; return its size with that of its subagents."""
+        """Write the transcript and everything beside it; return its size with that of its
+        subagents."""
         assert self.out is not None
         folder = self.out / ".claude" / "projects" / self.project.slug
-        path = folder / self.id / "subagents" / f"agent-{self.agent_id}.jsonl" if self.sidechain else folder / f"{self.id}.jsonl"
+        path = (
+            folder / self.id / "subagents" / f"agent-{self.agent_id}.jsonl"
+            if self.sidechain
+            else folder / f"{self.id}.jsonl"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb", buffering=0) as file:
             self.opening()
@@ -432,7 +544,12 @@ class Session:
 
     def resume(self, last: dict[str, str]) -> None:
         """Continue the session whose last record this is."""
-        self.id, self.branch, self.version, self.last = last["sessionId"], last["gitBranch"], last["version"], last["uuid"]
+        self.id, self.branch, self.version, self.last = (
+            last["sessionId"],
+            last["gitBranch"],
+            last["version"],
+            last["uuid"],
+        )
         self.now_ms = int(datetime.fromisoformat(last["timestamp"]).timestamp() * 1000)
         self._envelope(last["cwd"])
 
@@ -452,9 +569,16 @@ class Session:
         self.bare(f'"type":"permission-mode","permissionMode":"default","sessionId":"{self.id}"')
         if not self.old and self.budget > 40_000:
             names = '","'.join(self.rng.choices(COMMON, k=12))
-            self.chain(f'"attachment":{{"type":"deferred_tools_delta","addedNames":["{names}"],"removedNames":[]}},"type":"attachment"')
-            listing = NL.join(f"- {name}: {self.prose(150)}" for name in self.rng.choices(COMMON, k=self.rng.randint(8, 60)))
-            self.chain(f'"attachment":{{"type":"skill_listing","content":"{listing}","isInitial":true}},"type":"attachment"')
+            self.chain(
+                f'"attachment":{{"type":"deferred_tools_delta","addedNames":["{names}"],"removedNames":[]}},"type":"attachment"'
+            )
+            listing = NL.join(
+                f"- {name}: {self.prose(150)}"
+                for name in self.rng.choices(COMMON, k=self.rng.randint(8, 60))
+            )
+            self.chain(
+                f'"attachment":{{"type":"skill_listing","content":"{listing}","isInitial":true}},"type":"attachment"'
+            )
 
     def turn(self, steps: int | None = None, word: str = "") -> None:
         rng = self.rng
@@ -471,7 +595,9 @@ class Session:
                 f'"trackedFileBackups":{{{self.backups()}}},"timestamp":"{self.stamp()}"}},"isSnapshotUpdate":false'
             )
         if rng.random() < 0.5:
-            self.chain('"attachment":{"type":"task_reminder","content":[],"itemCount":0},"type":"attachment"')
+            self.chain(
+                '"attachment":{"type":"task_reminder","content":[],"itemCount":0},"type":"attachment"'
+            )
         if steps is None:
             is_short = self.budget < 8_000 and not self.subagents  # a question and its answer
             steps = 0 if is_short else min(60, 1 + int(rng.expovariate(1 / 7)))
@@ -481,9 +607,13 @@ class Session:
                 break
         if rng.random() < 0.04:
             marker = '[{"type":"text","text":"[Request interrupted by user]"}]'
-            self.chain(f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":{marker}}}')
+            self.chain(
+                f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":{marker}}}'
+            )
         else:
-            answer = self.prose(rng.lognormvariate(math.log(8_000 if self.project.text_heavy else 300), 1.0))
+            answer = self.prose(
+                rng.lognormvariate(math.log(8_000 if self.project.text_heavy else 300), 1.0)
+            )
             self.message([f'{{"type":"text","text":"{answer} {word}"}}'], "end_turn")
         if not self.sidechain:
             self.end_of_turn(started_ms)
@@ -492,22 +622,37 @@ class Session:
         length = self.rng.lognormvariate(math.log(3_000 if self.project.text_heavy else 160), 1.4)
         content = f'"{self.prose(min(length, 40_000))} {word}"'
         mode = "" if self.sidechain else '"permissionMode":"default",'
-        self.chain(f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":{content}}}', mode)
+        self.chain(
+            f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":{content}}}',
+            mode,
+        )
 
     def step(self) -> None:
         """One API message, a line for each of its blocks, and the results of its calls."""
         rng, blocks = self.rng, []
         heavy = self.project.text_heavy
         if rng.random() < (0.6 if heavy else 0.34):
-            thought = self.prose(rng.lognormvariate(math.log(4_000 if heavy else 900), 0.9)) if heavy or self.old else ""
-            signature = b64encode(rng.randbytes(min(50_000, int(rng.lognormvariate(math.log(120 if heavy else 700), 1.15))))).decode()
+            thought = (
+                self.prose(rng.lognormvariate(math.log(4_000 if heavy else 900), 0.9))
+                if heavy or self.old
+                else ""
+            )
+            signature = b64encode(
+                rng.randbytes(
+                    min(50_000, int(rng.lognormvariate(math.log(120 if heavy else 700), 1.15)))
+                )
+            ).decode()
             blocks.append(f'{{"type":"thinking","thinking":"{thought}","signature":"{signature}"}}')
         if rng.random() < 0.32:
-            blocks.append(f'{{"type":"text","text":"{self.prose(rng.lognormvariate(math.log(2_500 if heavy else 110), 0.8))}"}}')
+            blocks.append(
+                f'{{"type":"text","text":"{self.prose(rng.lognormvariate(math.log(2_500 if heavy else 110), 0.8))}"}}'
+            )
         calls = []
         for _ in range(1 if rng.random() < 0.85 else rng.randint(2, 4)):
             name = rng.choice(TOOLS)
-            if self.subagents and (name == "task" or self.size > self.budget or rng.random() < 0.05):
+            if self.subagents and (
+                name == "task" or self.size > self.budget or rng.random() < 0.05
+            ):
                 name = "agent"
             call_id = f"toolu_01{self.token(22)}"
             calls.append((call_id, getattr(self, "tool_" + name)()))
@@ -538,8 +683,10 @@ class Session:
                 f'"service_tier":"standard","cache_creation":{{"ephemeral_1h_input_tokens":{written},"ephemeral_5m_input_tokens":0}},'
                 '"inference_geo":"","iterations":[],"speed":"standard"}'
                 if final
-                else f'{first}"cache_creation":{{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":{written}}},'
-                f'"output_tokens":{min(output, 8)},"service_tier":"standard","inference_geo":"not_available"}}'
+                else (
+                    f'{first}"cache_creation":{{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":{written}}},'
+                    f'"output_tokens":{min(output, 8)},"service_tier":"standard","inference_geo":"not_available"}}'
+                )
             )
             stop = f'"{stop_reason}"' if final else "null"
             uuids.append(
@@ -555,9 +702,8 @@ class Session:
         if rng.random() < 0.27 and not self.old:
             self.now_ms += 40
             self.chain(
-                f'"attachment":{{"type":"hook_success","hookName":"PreToolUse:{tool.name}","toolUseID":"{call_id}","hookEvent":"PreToolUse",'
-                '"content":"","stdout":"","stderr":"","exitCode":0,"command":"${CLAUDE_PROJECT_DIR}/.claude/hooks/check.sh pre-tool",'
-                f'"durationMs":{rng.randrange(9, 400)}}},"type":"attachment"'
+                f'"attachment":{{"type":"hook_success","hookName":"PreToolUse:{tool.name}","toolUseID":"{call_id}","hookEvent":"PreToolUse","content":"","stdout":"","stderr":"","exitCode":0,"command":"${{CLAUDE_PROJECT_DIR}}/.claude/hooks/check.sh'
+                f' pre-tool","durationMs":{rng.randrange(9, 400)}}},"type":"attachment"'
             )
         if self.version == "2.1.74" and tool.name == "Bash" and rng.random() < 0.6:
             self.bash_progress(call_id, tool)
@@ -584,13 +730,16 @@ class Session:
 
     def queued(self) -> None:
         for operation, content in (("enqueue", f',"content":"{self.prose(100)}"'), ("dequeue", "")):
-            self.bare(f'"type":"queue-operation","operation":"{operation}","timestamp":"{self.stamp()}","sessionId":"{self.id}"{content}')
+            self.bare(
+                f'"type":"queue-operation","operation":"{operation}","timestamp":"{self.stamp()}","sessionId":"{self.id}"{content}'
+            )
 
     def end_of_turn(self, started_ms: int) -> None:
         rng = self.rng
         if rng.random() < 0.46:
             self.chain(
-                '"type":"system","subtype":"stop_hook_summary","hookCount":1,"hookInfos":[{"command":"make lint","durationMs":812}],'
+                '"type":"system","subtype":"stop_hook_summary","hookCount":1,"hookInfos":[{"command":"make'
+                ' lint","durationMs":812}],'
                 '"hookErrors":[],"preventedContinuation":false,"stopReason":"","hasOutput":false,"level":"suggestion"'
             )
         if rng.random() < 0.6:
@@ -599,11 +748,14 @@ class Session:
                 '"isMeta":false'
             )
         if rng.random() < 0.12:
-            self.chain(f'"type":"system","subtype":"away_summary","content":"{self.prose(250)}","isMeta":false')
+            self.chain(
+                f'"type":"system","subtype":"away_summary","content":"{self.prose(250)}","isMeta":false'
+            )
         if rng.random() < 0.03:
             self.chain(
-                '"type":"system","subtype":"api_error","level":"error","error":{"message":"529 overloaded_error","status":529,'
-                '"formatted":"529 Overloaded"},"retryInMs":593.97,"retryAttempt":1,"maxRetries":10'
+                '"type":"system","subtype":"api_error","level":"error","error":{"message":"529'
+                ' overloaded_error","status":529,"formatted":"529'
+                ' Overloaded"},"retryInMs":593.97,"retryAttempt":1,"maxRetries":10'
             )
         self.bare(f'"type":"last-prompt","lastPrompt":"{self.prose(110)}","sessionId":"{self.id}"')
         self.bare(f'"type":"ai-title","aiTitle":"{self.title}","sessionId":"{self.id}"')
@@ -621,11 +773,15 @@ class Session:
         before, self.last = self.last, None
         self.since_compaction = 0
         self.chain(
-            '"type":"system","subtype":"compact_boundary","content":"Conversation compacted","isMeta":false,"level":"info",'
+            '"type":"system","subtype":"compact_boundary","content":"Conversation'
+            ' compacted","isMeta":false,"level":"info",'
             f'"compactMetadata":{{"trigger":"auto","preTokens":{self.context}}}',
             f'"logicalParentUuid":"{before}",',
         )
-        summary = f"This session is being continued from a previous conversation that ran out of context.{NL}{self.prose(9_000)}"
+        summary = (
+            "This session is being continued from a previous conversation that ran out of"
+            f" context.{NL}{self.prose(9_000)}"
+        )
         self.chain(
             f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":"{summary}"}}',
             '"isVisibleInTranscriptOnly":true,"isCompactSummary":true,',
@@ -647,11 +803,20 @@ class Session:
             body = self.prose(rng.lognormvariate(math.log(500), 0.8))
             command = f"git add -A && git commit -m '{body}'"
         elif kind < 0.5:
-            command = f"{rng.choice(['git status --short', 'git diff --stat HEAD~1', 'git log --oneline -20'])} -- {relative}"
+            command = (
+                f"{rng.choice(['git status --short', 'git diff --stat HEAD~1', 'git log --oneline -20'])}"
+                f" -- {relative}"
+            )
         elif kind < 0.75:
-            command = f"rg -n {rng.choice(self.words)} {relative.split('/')[0]} | head -{rng.randrange(10, 80)}"
+            command = (
+                f"rg -n {rng.choice(self.words)} {relative.split('/')[0]} | head"
+                f" -{rng.randrange(10, 80)}"
+            )
         else:
-            command = f"cd {self.cwd} && sed -n '{rng.randrange(400)},+40p' {relative} && make {rng.choice(COMMON)} 2>&1 | tail -40"
+            command = (
+                f"cd {self.cwd} && sed -n '{rng.randrange(400)},+40p' {relative} && make"
+                f" {rng.choice(COMMON)} 2>&1 | tail -40"
+            )
         if not error and rng.random() < 0.04:
             output, error = f"Exit code {rng.choice([1, 1, 2, 127, 128])}{NL}{output}", True
         asked = f'{{"command":"{command}","description":"{" ".join(rng.choices(COMMON, k=5)).capitalize()}"}}'
@@ -664,16 +829,25 @@ class Session:
 
     def test_run(self, relative: str, output: str) -> tuple[str, str, bool]:
         rng = self.rng
-        command = {"py": f"python -m pytest -q {relative}", "go": "go test ./...", "ts": "npm test -- --run"}[self.project.language]
+        command = {
+            "py": f"python -m pytest -q {relative}",
+            "go": "go test ./...",
+            "ts": "npm test -- --run",
+        }[self.project.language]
         passed, seconds = rng.randrange(3, 400), rng.randrange(90)
         if rng.random() < 0.7:
-            ends = {"py": f"{passed} passed in {seconds}.21s", "go": f"ok  \\t{relative}\\t{seconds}.1s", "ts": f"Tests  {passed} passed"}
+            ends = {
+                "py": f"{passed} passed in {seconds}.21s",
+                "go": f"ok  \\t{relative}\\t{seconds}.1s",
+                "ts": f"Tests  {passed} passed",
+            }
             return command, f"{output}{NL}{ends[self.project.language]}", False
         word, wanted = rng.choice(self.words), rng.randrange(900)
         failed = rng.randrange(1, 6)
         trace = (
-            f"Exit code 1{NL}{output}{NL}{relative}:{wanted}: in test_{word}{NL}    assert {word}.count == {wanted}{NL}"
-            f"E   AssertionError: expected {wanted}, got {rng.randrange(900)}{NL}"
+            f"Exit code 1{NL}{output}{NL}{relative}:{wanted}: in test_{word}{NL}    assert"
+            f" {word}.count == {wanted}{NL}E   AssertionError: expected {wanted}, got"
+            f" {rng.randrange(900)}{NL}"
         )
         ends = {
             "py": f"{failed} failed, {passed} passed in {seconds}.21s",
@@ -686,7 +860,15 @@ class Session:
         name = f"b{self.token(8)}.txt"
         saved = f"{self.cwd}/.claude/projects/{self.project.slug}/{self.id}/tool-results/{name}"
         if self.out:
-            path = self.out / ".claude" / "projects" / self.project.slug / self.id / "tool-results" / name
+            path = (
+                self.out
+                / ".claude"
+                / "projects"
+                / self.project.slug
+                / self.id
+                / "tool-results"
+                / name
+            )
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.loads(f'"{output}"'))
         preview = output[:2_000].rpartition(NL)[0]
@@ -695,7 +877,8 @@ class Session:
         return Tool(
             "Bash",
             asked,
-            f'"<persisted-output>{NL}{head}{NL}{NL}Preview (first 2KB):{NL}{preview}{NL}...{NL}</persisted-output>"',
+            f'"<persisted-output>{NL}{head}{NL}{NL}Preview (first'
+            f' 2KB):{NL}{preview}{NL}...{NL}</persisted-output>"',
             f'{{"stdout":"{stdout}","stderr":"","interrupted":false,"isImage":false,"noOutputExpected":false,'
             f'"persistedOutputPath":"{saved}","persistedOutputSize":{len(output)}}}',
         )
@@ -727,10 +910,17 @@ class Session:
         before, after = NL.join(old), NL.join(new)
         asked = f'{{"replace_all":false,"file_path":"{path}","old_string":"{before}","new_string":"{after}"}}'
         if rng.random() < 0.015:
-            text = "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>"
+            text = (
+                "<tool_use_error>File has not been read yet. Read it first before writing to"
+                " it.</tool_use_error>"
+            )
             return Tool("Edit", asked, f'"{text}"', f'"Error: {text[16:-17]}"', error=True)
         original = "null" if self.project.text_heavy else f'"{NL.join(lines)}"'
-        patch = ",".join([f'" {line}"' for line in lines[max(0, at - 3) : at]] + [f'"-{x}"' for x in old] + [f'"+{x}"' for x in new])
+        patch = ",".join(
+            [f'" {line}"' for line in lines[max(0, at - 3) : at]]
+            + [f'"-{x}"' for x in old]
+            + [f'"+{x}"' for x in new]
+        )
         lines[at : at + len(old)] = new
         del lines[2_000:]
         structured = (
@@ -745,7 +935,12 @@ class Session:
         path = f"{self.project.cwd}/{self.rng.choice(COMMON)}/{word}.{self.project.language}"
         content = self.take(self.project.code, self.rng.lognormvariate(math.log(2_300), 0.9))
         structured = f'{{"type":"create","filePath":"{path}","content":"{content}","structuredPatch":[],"originalFile":null}}'
-        return Tool("Write", f'{{"file_path":"{path}","content":"{content}"}}', f'"File created successfully at: {path}"', structured)
+        return Tool(
+            "Write",
+            f'{{"file_path":"{path}","content":"{content}"}}',
+            f'"File created successfully at: {path}"',
+            structured,
+        )
 
     def tool_grep(self) -> Tool:
         found = self.take(self.project.logs, self.rng.lognormvariate(math.log(500), 1.2))
@@ -754,10 +949,17 @@ class Session:
         return Tool("Grep", asked, f'"{found}"', structured)
 
     def tool_glob(self) -> Tool:
-        names = [path for path, _ in self.rng.choices(self.project.files, k=self.rng.randint(1, 20))]
+        names = [
+            path for path, _ in self.rng.choices(self.project.files, k=self.rng.randint(1, 20))
+        ]
         listed = '","'.join(names)
         structured = f'{{"filenames":["{listed}"],"durationMs":12,"numFiles":{len(names)},"truncated":false}}'
-        return Tool("Glob", f'{{"pattern":"**/*{self.rng.choice(COMMON)}*"}}', f'"{NL.join(names)}"', structured)
+        return Tool(
+            "Glob",
+            f'{{"pattern":"**/*{self.rng.choice(COMMON)}*"}}',
+            f'"{NL.join(names)}"',
+            structured,
+        )
 
     def tool_todo(self) -> Tool:
         states = ["completed", "in_progress", "pending"]
@@ -765,8 +967,13 @@ class Session:
             f'{{"content":"{self.prose(60)}","status":"{state}","activeForm":"{self.prose(50)}"}}'
             for state in states + states[2:] * self.rng.randint(0, 4)
         )
-        reply = '"Todos have been modified successfully. Ensure that you continue to use the todo list to track your progress."'
-        return Tool("TodoWrite", f'{{"todos":[{todos}]}}', reply, f'{{"oldTodos":[],"newTodos":[{todos}]}}')
+        reply = (
+            '"Todos have been modified successfully. Ensure that you continue to use the todo list'
+            ' to track your progress."'
+        )
+        return Tool(
+            "TodoWrite", f'{{"todos":[{todos}]}}', reply, f'{{"oldTodos":[],"newTodos":[{todos}]}}'
+        )
 
     def tool_task(self) -> Tool:
         """A subagent of the old kind, inside this file, or one whose file is gone."""
@@ -781,7 +988,9 @@ class Session:
     def tool_agent(self) -> Tool:
         """A subagent with a file of its own."""
         self.subagents -= 1
-        budget = min(max(3_000, self.budget // 2), int(self.rng.lognormvariate(math.log(50_000), 0.8)))
+        budget = min(
+            max(3_000, self.budget // 2), int(self.rng.lognormvariate(math.log(50_000), 0.8))
+        )
         child = Session(self.project, self.out, budget, 0, parent=self)
         self.size += child.write()
         self.now_ms = child.now_ms
@@ -795,7 +1004,9 @@ class Session:
             '"usage":{"input_tokens":1,"cache_creation_input_tokens":812,"cache_read_input_tokens":51000,"output_tokens":964}}'
         )
         asked = f'{{"description":"{self.title}","prompt":"{prompt}","subagent_type":"general-purpose"}}'
-        return Tool(name, asked, f'[{text},{{"type":"text","text":"agentId: {agent_id}"}}]', structured)
+        return Tool(
+            name, asked, f'[{text},{{"type":"text","text":"agentId: {agent_id}"}}]', structured
+        )
 
     # pieces
 
@@ -804,12 +1015,17 @@ class Session:
         return self.version < "2.1"
 
     def prose(self, length: float) -> str:
-        """About `length` characters of sentences, one in six of them about something only this session knows."""
+        """About `length` characters of sentences, one in six of them about something only this
+        session knows."""
         rng = self.rng
         parts = rng.choices(self.sentences, k=int(length / 85) + 1)
         for at in range(rng.randrange(6), len(parts), 6):
             parts[at] = f"{rng.choice(self.words)} {parts[at]}"
-        return "".join(parts).rstrip(" ") if len(parts) > 1 else parts[0][: max(12, int(length))].rpartition(" ")[0]
+        return (
+            "".join(parts).rstrip(" ")
+            if len(parts) > 1
+            else parts[0][: max(12, int(length))].rpartition(" ")[0]
+        )
 
     def take(self, lines: list[str], length: float) -> str:
         """About `length` characters of consecutive lines with one word of this session."""
@@ -851,7 +1067,10 @@ class Session:
         return b64encode(self.rng.randbytes(18)).translate(ALPHANUMERIC).decode()[:length]
 
     def stamp(self) -> str:
-        return datetime.fromtimestamp(self.now_ms / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+        return (
+            datetime.fromtimestamp(self.now_ms / 1000, UTC).isoformat(timespec="milliseconds")[:-6]
+            + "Z"
+        )
 
 
 class Tool(NamedTuple):

@@ -53,9 +53,14 @@ def main() -> None:
                 ("a tool fails, told a fix", "fail", ERROR),
                 ("a tool fails, nothing is known", "fail", "Error: never seen"),
             )
-            for row in report(name, [called(Path(place), repo, event, error, n) for n in range(args.runs)])
+            for row in report(
+                name, [called(Path(place), repo, event, error, n) for n in range(args.runs)]
+            )
         ]
-        remark = f"{args.sessions:,} sessions, {args.lessons} lessons, {args.runs} calls each, every one a process of its own."
+        remark = (
+            f"{args.sessions:,} sessions, {args.lessons} lessons, {args.runs} calls each, every one"
+            " a process of its own."
+        )
         show("hooks: lessons", rows, [remark], args.write)
 
 
@@ -66,7 +71,13 @@ def prepare(place: Path, sessions: int, lessons: int) -> Path:
     home.mkdir(mode=0o700)
     with closing(open_store(str(home / "runlore.db"))) as store:
         for n in range(sessions):
-            session(store, f"s{n:05}", repo="acme/shop", days_ago=n / 100, **({"key": fix("key")} if n % 100 == 0 else {}))
+            session(
+                store,
+                f"s{n:05}",
+                repo="acme/shop",
+                days_ago=n / 100,
+                **({"key": fix("key")} if n % 100 == 0 else {}),
+            )
     known = signature(LEARNED)
     assert known is not None
     shelf = Shelf(home / "lessons")
@@ -89,20 +100,33 @@ def prepare(place: Path, sessions: int, lessons: int) -> Path:
 
 
 def called(place: Path, repo: Path, event: str, error: str, n: int) -> tuple[float, float, str]:
-    call = {"session_id": f"{event}{n}{len(error)}", "cwd": str(repo), "hook_event_name": "X", "error": error}
+    call = {
+        "session_id": f"{event}{n}{len(error)}",
+        "cwd": str(repo),
+        "hook_event_name": "X",
+        "error": error,
+    }
     command = [sys.executable, *hooks.PYTHON, "-m", "runlore", "hooks", "run", event, "claude"]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     env = {**os.environ, "RUNLORE_HOME": str(place / "home")}
-    done = subprocess.run(command, input=json.dumps(call).encode(), capture_output=True, check=True, env=env)
+    done = subprocess.run(
+        command, input=json.dumps(call).encode(), capture_output=True, check=True, env=env
+    )
     took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return took, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout.decode()
+    return (
+        took,
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        done.stdout.decode(),
+    )
 
 
 def report(name: str, calls: list[tuple[float, float, str]]) -> Iterator[Row]:
     wall, spent = sorted(took for took, _, _ in calls), sorted(cpu for _, cpu, _ in calls)
     most = max(tokens(text) for _, _, text in calls)
     answered = sum(bool(text) for _, _, text in calls)
-    middle, longest, cpu = (1000 * seconds for seconds in (wall[len(wall) // 2], wall[-1], spent[len(spent) // 2]))
+    middle, longest, cpu = (
+        1000 * seconds for seconds in (wall[len(wall) // 2], wall[-1], spent[len(spent) // 2])
+    )
     detail = f"p50 {middle:.0f} ms, {cpu:.0f} ms CPU; {answered} of {len(calls)} answered"
     yield Row(f"{name}: longest call", "≤ 1 s", f"{longest:.0f} ms", detail, "—")
     yield Row(f"{name}: tokens at most", "≤ 800", f"{most}", "", "—")

@@ -1,9 +1,11 @@
-"""The live session log against the OpenAI Agents SDK's SQLiteSession, and against the machine's own limits.
+"""The live session log against the OpenAI Agents SDK's SQLiteSession, and against the machine's own
+limits.
 
     python bench/live.py [--scratch DIR] [--scale 0.1] [--write]
 
-Each side runs in a process of its own, in turn, and the best of three counts; durability is each one's default, so SQLiteSession waits
-for the disk at every message, and a row of its own says what waiting costs us. The peer is installed below `--scratch`.
+Each side runs in a process of its own, in turn, and the best of three counts; durability is each
+one's default, so SQLiteSession waits for the disk at every message, and a row of its own says what
+waiting costs us. The peer is installed below `--scratch`.
 """
 
 from __future__ import annotations
@@ -30,9 +32,16 @@ def main() -> None:
     from _measure import Row, note, remove, show
     from peers import default_scratch
 
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--scratch", type=Path, default=default_scratch())
-    arguments.add_argument("--scale", type=float, default=1.0, help="of the log of 1,000,000 records and the 10,000 sessions")
+    arguments.add_argument(
+        "--scale",
+        type=float,
+        default=1.0,
+        help="of the log of 1,000,000 records and the 10,000 sessions",
+    )
     arguments.add_argument("--write", action="store_true")
     given = arguments.parse_args()
     work = given.scratch / "live"
@@ -41,18 +50,43 @@ def main() -> None:
     peer = find_peer(given.scratch)
     rows: list[Row] = []
     note("append")
-    best = alternate(work, {"ours": (sys.executable, "ours"), **({"theirs": (peer, "peer")} if peer else {})}, "append", 10_000)
+    best = alternate(
+        work,
+        {"ours": (sys.executable, "ours"), **({"theirs": (peer, "peer")} if peer else {})},
+        "append",
+        10_000,
+    )
     ours, theirs = best["ours"], best.get("theirs")
     rate = f"{1 / ours['wall_s'] * 10_000:,.0f}/s"
     ratio = f"{theirs['wall_s'] / ours['wall_s']:.0f} ×" if theirs else "no peer"
     other = f"{10_000 / theirs['wall_s']:,.0f}/s, {theirs['cpu_us']:.0f} µs CPU" if theirs else ""
-    rows.append(Row("append 1 KB, `process`", "≥ 40 ×", ratio, f"{rate}, {ours['cpu_us']:.1f} µs CPU", other))
-    flat = run_side(sys.executable, "ours", "flat", 100_000, work)
-    rows.append(Row("CPU of an append, best 1,000 of 10,000", "≤ 12 µs", f"{flat['first_us']:.1f} µs", "the first 10,000", ""))
     rows.append(
-        Row("the same", "flat", f"{flat['last_us'] / flat['first_us']:.2f} ×", f"{flat['last_us']:.1f} µs, the last 10,000 of 100,000", "")
+        Row(
+            "append 1 KB, `process`", "≥ 40 ×", ratio, f"{rate}, {ours['cpu_us']:.1f} µs CPU", other
+        )
     )
-    rows.append(Row("disk", "≤ 1.15 × payload", f"{flat['disk']:.3f} ×", "of the message as JSON", ""))
+    flat = run_side(sys.executable, "ours", "flat", 100_000, work)
+    rows.append(
+        Row(
+            "CPU of an append, best 1,000 of 10,000",
+            "≤ 12 µs",
+            f"{flat['first_us']:.1f} µs",
+            "the first 10,000",
+            "",
+        )
+    )
+    rows.append(
+        Row(
+            "the same",
+            "flat",
+            f"{flat['last_us'] / flat['first_us']:.2f} ×",
+            f"{flat['last_us']:.1f} µs, the last 10,000 of 100,000",
+            "",
+        )
+    )
+    rows.append(
+        Row("disk", "≤ 1.15 × payload", f"{flat['disk']:.3f} ×", "of the message as JSON", "")
+    )
     note("power")
     power = run_side(sys.executable, "ours", "power", 300, work)
     rows.append(
@@ -65,22 +99,58 @@ def main() -> None:
         )
     )
     note("load")
-    best = alternate(work, {"ours": (sys.executable, "ours"), **({"theirs": (peer, "peer")} if peer else {})}, "load", 10_000)
+    best = alternate(
+        work,
+        {"ours": (sys.executable, "ours"), **({"theirs": (peer, "peer")} if peer else {})},
+        "load",
+        10_000,
+    )
     ours, theirs = best["ours"], best.get("theirs")
     ratio = f"{theirs['wall_s'] / ours['wall_s']:.1f} ×" if theirs else "no peer"
-    rows.append(Row("load 10,000 messages", "≥ 2 ×", ratio, ms(ours["wall_s"]), ms(theirs["wall_s"]) if theirs else ""))
+    rows.append(
+        Row(
+            "load 10,000 messages",
+            "≥ 2 ×",
+            ratio,
+            ms(ours["wall_s"]),
+            ms(theirs["wall_s"]) if theirs else "",
+        )
+    )
     note("a long log")
     count = int(1_000_000 * given.scale)
     long = run_side(sys.executable, "ours", "long", count, work)
-    rows.append(Row(f"open + messages(), {count:,} records, compacted 1,000 before the end", "≤ 50 ms", ms(long["messages_s"]), "", ""))
+    rows.append(
+        Row(
+            f"open + messages(), {count:,} records, compacted 1,000 before the end",
+            "≤ 50 ms",
+            ms(long["messages_s"]),
+            "",
+            "",
+        )
+    )
     rows.append(Row("open + state of the same", "≤ 5 ms", ms(long["state_s"]), "", ""))
     rows.append(Row("open + tail(50) of the same", "≤ 2 ms", ms(long["tail_s"]), "", ""))
     note("many sessions")
     count = int(10_000 * given.scale)
     many = run_side(sys.executable, "ours", "many", count, work)
-    rows.append(Row(f"list(limit=50) of {count:,} sessions", "≤ 5 ms", ms(many["list_s"]), f"by cwd {ms(many['cwd_s'])}", ""))
-    rows.append(Row("the same, without the index", "", f"{many['rebuild_s']:.2f} s", "made anew", ""))
-    show("Live session log", rows, [f"Peer: openai-agents {VERSION}, SQLiteSession on a file."], given.write)
+    rows.append(
+        Row(
+            f"list(limit=50) of {count:,} sessions",
+            "≤ 5 ms",
+            ms(many["list_s"]),
+            f"by cwd {ms(many['cwd_s'])}",
+            "",
+        )
+    )
+    rows.append(
+        Row("the same, without the index", "", f"{many['rebuild_s']:.2f} s", "made anew", "")
+    )
+    show(
+        "Live session log",
+        rows,
+        [f"Peer: openai-agents {VERSION}, SQLiteSession on a file."],
+        given.write,
+    )
     remove(work)
 
 
@@ -97,12 +167,17 @@ def find_peer(scratch: Path) -> str | None:
         for command in ([sys.executable, "-m", "venv", str(venv)], pip):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
-                print(f"openai-agents {VERSION} cannot be installed:\n{done.stderr[-500:]}", file=sys.stderr)
+                print(
+                    f"openai-agents {VERSION} cannot be installed:\n{done.stderr[-500:]}",
+                    file=sys.stderr,
+                )
                 return None
     return str(python)
 
 
-def alternate(work: Path, sides: dict[str, tuple[str, str]], what: str, count: int) -> dict[str, dict[str, float]]:
+def alternate(
+    work: Path, sides: dict[str, tuple[str, str]], what: str, count: int
+) -> dict[str, dict[str, float]]:
     found: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
     for _ in range(3):
         for name, (python, side) in sides.items():
@@ -120,7 +195,7 @@ def run_side(python: str, side: str, what: str, count: int, work: Path) -> dict[
     return result
 
 
-# ── one side, in a process of its own ───────────────────────────────────────────────────────────────────────────────
+# ── one side, in a process of its own ─────────────────────────────────────────────────────────────
 
 
 def peer_append(count: int, work: Path) -> dict[str, float]:
@@ -133,7 +208,10 @@ def peer_append(count: int, work: Path) -> dict[str, float]:
         start, cpu = time.perf_counter(), time.process_time()
         for _ in range(count):
             await session.add_items([MESSAGE])
-        return {"wall_s": time.perf_counter() - start, "cpu_us": (time.process_time() - cpu) / count * 1e6}
+        return {
+            "wall_s": time.perf_counter() - start,
+            "cpu_us": (time.process_time() - cpu) / count * 1e6,
+        }
 
     return asyncio.run(append())
 
@@ -161,7 +239,10 @@ def ours_append(count: int, work: Path) -> dict[str, float]:
     start, cpu = time.perf_counter(), time.process_time()
     for _ in range(count):
         session.append(MESSAGE)
-    return {"wall_s": time.perf_counter() - start, "cpu_us": (time.process_time() - cpu) / count * 1e6}
+    return {
+        "wall_s": time.perf_counter() - start,
+        "cpu_us": (time.process_time() - cpu) / count * 1e6,
+    }
 
 
 def ours_flat(count: int, work: Path) -> dict[str, float]:
@@ -172,8 +253,17 @@ def ours_flat(count: int, work: Path) -> dict[str, float]:
         for _ in range(1000):
             session.append(MESSAGE)
         lots.append((time.process_time() - cpu) * 1000)
-    disk = (session.path / "log.jsonl").stat().st_size / count / len(json.dumps(MESSAGE, separators=(",", ":")))
-    return {"first_us": min(lots[:10]), "last_us": min(lots[-10:]), "mean_us": statistics.mean(lots), "disk": disk}
+    disk = (
+        (session.path / "log.jsonl").stat().st_size
+        / count
+        / len(json.dumps(MESSAGE, separators=(",", ":")))
+    )
+    return {
+        "first_us": min(lots[:10]),
+        "last_us": min(lots[-10:]),
+        "mean_us": statistics.mean(lots),
+        "disk": disk,
+    }
 
 
 def ours_power(count: int, work: Path) -> dict[str, float]:
@@ -236,7 +326,10 @@ def ours_long(count: int, work: Path) -> dict[str, float]:
         with where.open("long", readonly=True) as session:
             assert len(session.tail(50)) == 50
 
-    return {f"{work.__name__}_s": statistics.median(timed(work, 1) for _ in range(9)) for work in (messages, state, tail)}
+    return {
+        f"{work.__name__}_s": statistics.median(timed(work, 1) for _ in range(9))
+        for work in (messages, state, tail)
+    }
 
 
 def ours_many(count: int, work: Path) -> dict[str, float]:
@@ -246,7 +339,9 @@ def ours_many(count: int, work: Path) -> dict[str, float]:
             session.append(MESSAGE)
     other = store(work, fresh=False)
     listed = statistics.median(timed(lambda: other.list(limit=50), 1) for _ in range(9))
-    by_cwd = statistics.median(timed(lambda: other.list(limit=50, cwd="/work/7"), 1) for _ in range(9))
+    by_cwd = statistics.median(
+        timed(lambda: other.list(limit=50, cwd="/work/7"), 1) for _ in range(9)
+    )
     assert len(other.list(limit=50)) == 50
     other._index.forget()
     return {"list_s": listed, "cwd_s": by_cwd, "rebuild_s": timed(lambda: other.list(limit=50), 1)}

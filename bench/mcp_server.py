@@ -1,11 +1,12 @@
-"""The MCP server as an agent uses it: how long each tool takes, through the SDK's own client over stdio, and whether answers keep to
-their budget.
+"""The MCP server as an agent uses it: how long each tool takes, through the SDK's own client over
+stdio, and whether answers keep to their budget.
 
     python bench/mcp_server.py --home DIR [--calls 200] [--max-tokens 2000] [--http] [--write]
 
-`--home` is a RUNLORE_HOME with a store in it, of any size. What is asked is made from the store itself with a seed: words that it
-has, sessions, files and commits out of its events. Each question is asked once, so that nothing is remembered from the time before;
-and once more in this process, for the time that the processor needs alone: on a busy machine the other says little.
+`--home` is a RUNLORE_HOME with a store in it, of any size. What is asked is made from the store
+itself with a seed: words that it has, sessions, files and commits out of its events. Each question
+is asked once, so that nothing is remembered from the time before; and once more in this process,
+for the time that the processor needs alone: on a busy machine the other says little.
 """
 
 from __future__ import annotations
@@ -39,7 +40,19 @@ BAR_MS = 150
 TOOLS = ("search", "sessions", "show", "file", "commit", "usage")
 WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]{3,24}")
 SHA = re.compile(r"\b[0-9a-f]{7,40}\b")
-BY = ("day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block")
+BY = (
+    "day",
+    "week",
+    "month",
+    "session",
+    "model",
+    "agent",
+    "project",
+    "branch",
+    "machine",
+    "subagent",
+    "block",
+)
 
 
 class Timed(NamedTuple):
@@ -52,7 +65,9 @@ class Timed(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the MCP server.")
-    parser.add_argument("--home", type=Path, required=True, help="a RUNLORE_HOME with a store in it")
+    parser.add_argument(
+        "--home", type=Path, required=True, help="a RUNLORE_HOME with a store in it"
+    )
     parser.add_argument("--calls", type=int, default=200, help="of each tool")
     parser.add_argument("--max-tokens", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
@@ -65,33 +80,60 @@ def main() -> None:
     note(f"{stats['sessions']:,} sessions, {stats['events']:,} events; {len(asked):,} questions")
     timed = asyncio.run(ask(args.home, asked, args.max_tokens, args.http))
     alone = ask_here(args.home, asked, args.max_tokens)
-    rows = [row(tool, [one for one in timed if one.tool == tool], [ms for name, ms in alone if name == tool]) for tool in TOOLS]
+    rows = [
+        row(
+            tool,
+            [one for one in timed if one.tool == tool],
+            [ms for name, ms in alone if name == tool],
+        )
+        for tool in TOOLS
+    ]
     rows.append(row("all of them", timed, [ms for _, ms in alone]))
     remarks = [
-        f"A store of {stats['sessions']:,} sessions and {stats['events']:,} events; over {'HTTP' if args.http else 'stdio'}, the client's"
-        f" own time included; --max-tokens {args.max_tokens}.",
-        f"Answers that were errors: {sum(one.failed for one in timed)}. Of their budget they take {max(one.share for one in timed):.0%}"
-        f" at most and {statistics.median(one.share for one in timed):.0%} in the median.",
-        f"Load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs, this benchmark included.",
+        (
+            f"A store of {stats['sessions']:,} sessions and {stats['events']:,} events; over"
+            f" {'HTTP' if args.http else 'stdio'}, the client's own time included; --max-tokens"
+            f" {args.max_tokens}."
+        ),
+        (
+            f"Answers that were errors: {sum(one.failed for one in timed)}. Of their budget they"
+            f" take {max(one.share for one in timed):.0%} at most and"
+            f" {statistics.median(one.share for one in timed):.0%} in the median."
+        ),
+        (
+            f"Load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs,"
+            " this benchmark included."
+        ),
     ]
     show("mcp", rows, remarks, args.write)
 
 
 def row(what: str, timed: list[Timed], alone: list[float]) -> Row:
     ours = f"processor {two(alone)}, most {max(one.ms for one in timed):.0f} ms"
-    return Row(f"{what}: p50 / p95 of {len(timed)} calls", f"p95 ≤ {BAR_MS} ms", two([one.ms for one in timed]), ours, "—")
+    return Row(
+        f"{what}: p50 / p95 of {len(timed)} calls",
+        f"p95 ≤ {BAR_MS} ms",
+        two([one.ms for one in timed]),
+        ours,
+        "—",
+    )
 
 
 def two(times: list[float]) -> str:
     ordered = sorted(times)
-    return f"{statistics.median(ordered):.0f} / {ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)]:.0f} ms"
+    return (
+        f"{statistics.median(ordered):.0f} /"
+        f" {ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)]:.0f} ms"
+    )
 
 
-# ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is asked ─────────────────────────────────────────────────────────────────────────────────
 def questions(store: Store, number: int, rng: random.Random) -> list[tuple[str, dict[str, Any]]]:
     """As many of each tool, in any order."""
     lines = store.sessions(Filter(parents_only=False))
-    made = {name: [globals()[f"ask_{name}"](store, lines, rng) for _ in range(number)] for name in TOOLS}
+    made = {
+        name: [globals()[f"ask_{name}"](store, lines, rng) for _ in range(number)] for name in TOOLS
+    }
     found = [(name, arguments) for name, each in made.items() for arguments in each]
     rng.shuffle(found)
     return found
@@ -107,14 +149,29 @@ def ask_search(store: Store, lines: list[SessionLine], rng: random.Random) -> di
 
 def ask_sessions(_: Store, lines: list[SessionLine], rng: random.Random) -> dict[str, Any]:
     one = rng.choice(lines)
-    return rng.choice(({}, {"repo": one.repo or "none"}, {"cwd": one.cwd or "/"}, {"errors": True}, {"sort": "tokens", "subagents": True}))
+    return rng.choice(
+        (
+            {},
+            {"repo": one.repo or "none"},
+            {"cwd": one.cwd or "/"},
+            {"errors": True},
+            {"sort": "tokens", "subagents": True},
+        )
+    )
 
 
 def ask_show(_: Store, lines: list[SessionLine], rng: random.Random) -> dict[str, Any]:
     one = rng.choice(lines)
     seq = rng.randrange(max(1, one.events))
     whole: dict[str, Any] = {"session": one.uid}
-    return rng.choice((whole, {**whole, "first": seq}, {**whole, "first": seq, "full": True}, {"session": f"{one.uid}#0", "context": True}))
+    return rng.choice(
+        (
+            whole,
+            {**whole, "first": seq},
+            {**whole, "first": seq, "full": True},
+            {"session": f"{one.uid}#0", "context": True},
+        )
+    )
 
 
 def ask_file(store: Store, lines: list[SessionLine], rng: random.Random) -> dict[str, Any]:
@@ -123,7 +180,13 @@ def ask_file(store: Store, lines: list[SessionLine], rng: random.Random) -> dict
         files = [file for event in store.events(one.uid, 0, 200) for file in event.files]
         if files:
             path = rng.choice(files)
-            return {"path": path if rng.random() < 0.5 else path.replace("\\", "/").rpartition("/")[2] or path}
+            return {
+                "path": (
+                    path
+                    if rng.random() < 0.5
+                    else path.replace("\\", "/").rpartition("/")[2] or path
+                )
+            }
     return {"path": "main.py"}
 
 
@@ -136,7 +199,10 @@ def ask_commit(store: Store, lines: list[SessionLine], rng: random.Random) -> di
 
 def ask_usage(_: Store, lines: list[SessionLine], rng: random.Random) -> dict[str, Any]:
     one = rng.choice(lines)
-    return {"by": rng.choice(BY), **rng.choice(({}, {}, {"agent": one.agent}, {"session": one.uid}, {"since": "30d"}))}
+    return {
+        "by": rng.choice(BY),
+        **rng.choice(({}, {}, {"agent": one.agent}, {"session": one.uid}, {"since": "30d"})),
+    }
 
 
 def text_of(store: Store, lines: list[SessionLine], rng: random.Random) -> str:
@@ -145,8 +211,10 @@ def text_of(store: Store, lines: list[SessionLine], rng: random.Random) -> str:
     return " ".join(text[:4000] for text in store.bodies(one.uid, first, first + 4).values())
 
 
-# ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-async def ask(home: Path, asked: list[tuple[str, dict[str, Any]]], room: int, over_http: bool) -> list[Timed]:
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────
+async def ask(
+    home: Path, asked: list[tuple[str, dict[str, Any]]], room: int, over_http: bool
+) -> list[Timed]:
     timed: list[Timed] = []
     async with connected(home, over_http) as client:
         await client.call_tool("sessions", {})  # The first call imports, and opens the store.
@@ -154,12 +222,17 @@ async def ask(home: Path, asked: list[tuple[str, dict[str, Any]]], room: int, ov
             start = time.perf_counter()
             result = await client.call_tool(tool, {**arguments, "max_tokens": room})
             ms = 1000 * (time.perf_counter() - start)
-            size = max(tokens("".join(part.text for part in result.content)), tokens_of(result.structured_content))  # type: ignore[union-attr]
+            size = max(
+                tokens("".join(part.text for part in result.content)),
+                tokens_of(result.structured_content),
+            )  # type: ignore[union-attr]
             timed.append(Timed(tool, ms, size / room, result.is_error))
     return timed
 
 
-def ask_here(home: Path, asked: list[tuple[str, dict[str, Any]]], room: int) -> list[tuple[str, float]]:
+def ask_here(
+    home: Path, asked: list[tuple[str, dict[str, Any]]], room: int
+) -> list[tuple[str, float]]:
     """Of each question the processor's time in ms, asked in this process."""
     os.environ["RUNLORE_HOME"] = str(home)
     gc.set_threshold(100_000)  # As the command does.
@@ -180,11 +253,19 @@ async def connected(home: Path, over_http: bool) -> AsyncIterator[Client]:
     command = ["-m", "runlore", "mcp"]
     env = {**os.environ, "RUNLORE_HOME": str(home), "PYTHONPATH": str(BENCH.parent / "src")}
     if not over_http:
-        async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=command, env=env))) as client:
+        async with Client(
+            stdio_client(StdioServerParameters(command=sys.executable, args=command, env=env))
+        ) as client:
             yield client
         return
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *command, "--http", "0", env=env, stderr=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+        sys.executable,
+        *command,
+        "--http",
+        "0",
+        env=env,
+        stderr=asyncio.subprocess.PIPE,
+        stdin=asyncio.subprocess.DEVNULL,
     )
     try:
         assert process.stderr is not None

@@ -35,21 +35,38 @@ def main() -> None:
     args = parser.parse_args()
     rows = [row for way in WAYS for row in compare(way, args.lessons)]
     remark = (
-        "An effect is found when a tenth, or half, of an error that 40 % of the sessions met (or of its staying, on failure and when asked"
-        " late) is left for those that are told, and the verdict is `effective`. Of those that could ask, half do early, or 60 % once they"
-        " have met it."
+        "An effect is found when a tenth, or half, of an error that 40 % of the sessions met (or of"
+        " its staying, on failure and when asked late) is left for those that are told, and the"
+        " verdict is `effective`. Of those that could ask, half do early, or 60 % once they have"
+        " met it."
     )
     show("measure: verdicts on lessons", rows, [remark], args.write)
 
 
 def compare(way: Way, number: int) -> Iterator[Row]:
-    for earlier, shifts, drifts in ((LONG, False, 0.0), (LONG, True, 0.0), (YEARS, False, 1.0), (SHORT, False, 0.0)):
-        without = [verdicts(way, n, RATES[n % len(RATES)], earlier, shifts, drifts) for n in range(number)]
-        where = f"told {way}, {earlier:,} sessions or more before{', work moves' * shifts}{', it goes by itself' * bool(drifts)}"
+    for earlier, shifts, drifts in (
+        (LONG, False, 0.0),
+        (LONG, True, 0.0),
+        (YEARS, False, 1.0),
+        (SHORT, False, 0.0),
+    ):
+        without = [
+            verdicts(way, n, RATES[n % len(RATES)], earlier, shifts, drifts) for n in range(number)
+        ]
+        where = (
+            f"told {way}, {earlier:,} sessions or more"
+            f" before{', work moves' * shifts}{', it goes by itself' * bool(drifts)}"
+        )
         for at in LATER:
             wrong = sum(is_wrong(one[at]) for one in without) / number
             effects = describe_effects(way, at, number, shifts) if earlier == LONG else ""
-            yield Row(f"{where}, after {at}: wrong of {number} without effect", "≤ 5 %", f"{wrong:.1%}", effects, "—")
+            yield Row(
+                f"{where}, after {at}: wrong of {number} without effect",
+                "≤ 5 %",
+                f"{wrong:.1%}",
+                effects,
+                "—",
+            )
         ever = sum(any(map(is_wrong, one.values())) for one in without) / number
         yield Row(f"{where}, at any of these looks: wrong", "≤ 5 %", f"{ever:.1%}", "", "—")
 
@@ -57,14 +74,30 @@ def compare(way: Way, number: int) -> Iterator[Row]:
 def describe_effects(way: Way, at: int, number: int, shifts: bool) -> str:
     shares = []
     for left, words in ((0.1, "a tenth"), (0.5, "half")):
-        fleets = (Fleet(way, 10_000 + n, rate=0.4, left=left, earlier=LONG, later=at, shifts=shifts) for n in range(number))
-        effective = sum(judged.verdict == "effective" for fleet in fleets if (judged := fleet.judged(at)))
+        fleets = (
+            Fleet(way, 10_000 + n, rate=0.4, left=left, earlier=LONG, later=at, shifts=shifts)
+            for n in range(number)
+        )
+        effective = sum(
+            judged.verdict == "effective" for fleet in fleets if (judged := fleet.judged(at))
+        )
         shares.append(f"{effective / number:.1%} with {words} left")
     return f"effect found: {', '.join(shares)}"
 
 
-def verdicts(way: Way, seed: int, rate: float, earlier: int, shifts: bool, drifts: float) -> dict[int, str]:
-    fleet = Fleet(way, seed, rate=rate, left=1, earlier=earlier, later=max(LATER), shifts=shifts, drifts=drifts)
+def verdicts(
+    way: Way, seed: int, rate: float, earlier: int, shifts: bool, drifts: float
+) -> dict[int, str]:
+    fleet = Fleet(
+        way,
+        seed,
+        rate=rate,
+        left=1,
+        earlier=earlier,
+        later=max(LATER),
+        shifts=shifts,
+        drifts=drifts,
+    )
     return {at: judged.verdict if (judged := fleet.judged(at)) else "too early" for at in LATER}
 
 

@@ -26,12 +26,19 @@ from runlore.lessons.drafts import Gate
 from runlore.mine.patterns import find_patterns
 from tests.mine.fleet import PLANTS, fleet
 
-PLANT_OF_KIND = {"error": "recovery", "correction": "correction", "flaky": "flaky_test", "slow": "slow_step"}
+PLANT_OF_KIND = {
+    "error": "recovery",
+    "correction": "correction",
+    "flaky": "flaky_test",
+    "slow": "slow_step",
+}
 """By kind of lesson, the pattern that it is drafted from in these fleets."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Precision and recall of every signal on planted fleets.")
+    parser = argparse.ArgumentParser(
+        description="Precision and recall of every signal on planted fleets."
+    )
     parser.add_argument("--fleets", type=int, default=10)
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--write", action="store_true", help="put the result into RESULTS.md")
@@ -44,7 +51,9 @@ def main() -> None:
         plants = {name: [free.pop() for _ in range(rng.randint(2, 8))] for name in PLANTS}
         cases = fleet(1000 + seed, args.sessions, plants)
         patterns = find_patterns(cases)
-        for lesson in propose(patterns, {case.uid: case for case in cases}, [], Gate(), datetime.now(UTC)):
+        for lesson in propose(
+            patterns, {case.uid: case for case in cases}, [], Gate(), datetime.now(UTC)
+        ):
             kinds[lesson.kind] += 1
             cited = {int(ref.partition("#")[0][4:]) for ref in lesson.evidence}
             wrong += not cited or not cited <= set(plants[PLANT_OF_KIND[lesson.kind]])
@@ -54,7 +63,10 @@ def main() -> None:
             # What is planted for other signals is an error that recurs, too.
             if name == "recurring_error":
                 others = {
-                    f"toy:{n:04}" for other, more in plants.items() if other in ("recovery", "tool_thrash", "flaky_test") for n in more
+                    f"toy:{n:04}"
+                    for other, more in plants.items()
+                    if other in ("recovery", "tool_thrash", "flaky_test")
+                    for n in more
                 }
                 found -= others
             if name == "recovery":
@@ -66,18 +78,41 @@ def main() -> None:
         Row(
             f"{name.replace('_', ' ')}: precision, recall",
             "≥ 0.9, ≥ 0.8",
-            f"{correct[name] / max(1, reported[name]):.3f}, {correct[name] / planted_count[name]:.3f}",
+            f"{correct[name] / max(1, reported[name]):.3f},"
+            f" {correct[name] / planted_count[name]:.3f}",
             f"{planted_count[name]} planted",
             "—",
         )
         for name in PLANTS
     ]
-    empty = [len([p for p in find_patterns(fleet(seed, args.sessions, {})) if p.type != "clean_pass"]) for seed in range(args.fleets)]
+    empty = [
+        len([p for p in find_patterns(fleet(seed, args.sessions, {})) if p.type != "clean_pass"])
+        for seed in range(args.fleets)
+    ]
     fleets = f"{args.fleets} fleets of {args.sessions} sessions"
-    rows.append(Row(f"patterns in {fleets} with nothing planted, most in one", "≤ 1", f"{max(empty)}", f"{sum(empty)} in all", "—"))
+    rows.append(
+        Row(
+            f"patterns in {fleets} with nothing planted, most in one",
+            "≤ 1",
+            f"{max(empty)}",
+            f"{sum(empty)} in all",
+            "—",
+        )
+    )
     kind_counts = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-    rows.append(Row("lessons that rest on what was not planted, or on nothing", "0", f"{wrong}", f"of {kinds.total()}: {kind_counts}", "—"))
-    remark = f"Planted in 2 to 8 sessions each of {fleets}, which go through the real digest. Whoever planted them wrote the miners."
+    rows.append(
+        Row(
+            "lessons that rest on what was not planted, or on nothing",
+            "0",
+            f"{wrong}",
+            f"of {kinds.total()}: {kind_counts}",
+            "—",
+        )
+    )
+    remark = (
+        f"Planted in 2 to 8 sessions each of {fleets}, which go through the real digest. Whoever"
+        " planted them wrote the miners."
+    )
     show("patterns and lessons: planted fleets", rows, [remark], args.write)
 
 

@@ -1,10 +1,12 @@
-"""How a session ended, against what hidden tests say: what each level of evidence is worth, and how much of the truth it covers.
+"""How a session ended, against what hidden tests say: what each level of evidence is worth, and how
+much of the truth it covers.
 
     python bench/outcome.py --labelled DIR/labelled
     python bench/outcome.py --labelled DIR/labelled --half tuning      # while the rules are being written
 
-Beside our verdicts stands "who spoke last": a session that ends with the agent's words has succeeded, one that ends with the user's was
-abandoned. MCC is that of naming failures: a verdict of `fail` against all others, over all sessions.
+Beside our verdicts stands "who spoke last": a session that ends with the agent's words has
+succeeded, one that ends with the user's was abandoned. MCC is that of naming failures: a verdict of
+`fail` against all others, over all sessions.
 """
 
 from __future__ import annotations
@@ -26,20 +28,32 @@ VERDICTS = ("success", "fail", "abandoned", "unknown")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--labelled", type=Path, required=True, help="the folder with sweagent and vorflux")
-    parser.add_argument("--half", choices=HALVES, help="one of them; without it both, and the whole")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--labelled", type=Path, required=True, help="the folder with sweagent and vorflux"
+    )
+    parser.add_argument(
+        "--half", choices=HALVES, help="one of them; without it both, and the whole"
+    )
     parser.add_argument("--each", action="store_true", help="a line for each session")
     options = parser.parse_args()
     for name, load in (("sweagent", sweagent), ("vorflux", vorflux)):
         sessions = list(load(options.labelled / name))
         for half in (options.half,) if options.half else (*HALVES, None):
-            chosen = [session for session in sessions if half is None or session.is_held_out == (half == "held-out")]
+            chosen = [
+                session
+                for session in sessions
+                if half is None or session.is_held_out == (half == "held-out")
+            ]
             judged = [(session, outcome(session.events, session.bodies)) for session in chosen]
             report(f"{name}, {half} half" if half else f"{name}, both halves", judged)
             for session, found in judged if options.each else ():
                 truth = "resolved" if session.is_resolved else "failed"
-                print(f"  {truth:9} {found.verdict:9} {found.level:12} {session.name}  {found.reason}")
+                print(
+                    f"  {truth:9} {found.verdict:9} {found.level:12} {session.name}  {found.reason}"
+                )
 
 
 def report(title: str, judged: Judged) -> None:
@@ -54,12 +68,21 @@ def report(title: str, judged: Judged) -> None:
         pairs = [(session.is_resolved, verdict_of(session, found)) for session, found in judged]
         for is_resolved in (True, False):
             counts = Counter(verdict for truth, verdict in pairs if truth == is_resolved)
-            cells = "".join(f"{counts[verdict]:>{11 if verdict == 'abandoned' else 9}}" for verdict in VERDICTS)
-            score = f"{mcc((not truth, verdict == 'fail') for truth, verdict in pairs):8.3f}" if is_resolved else ""
+            cells = "".join(
+                f"{counts[verdict]:>{11 if verdict == 'abandoned' else 9}}" for verdict in VERDICTS
+            )
+            score = (
+                f"{mcc((not truth, verdict == 'fail') for truth, verdict in pairs):8.3f}"
+                if is_resolved
+                else ""
+            )
             print(f"  {name + (', resolved' if is_resolved else ', failed'):22}{cells}{score}")
     named = [session for session, found in judged if found.verdict == "fail"]
     right = sum(not session.is_resolved for session in named)
-    print(f"  failures named: {right} of {failed} ({right / max(1, failed):.0%}), precision {right / max(1, len(named)):.3f}")
+    print(
+        f"  failures named: {right} of {failed} ({right / max(1, failed):.0%}), precision"
+        f" {right / max(1, len(named)):.3f}"
+    )
     reliability(judged)
 
 
@@ -74,7 +97,10 @@ def reliability(judged: Judged) -> None:
     for (level, verdict, claimed), rights in sorted(groups.items()):
         observed = sum(rights) / len(rights)
         mark = "" if observed >= claimed else "  below what is claimed"
-        print(f"  {level:12} {verdict:10}{claimed:8.2f}{len(rights):5}{len(rights) / len(judged):10.1%}{observed:10.2f}{mark}")
+        print(
+            f"  {level:12}"
+            f" {verdict:10}{claimed:8.2f}{len(rights):5}{len(rights) / len(judged):10.1%}{observed:10.2f}{mark}"
+        )
 
 
 def who_spoke_last(session: Labelled) -> str:
@@ -85,7 +111,9 @@ def who_spoke_last(session: Labelled) -> str:
 def mcc(pairs: Iterable[tuple[bool, bool]]) -> float:
     """Matthews' correlation of two truth values; 0 where one of them never changes."""
     counts = Counter(pairs)
-    tp, fp, fn, tn = (counts[key] for key in ((True, True), (False, True), (True, False), (False, False)))
+    tp, fp, fn, tn = (
+        counts[key] for key in ((True, True), (False, True), (True, False), (False, False))
+    )
     product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
     return (tp * tn - fp * fn) / math.sqrt(product) if product else 0.0
 

@@ -1,4 +1,5 @@
-"""The programs that runlore is compared with, installed outside the repository and run in a home of their own.
+"""The programs that runlore is compared with, installed outside the repository and run in a home of
+their own.
 
     python bench/peers.py --home DIR [--scratch DIR]      # cold sync, full sync, nothing new, one appended turn
 
@@ -25,7 +26,8 @@ def default_scratch() -> Path:
 
 
 def find_agentsview(scratch: Path) -> Path | None:
-    """The native binary (its Python launcher would add the start of an interpreter), installed when it is missing.
+    """The native binary (its Python launcher would add the start of an interpreter), installed when
+    it is missing.
 
     None, with a message, when it cannot be had; the benchmarks then measure our side alone.
     """
@@ -33,15 +35,28 @@ def find_agentsview(scratch: Path) -> Path | None:
     if binary := _binary(venv):
         return binary
     note(f"installing agentsview {AGENTSVIEW_VERSION} into {venv}")
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", f"agentsview=={AGENTSVIEW_VERSION}"]
+    pip = [
+        str(venv / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        f"agentsview=={AGENTSVIEW_VERSION}",
+    ]
     for command in ([sys.executable, "-m", "venv", str(venv)], pip):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            note(f"agentsview {AGENTSVIEW_VERSION} cannot be installed, so there is nothing to compare with:\n{done.stderr.strip()[-500:]}")
+            note(
+                f"agentsview {AGENTSVIEW_VERSION} cannot be installed, so there is nothing to"
+                f" compare with:\n{done.stderr.strip()[-500:]}"
+            )
             return None
     if binary := _binary(venv):
         return binary
-    note(f"agentsview {AGENTSVIEW_VERSION} has no binary for this machine, so there is nothing to compare with")
+    note(
+        f"agentsview {AGENTSVIEW_VERSION} has no binary for this machine, so there is nothing to"
+        " compare with"
+    )
     return None
 
 
@@ -50,7 +65,8 @@ def _binary(venv: Path) -> Path | None:
 
 
 class AgentsView:
-    """agentsview over one home directory, its own data in `data`, without its daemon and without telemetry."""
+    """agentsview over one home directory, its own data in `data`, without its daemon and without
+    telemetry."""
 
     def __init__(self, binary: Path, home: Path, data: Path) -> None:
         self.binary, self.data = binary, data
@@ -95,7 +111,9 @@ class AgentsView:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time agentsview alone.")
-    parser.add_argument("--home", type=Path, required=True, help="home directory with .claude/projects/ in it")
+    parser.add_argument(
+        "--home", type=Path, required=True, help="home directory with .claude/projects/ in it"
+    )
     parser.add_argument("--scratch", type=Path, default=default_scratch())
     parser.add_argument("--agentsview", type=Path, help="the binary, when it is already installed")
     args = parser.parse_args()
@@ -106,12 +124,19 @@ def main() -> None:
     raw = warm(args.home)
     print(f"{raw / 1e6:.1f} MB")
     print(f"first sync     {seconds(view.first_sync())}")
-    print(f"               {view.sessions()} sessions, {view.messages()} messages, store {view.store_bytes() / raw:.2f} × raw")
+    print(
+        f"               {view.sessions()} sessions, {view.messages()} messages, store"
+        f" {view.store_bytes() / raw:.2f} × raw"
+    )
     print(f"sync --full    {seconds(view.first_sync(full=True))}")
     print(f"nothing new    {seconds(view.sync())}")
-    largest = max(args.home.glob(".claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
+    largest = max(
+        args.home.glob(".claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size
+    )
     generate.append_turn(largest)
-    print(f"appended turn  {seconds(view.sync())}  ({largest.stat().st_size / 1e6:.1f} MB transcript)")
+    print(
+        f"appended turn  {seconds(view.sync())}  ({largest.stat().st_size / 1e6:.1f} MB transcript)"
+    )
     view.clear()
 
 

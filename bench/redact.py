@@ -1,7 +1,9 @@
-"""How much is found, how much is found wrongly, and how fast: `python bench/redact.py FOLDER…` (folders of transcripts).
+"""How much is found, how much is found wrongly, and how fast: `python bench/redact.py FOLDER…`
+(folders of transcripts).
 
-Also what is planted by the tests. The shapes here were written apart from the rules, from what providers publish, and
-`HELD_OUT` has the contexts that the rules were not tuned on: their recall is printed apart.
+Also what is planted by the tests. The shapes here were written apart from the rules, from what
+providers publish, and `HELD_OUT` has the contexts that the rules were not tuned on: their recall is
+printed apart.
 """
 
 import json
@@ -361,7 +363,9 @@ HELD_OUT = {
 
 
 def shape(rng: random.Random, template: str) -> str:
-    return re.sub(r"<([a-z])(\d+)>", lambda m: "".join(rng.choices(_CLASSES[m[1]], k=int(m[2]))), template)
+    return re.sub(
+        r"<([a-z])(\d+)>", lambda m: "".join(rng.choices(_CLASSES[m[1]], k=int(m[2]))), template
+    )
 
 
 def value(rng: random.Random) -> str:
@@ -375,7 +379,9 @@ def value(rng: random.Random) -> str:
         lambda: shape(rng, f"<w{rng.randint(20, 48)}>"),
         lambda: shape(rng, f"<a{rng.randint(8, 15)}>"),
         lambda: word + str(rng.randint(100, 9999)) + rng.choice("!#%*"),
-        lambda: shape(rng, "<a5>") + rng.choice("!@#%^*") + shape(rng, "<a5>") + rng.choice("!@#%^*"),
+        lambda: (
+            shape(rng, "<a5>") + rng.choice("!@#%^*") + shape(rng, "<a5>") + rng.choice("!@#%^*")
+        ),
         lambda: shape(rng, "<h8>-<h4>-<h4>-<h4>-<h12>"),
     ]
     return rng.choice(makes)()
@@ -386,23 +392,44 @@ def planted_shapes(seed: int, each: int = 5) -> Iterator[tuple[str, str, str]]:
     for template in SHAPES:
         for _ in range(each):
             secret = shape(rng, template)
-            yield template, secret, rng.choice(SHAPE_PLACES).replace("{{", "{").replace("}}", "}").replace("{}", secret)
+            yield (
+                template,
+                secret,
+                rng.choice(SHAPE_PLACES)
+                .replace("{{", "{")
+                .replace("}}", "}")
+                .replace("{}", secret),
+            )
 
 
-def planted_values(seed: int, places: dict[str, str], each: int = 40) -> Iterator[tuple[str, str, str]]:
+def planted_values(
+    seed: int, places: dict[str, str], each: int = 40
+) -> Iterator[tuple[str, str, str]]:
     rng = random.Random(seed)
     for place, template in places.items():
         for _ in range(each):
             secret = value(rng)
-            yield place, secret, template.replace("SECRET", "\0").replace("NAME", rng.choice(NAMES)).replace("\0", secret)
+            yield (
+                place,
+                secret,
+                template.replace("SECRET", "\0")
+                .replace("NAME", rng.choice(NAMES))
+                .replace("\0", secret),
+            )
 
 
-def recall(redactor: Redactor, planted: Iterator[tuple[str, str, str]], missed: list[tuple[str, str]]) -> tuple[float, Counter[str]]:
+def recall(
+    redactor: Redactor, planted: Iterator[tuple[str, str, str]], missed: list[tuple[str, str]]
+) -> tuple[float, Counter[str]]:
     """The share of planted secrets that are gone, and by group how many stayed."""
     total, stayed = 0, Counter[str]()
     for group, secret, text in planted:
         total += 1
-        told = secret.removeprefix("https://").rsplit("/", 1)[-1] if "://" in secret and "telegram" not in secret else secret
+        told = (
+            secret.removeprefix("https://").rsplit("/", 1)[-1]
+            if "://" in secret and "telegram" not in secret
+            else secret
+        )
         if told in redactor.text(text):
             stayed[group] += 1
             missed.append((group, text))
@@ -435,7 +462,9 @@ def false_hits(folder: Path, samples: int) -> None:
 
     def noted(data: bytes) -> Any:
         for start, end, kind in spans(data):
-            shown.append((kind, data[max(0, start - 50) : start], data[start:end][:60], data[end : end + 15]))
+            shown.append(
+                (kind, data[max(0, start - 50) : start], data[start:end][:60], data[end : end + 15])
+            )
             yield start, end, kind
 
     redactor._spans = noted  # type: ignore[method-assign]
@@ -443,26 +472,38 @@ def false_hits(folder: Path, samples: int) -> None:
         size += len(raw)
         redactor.value(each)
     print(
-        f"{folder}: {redactor.hits.total()} hits in {size / 1e6:.1f} MB, {redactor.hits.total() / size * 1e6:.2f}/MB {dict(redactor.hits)}"
+        f"{folder}: {redactor.hits.total()} hits in {size / 1e6:.1f} MB,"
+        f" {redactor.hits.total() / size * 1e6:.2f}/MB {dict(redactor.hits)}"
     )
-    unlike = list({(kind, secret): (kind, before, secret, after) for kind, before, secret, after in shown}.values())
+    unlike = list(
+        {
+            (kind, secret): (kind, before, secret, after) for kind, before, secret, after in shown
+        }.values()
+    )
     for kind, before, secret, after in random.Random(1).sample(unlike, min(samples, len(unlike))):
         print(f"    {kind}: {before!r} >>> {secret!r} <<< {after!r}")
 
 
 def speed(folder: Path) -> None:
-    lines = [line for path in sorted(folder.rglob("*.jsonl")) for line in path.read_bytes().splitlines()]
+    lines = [
+        line for path in sorted(folder.rglob("*.jsonl")) for line in path.read_bytes().splitlines()
+    ]
     if not lines:
         return
     redactor = Redactor(b"bench" * 8)
     first, _ = _timed(lambda: redactor.suspects(lines))
-    scan, found = min((_timed(lambda: redactor.suspects(lines)) for _ in range(3)), key=lambda run: run[0])
+    scan, found = min(
+        (_timed(lambda: redactor.suspects(lines)) for _ in range(3)), key=lambda run: run[0]
+    )
     decoded = [value for n in found for value in _decoded(lines[n])]
     search, _ = _timed(lambda: [redactor.value(each) for each in decoded])
     size, suspect = sum(map(len, lines)) / 1e6, sum(len(lines[n]) for n in found) / 1e6
     print(f"suspects: {size / scan:.0f} MB/s of CPU time ({size / first:.0f} the first time)")
     print(f"flagged: {len(found) / len(lines):.1%} of lines, {suspect / size:.1%} of bytes")
-    print(f"value on those: {search:.2f} s, {suspect / search:.0f} MB/s; both together {size / (scan + search):.0f} MB/s")
+    print(
+        f"value on those: {search:.2f} s, {suspect / search:.0f} MB/s; both together"
+        f" {size / (scan + search):.0f} MB/s"
+    )
 
 
 def _decoded(line: bytes) -> list[Any]:
@@ -521,8 +562,13 @@ def main(folders: list[str]) -> None:
     print(f"recall on {len(SHAPES)} provider shapes: {share:.3f}; stayed: {dict(stayed)}")
     for name, places in (("tuned", PLACES), ("held out", HELD_OUT)):
         share, stayed = recall(redactor, planted_values(2, places), missed)
-        print(f"recall on anchored values, {name} places: {share:.3f}; stayed, of 40 each: {dict(stayed.most_common())}")
-    for group, text in random.Random(3).sample(missed, min(40, len(missed))) if "--missed" in folders else ():
+        print(
+            f"recall on anchored values, {name} places: {share:.3f}; stayed, of 40 each:"
+            f" {dict(stayed.most_common())}"
+        )
+    for group, text in (
+        random.Random(3).sample(missed, min(40, len(missed))) if "--missed" in folders else ()
+    ):
         print(f"    {group}: {text!r}")
     hostile(redactor)
     for folder in folders:

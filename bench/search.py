@@ -1,10 +1,12 @@
-"""Search at a million events: how long an answer takes, snippets included, beside agentsview's search on the same transcripts.
+"""Search at a million events: how long an answer takes, snippets included, beside agentsview's
+search on the same transcripts.
 
     python bench/search.py [--only queries,cold,regex,forget,known] [--mb 3180] [--corpus DIR] [--agentsview BIN] [--write]
 
-The transcripts are generated once and kept in `--scratch` with the store made of them (5 GB, and as much again for agentsview's
-own). The queries are made from the store's own vocabulary with a seed, and printed, each with its time. Each is timed in `--rounds`
-rounds in one process, and its best counts; the first round, where nothing is in the process's cache yet, is in the remarks.
+The transcripts are generated once and kept in `--scratch` with the store made of them (5 GB, and as
+much again for agentsview's own). The queries are made from the store's own vocabulary with a seed,
+and printed, each with its time. Each is timed in `--rounds` rounds in one process, and its best
+counts; the first round, where nothing is in the process's cache yet, is in the remarks.
 
 `--corpus` is the folder `labelled/vorflux` of known items, see _known_item.py.
 """
@@ -72,11 +74,18 @@ class Timed(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure runlore's search.")
     parser.add_argument("--only", default=",".join(PARTS), help=f"which of {', '.join(PARTS)}")
-    parser.add_argument("--mb", type=float, default=3180, help="generated transcripts, in 10^6 bytes; 3180 are a million events")
+    parser.add_argument(
+        "--mb",
+        type=float,
+        default=3180,
+        help="generated transcripts, in 10^6 bytes; 3180 are a million events",
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scratch", type=Path, default=default_scratch())
     parser.add_argument("--corpus", type=Path, help="labelled/vorflux, for `known`")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter that has runlore's dependencies")
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter that has runlore's dependencies"
+    )
     parser.add_argument("--agentsview", type=Path, help="its binary, when it is already installed")
     parser.add_argument("--alone", action="store_true", help="leave agentsview out")
     parser.add_argument("--write", action="store_true", help="put the tables into RESULTS.md")
@@ -88,9 +97,14 @@ def main() -> None:
     for name in wanted:
         note(f"{name}:")
         rows, remarks = getattr(bench, name)()
-        remarks.append(f"Load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs, this benchmark included.")
+        remarks.append(
+            f"Load of the machine at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs,"
+            " this benchmark included."
+        )
         if args.mb != 3180:
-            remarks.append(f"With {args.mb:g} MB: to try the benchmark, not to compare with the bar.")
+            remarks.append(
+                f"With {args.mb:g} MB: to try the benchmark, not to compare with the bar."
+            )
         show(f"search: {name}", rows, remarks, args.write)
 
 
@@ -111,27 +125,52 @@ class Bench:
             "RUNLORE_HOME": str(self.data),
         }
 
-    # ── queries ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── queries ───────────────────────────────────────────────────────────────────────────────────
     def queries(self) -> tuple[list[Row], list[str]]:
         store = self._store()
         asked = make_queries(store)
         timed = self._time(store, asked)
         print("   best ms      CPU hits kind             query")
         for one in timed:
-            print(f"{one.best_ms:10.1f} {one.cpu_ms:8.1f} {one.hits:4} {one.asked.kind:16} {one.asked.text}")
+            print(
+                f"{one.best_ms:10.1f} {one.cpu_ms:8.1f} {one.hits:4} {one.asked.kind:16}"
+                f" {one.asked.text}"
+            )
         best = [one.best_ms for one in timed]
         stats = store.stats()
-        label = f"{len(timed)} queries over {stats['events']:,} events of {stats['sessions']:,} sessions"
+        label = (
+            f"{len(timed)} queries over {stats['events']:,} events of {stats['sessions']:,}"
+            " sessions"
+        )
         cpu = [one.cpu_ms for one in timed]
-        rows = [Row(f"{label}: p50 / p95 / longest", "≤ 20 / ≤ 60 / ≤ 250 ms", f"CPU {spread(cpu)}", spread(best), ABSENT)]
+        rows = [
+            Row(
+                f"{label}: p50 / p95 / longest",
+                "≤ 20 / ≤ 60 / ≤ 250 ms",
+                f"CPU {spread(cpu)}",
+                spread(best),
+                ABSENT,
+            )
+        ]
         for kind in dict.fromkeys(one.asked.kind for one in timed):
             some = [one.best_ms for one in timed if one.asked.kind == kind]
-            rows.append(Row(f"of these {len(some)} {KINDS.get(kind, kind)}", ABSENT, ABSENT, spread(some), ABSENT))
+            rows.append(
+                Row(
+                    f"of these {len(some)} {KINDS.get(kind, kind)}",
+                    ABSENT,
+                    ABSENT,
+                    spread(some),
+                    ABSENT,
+                )
+            )
         first = [one.first_ms for one in timed]
         longest = max(timed, key=lambda one: one.best_ms)
         remarks = [
-            f"In the first round {spread(first)}. The longest is `{longest.asked.text}`. "
-            f"{sum(not one.hits for one in timed)} queries found nothing. All of them are printed when this runs.",
+            (
+                f"In the first round {spread(first)}. The longest is `{longest.asked.text}`."
+                f" {sum(not one.hits for one in timed)} queries found nothing. All of them are"
+                " printed when this runs."
+            ),
         ]
         store.close()
         rows += self._beside(timed)
@@ -144,7 +183,13 @@ class Bench:
             for one in asked:
                 cpu, wall = time.process_time(), time.perf_counter()
                 answer = search(store, one.text, limit=20)
-                done.append(((time.perf_counter() - wall) * 1e3, (time.process_time() - cpu) * 1e3, len(answer.hits)))
+                done.append(
+                    (
+                        (time.perf_counter() - wall) * 1e3,
+                        (time.process_time() - cpu) * 1e3,
+                        len(answer.hits),
+                    )
+                )
             rounds.append(done)
         return [
             Timed(one, tries[0][0], min(t[0] for t in tries), min(t[1] for t in tries), tries[0][2])
@@ -156,13 +201,21 @@ class Bench:
         binary = None if self.args.alone else self.args.agentsview or find_agentsview(self.scratch)
         if binary is None:
             return []
-        plain = [one for one in timed if one.asked.kind.split()[-1] in ("rare", "1%", "common", "commonest")]
+        plain = [
+            one
+            for one in timed
+            if one.asked.kind.split()[-1] in ("rare", "1%", "common", "commonest")
+        ]
         some = random.Random(5).sample(plain, min(len(plain), 90))
         rows = []
-        with agentsview(binary, self.home, self.scratch / f"search-agentsview-{self.args.mb:g}") as answered:
+        with agentsview(
+            binary, self.home, self.scratch / f"search-agentsview-{self.args.mb:g}"
+        ) as answered:
             paths: dict[str, Callable[[str], str]] = {
                 "/search": lambda text: f"/api/v1/search?q={urllib.parse.quote(text)}&limit=20",
-                "/search/content": lambda text: f"/api/v1/search/content?pattern={urllib.parse.quote(text)}&mode=substring&limit=20",
+                "/search/content": lambda text: (
+                    f"/api/v1/search/content?pattern={urllib.parse.quote(text)}&mode=substring&limit=20"
+                ),
             }
             for name, path in paths.items():
                 theirs = [min(answered(path(one.asked.text)).ms for _ in range(2)) for one in some]
@@ -171,22 +224,32 @@ class Bench:
                     Row(
                         f"{len(some)} of them, against agentsview's `{name}`: p50 / p95 / longest",
                         ABSENT,
-                        " / ".join(times(part(theirs) / part(mine)) for part in (lambda v: cut(v, 50), lambda v: cut(v, 95), max)),
+                        " / ".join(
+                            times(part(theirs) / part(mine))
+                            for part in (lambda v: cut(v, 50), lambda v: cut(v, 95), max)
+                        ),
                         spread(mine),
                         spread(theirs),
                     )
                 )
         return rows
 
-    # ── one process each ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── one process each ──────────────────────────────────────────────────────────────────────────
     def cold(self) -> tuple[list[Row], list[str]]:
         store = self._store()
-        asked = random.Random(3).sample([one.text for one in make_queries(store) if "picky" not in one.kind], 20)
+        asked = random.Random(3).sample(
+            [one.text for one in make_queries(store) if "picky" not in one.kind], 20
+        )
         store.close()
         runs = []
         for text in asked:
             command = [self.python, "-m", "runlore", "search", "--json", "--", *text.split()]
-            runs.append(min((run(command, self.env, check=False) for _ in range(self.rounds)), key=lambda one: one.wall_s))
+            runs.append(
+                min(
+                    (run(command, self.env, check=False) for _ in range(self.rounds)),
+                    key=lambda one: one.wall_s,
+                )
+            )
         bare = min(run([self.python, "-c", "pass"], self.env).wall_s for _ in range(5)) * 1e3
         wall = [one.wall_s * 1e3 for one in runs]
         cpu = [one.cpu_s * 1e3 for one in runs]
@@ -199,7 +262,7 @@ class Bench:
         )
         return [row], []
 
-    # ── regular expressions ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── regular expressions ───────────────────────────────────────────────────────────────────────
     def regex(self) -> tuple[list[Row], list[str]]:
         store = self._store()
         size = store.stats()["body_bytes"] / 1e6
@@ -212,11 +275,19 @@ class Bench:
                 tries.append((time.perf_counter() - wall, time.process_time() - cpu))
             wall_s, cpu_s = min(tries)
             what = f"`--regex '{pattern}'` ({name}) over {size:,.0f} MB of text".replace("|", "\\|")
-            rows.append(Row(what, "≥ 300 MB/s", f"{size / wall_s:.0f} MB/s", f"{wall_s:.2f} s ({cpu_s:.2f} CPU)", ABSENT))
+            rows.append(
+                Row(
+                    what,
+                    "≥ 300 MB/s",
+                    f"{size / wall_s:.0f} MB/s",
+                    f"{wall_s:.2f} s ({cpu_s:.2f} CPU)",
+                    ABSENT,
+                )
+            )
         store.close()
         return rows, []
 
-    # ── deleting ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── deleting ──────────────────────────────────────────────────────────────────────────────────
     def forget(self) -> tuple[list[Row], list[str]]:
         self._store().close()
         copy = self.scratch / "search-forget.db"
@@ -236,7 +307,8 @@ class Bench:
             name.unlink(missing_ok=True)
         sizes = f"{before['file_bytes'] / 1e6:.0f} → {after['file_bytes'] / 1e6:.0f} MB"
         row = Row(
-            f"deleting {len(gone):,} of {len(uids):,} sessions ({before['events'] - after['events']:,} events)",
+            f"deleting {len(gone):,} of {len(uids):,} sessions"
+            f" ({before['events'] - after['events']:,} events)",
             "≤ 15 s, no growth",
             sizes,
             f"{wall_s:.1f} s ({cpu_s:.1f} CPU)",
@@ -244,7 +316,7 @@ class Bench:
         )
         return [row], [f"A common word is then found in {word:,} sessions."]
 
-    # ── known items ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── known items ───────────────────────────────────────────────────────────────────────────────
     def known(self) -> tuple[list[Row], list[str]]:
         if not self.args.corpus:
             note("  --corpus names no folder, so there is nothing to look for")
@@ -255,13 +327,21 @@ class Bench:
         env = self.env | {"HOME": str(home), "RUNLORE_HOME": str(home / "data")}
         run([self.python, "-m", "runlore", "sync"], env)
         store = open_store(str(home / "data" / "runlore.db"), read_only=True)
-        mean, ranks = _known_item.mean_reciprocal_rank(titles, lambda text: [hit.session.uid for hit in search(store, text, limit=10).hits])
+        mean, ranks = _known_item.mean_reciprocal_rank(
+            titles, lambda text: [hit.session.uid for hit in search(store, text, limit=10).hits]
+        )
         store.close()
         first = sum(rank == 1 for rank in ranks.values())
-        row = Row(f"{len(ranks)} issues, found by their titles: mean reciprocal rank", "≥ 0.9", f"{mean:.3f}", f"{first} first", ABSENT)
+        row = Row(
+            f"{len(ranks)} issues, found by their titles: mean reciprocal rank",
+            "≥ 0.9",
+            f"{mean:.3f}",
+            f"{first} first",
+            ABSENT,
+        )
         return [row], ["The task itself is not in the store, only what the agent said and did."]
 
-    # ── the store ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the store ─────────────────────────────────────────────────────────────────────────────────
     def _store(self) -> SqliteStore:
         done = self.data / "complete"
         if not done.exists():
@@ -271,17 +351,23 @@ class Bench:
             size = ["--mb", str(self.args.mb), "--files", str(files)]
             command = [sys.executable, str(BENCH / "generate.py"), "--out", str(self.home), *size]
             note("  generating: " + run(command, dict(os.environ)).output.strip())
-            note("  " + run([self.python, "-m", "runlore", "sync"], self.env).output.strip().replace("\n", "; "))
+            note(
+                "  "
+                + run([self.python, "-m", "runlore", "sync"], self.env)
+                .output.strip()
+                .replace("\n", "; ")
+            )
             done.touch()
         return SqliteStore(str(self.path), read_only=True)
 
 
-# ── the queries ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the queries ───────────────────────────────────────────────────────────────────────────────────
 WORD = re.compile(r"[a-z][a-z0-9]{2,}")
 
 
 def make_queries(store: SqliteStore, seed: int = 1) -> list[Asked]:
-    """The same for the same store: words that occur together somewhere, by how many events have the rarest of them."""
+    """The same for the same store: words that occur together somewhere, by how many events have the
+    rarest of them."""
     rng = random.Random(seed)
     counts = vocabulary(store)
     events = store.stats()["events"]
@@ -295,20 +381,30 @@ def make_queries(store: SqliteStore, seed: int = 1) -> list[Asked]:
     for kind, belongs in classes.items():
         for size in (1, 2, 3, 4):
             while sum(one.kind == f"{size} {kind}" for one in asked) < 30:
-                words = sorted({word for word in _words(store, rng.choice(segments)) if belongs(word)})
+                words = sorted(
+                    {word for word in _words(store, rng.choice(segments)) if belongs(word)}
+                )
                 if len(words) >= size:
                     asked.append(Asked(f"{size} {kind}", " ".join(rng.sample(words, size))))
     bodies = [_words(store, rng.choice(segments)) for _ in range(60)]
     for words in bodies[:40]:
         at = rng.randrange(max(1, len(words) - 4))
-        asked.append(Asked("phrases", '"' + " ".join(words[at : at + rng.choice([2, 2, 3, 4])]) + '"'))
-    asked += [Asked("prefixes", f"{rng.choice(words)[: rng.choice([3, 4, 5])]}*") for words in bodies[40:]]
+        asked.append(
+            Asked("phrases", '"' + " ".join(words[at : at + rng.choice([2, 2, 3, 4])]) + '"')
+        )
+    asked += [
+        Asked("prefixes", f"{rng.choice(words)[: rng.choice([3, 4, 5])]}*") for words in bodies[40:]
+    ]
     filters = ["tool:Bash", "tool:Edit", "is:error", "kind:user_msg", "kind:test_run"]
     asked += [Asked("picky", f"{rng.choice(filters)} {rng.choice(words)}") for words in bodies[:20]]
-    asked += [Asked("picky", f"{rng.choice(words)} -{rng.choice(words)}") for words in bodies[20:30]]
+    asked += [
+        Asked("picky", f"{rng.choice(words)} -{rng.choice(words)}") for words in bodies[20:30]
+    ]
     lonely = sorted(word for word in counts if classes["up to 1%"](word) and WORD.fullmatch(word))
     asked += [Asked("unrelated", " ".join(rng.sample(lonely, 4))) for _ in range(10)]
-    common = sorted((word for word in counts if not word.startswith("zq")), key=lambda word: -counts[word])
+    common = sorted(
+        (word for word in counts if not word.startswith("zq")), key=lambda word: -counts[word]
+    )
     return asked + [Asked("commonest", word) for word in common[:20]]
 
 
@@ -328,7 +424,9 @@ def _words(store: SqliteStore, segment: int) -> list[str]:
     assert data is not None
     text, events = data
     event = max(events, key=lambda event: event.length)
-    return WORD.findall(text[event.offset : event.offset + event.length].decode("utf-8", "replace").lower()) or ["error"]
+    return WORD.findall(
+        text[event.offset : event.offset + event.length].decode("utf-8", "replace").lower()
+    ) or ["error"]
 
 
 def spread(values: list[float]) -> str:
@@ -336,22 +434,41 @@ def spread(values: list[float]) -> str:
 
 
 def cut(values: list[float], percent: int) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1] if len(values) > 1 else values[0]
+    return (
+        statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+        if len(values) > 1
+        else values[0]
+    )
 
 
-# ── agentsview ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── agentsview ────────────────────────────────────────────────────────────────────────────────────
 @contextmanager
 def agentsview(binary: Path, home: Path, data: Path) -> Iterator[Callable[[str], Answer]]:
-    """Its server over the same home, which is synced and not watched: gives a function that asks a path."""
+    """Its server over the same home, which is synced and not watched: gives a function that asks a
+    path."""
     view = AgentsView(binary, home, data)
     if not (data / "complete").exists():
         done = view.first_sync(full=True)
-        note(f"  agentsview {AGENTSVIEW_VERSION}: {done.wall_s:.0f} s to sync, store {view.store_bytes() / 1e6:.0f} MB")
+        note(
+            f"  agentsview {AGENTSVIEW_VERSION}: {done.wall_s:.0f} s to sync, store"
+            f" {view.store_bytes() / 1e6:.0f} MB"
+        )
         (data / "complete").touch()
     port = 18_080 + os.getpid() % 1000
     env = {name: value for name, value in view.env.items() if name != "AGENTSVIEW_NO_DAEMON"}
-    command = view.command("serve", "--no-browser", "--no-update-check", "--no-sync", "--host", "127.0.0.1", "--port", str(port))
-    server = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = view.command(
+        "serve",
+        "--no-browser",
+        "--no-update-check",
+        "--no-sync",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    )
+    server = subprocess.Popen(
+        command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
     url = f"http://127.0.0.1:{port}"
     try:

@@ -1,13 +1,16 @@
-"""runlore against agentsview, and against what the machine can do at all: the rows of the speed table about getting sessions in.
+"""runlore against agentsview, and against what the machine can do at all: the rows of the speed
+table about getting sessions in.
 
     python bench/sync.py [--corpus DIR] [--only first,nothing,append,start,memory,disk,agents] [--rounds 3] [--scale 1.0] [--write]
 
-Both sides see the same home directory, are run in turn, and the best of `--rounds` counts. The disk is warm. Without
-agentsview (see peers.py) our side is measured alone. `--scale 0.1` makes every generated corpus a tenth as big, to try things out.
+Both sides see the same home directory, are run in turn, and the best of `--rounds` counts. The disk
+is warm. Without agentsview (see peers.py) our side is measured alone. `--scale 0.1` makes every
+generated corpus a tenth as big, to try things out.
 
-`--corpus` is a folder of real Claude Code transcripts in any arrangement (or one with the folders `claude-code` and `codex` in
-it); they are copied into a home directory, because agentsview follows no links and wants `<slug>/<session>.jsonl`. How many
-sessions each side makes of them is part of the result. `agents` needs a corpus with a folder for each agent: see `_agents.py`.
+`--corpus` is a folder of real Claude Code transcripts in any arrangement (or one with the folders
+`claude-code` and `codex` in it); they are copied into a home directory, because agentsview follows
+no links and wants `<slug>/<session>.jsonl`. How many sessions each side makes of them is part of
+the result. `agents` needs a corpus with a folder for each agent: see `_agents.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,21 @@ from pathlib import Path
 
 import generate
 from _agents import lay_out
-from _measure import BENCH, Row, Run, alternate, note, remove, run, run_watching_memory, seconds, show, size_bytes, times, warm
+from _measure import (
+    BENCH,
+    Row,
+    Run,
+    alternate,
+    note,
+    remove,
+    run,
+    run_watching_memory,
+    seconds,
+    show,
+    size_bytes,
+    times,
+    warm,
+)
 from peers import AGENTSVIEW_VERSION, AgentsView, default_scratch, find_agentsview
 
 ROWS = ("first", "nothing", "append", "start", "memory", "disk", "agents")
@@ -42,10 +59,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure runlore's sync beside agentsview's.")
     parser.add_argument("--corpus", type=Path, help="folder of real transcripts")
     parser.add_argument("--only", default=",".join(ROWS), help=f"which of {', '.join(ROWS)}")
-    parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts (default: 3)")
-    parser.add_argument("--scale", type=float, default=1.0, help="size of generated corpora (default: 1.0)")
-    parser.add_argument("--scratch", type=Path, default=default_scratch(), help="where homes and stores are made")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter that has runlore's dependencies")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="the best of so many counts (default: 3)"
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="size of generated corpora (default: 1.0)"
+    )
+    parser.add_argument(
+        "--scratch", type=Path, default=default_scratch(), help="where homes and stores are made"
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter that has runlore's dependencies"
+    )
     parser.add_argument("--agentsview", type=Path, help="its binary, when it is already installed")
     parser.add_argument("--alone", action="store_true", help="leave agentsview out")
     parser.add_argument("--write", action="store_true", help="put the tables into RESULTS.md")
@@ -58,7 +83,10 @@ def main() -> None:
         note(f"{name}:")
         rows, remarks = getattr(bench, name)()
         if args.scale != 1:
-            remarks.append(f"Generated corpora at {args.scale} of their size: to try the benchmark, not to compare with the bar.")
+            remarks.append(
+                f"Generated corpora at {args.scale} of their size: to try the benchmark, not to"
+                " compare with the bar."
+            )
         show(f"sync: {name}", rows, remarks, args.write)
 
 
@@ -67,7 +95,12 @@ class Runlore:
 
     def __init__(self, python: str, home: Path, data: Path, config: str = "") -> None:
         self.python, self.data, self.config = python, data, config
-        self.env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "RUNLORE_HOME": str(data), "PYTHONPATH": str(BENCH.parent / "src")}
+        self.env = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home),
+            "RUNLORE_HOME": str(data),
+            "PYTHONPATH": str(BENCH.parent / "src"),
+        }
 
     def command(self, *arguments: str) -> list[str]:
         return [self.python, "-m", "runlore", *arguments]
@@ -92,8 +125,11 @@ class Runlore:
         return len(json.loads(self.run("ls", "--all", "--all-subagents", "--json").output))
 
     def finds(self, word: str) -> bool:
-        """Whether the index has the word. Asked of the store itself: it costs less than a search and waits for nobody."""
-        asked = run([self.python, "-c", FINDS, str(self.data / "runlore.db"), word], self.env, check=False)
+        """Whether the index has the word. Asked of the store itself: it costs less than a search
+        and waits for nobody."""
+        asked = run(
+            [self.python, "-c", FINDS, str(self.data / "runlore.db"), word], self.env, check=False
+        )
         if "Traceback" in asked.output:
             sys.exit(asked.output)
         return asked.status == 0
@@ -110,14 +146,23 @@ class Bench:
         self.rounds, self.scale, self.python = args.rounds, args.scale, args.python
         self.scratch: Path = args.scratch
         self.scratch.mkdir(parents=True, exist_ok=True)
-        self.binary: Path | None = None if args.alone else args.agentsview or find_agentsview(self.scratch)
+        self.binary: Path | None = (
+            None if args.alone else args.agentsview or find_agentsview(self.scratch)
+        )
 
     def first(self) -> tuple[list[Row], list[str]]:
         rows, remarks = [], []
         if self.corpus:
-            found = self._first(self._real_home(self.corpus), "real transcripts", "≥ 1.6 ×", "≥ 2.2 ×")
+            found = self._first(
+                self._real_home(self.corpus), "real transcripts", "≥ 1.6 ×", "≥ 2.2 ×"
+            )
             rows, remarks = rows + found[0], remarks + found[1]
-        found = self._first(self._home("text-heavy", 300, 1000, "--text-heavy"), "generated, text-heavy", "≥ 6 ×", "≥ 2.2 ×")
+        found = self._first(
+            self._home("text-heavy", 300, 1000, "--text-heavy"),
+            "generated, text-heavy",
+            "≥ 6 ×",
+            "≥ 2.2 ×",
+        )
         return rows + found[0], remarks + found[1]
 
     def _first(self, home: Path, what: str, bar: str, bar_full: str) -> tuple[list[Row], list[str]]:
@@ -125,7 +170,10 @@ class Bench:
         raw = warm(home)
         sides: dict[str, Callable[[], Run]] = {"runlore": ours.first_sync}
         if theirs:
-            sides |= {"agentsview": theirs.first_sync, "agentsview --full": lambda: theirs.first_sync(full=True)}
+            sides |= {
+                "agentsview": theirs.first_sync,
+                "agentsview --full": lambda: theirs.first_sync(full=True),
+            }
         best = alternate(sides, self.rounds)
         mine = best["runlore"]
         label = f"first sync of {raw / 1e6:.0f} MB {what}"
@@ -134,10 +182,22 @@ class Bench:
             other = best.get(name)
             ratio = times(other.wall_s / mine.wall_s) if other else ABSENT
             against = f"`{'sync' if name == 'agentsview' else 'sync --full'}`"
-            rows.append(Row(f"{label}, against {against}", wanted, ratio, seconds(mine), seconds(other) if other else ABSENT))
+            rows.append(
+                Row(
+                    f"{label}, against {against}",
+                    wanted,
+                    ratio,
+                    seconds(mine),
+                    seconds(other) if other else ABSENT,
+                )
+            )
         limit = self._limit(home)
         floor_s = sum(value for key, value in limit.items() if key.endswith("_s"))
-        parts = ", ".join(f"{key.removesuffix('_s')} {value:.2f} s" for key, value in limit.items() if key.endswith("_s"))
+        parts = ", ".join(
+            f"{key.removesuffix('_s')} {value:.2f} s"
+            for key, value in limit.items()
+            if key.endswith("_s")
+        )
         rows.append(
             Row(
                 f"{label}, against the machine's limit",
@@ -147,9 +207,15 @@ class Bench:
                 f"{floor_s:.2f} s",
             )
         )
-        remark = f"{what.capitalize()}: the limit of one core is {parts}. runlore has {ours.sessions()} sessions"
+        remark = (
+            f"{what.capitalize()}: the limit of one core is {parts}. runlore has {ours.sessions()}"
+            " sessions"
+        )
         if theirs:
-            remark += f", agentsview {AGENTSVIEW_VERSION} {theirs.sessions()} ({theirs.messages()} messages, no tool output in its index)"
+            remark += (
+                f", agentsview {AGENTSVIEW_VERSION} {theirs.sessions()} ({theirs.messages()}"
+                " messages, no tool output in its index)"
+            )
         return rows, [f"{remark}."]
 
     def nothing(self) -> tuple[list[Row], list[str]]:
@@ -168,8 +234,17 @@ class Bench:
         mine, other = best["runlore"], best.get("agentsview")
         files = len(list(home.rglob("*.jsonl")))
         measured = times(mine.wall_s / other.wall_s) if other else ABSENT
-        row = Row(f"sync with nothing new, {files:,} files", "≤ 0.6 ×", measured, seconds(mine), seconds(other) if other else ABSENT)
-        return [row], [f"Of ours, {best['floor'].wall_s * 1000:.0f} ms are the interpreter and its imports (`{imports}`)."]
+        row = Row(
+            f"sync with nothing new, {files:,} files",
+            "≤ 0.6 ×",
+            measured,
+            seconds(mine),
+            seconds(other) if other else ABSENT,
+        )
+        return [row], [
+            f"Of ours, {best['floor'].wall_s * 1000:.0f} ms are the interpreter and its imports"
+            f" (`{imports}`)."
+        ]
 
     def append(self) -> tuple[list[Row], list[str]]:
         rows, remarks = [], []
@@ -180,17 +255,27 @@ class Bench:
             transcript = next(home.glob(".claude/projects/*/*.jsonl"))
             warm(home)
             ours.first_sync()
-            sides: dict[str, Callable[[], Run]] = {"runlore": lambda ours=ours, path=transcript: self._appended(path, ours)}
+            sides: dict[str, Callable[[], Run]] = {
+                "runlore": lambda ours=ours, path=transcript: self._appended(path, ours)
+            }
             if theirs:
                 theirs.first_sync(full=True)
-                sides["agentsview"] = lambda theirs=theirs, path=transcript: self._appended(path, theirs)
+                sides["agentsview"] = lambda theirs=theirs, path=transcript: self._appended(
+                    path, theirs
+                )
             best = alternate(sides, max(5, self.rounds))
             mine, other = best["runlore"], best.get("agentsview")
             ours_s[mb] = mine.cpu_s
             size = transcript.stat().st_size / 1e6
             measured = times(other.wall_s / mine.wall_s) if other else ABSENT
             rows.append(
-                Row(f"`sync` of one turn appended to {size:.0f} MB", ABSENT, measured, seconds(mine), seconds(other) if other else ABSENT)
+                Row(
+                    f"`sync` of one turn appended to {size:.0f} MB",
+                    ABSENT,
+                    measured,
+                    seconds(mine),
+                    seconds(other) if other else ABSENT,
+                )
             )
             latency_s = self._watched(ours, transcript)
             rows.append(
@@ -204,7 +289,13 @@ class Bench:
             )
         measured = times(ours_s[100] / ours_s[1])
         rows.append(
-            Row("CPU of that `sync`, 100 MB over 1 MB", "independent", measured, f"{ours_s[100]:.2f} s / {ours_s[1]:.2f} s", ABSENT)
+            Row(
+                "CPU of that `sync`, 100 MB over 1 MB",
+                "independent",
+                measured,
+                f"{ours_s[100]:.2f} s / {ours_s[1]:.2f} s",
+                ABSENT,
+            )
         )
         return rows, remarks
 
@@ -216,8 +307,14 @@ class Bench:
         return done
 
     def _watched(self, ours: Runlore, transcript: Path) -> float:
-        """Seconds from an append to the store's last change before the new word is found; the best of three."""
-        watcher = subprocess.Popen(ours.command("sync", "--watch"), env=ours.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        """Seconds from an append to the store's last change before the new word is found; the best
+        of three."""
+        watcher = subprocess.Popen(
+            ours.command("sync", "--watch"),
+            env=ours.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             if self._until_found(ours, transcript) == float("inf"):  # the first tells that it is up
                 return float("inf")
@@ -265,7 +362,10 @@ class Bench:
             "ls --all --json": ["ls", "--all", "--json"],
         }
         sides: dict[str, Callable[[], Run]] = {"python -c pass": bare}
-        sides |= {name: lambda arguments=arguments: ours.run(*arguments) for name, arguments in asked.items()}
+        sides |= {
+            name: lambda arguments=arguments: ours.run(*arguments)
+            for name, arguments in asked.items()
+        }
         best = alternate(sides, max(9, self.rounds))
         floor = best["python -c pass"]
         sessions = ours.sessions()
@@ -274,7 +374,15 @@ class Bench:
             is_version = name == "--version"
             what = f"`runlore {name}`" + ("" if is_version else f" on {sessions:,} sessions")
             bar = "≤ 4 × bare Python" if is_version else "≤ 150 ms"
-            rows.append(Row(what, bar, f"{times(best[name].wall_s / floor.wall_s)} bare Python", seconds(best[name]), seconds(floor)))
+            rows.append(
+                Row(
+                    what,
+                    bar,
+                    f"{times(best[name].wall_s / floor.wall_s)} bare Python",
+                    seconds(best[name]),
+                    seconds(floor),
+                )
+            )
         return rows, ["Theirs is `python -c pass`."]
 
     def memory(self) -> tuple[list[Row], list[str]]:
@@ -289,7 +397,15 @@ class Bench:
             other = run_watching_memory(theirs.command("sync", "--full"), theirs.env)
         label = f"peak memory of a first sync of {raw / 1e6:.0f} MB, all processes"
         measured = times(mine.peak_mb / other.peak_mb) if other else ABSENT
-        rows = [Row(label, "≤ 400 MB", measured, f"{mine.peak_mb:.0f} MB", f"{other.peak_mb:.0f} MB" if other else ABSENT)]
+        rows = [
+            Row(
+                label,
+                "≤ 400 MB",
+                measured,
+                f"{mine.peak_mb:.0f} MB",
+                f"{other.peak_mb:.0f} MB" if other else ABSENT,
+            )
+        ]
         return rows, ["Theirs is `sync --full`."] if other else []
 
     def disk(self) -> tuple[list[Row], list[str]]:
@@ -303,16 +419,21 @@ class Bench:
                 theirs.first_sync(full=True)
             other = f"{theirs.store_bytes() / raw:.2f} × raw" if theirs else ABSENT
             for kept, bar in (("keep", "≤ 0.6 × raw"), ("drop", "≤ 0.4 × raw")):
-                ours = Runlore(self.python, home, self.scratch / "runlore-data", f'raw = "{kept}"\n')
+                ours = Runlore(
+                    self.python, home, self.scratch / "runlore-data", f'raw = "{kept}"\n'
+                )
                 ours.first_sync()
                 size = ours.store_bytes()
                 label = f'store of {raw / 1e6:.0f} MB {what}, `raw = "{kept}"`'
-                rows.append(Row(label, bar, f"{size / raw:.2f} × raw", f"{size / 1e6:.0f} MB", other))
+                rows.append(
+                    Row(label, bar, f"{size / raw:.2f} × raw", f"{size / 1e6:.0f} MB", other)
+                )
                 ours.clear()
         return rows, ["Everything in the store's folder is counted, the search index included."]
 
     def agents(self) -> tuple[list[Row], list[str]]:
-        """A home with the sessions of all agents, and what so many adapters cost those who do not need them."""
+        """A home with the sessions of all agents, and what so many adapters cost those who do not
+        need them."""
         if not self.corpus:
             return [], ["Not measured: it needs `--corpus`."]
         home = self._real_home(self.corpus)
@@ -321,21 +442,46 @@ class Bench:
         raw = warm(home)
         sides: dict[str, Callable[[], Run]] = {"runlore": ours.first_sync}
         if theirs:
-            sides |= {"agentsview": theirs.first_sync, "agentsview --full": lambda: theirs.first_sync(full=True)}
+            sides |= {
+                "agentsview": theirs.first_sync,
+                "agentsview --full": lambda: theirs.first_sync(full=True),
+            }
         best = alternate(sides, self.rounds)
-        stored = [agent for agent in json.loads(ours.run("agents", "--json").output) if agent["sessions"]]
+        stored = [
+            agent for agent in json.loads(ours.run("agents", "--json").output) if agent["sessions"]
+        ]
         label = f"first sync of {raw / 1e6:.0f} MB of {len(stored)} agents"
         rows = []
         for name, bar in (("agentsview", "≥ 1.6 ×"), ("agentsview --full", "≥ 2.2 ×")):
-            rows.append(self._beside(f"{label}, against `{name.replace('agentsview', 'sync')}`", bar, best["runlore"], best.get(name)))
+            rows.append(
+                self._beside(
+                    f"{label}, against `{name.replace('agentsview', 'sync')}`",
+                    bar,
+                    best["runlore"],
+                    best.get(name),
+                )
+            )
         ours.sync()
-        again: dict[str, Callable[[], Run]] = {"runlore": ours.sync, **({"agentsview": theirs.sync} if theirs else {})}
+        again: dict[str, Callable[[], Run]] = {
+            "runlore": ours.sync,
+            **({"agentsview": theirs.sync} if theirs else {}),
+        }
         best = alternate(again, max(5, self.rounds))
-        rows.append(self._beside("the same home with nothing new", "≥ 2 ×", best["runlore"], best.get("agentsview")))
+        rows.append(
+            self._beside(
+                "the same home with nothing new", "≥ 2 ×", best["runlore"], best.get("agentsview")
+            )
+        )
         rows += self._with_one_adapter(ours)
         counts = ", ".join(f"{agent['name']} {agent['sessions']}" for agent in stored)
         remark = f"runlore has sessions of {len(stored)} agents ({counts})"
-        return rows, [f"{remark}, agentsview {AGENTSVIEW_VERSION} {theirs.sessions()} in all." if theirs else f"{remark}."]
+        return rows, [
+            (
+                f"{remark}, agentsview {AGENTSVIEW_VERSION} {theirs.sessions()} in all."
+                if theirs
+                else f"{remark}."
+            )
+        ]
 
     def _beside(self, label: str, bar: str, mine: Run, other: Run | None) -> Row:
         measured = times(other.wall_s / mine.wall_s) if other else ABSENT
@@ -346,7 +492,9 @@ class Bench:
         small = self.scratch / "one-adapter"
         remove(small)
         shutil.copytree(BENCH.parent / "src", small)
-        modules = [path for path in (small / "runlore/adapters").glob("*.py") if path.name[0] != "_"]
+        modules = [
+            path for path in (small / "runlore/adapters").glob("*.py") if path.name[0] != "_"
+        ]
         for path in modules:
             if path.stem != "claude":
                 path.unlink()
@@ -356,16 +504,29 @@ class Bench:
             side.run("ls")
         rows = []
         for command in ("--version", "ls"):
-            sides: dict[str, Callable[[], Run]] = {"all": lambda c=command: ours.run(c), "one": lambda c=command: alone.run(c)}
+            sides: dict[str, Callable[[], Run]] = {
+                "all": lambda c=command: ours.run(c),
+                "one": lambda c=command: alone.run(c),
+            }
             best = alternate(sides, max(15, self.rounds))
             measured = times(best["all"].cpu_s / best["one"].cpu_s)
             label = f"CPU of `runlore {command}` with {len(modules)} adapters over 1"
-            rows.append(Row(label, "no slower", measured, f"{best['all'].cpu_s:.3f} s", f"{best['one'].cpu_s:.3f} s"))
+            rows.append(
+                Row(
+                    label,
+                    "no slower",
+                    measured,
+                    f"{best['all'].cpu_s:.3f} s",
+                    f"{best['one'].cpu_s:.3f} s",
+                )
+            )
         return rows
 
     def _sides(self, home: Path) -> tuple[Runlore, AgentsView | None]:
         ours = Runlore(self.python, home, self.scratch / "runlore-data")
-        return ours, AgentsView(self.binary, home, self.scratch / "agentsview-data") if self.binary else None
+        return ours, (
+            AgentsView(self.binary, home, self.scratch / "agentsview-data") if self.binary else None
+        )
 
     def _home(self, name: str, mb: float, files: int, *options: str) -> Path:
         """A generated home directory, made once per size and kept for the next run."""
@@ -379,7 +540,14 @@ class Bench:
         if not done.exists() or "--one" in options:  # appended to by every run
             remove(home)
             size = [] if "--one" in options else ["--mb", str(mb), "--files", str(files)]
-            command = [sys.executable, str(BENCH / "generate.py"), "--out", str(home), *size, *options]
+            command = [
+                sys.executable,
+                str(BENCH / "generate.py"),
+                "--out",
+                str(home),
+                *size,
+                *options,
+            ]
             note("  generating: " + run(command, dict(os.environ)).output.strip())
             done.touch()
         return home
@@ -391,7 +559,12 @@ class Bench:
         return home
 
     def _limit(self, home: Path) -> dict[str, float]:
-        tries = [json.loads(run([self.python, str(BENCH / "_limit.py"), str(home)], dict(os.environ)).output) for _ in range(self.rounds)]
+        tries = [
+            json.loads(
+                run([self.python, str(BENCH / "_limit.py"), str(home)], dict(os.environ)).output
+            )
+            for _ in range(self.rounds)
+        ]
         return {key: min(one[key] for one in tries) for key in tries[0]}
 
 
@@ -406,9 +579,12 @@ def stage(corpus: Path, home: Path) -> None:
 
 
 def _stage_claude(path: Path, corpus: Path, projects: Path) -> None:
-    """`<slug>/<name>`, or `<slug>/<session>/subagents/…`: the slug is the folder of the session's transcript, flattened."""
+    """`<slug>/<name>`, or `<slug>/<session>/subagents/…`: the slug is the folder of the session's
+    transcript, flattened."""
     parts = path.relative_to(corpus).parts
-    beside = next((at for at, part in enumerate(parts) if part in ("subagents", "tool-results")), None)
+    beside = next(
+        (at for at, part in enumerate(parts) if part in ("subagents", "tool-results")), None
+    )
     if beside is None and path.suffix != ".jsonl":
         return
     session = len(parts) - 1 if beside is None else beside - 1
@@ -417,7 +593,8 @@ def _stage_claude(path: Path, corpus: Path, projects: Path) -> None:
 
 
 def _stage_codex(path: Path, sessions: Path) -> None:
-    """`YYYY/MM/DD/rollout-<time>-<id>.jsonl`, after the first record; what does not say goes under its own name."""
+    """`YYYY/MM/DD/rollout-<time>-<id>.jsonl`, after the first record; what does not say goes under
+    its own name."""
     with path.open("rb") as file:
         line = file.readline()
     try:
@@ -427,7 +604,14 @@ def _stage_codex(path: Path, sessions: Path) -> None:
     except (ValueError, KeyError, TypeError, AttributeError):
         _copy(path, sessions / "2026" / "01" / "01" / f"{path.parent.name}-{path.name}")
         return
-    _copy(path, sessions / stamp[:4] / stamp[5:7] / stamp[8:10] / f"rollout-{stamp.replace(':', '-')}-{native_id}.jsonl")
+    _copy(
+        path,
+        sessions
+        / stamp[:4]
+        / stamp[5:7]
+        / stamp[8:10]
+        / f"rollout-{stamp.replace(':', '-')}-{native_id}.jsonl",
+    )
 
 
 def _copy(source: Path, target: Path) -> None:

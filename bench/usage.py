@@ -1,13 +1,16 @@
-"""runlore's ledger against ccusage, day by day and model by model, with the rule behind every difference.
+"""runlore's ledger against ccusage, day by day and model by model, with the rule behind every
+difference.
 
     python bench/usage.py --ccusage BINARY [--corpus DIR] [--generated MB] [--home DIR ...] [--agents claude,codex,grok] [--write]
 
-Both count the same home directories. `_ccusage.py` does what ccusage does, with each of its own rules as a switch: with all of them
-on its sums must be ccusage's, with all off they must be the ledger's, and switching them off one after another tells what each is
-worth, and where. What is left over is printed as unexplained. `--write` puts the tables into USAGE.md.
+Both count the same home directories. `_ccusage.py` does what ccusage does, with each of its own
+rules as a switch: with all of them on its sums must be ccusage's, with all off they must be the
+ledger's, and switching them off one after another tells what each is worth, and where. What is left
+over is printed as unexplained. `--write` puts the tables into USAGE.md.
 
-`--corpus` is a folder of real transcripts: those of Claude Code and of Grok make a home each, those of Codex one for each folder
-`codex-home` and one for the rest, because two of them have sessions of the same name.
+`--corpus` is a folder of real transcripts: those of Claude Code and of Grok make a home each, those
+of Codex one for each folder `codex-home` and one for the rest, because two of them have sessions of
+the same name.
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ Cell = tuple[str, str]
 
 
 class Cost(NamedTuple):
-    """In 1e-12 USD: as the ledger has it, by the rules of ccusage, and which rules make a difference."""
+    """In 1e-12 USD: as the ledger has it, by the rules of ccusage, and which rules make a
+    difference."""
 
     usd: int
     compat: int
@@ -66,21 +70,54 @@ class Side(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare what runlore and ccusage count.")
-    parser.add_argument("--ccusage", type=Path, required=True, help=f"the native binary of ccusage {VERSION}")
+    parser.add_argument(
+        "--ccusage", type=Path, required=True, help=f"the native binary of ccusage {VERSION}"
+    )
     parser.add_argument("--corpus", type=Path, help="folder of real transcripts")
-    parser.add_argument("--generated", type=float, default=0, metavar="MB", help="also a home made from a seed, of this size")
-    parser.add_argument("--home", type=Path, action="append", default=[], help="a home directory; may be given several times")
-    parser.add_argument("--rounds", type=int, default=0, help="also time the reports of both over the last home, so many times each")
-    parser.add_argument("--agents", default=",".join(FOLDERS), help=f"which of {', '.join(FOLDERS)}")
-    parser.add_argument("--scratch", type=Path, default=default_scratch(), help="where homes and stores are made")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter that has runlore's dependencies")
+    parser.add_argument(
+        "--generated",
+        type=float,
+        default=0,
+        metavar="MB",
+        help="also a home made from a seed, of this size",
+    )
+    parser.add_argument(
+        "--home",
+        type=Path,
+        action="append",
+        default=[],
+        help="a home directory; may be given several times",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=0,
+        help="also time the reports of both over the last home, so many times each",
+    )
+    parser.add_argument(
+        "--agents", default=",".join(FOLDERS), help=f"which of {', '.join(FOLDERS)}"
+    )
+    parser.add_argument(
+        "--scratch", type=Path, default=default_scratch(), help="where homes and stores are made"
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter that has runlore's dependencies"
+    )
     parser.add_argument("--write", action="store_true", help="put the tables into USAGE.md")
     args = parser.parse_args()
-    homes = [*args.home, *(_stage(args.corpus, args.scratch / "usage-homes") if args.corpus else ())]
+    homes = [
+        *args.home,
+        *(_stage(args.corpus, args.scratch / "usage-homes") if args.corpus else ()),
+    ]
     if args.generated:
         homes.append(_generate(args.scratch / "usage-generated" / "generated", args.generated))
     agents = args.agents.split(",")
-    found = [Comparison(agent, home, args) for home in homes for agent in agents if (home / FOLDERS[agent]).is_dir()]
+    found = [
+        Comparison(agent, home, args)
+        for home in homes
+        for agent in agents
+        if (home / FOLDERS[agent]).is_dir()
+    ]
     page = "\n".join([*_page(found), *(_speed(args, homes[-1]) if args.rounds else ())])
     print(page)
     if args.write:
@@ -110,19 +147,36 @@ class Comparison:
 
     @property
     def cells(self) -> list[Cell]:
-        return sorted(cell for cell in self.theirs.tokens.keys() | self.ours.tokens.keys() if cell[1] != "*")
+        return sorted(
+            cell for cell in self.theirs.tokens.keys() | self.ours.tokens.keys() if cell[1] != "*"
+        )
 
     @property
     def equal(self) -> list[Cell]:
-        return [cell for cell in self.cells if self.theirs.tokens.get(cell) == self.ours.tokens.get(cell)]
+        return [
+            cell
+            for cell in self.cells
+            if self.theirs.tokens.get(cell) == self.ours.tokens.get(cell)
+        ]
 
 
-# ── the two sides ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the two sides ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _theirs(binary: Path, agent: str, home: Path) -> Side:
-    env = {"HOME": str(home), "PATH": os.environ["PATH"], "TZ": "UTC", "LOG_LEVEL": "0", "NO_COLOR": "1"}
-    done = subprocess.run([str(binary), agent, "daily", "--json", "--offline"], env=env, capture_output=True, text=True)
+    env = {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "TZ": "UTC",
+        "LOG_LEVEL": "0",
+        "NO_COLOR": "1",
+    }
+    done = subprocess.run(
+        [str(binary), agent, "daily", "--json", "--offline"],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
     try:
         days = json.loads(done.stdout)["daily"]
     except (ValueError, KeyError, TypeError):
@@ -131,7 +185,9 @@ def _theirs(binary: Path, agent: str, home: Path) -> Side:
     costs: dict[Cell, Cost] = {}
     for day in days:
         date = day.get("date") or day["period"]
-        models = day.get("models") or {part["modelName"]: part for part in day.get("modelBreakdowns", ())}
+        models = day.get("models") or {
+            part["modelName"]: part for part in day.get("modelBreakdowns", ())
+        }
         for name, part in [("*", day), *(models.items() if isinstance(models, dict) else ())]:
             # The fast tier is a model of its own there.
             cell = date, name.removesuffix("-fast")
@@ -144,7 +200,12 @@ def _theirs(binary: Path, agent: str, home: Path) -> Side:
 
 
 def _four(part: dict[str, int]) -> Tokens:
-    return part["inputTokens"], part["outputTokens"], part["cacheReadTokens"], part.get("cacheCreationTokens", 0)
+    return (
+        part["inputTokens"],
+        part["outputTokens"],
+        part["cacheReadTokens"],
+        part.get("cacheCreationTokens", 0),
+    )
 
 
 def _ours(agent: str, home: Path, data: Path, python: str) -> Side:
@@ -164,15 +225,22 @@ def _ours(agent: str, home: Path, data: Path, python: str) -> Side:
         for model in ("*", call.model):
             if model == "*" or _is_model(model):
                 cell = day, str(model)
-                tokens[cell] = _plus(tokens[cell], (call.input_tokens, call.output_tokens, call.cache_read_tokens, written))
-                costs[cell] = Cost(*(one + other for one, other in zip(costs[cell][:2], cost, strict=False)), costs[cell].why | cost.why)
+                tokens[cell] = _plus(
+                    tokens[cell],
+                    (call.input_tokens, call.output_tokens, call.cache_read_tokens, written),
+                )
+                costs[cell] = Cost(
+                    *(one + other for one, other in zip(costs[cell][:2], cost, strict=False)),
+                    costs[cell].why | cost.why,
+                )
     store.close()
     side.clear()
     return Side({cell: count for cell, count in tokens.items() if any(count)}, costs)
 
 
 def _cost(call: Call, usd: int, agent: str) -> Cost:
-    """What the ledger has, and what ccusage would make of the same call: today's price, and no rule that it does not know."""
+    """What the ledger has, and what ccusage would make of the same call: today's price, and no rule
+    that it does not know."""
     if call.invoiced is not None:
         return Cost(usd, call.invoiced, frozenset())
     model = call.model or ("gpt-5" if agent == "codex" else None)
@@ -181,12 +249,21 @@ def _cost(call: Call, usd: int, agent: str) -> Cost:
     bare = msgspec.structs.replace(call, model=model, region=None, web_searches=0)
     theirs = ledger.cost(bare, now).usd
     why = {"no model" if not call.model else ""}
-    if agent == "claude" and now and now.standard.steps and call.prompt_tokens > now.standard.steps[0][0]:
+    if (
+        agent == "claude"
+        and now
+        and now.standard.steps
+        and call.prompt_tokens > now.standard.steps[0][0]
+    ):
         theirs = _split(bare, now.standard)
         why.add("C11, C12: the whole request is dear, not what is above the limit")
     why.add("C25: US only costs more" if call.region and theirs else "")
     why.add("C21: web search" if call.web_searches else "")
-    why.add("price of the day" if then and ledger.cost(call, then).usd != ledger.cost(call, now).usd else "")
+    why.add(
+        "price of the day"
+        if then and ledger.cost(call, then).usd != ledger.cost(call, now).usd
+        else ""
+    )
     return Cost(usd, theirs, frozenset(filter(None, why)))
 
 
@@ -195,7 +272,10 @@ def _split(call: Call, schedule: Schedule) -> int:
     (above, dear), usual = schedule.steps[0], schedule.base
     classes = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
     counts = {name: getattr(call, f"{name}_tokens") for name in classes}
-    return sum(min(n, above) * getattr(usual, name) + max(0, n - above) * getattr(dear, name) for name, n in counts.items())
+    return sum(
+        min(n, above) * getattr(usual, name) + max(0, n - above) * getattr(dear, name)
+        for name, n in counts.items()
+    )
 
 
 def _is_model(model: str | None) -> bool:
@@ -203,7 +283,7 @@ def _is_model(model: str | None) -> bool:
     return bool(model) and model != "<synthetic>"
 
 
-# ── what lies between them ───────────────────────────────────────────────────────────────────────────────────────────
+# ── what lies between them ────────────────────────────────────────────────────────────────────────
 
 
 class Change(NamedTuple):
@@ -243,18 +323,34 @@ def _plus(one: Tokens, other: Tokens) -> Tokens:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3]
 
 
-# ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the page ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _page(found: list[Comparison]) -> Iterator[str]:
     yield f"# Tokens and cost beside ccusage {VERSION}\n"
-    yield "Written by `usage.py --write`; see there. Tokens are input, output, cache read, cache write."
-    yield "\n## Agreement\n\n| agent | home | days × models | equal to the token | explained | unexplained | ccusage | runlore |"
+    yield (
+        "Written by `usage.py --write`; see there. Tokens are input, output, cache read, cache"
+        " write."
+    )
+    yield (
+        "\n## Agreement\n\n| agent | home | days × models | equal to the token | explained |"
+        " unexplained | ccusage | runlore |"
+    )
     yield "|---|---|---|---|---|---|---|---|"
     for one in found:
-        sums = [" / ".join(f"{count:,}" for count in _total(side)) for side in (one.theirs, one.ours)]
+        sums = [
+            " / ".join(f"{count:,}" for count in _total(side)) for side in (one.theirs, one.ours)
+        ]
         different = len(one.cells) - len(one.equal)
-        row = (one.agent, one.name, len(one.cells), len(one.equal), different if not one.unexplained else "?", len(one.unexplained), *sums)
+        row = (
+            one.agent,
+            one.name,
+            len(one.cells),
+            len(one.equal),
+            different if not one.unexplained else "?",
+            len(one.unexplained),
+            *sums,
+        )
         yield f"| {' | '.join(map(str, row))} |"
     for one in found:
         yield from (f"\nUnexplained: {line}" for line in one.unexplained)
@@ -270,7 +366,10 @@ def _total(side: Side) -> Tokens:
 
 
 def _differences(found: list[Comparison]) -> Iterator[str]:
-    yield "\n## Every difference\n\nWhat ccusage has more (or less) because of a rule, where, and in which file."
+    yield (
+        "\n## Every difference\n\nWhat ccusage has more (or less) because of a rule, where, and in"
+        " which file."
+    )
     for one in found:
         for rule, changes in one.steps.items():
             if shown := list(_net(changes)):
@@ -278,11 +377,15 @@ def _differences(found: list[Comparison]) -> Iterator[str]:
                 yield "\n| day | model | tokens | file |\n|---|---|---|---|"
                 for change in shown:
                     tokens = " / ".join(f"{count:+,}" for count in change.tokens)
-                    yield f"| {change.day or 'none'} | {change.model or 'none'} | {tokens} | {change.file} |"
+                    yield (
+                        f"| {change.day or 'none'} | {change.model or 'none'} | {tokens} |"
+                        f" {change.file} |"
+                    )
 
 
 def _net(changes: list[Change]) -> Iterator[Change]:
-    """Without those that only move a call from one file to another, on the same day and for the same model."""
+    """Without those that only move a call from one file to another, on the same day and for the
+    same model."""
     sums: dict[tuple[str, str | None], Tokens] = defaultdict(lambda: NOTHING)
     for change in changes:
         sums[change.day, change.model] = _plus(sums[change.day, change.model], change.tokens)
@@ -291,21 +394,46 @@ def _net(changes: list[Change]) -> Iterator[Change]:
 
 def _costs(found: list[Comparison]) -> Iterator[str]:
     yield f"\n## Cost where the tokens are the same\n\nEqual means to {SAME_USD} USD."
-    yield "The last column compares ccusage's figure with what the ledger's calls cost by the rules of ccusage."
-    yield "\n| agent | home | model | days | equal | ccusage | runlore | because | by the rules |\n|---|---|---|---|---|---|---|---|---|"
+    yield (
+        "The last column compares ccusage's figure with what the ledger's calls cost by the rules"
+        " of ccusage."
+    )
+    yield (
+        "\n| agent | home | model | days | equal | ccusage | runlore | because | by the rules"
+        " |\n|---|---|---|---|---|---|---|---|---|"
+    )
     for one in found:
         groups: dict[tuple[str, str], list[tuple[int, int, int]]] = defaultdict(list)
-        for cell in one.equal if any(model != "*" for _, model in one.theirs.costs) else _whole_days(one):
+        for cell in (
+            one.equal if any(model != "*" for _, model in one.theirs.costs) else _whole_days(one)
+        ):
             if cell in one.theirs.costs:
                 theirs, ours = one.theirs.costs[cell].usd, one.ours.costs[cell]
                 told = one.told.get(cell)
-                why = "" if _is_same(theirs, ours.usd) else "the transcript's own costUSD" if told else ", ".join(sorted(ours.why)) or "?"
+                why = (
+                    ""
+                    if _is_same(theirs, ours.usd)
+                    else (
+                        "the transcript's own costUSD"
+                        if told
+                        else ", ".join(sorted(ours.why)) or "?"
+                    )
+                )
                 groups[cell[1], why].append((theirs, ours.usd, told or ours.compat))
         for (model, why), rows in sorted(groups.items()):
             sums = [sum(column) for column in zip(*rows, strict=True)]
             shown = [f"{usd / USD:.9f}" for usd in sums]
             proof = "" if not why else "equal" if _is_same(sums[0], sums[2]) else f"**{shown[2]}**"
-            row = (one.agent, one.name, model, len(rows), 0 if why else len(rows), *shown[:2], why, proof)
+            row = (
+                one.agent,
+                one.name,
+                model,
+                len(rows),
+                0 if why else len(rows),
+                *shown[:2],
+                why,
+                proof,
+            )
             yield f"| {' | '.join(map(str, row))} |"
 
 
@@ -315,13 +443,24 @@ def _is_same(one: int, other: int) -> bool:
 
 def _whole_days(one: Comparison) -> list[Cell]:
     days = {day for day, model in one.theirs.tokens if model == "*"}
-    return [(day, "*") for day in sorted(days) if one.theirs.tokens[day, "*"] == one.ours.tokens.get((day, "*"))]
+    return [
+        (day, "*")
+        for day in sorted(days)
+        if one.theirs.tokens[day, "*"] == one.ours.tokens.get((day, "*"))
+    ]
 
 
 def _speed(args: argparse.Namespace, home: Path) -> Iterator[str]:
-    """A report of all agents by day. Of ours, the sync that came before is told beside it: it is done once, and then for what is new."""
+    """A report of all agents by day. Of ours, the sync that came before is told beside it: it is
+    done once, and then for what is new."""
     ours = Runlore(args.python, home, args.scratch / "usage-data")
-    env = {"HOME": str(home), "PATH": os.environ["PATH"], "TZ": "UTC", "LOG_LEVEL": "0", "NO_COLOR": "1"}
+    env = {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "TZ": "UTC",
+        "LOG_LEVEL": "0",
+        "NO_COLOR": "1",
+    }
     raw, first = warm(home), ours.first_sync()
     sides = {
         "runlore": lambda: ours.run("usage", "--json"),
@@ -333,7 +472,9 @@ def _speed(args: argparse.Namespace, home: Path) -> Iterator[str]:
     ratio = times(best["ccusage"].wall_s / best["runlore"].wall_s)
     yield f"\n## Time of a report by day, {raw / 1e6:.0f} MB of transcripts in `{home.name}`\n"
     yield "| faster | runlore usage | ccusage daily | the first sync before it |\n|---|---|---|---|"
-    yield f"| {ratio} | {seconds(best['runlore'])} | {seconds(best['ccusage'])} | {seconds(first)} |"
+    yield (
+        f"| {ratio} | {seconds(best['runlore'])} | {seconds(best['ccusage'])} | {seconds(first)} |"
+    )
     yield from others
 
 
@@ -353,19 +494,31 @@ REPORTS = (
 def _reports(ours: Runlore, rounds: int) -> Iterator[str]:
     """Every kind of report on the same store. The bar is 130 ms from end to end."""
     database = sqlite3.connect(f"file:{ours.data / 'runlore.db'}?mode=ro", uri=True)
-    sql = "select uid, count(*) from calls join sessions on number = session group by uid order by 2 desc limit 1"
+    sql = (
+        "select uid, count(*) from calls join sessions on number = session group by uid order by 2"
+        " desc limit 1"
+    )
     longest, calls = database.execute(sql).fetchone()
     (every,) = database.execute("select count(*) from calls").fetchone()
     database.close()
     words = {form: form.split() for form in REPORTS}
-    words |= {f"--explain LONGEST{more}": ["--explain", longest, *more.split()] for more in ("", " --json")}
-    best = alternate({form: lambda given=given: ours.run("usage", *given) for form, given in words.items()}, rounds)  # type: ignore[misc]
-    yield f"\n## Time of other reports on the same store\n\nBar: 130 ms. The longest session has {calls:,} of {every:,} calls."
+    words |= {
+        f"--explain LONGEST{more}": ["--explain", longest, *more.split()]
+        for more in ("", " --json")
+    }
+    best = alternate(
+        {form: lambda given=given: ours.run("usage", *given) for form, given in words.items()},
+        rounds,
+    )  # type: ignore[misc]
+    yield (
+        "\n## Time of other reports on the same store\n\nBar: 130 ms. The longest session has"
+        f" {calls:,} of {every:,} calls."
+    )
     yield "\n| runlore usage … | |\n|---|---|"
     yield from (f"| {form or 'as it is'} | {seconds(one)} |" for form, one in best.items())
 
 
-# ── homes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── homes ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _stage(corpus: Path, homes: Path) -> list[Path]:
@@ -384,7 +537,10 @@ def _stage(corpus: Path, homes: Path) -> list[Path]:
         slug = re.sub(r"[^A-Za-z0-9]", "-", str(path.parent.parent.relative_to(corpus)))
         for file in path.parent.iterdir():
             if file.is_file():
-                _copy(file, homes / "grok" / ".grok" / "sessions" / slug / path.parent.name / file.name)
+                _copy(
+                    file,
+                    homes / "grok" / ".grok" / "sessions" / slug / path.parent.name / file.name,
+                )
     return sorted(homes.iterdir()) if homes.is_dir() else []
 
 
@@ -392,7 +548,16 @@ def _generate(home: Path, mb: float) -> Path:
     """Mostly Claude Code's transcripts; of the other two, which are small, as many sessions."""
     remove(home)
     sessions = max(20, int(mb))
-    command = [sys.executable, str(BENCH / "generate.py"), "--out", str(home), "--mb", str(mb), "--files", str(sessions)]
+    command = [
+        sys.executable,
+        str(BENCH / "generate.py"),
+        "--out",
+        str(home),
+        "--mb",
+        str(mb),
+        "--files",
+        str(sessions),
+    ]
     note(run(command, dict(os.environ)).output.strip())
     make_codex(home, sessions)
     make_grok(home, sessions)

@@ -1,4 +1,5 @@
-"""What every test gets: a home of its own, a bare environment, no network. And how long loops run."""
+"""What every test gets: a home of its own, a bare environment, no network. And how long loops
+run."""
 
 import os
 import socket
@@ -25,13 +26,28 @@ settings.register_profile(
 )
 settings.load_profile("runlore")
 
-# All else goes: any agent may be led elsewhere by a variable of its own, and terminals and locales change what is printed.
-KEPT = ("PATH", "LD_", "DYLD_", "TMP", "TEMP", "SYSTEMROOT", "PYTEST", "PYTHON", "COV", "CI", "REGENERATE", "RUNLORE_TEST_")
+# All else goes: any agent may be led elsewhere by a variable of its own, and terminals and locales
+# change what is printed.
+KEPT = (
+    "PATH",
+    "LD_",
+    "DYLD_",
+    "TMP",
+    "TEMP",
+    "SYSTEMROOT",
+    "PYTEST",
+    "PYTHON",
+    "COV",
+    "CI",
+    "REGENERATE",
+    "RUNLORE_TEST_",
+)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _aged_fixtures() -> None:
-    """What agents left on disk, they left long ago: in a new checkout some would still hold something back."""
+    """What agents left on disk, they left long ago: in a new checkout some would still hold
+    something back."""
     for file in (Path(__file__).parent / "adapters/fixtures").rglob("*"):
         if file.is_file():
             os.utime(file, (1_750_000_000, 1_750_000_000))
@@ -68,10 +84,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only this machine can be reached."""
 
-    def guarded(connect: Callable[[socket.socket, Any], Any]) -> Callable[[socket.socket, Any], Any]:
+    def guarded(
+        connect: Callable[[socket.socket, Any], Any],
+    ) -> Callable[[socket.socket, Any], Any]:
         def connect_if_local(self: socket.socket, address: Any) -> Any:
             if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
-                raise AssertionError(f"a test wants to reach {address[0]}; tests run without the network")
+                raise AssertionError(
+                    f"a test wants to reach {address[0]}; tests run without the network"
+                )
             return connect(self, address)
 
         return connect_if_local

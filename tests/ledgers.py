@@ -1,4 +1,5 @@
-"""Ledgers for tests: stores that hold calls and nothing else, and a toy agent that tells what its calls took."""
+"""Ledgers for tests: stores that hold calls and nothing else, and a toy agent that tells what its
+calls took."""
 
 from __future__ import annotations
 
@@ -22,14 +23,34 @@ NOON = datetime(2026, 3, 14, 12, tzinfo=UTC)
 
 
 def call(key: str, session: str = "s1", **fields: Any) -> Call:
-    return Call(**{"key": key, "session_uid": f"toy:{session}", "ts": NOON, "model": "m", "input_tokens": 100, **fields})
+    return Call(
+        **{
+            "key": key,
+            "session_uid": f"toy:{session}",
+            "ts": NOON,
+            "model": "m",
+            "input_tokens": 100,
+            **fields,
+        }
+    )
 
 
-def keep(store: Store, calls: Iterable[Call], facts: dict[str, dict[str, Any]] | None = None) -> None:
-    """Puts these calls, as a sync would; their sessions are made. `facts` are those of sessions, by native id."""
+def keep(
+    store: Store, calls: Iterable[Call], facts: dict[str, dict[str, Any]] | None = None
+) -> None:
+    """Puts these calls, as a sync would; their sessions are made. `facts` are those of sessions, by
+    native id."""
     found = list(calls)
     names = dict.fromkeys(one.session_uid.partition(":")[2] for one in found)
-    source = Source(agent="toy", path=f"/toy/{len(store.sources())}", root="/toy", machine=None, size=1, mtime_ns=1, inode=1)
+    source = Source(
+        agent="toy",
+        path=f"/toy/{len(store.sources())}",
+        root="/toy",
+        machine=None,
+        size=1,
+        mtime_ns=1,
+        inode=1,
+    )
     batch = Batch(
         source=source,
         since=0,
@@ -69,7 +90,19 @@ def price(store: Store, usd_of: Any = lambda call: call.total) -> None:
     rows = []
     for h, one in store.unpriced():
         usd = usd_of(one)
-        rows.append(PriceRow(h, usd or 0, "none" if usd is None else "listed", "list", None, "exact", one.model, None, None))
+        rows.append(
+            PriceRow(
+                h,
+                usd or 0,
+                "none" if usd is None else "listed",
+                "list",
+                None,
+                "exact",
+                one.model,
+                None,
+                None,
+            )
+        )
     store.set_prices(rows)
 
 
@@ -78,9 +111,12 @@ def open_ledger(folder: Path) -> Store:
 
 
 class Paid(Toy):
-    """The toy agent, when it tells what its calls took: an event with tokens is one, under its id or the one named `msg`."""
+    """The toy agent, when it tells what its calls took: an event with tokens is one, under its id
+    or the one named `msg`."""
 
-    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    def normalize(
+        self, source: Source, records: Iterable[Record], carry: bytes | None
+    ) -> Normalized:
         kept = list(records)
         found = super().normalize(source, kept, carry)
         lines = {}

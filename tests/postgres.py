@@ -1,4 +1,5 @@
-"""A real PostgreSQL for tests: one server for all of them, in a folder of its own, and an empty schema for each."""
+"""A real PostgreSQL for tests: one server for all of them, in a folder of its own, and an empty
+schema for each."""
 
 from __future__ import annotations
 
@@ -30,7 +31,12 @@ class Server:
         self.folder = folder
         self.root_url: str = self._server.get_uri()
         # No test needs to survive a power cut.
-        for setting in ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off"):
+        for setting in (
+            "fsync = off",
+            "full_page_writes = off",
+            "synchronous_commit = off",
+            "autovacuum = off",
+        ):
             self.execute(f"alter system set {setting}")
         self.execute("select pg_reload_conf()")
 
@@ -50,14 +56,22 @@ class Server:
     def control(self, *words: str) -> None:
         """pg_ctl, as `restart` or `stop`."""
         options = ("-D", str(self.folder), "-w", "-l", str(self.folder / "log"))
-        self._run("pg_ctl", (*options, *words), bin_path=self._server.bin_path, user=self._server.system_user, timeout=60)
+        self._run(
+            "pg_ctl",
+            (*options, *words),
+            bin_path=self._server.bin_path,
+            user=self._server.system_user,
+            timeout=60,
+        )
 
 
 def start() -> Iterator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="runlore-postgres-"))
     try:
         server = Server(folder / "data")
-    except Exception as error:  # No such package here, or a machine on which it cannot start: said aloud, and the rest is tested.
+    except Exception as error:
+        # No such package here, or a machine on which it cannot start: said aloud, and the rest is
+        # tested.
         if os.environ.get("CI"):
             raise
         shutil.rmtree(folder, ignore_errors=True)

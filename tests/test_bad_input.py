@@ -1,4 +1,5 @@
-"""Hostile and broken transcripts through a whole sync: a clear message or a counted skip, never a lost good record."""
+"""Hostile and broken transcripts through a whole sync: a clear message or a counted skip, never a
+lost good record."""
 
 from __future__ import annotations
 
@@ -75,7 +76,9 @@ BAD = {
     "no type": said(1, type=None),
     "a message that is a text": said(1, message="hello"),
     "content that is a number": said(1, message={"role": "user", "content": 17}),
-    "blocks that are none": said(1, message={"role": "user", "content": [1, None, "x", [], {"type": 5}]}),
+    "blocks that are none": said(
+        1, message={"role": "user", "content": [1, None, "x", [], {"type": 5}]}
+    ),
     "a time that is none": said(1, timestamp="yesterday"),
     "a number for a time": said(1, timestamp=12),
     "terminal escapes": said(1, "\x1b[31mred\x1b]0;title\x07"),
@@ -101,17 +104,33 @@ def test_a_bad_record_costs_no_good_one(name: str, file: Path, store: Store) -> 
 @pytest.mark.parametrize("depth", [100, 101, 300, 500, 950, 1000, 5000])
 @pytest.mark.parametrize("end", [b'"end"', b'"\\ud800"'], ids=["sound", "surrogate"])
 @pytest.mark.parametrize("where", ["toolUseResult", "attachment", "input", "content", "unknown"])
-def test_a_record_nested_deeply_costs_no_good_one(where: str, end: bytes, depth: int, file: Path, store: Store) -> None:
-    opened, closed = (b'[{"type":"tool_result","content":', b"}]") if where == "content" else (b'{"a":', b"}")
+def test_a_record_nested_deeply_costs_no_good_one(
+    where: str, end: bytes, depth: int, file: Path, store: Store
+) -> None:
+    opened, closed = (
+        (b'[{"type":"tool_result","content":', b"}]") if where == "content" else (b'{"a":', b"}")
+    )
     blocks = [{"type": "tool_use", "name": "X", "input": {"deep": 0}}]
     line = {
-        "toolUseResult": said(1, toolUseResult=0).replace(b'"toolUseResult": 0', b'"toolUseResult": DEEP'),
-        "attachment": said(1, type="attachment", attachment={"type": "hook_success", "content": ["deep"]}).replace(b'"deep"', b"DEEP"),
-        "input": said(1, type="assistant", message={"role": "assistant", "content": blocks}).replace(b'"deep": 0', b'"deep": DEEP'),
-        "content": said(1, message={"role": "user", "content": 0}).replace(b'"content": 0', b'"content": DEEP'),
+        "toolUseResult": said(1, toolUseResult=0).replace(
+            b'"toolUseResult": 0', b'"toolUseResult": DEEP'
+        ),
+        "attachment": said(
+            1, type="attachment", attachment={"type": "hook_success", "content": ["deep"]}
+        ).replace(b'"deep"', b"DEEP"),
+        "input": said(
+            1, type="assistant", message={"role": "assistant", "content": blocks}
+        ).replace(b'"deep": 0', b'"deep": DEEP'),
+        "content": said(1, message={"role": "user", "content": 0}).replace(
+            b'"content": 0', b'"content": DEEP'
+        ),
         "unknown": said(1, type="unknown", deep=0).replace(b'"deep": 0', b'"deep": DEEP'),
     }[where]
-    file.write_bytes(b"\n".join([said(0), line.replace(b"DEEP", opened * depth + end + closed * depth), said(2), b""]))
+    file.write_bytes(
+        b"\n".join(
+            [said(0), line.replace(b"DEEP", opened * depth + end + closed * depth), said(2), b""]
+        )
+    )
     report = sync(store)
     assert report.problems == []
     found = prompts(store)
@@ -121,14 +140,22 @@ def test_a_record_nested_deeply_costs_no_good_one(where: str, end: bytes, depth:
 
 @pytest.mark.parametrize("field", sorted(json.loads(said(1))))
 @pytest.mark.parametrize("value", [None, 17, 1.5, "x", [], {}, True, ["x", {"a": 1}]], ids=repr)
-def test_a_wrong_type_in_any_field_loses_no_other_record(field: str, value: Any, file: Path, store: Store) -> None:
+def test_a_wrong_type_in_any_field_loses_no_other_record(
+    field: str, value: Any, file: Path, store: Store
+) -> None:
     file.write_bytes(b"\n".join([said(0), said(1, **{field: value}), said(2), b""]))
     assert sync(store).problems == []
-    kept = [text for line in store.sessions(Filter(parents_only=False)) for text in store.bodies(line.uid).values()]
+    kept = [
+        text
+        for line in store.sessions(Filter(parents_only=False))
+        for text in store.bodies(line.uid).values()
+    ]
     assert {"prompt 0", "prompt 2"} <= set(kept)
 
 
-def test_a_line_of_more_than_the_limit_is_named_and_passed_over(file: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_of_more_than_the_limit_is_named_and_passed_over(
+    file: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_jsonl, "LONGEST", 1 << 20)
     file.write_bytes(b"\n".join([said(0), said(1, "x" * (3 << 20)), said(2), b""]))
     report = sync(store)
@@ -168,7 +195,9 @@ def test_a_clock_that_goes_backwards_changes_no_order(file: Path, store: Store) 
     assert session.cost.wall_clock_s >= 0
 
 
-def test_folders_links_and_pipes_named_like_transcripts_are_passed_over(file: Path, store: Store) -> None:
+def test_folders_links_and_pipes_named_like_transcripts_are_passed_over(
+    file: Path, store: Store
+) -> None:
     file.write_bytes(said(0) + b"\n")
     (file.parent / "folder.jsonl").mkdir()
     (file.parent / "broken.jsonl").symlink_to("nowhere")
@@ -179,7 +208,9 @@ def test_folders_links_and_pipes_named_like_transcripts_are_passed_over(file: Pa
     assert (report.problems, prompts(store)) == ([], ["prompt 0"])
 
 
-def test_a_file_that_vanishes_while_it_is_read_is_a_problem_not_a_crash(file: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_vanishes_while_it_is_read_is_a_problem_not_a_crash(
+    file: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from runlore import adapters
 
     file.write_bytes(said(0) + b"\n")
@@ -239,13 +270,27 @@ KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
         said(1, gitBranch=f"fix/{KEY}"),
         said(1, cwd=f"/work/{KEY}"),
     ],
-    ids=["plain", "surrogate", "bytes", "glued", "escaped", "cut by the summary", "no JSON", "branch", "folder"],
+    ids=[
+        "plain",
+        "surrogate",
+        "bytes",
+        "glued",
+        "escaped",
+        "cut by the summary",
+        "no JSON",
+        "branch",
+        "folder",
+    ],
 )
-def test_a_secret_is_found_however_the_line_is_written(line: bytes, file: Path, store: Store) -> None:
+def test_a_secret_is_found_however_the_line_is_written(
+    line: bytes, file: Path, store: Store
+) -> None:
     file.write_bytes(b"\n".join([said(0), line, said(2), b""]))
     sync(store)
     session = store.session(UID)
     held = f"{session}{store.events(UID)}{store.bodies(UID)}{list(store.records(str(file)))}"
-    held += "".join(path.read_bytes().decode("latin-1") for path in Path(store.url).parent.glob("runlore.db*"))
+    held += "".join(
+        path.read_bytes().decode("latin-1") for path in Path(store.url).parent.glob("runlore.db*")
+    )
     assert KEY not in held
     assert KEY[:24] not in held

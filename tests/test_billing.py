@@ -1,4 +1,5 @@
-"""The ledger's part of a sync: copies settled in any order, prices given once, prices given again."""
+"""The ledger's part of a sync: copies settled in any order, prices given once, prices given
+again."""
 
 from __future__ import annotations
 
@@ -35,12 +36,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def config(tmp_path: Path, prices: dict[str, Any] | None = None) -> Config:
-    return Config(home=tmp_path, store=str(tmp_path / "runlore.db"), prices=OWN if prices is None else prices)
+    return Config(
+        home=tmp_path, store=str(tmp_path / "runlore.db"), prices=OWN if prices is None else prices
+    )
 
 
 @given(st.lists(any_call, max_size=25), st.randoms(use_true_random=False), st.integers(1, 5))
 def test_the_order_of_batches_changes_nothing(found: list[Call], random: Any, batches: int) -> None:
-    toys = [msgspec.structs.replace(one, session_uid=f"toy:{one.session_uid.replace(':', '')}", seq=-1) for one in found]
+    toys = [
+        msgspec.structs.replace(one, session_uid=f"toy:{one.session_uid.replace(':', '')}", seq=-1)
+        for one in found
+    ]
     expected = {hash_of(one.call): one.copies for one in ledger.merge(toys)}
     shuffled = [*toys, *toys[:4]]
     random.shuffle(shuffled)
@@ -53,13 +59,20 @@ def test_the_order_of_batches_changes_nothing(found: list[Call], random: Any, ba
     assert {hash_of(one.call): (one.call, *one.superseded) for one in kept} == expected
 
 
-def test_what_was_priced_stays_priced_and_what_is_new_is_priced(store: Store, tmp_path: Path) -> None:
+def test_what_was_priced_stays_priced_and_what_is_new_is_priced(
+    store: Store, tmp_path: Path
+) -> None:
     keep(store, [call("k1", output_tokens=10)])
     assert billing.price(store, config(tmp_path)) == 1
     assert billing.price(store, config(tmp_path, {"m": {"input": 5.0, "output": 5.0}})) == 0
     [one] = store.billed("toy:s1")
     assert one.price is not None
-    assert (one.price.usd, one.price.basis, one.price.match, one.price.source) == (200 * USD // 10**6, "listed", "exact", "config")
+    assert (one.price.usd, one.price.basis, one.price.match, one.price.source) == (
+        200 * USD // 10**6,
+        "listed",
+        "exact",
+        "config",
+    )
     assert store.session("toy:s1").cost.usd == pytest.approx(0.0002)  # type: ignore[union-attr]
 
 
@@ -67,7 +80,10 @@ def test_pricing_again_keeps_the_figure_of_before(store: Store, tmp_path: Path) 
     keep(store, [call("k1", output_tokens=10), call("k2", invoiced=77)])
     billing.price(store, config(tmp_path))
     assert billing.reprice(store, config(tmp_path, {"m": {"input": 2.0, "output": 20.0}})) == 1
-    found = {one.kept.call.key: (one.price.usd if one.price else None, one.old_usd) for one in store.billed("toy:s1")}
+    found = {
+        one.kept.call.key: (one.price.usd if one.price else None, one.old_usd)
+        for one in store.billed("toy:s1")
+    }
     assert found == {"k1": (400 * USD // 10**6, 200 * USD // 10**6), "k2": (77, None)}
 
 
@@ -79,7 +95,9 @@ def test_a_call_without_a_price_is_counted_and_says_so(store: Store, tmp_path: P
     assert store.session("toy:s1").cost.usd is None  # type: ignore[union-attr]
 
 
-def test_killed_between_taking_and_giving_prices_the_next_sync_goes_on(store: Store, tmp_path: Path) -> None:
+def test_killed_between_taking_and_giving_prices_the_next_sync_goes_on(
+    store: Store, tmp_path: Path
+) -> None:
     keep(store, [call("k1", output_tokens=10)])
     billing.price(store, config(tmp_path))
     store.unprice()
@@ -117,7 +135,12 @@ from runlore.model import Call
 stored_parts(Config(home=Path({str(tmp_path)!r}), store=""))(Call(key="k", session_uid="toy:s1", model="claude-opus-4-6"))
 print(prices.providers_of.cache_info().currsize)
 """
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "0\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        ).stdout
+        == "0\n"
+    )
 
 
 def test_a_copy_that_comes_later_leaves_the_event_of_the_one_that_counts(store: Store) -> None:
@@ -131,11 +154,19 @@ def test_a_copy_that_comes_later_leaves_the_event_of_the_one_that_counts(store: 
     assert (kept.call.seq, len(kept.superseded)) == (-1, 2)
 
 
-def test_pricing_again_and_again_keeps_the_figure_that_was_first_counted(store: Store, tmp_path: Path) -> None:
+def test_pricing_again_and_again_keeps_the_figure_that_was_first_counted(
+    store: Store, tmp_path: Path
+) -> None:
     keep(store, [call("k1", output_tokens=10), call("k2", model="n", output_tokens=10)])
     billing.price(store, config(tmp_path))
     dearer = {"m": {"input": 2.0, "output": 20.0}, "n": {"input": 1.0, "output": 10.0}}
     for _ in range(2):
         assert billing.reprice(store, config(tmp_path, dearer)) == 2
-    found = {one.kept.call.key: (one.price.usd if one.price else None, one.old_usd) for one in store.billed("toy:s1")}
-    assert found == {"k1": (400 * USD // 10**6, 200 * USD // 10**6), "k2": (200 * USD // 10**6, 200 * USD // 10**6)}
+    found = {
+        one.kept.call.key: (one.price.usd if one.price else None, one.old_usd)
+        for one in store.billed("toy:s1")
+    }
+    assert found == {
+        "k1": (400 * USD // 10**6, 200 * USD // 10**6),
+        "k2": (200 * USD // 10**6, 200 * USD // 10**6),
+    }

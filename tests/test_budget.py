@@ -14,12 +14,15 @@ from runlore.text.tokens import DEEPEST, cut, fit, tokens, tokens_of
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=400),
-    lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=300), inner, max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=300), inner, max_size=8)
+    ),
     max_leaves=40,
 )
 
 
-# What tokenizers make of these was counted once: cl100k, and the one that came with Anthropic's SDK before 0.39.
+# What tokenizers make of these was counted once: cl100k, and the one that came with Anthropic's SDK
+# before 0.39.
 @pytest.mark.parametrize(
     ("text", "real"),
     [
@@ -74,7 +77,9 @@ def test_long_texts_are_cut_before_the_last_item_goes() -> None:
 
 
 def test_a_name_is_whole_or_not_there() -> None:
-    rows = [{"uid": "claude:b2f87a4e-5689-48c2-8c78-9470485f9a72", "title": "how the session went " * 9}] * 3
+    rows = [
+        {"uid": "claude:b2f87a4e-5689-48c2-8c78-9470485f9a72", "title": "how the session went " * 9}
+    ] * 3
     fitted = fit(rows, 70, "")
     assert [row["uid"] for row in fitted.value] == [rows[0]["uid"]]
     assert fitted.texts == 1
@@ -84,7 +89,11 @@ def test_a_name_is_whole_or_not_there() -> None:
 def test_what_is_around_a_list_stays_whole_where_no_item_has_room() -> None:
     value = {"query": "permission denied", "hits": [{str(number): number for number in range(99)}]}
     fitted = fit(value, 40, "hits")
-    assert (fitted.value, fitted.texts, fitted.left) == ({"query": "permission denied", "hits": []}, 0, 1)
+    assert (fitted.value, fitted.texts, fitted.left) == (
+        {"query": "permission denied", "hits": []},
+        0,
+        1,
+    )
 
 
 def test_a_value_without_a_list_is_cut() -> None:

@@ -1,4 +1,5 @@
-"""What several sessions have is stored once, where it happened, whatever the order in which their files arrive."""
+"""What several sessions have is stored once, where it happened, whatever the order in which their
+files arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from runlore.store import Filter, Store, open_store
 from tests.test_law import contents
 from tests.toy import Toy, line
 
-HISTORY = [("a", "look at the parser"), ("b", "it drops the last line"), ("c", "fix it"), ("d", "done")]
+HISTORY = [
+    ("a", "look at the parser"),
+    ("b", "it drops the last line"),
+    ("c", "fix it"),
+    ("d", "done"),
+]
 
 
 def original() -> list[bytes]:
@@ -24,8 +30,11 @@ def original() -> list[bytes]:
 
 
 def fork(prefix: str, of: str = "") -> list[bytes]:
-    """The first three of the history under new ids, each with what it is a copy of, and something of its own."""
-    copies = [line(id=prefix + name, of=of + name, text=text, tokens=10) for name, text in HISTORY[:3]]
+    """The first three of the history under new ids, each with what it is a copy of, and something
+    of its own."""
+    copies = [
+        line(id=prefix + name, of=of + name, text=text, tokens=10) for name, text in HISTORY[:3]
+    ]
     return [*copies, line(id=prefix + "own", text=f"another way, {prefix}", tokens=1)]
 
 
@@ -65,7 +74,9 @@ def store(config: Config) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_order_in_which_files_arrive_does_not_matter(name: str, config: Config, root: Path, tmp_path: Path) -> None:
+def test_the_order_in_which_files_arrive_does_not_matter(
+    name: str, config: Config, root: Path, tmp_path: Path
+) -> None:
     files = CASES[name]
     results = []
     for number, order in enumerate(itertools.permutations(files)):
@@ -81,27 +92,45 @@ def test_the_order_in_which_files_arrive_does_not_matter(name: str, config: Conf
         for file in root.iterdir():
             file.unlink()
     assert all(result == results[0] for result in results)
-    spoken = [body for session in results[0]["sessions"].values() for body in session["bodies"].values()]
+    spoken = [
+        body for session in results[0]["sessions"].values() for body in session["bodies"].values()
+    ]
     events = [event for session in results[0]["sessions"].values() for event in session["events"]]
     for _, text in HISTORY[:3]:
-        kept = [event for event in events if event["summary"] == text and event.get("origin") is None]
+        kept = [
+            event for event in events if event["summary"] == text and event.get("origin") is None
+        ]
         assert len(kept) == 1, f"{text!r} is kept once"
         assert kept[0]["tokens"] == 10
     assert len(spoken) == len(events), "every copy can be read"
 
 
-def test_a_copy_is_found_when_its_original_comes_later(store: Store, config: Config, root: Path) -> None:
+def test_a_copy_is_found_when_its_original_comes_later(
+    store: Store, config: Config, root: Path
+) -> None:
     (root / "f.jsonl").write_bytes(b"".join(fork("x")))
     pipeline.sync(store, config)
     session = store.session("toy:f")
     assert session is not None
-    assert session.cost.output_tokens == 31, "what happened elsewhere is kept here while it is nowhere else"
+    assert session.cost.output_tokens == 31, (
+        "what happened elsewhere is kept here while it is nowhere else"
+    )
     (root / "m.jsonl").write_bytes(b"".join(original()))
     report = pipeline.sync(store, config)
-    assert (report.found, report.sessions, report.new_sessions, report.events) == ({"new": 1, "unchanged": 1}, 1, 1, 4)
+    assert (report.found, report.sessions, report.new_sessions, report.events) == (
+        {"new": 1, "unchanged": 1},
+        1,
+        1,
+        4,
+    )
     totals = {line.uid: line.output_tokens for line in store.sessions(Filter())}
     assert totals == {"toy:m": 40, "toy:f": 1}
-    assert [event.origin for event in store.events("toy:f")] == ["toy:m#0", "toy:m#1", "toy:m#2", None]
+    assert [event.origin for event in store.events("toy:f")] == [
+        "toy:m#0",
+        "toy:m#1",
+        "toy:m#2",
+        None,
+    ]
     assert [event.seq for event in store.events("toy:f")] == [0, 1, 2, 3], "numbers stay"
     assert store.bodies("toy:f")[0] == "look at the parser"
 
@@ -117,19 +146,33 @@ def test_a_sync_killed_before_it_has_seen_to_a_copy_goes_on(
             patch.setattr(pipeline._Sync, step, lambda run, *_: None)
         pipeline.sync(store, config)
     assert pipeline.sync(store, config).found == {"outdated": 1, "unchanged": 1}
-    assert [event.origin for event in store.events("toy:f")] == ["toy:m#0", "toy:m#1", "toy:m#2", None]
+    assert [event.origin for event in store.events("toy:f")] == [
+        "toy:m#0",
+        "toy:m#1",
+        "toy:m#2",
+        None,
+    ]
 
 
-def test_a_copy_whose_file_is_gone_yields_to_its_original_too(store: Store, config: Config, root: Path) -> None:
+def test_a_copy_whose_file_is_gone_yields_to_its_original_too(
+    store: Store, config: Config, root: Path
+) -> None:
     (root / "f.jsonl").write_bytes(b"".join(fork("x")))
     pipeline.sync(store, config)
     (root / "f.jsonl").unlink()
     (root / "m.jsonl").write_bytes(b"".join(original()))
     pipeline.sync(store, config)
-    assert [event.origin for event in store.events("toy:f")] == ["toy:m#0", "toy:m#1", "toy:m#2", None]
+    assert [event.origin for event in store.events("toy:f")] == [
+        "toy:m#0",
+        "toy:m#1",
+        "toy:m#2",
+        None,
+    ]
 
 
-def test_what_cannot_be_derived_again_keeps_what_it_has(store: Store, config: Config, root: Path) -> None:
+def test_what_cannot_be_derived_again_keeps_what_it_has(
+    store: Store, config: Config, root: Path
+) -> None:
     config = msgspec.structs.replace(config, raw="drop")
     (root / "f.jsonl").write_bytes(b"".join(fork("x")))
     pipeline.sync(store, config)
@@ -138,4 +181,9 @@ def test_what_cannot_be_derived_again_keeps_what_it_has(store: Store, config: Co
     (root / "m.jsonl").write_bytes(b"".join(original()))
     pipeline.sync(store, config)
     assert [event.origin for event in store.events("toy:f")] == [None] * 4
-    assert [event.origin for event in store.events("toy:m")] == ["toy:f#0", "toy:f#1", "toy:f#2", None]
+    assert [event.origin for event in store.events("toy:m")] == [
+        "toy:f#0",
+        "toy:f#1",
+        "toy:f#2",
+        None,
+    ]

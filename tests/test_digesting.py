@@ -1,4 +1,5 @@
-"""Digests in a sync: what is stale and quiet gets one, whoever makes it, however often, and whatever goes wrong with another."""
+"""Digests in a sync: what is stale and quiet gets one, whoever makes it, however often, and
+whatever goes wrong with another."""
 
 from __future__ import annotations
 
@@ -40,9 +41,19 @@ def root(home: Path, toy: Toy) -> Path:
     made = home / ".toy"
     made.mkdir()
     for n in range(100):
-        lines = [line(id=f"{n}a", text=f"fix number {n}"), line(id=f"{n}b", up=f"{n}a", kind="tool_call", text="make", call="c", tool="Sh")]
+        lines = [
+            line(id=f"{n}a", text=f"fix number {n}"),
+            line(id=f"{n}b", up=f"{n}a", kind="tool_call", text="make", call="c", tool="Sh"),
+        ]
         lines.append(
-            line(id=f"{n}c", up=f"{n}b", kind="tool_result", text=f"Error: {'abcdefghij'[n % 10]} is missing", call="c", error=True)
+            line(
+                id=f"{n}c",
+                up=f"{n}b",
+                kind="tool_result",
+                text=f"Error: {'abcdefghij'[n % 10]} is missing",
+                call="c",
+                error=True,
+            )
         )
         (made / f"s{n}.jsonl").write_bytes(b"".join(lines))
     return made
@@ -58,11 +69,16 @@ def packed(store: Store) -> dict[str, Any]:
     return {made.session_uid: pack_digest(made) for made in store.digests(ALL)}
 
 
-def test_a_sync_makes_the_digests_and_the_next_one_none(store: Store, config: Config, root: Path) -> None:
+def test_a_sync_makes_the_digests_and_the_next_one_none(
+    store: Store, config: Config, root: Path
+) -> None:
     assert pipeline.sync(store, config).digests == 100
     found = store.digest("toy:s7")
     assert found is not None
-    assert (found.goal, found.errors[0].signature.template) == ("fix number 7", "Error: h is missing")
+    assert (found.goal, found.errors[0].signature.template) == (
+        "fix number 7",
+        "Error: h is missing",
+    )
     session = store.session("toy:s7")
     assert session is not None
     assert session.is_evictable
@@ -79,22 +95,34 @@ def test_workers_make_the_same_digests(store: Store, config: Config, root: Path)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
-def test_a_digest_is_the_same_made_with_its_session_or_from_the_store(store: Store, config: Config, case: Path) -> None:
-    pipeline.sync(store, config, agents=[case.parent.name], roots=[str(case / "root")], quiet_s=LATER)
+def test_a_digest_is_the_same_made_with_its_session_or_from_the_store(
+    store: Store, config: Config, case: Path
+) -> None:
+    pipeline.sync(
+        store, config, agents=[case.parent.name], roots=[str(case / "root")], quiet_s=LATER
+    )
     with_session = packed(store)
     assert with_session
     store.drop_digests(list(with_session))
-    assert digesting.digest_stale(store, config, workers=0, quiet_s=LATER) == (len(with_session), [])
+    assert digesting.digest_stale(store, config, workers=0, quiet_s=LATER) == (
+        len(with_session),
+        [],
+    )
     assert packed(store) == with_session
 
 
-def test_digests_of_workers_come_back_in_order_whatever_is_wrong_with_some(store: Store, config: Config, root: Path) -> None:
+def test_digests_of_workers_come_back_in_order_whatever_is_wrong_with_some(
+    store: Store, config: Config, root: Path
+) -> None:
     pipeline.sync(store, config)
     alone = packed(store)
     uids = [uid for n, uid in enumerate(alone) if n != 50]
     store.evict([uids[7]], datetime.now(UTC))
     asked = [*uids[:20], "toy:nobody", *uids[20:]]
-    damage = "update segments set body = x'00' where session = (select number from sessions where uid = ?)"
+    damage = (
+        "update segments set body = x'00' where session = (select number from sessions where uid"
+        " = ?)"
+    )
     store.db.execute(damage, (uids[30],))  # type: ignore[attr-defined]
     running = start_workers(config, 2)
     assert running is not None
@@ -105,10 +133,14 @@ def test_digests_of_workers_come_back_in_order_whatever_is_wrong_with_some(store
     assert bad.keys() == {"toy:nobody", uids[30]}
     assert bad["toy:nobody"] is None
     assert str(bad[uids[30]]).startswith("its digest cannot be made: ")
-    assert {one.uid: pack_digest(one.digest) for one in made if one.digest} == {uid: alone[uid] for uid in uids if uid != uids[30]}
+    assert {one.uid: pack_digest(one.digest) for one in made if one.digest} == {
+        uid: alone[uid] for uid in uids if uid != uids[30]
+    }
 
 
-def test_a_session_of_two_sources_has_a_digest_of_both(store: Store, config: Config, home: Path, toy: Toy) -> None:
+def test_a_session_of_two_sources_has_a_digest_of_both(
+    store: Store, config: Config, home: Path, toy: Toy
+) -> None:
     for n, text in enumerate(("fix it", "and the docs")):
         (home / f".toy/{n}").mkdir(parents=True)
         (home / f".toy/{n}/s.jsonl").write_bytes(line(id=f"{n}", text=text, at=n))
@@ -119,7 +151,9 @@ def test_a_session_of_two_sources_has_a_digest_of_both(store: Store, config: Con
     assert store.fits(found)
 
 
-def test_no_digest_is_lost_between_two_transactions(store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_digest_is_lost_between_two_transactions(
+    store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline.sync(store, config)
     store.drop_digests(list(packed(store)))
     monkeypatch.setattr(digesting, "COMMIT", 20)
@@ -138,7 +172,9 @@ def test_only_what_changed_is_made_again(store: Store, config: Config, root: Pat
     assert (found.covers.last_seq, found.kinds["user_msg"]) == (3, 2)
 
 
-def test_a_session_that_is_at_work_waits_unless_it_has_ended(store: Store, config: Config, home: Path, toy: Toy) -> None:
+def test_a_session_that_is_at_work_waits_unless_it_has_ended(
+    store: Store, config: Config, home: Path, toy: Toy
+) -> None:
     (home / ".toy").mkdir()
     now = (datetime.now(UTC) - START) / timedelta(seconds=1)
     (home / ".toy/live.jsonl").write_bytes(line(id="a", text="still at it", at=int(now)))
@@ -185,7 +221,9 @@ def test_a_session_whose_digest_cannot_be_made_costs_no_other_theirs(
     assert report.problems == [("toy:s5", "its digest cannot be made: RecursionError: too deep")]
 
 
-def test_a_session_that_is_derived_again_gets_another_digest(store: Store, config: Config, root: Path, toy: Toy) -> None:
+def test_a_session_that_is_derived_again_gets_another_digest(
+    store: Store, config: Config, root: Path, toy: Toy
+) -> None:
     pipeline.sync(store, config)
     toy.version, toy.shout = 2, True
     report = pipeline.sync(store, config)
@@ -195,7 +233,9 @@ def test_a_session_that_is_derived_again_gets_another_digest(store: Store, confi
     assert found.goal == "FIX NUMBER 7"
 
 
-def test_newer_rules_make_all_digests_again(store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newer_rules_make_all_digests_again(
+    store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline.sync(store, config)
     monkeypatch.setattr(digesting, "DIGEST_VERSION", 1000)
     monkeypatch.setattr(digests, "DIGEST_VERSION", 1000)
@@ -214,7 +254,9 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_digest_is_named_and_made_again(store: Store, config: Config, root: Path, kind: str) -> None:
+def test_a_damaged_digest_is_named_and_made_again(
+    store: Store, config: Config, root: Path, kind: str
+) -> None:
     pipeline.sync(store, config)
     before = packed(store)
     store.db.execute(DAMAGE[kind].format("(select number from sessions where uid = 'toy:s7')"))  # type: ignore[attr-defined]
@@ -228,13 +270,17 @@ def test_a_damaged_digest_is_named_and_made_again(store: Store, config: Config, 
 
 def test_digests_of_no_session_are_removed(store: Store, config: Config, root: Path) -> None:
     pipeline.sync(store, config)
-    store.db.execute("insert into digests select 9999, version, last_seq, content_hash, made_at, length, hash, body from digests limit 1")  # type: ignore[attr-defined]
+    store.db.execute(  # type: ignore[attr-defined]
+        "insert into digests select 9999, version, last_seq, content_hash, made_at, length, hash, body from digests limit 1"
+    )
     assert not doctor.examine(store, config, full=True).ok
     assert doctor.examine(store, config, full=True, repair=True).ok
 
 
 @pytest.mark.parametrize("agent", sorted({case.parent.name for case in CASES}))
-def test_what_was_wasted_is_told_as_before_when_all_events_have_left(store: Store, config: Config, agent: str) -> None:
+def test_what_was_wasted_is_told_as_before_when_all_events_have_left(
+    store: Store, config: Config, agent: str
+) -> None:
     roots = [str(case / "root") for case in CASES if case.parent.name == agent]
     pipeline.sync(store, config, agents=[agent], roots=roots, quiet_s=LATER)
     before = wasted(store), leaks(store, ALL)
@@ -243,19 +289,28 @@ def test_what_was_wasted_is_told_as_before_when_all_events_have_left(store: Stor
     assert all(weight.is_evicted for weight in store.weights() if weight.events)
     after = wasted(store), leaks(store, ALL)
     assert after[0] == before[0]
-    told = [[(leak.line.uid, leak.kind, leak.count, leak.hashes) for leak in found] for found in (before[1], after[1])]
+    told = [
+        [(leak.line.uid, leak.kind, leak.count, leak.hashes) for leak in found]
+        for found in (before[1], after[1])
+    ]
     assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "mini_swe_agent"])
-def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_left(store: Store, config: Config, agent: str) -> None:
+def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_left(
+    store: Store, config: Config, agent: str
+) -> None:
     roots = [str(case / "root") for case in CASES if case.parent.name == agent]
     pipeline.sync(store, config, agents=[agent], roots=roots, quiet_s=LATER)
     cited: dict[str, set[int]] = {}
     for one in store.digests(ALL):
         seqs = {seq for error in one.errors for seq in error.seqs} | {*one.outcome_evidence}
         for fix in one.fixes:
-            seqs |= {fix.failed_seq, *(step.seq for step in fix.steps), *([fix.fixed_seq] if fix.fixed_seq is not None else [])}
+            seqs |= {
+                fix.failed_seq,
+                *(step.seq for step in fix.steps),
+                *([fix.fixed_seq] if fix.fixed_seq is not None else []),
+            }
         bodies = store.bodies(one.session_uid)
         cited[one.session_uid] = {seq for seq in seqs if bodies.get(seq, "").strip()}
     assert any(cited.values())
@@ -267,13 +322,15 @@ def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_le
 def test_an_event_of_a_newer_kind_costs_no_digest(store: Store, config: Config, root: Path) -> None:
     pipeline.sync(store, config, workers=0)
     alone = packed(store)
-    store.db.execute("update events set kind = 'telepathy' where session = (select number from sessions where uid = 'toy:s7') and seq = 1")  # type: ignore[attr-defined]
+    store.db.execute(  # type: ignore[attr-defined]
+        "update events set kind = 'telepathy' where session = (select number from sessions where uid = 'toy:s7') and seq = 1"
+    )
     running = start_workers(config, 2)
     assert running is not None
     with closing(running):
         made = {one.uid: one.digest for one in digesting._made(store, config, list(alone), running)}
     assert made["toy:s7"] is not None
     assert made["toy:s7"].kinds["telepathy"] == 1
-    assert {uid: pack_digest(digest) for uid, digest in made.items() if digest and uid != "toy:s7"} == {
-        uid: digest for uid, digest in alone.items() if uid != "toy:s7"
-    }
+    assert {
+        uid: pack_digest(digest) for uid, digest in made.items() if digest and uid != "toy:s7"
+    } == {uid: digest for uid, digest in alone.items() if uid != "toy:s7"}

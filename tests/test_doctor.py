@@ -1,4 +1,5 @@
-"""Damage of every kind is named, repaired where it can be, and nothing else is changed by it. And backups."""
+"""Damage of every kind is named, repaired where it can be, and nothing else is changed by it. And
+backups."""
 
 from __future__ import annotations
 
@@ -40,17 +41,38 @@ def config() -> Config:
 
 @pytest.fixture
 def root(home: Path, toy: Toy) -> Path:
-    """Two sessions, the second of which begins with a copy of the first and goes on in a second file, and a third."""
+    """Two sessions, the second of which begins with a copy of the first and goes on in a second
+    file, and a third."""
     made = home / ".toy"
     made.mkdir()
-    first = [line(id=f"a{n}", up=f"a{n - 1}" if n else None, text=f"apple {n} " * 4000, tokens=n) for n in range(6)]
-    first += [line(id="a7", up="a5", kind="tool_call", text="parseHttpUrl", call="c"), line(title="Apples")]
-    first += [line(id="p", up="a7", alias=True), line(id="a8", up="p", kind="tool_result", text="no", call="c", error=True)]
+    first = [
+        line(id=f"a{n}", up=f"a{n - 1}" if n else None, text=f"apple {n} " * 4000, tokens=n)
+        for n in range(6)
+    ]
+    first += [
+        line(id="a7", up="a5", kind="tool_call", text="parseHttpUrl", call="c"),
+        line(title="Apples"),
+    ]
+    first += [
+        line(id="p", up="a7", alias=True),
+        line(id="a8", up="p", kind="tool_result", text="no", call="c", error=True),
+    ]
     (made / "alpha.jsonl").write_bytes(b"".join(first))
-    second = [line(s="beta", id=f"a{n}", up=f"a{n - 1}" if n else None, text=f"apple {n} " * 4000, tokens=n) for n in range(2)]
-    (made / "beta.jsonl").write_bytes(b"".join(second) + line(s="beta", id="b", up="a1", text="a question", at=50))
-    (made / "beta2.jsonl").write_bytes(line(s="beta", id="b2", up="b", kind="assistant_msg", text="an answer", at=60))
-    third = line(s="gamma", id="g", text="pear", at=90) + line(s="gamma", id="h", up="g", text="pear tree", at=91)
+    second = [
+        line(
+            s="beta", id=f"a{n}", up=f"a{n - 1}" if n else None, text=f"apple {n} " * 4000, tokens=n
+        )
+        for n in range(2)
+    ]
+    (made / "beta.jsonl").write_bytes(
+        b"".join(second) + line(s="beta", id="b", up="a1", text="a question", at=50)
+    )
+    (made / "beta2.jsonl").write_bytes(
+        line(s="beta", id="b2", up="b", kind="assistant_msg", text="an answer", at=60)
+    )
+    third = line(s="gamma", id="g", text="pear", at=90) + line(
+        s="gamma", id="h", up="g", text="pear tree", at=91
+    )
     (made / "gamma.jsonl").write_bytes(third)
     for n, file in enumerate(sorted(made.iterdir())):
         os.utime(file, (1000 + n, 1000 + n))
@@ -77,13 +99,25 @@ def content(store: Store) -> dict[str, Any]:
         session = store.session(shown.uid)
         assert session is not None
         times = dict(ingested_at=None, discovered_at=None, analyzed_at=None)
-        events = [msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)]
-        found[shown.uid] = (msgspec.structs.replace(session, **times), events, store.bodies(shown.uid))
+        events = [
+            msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)
+        ]
+        found[shown.uid] = (
+            msgspec.structs.replace(session, **times),
+            events,
+            store.bodies(shown.uid),
+        )
         ((number,),) = store.rows("select number from sessions where uid = ?", (shown.uid,))
         names[number] = shown.uid
-    found["natives"] = sorted((h, names[session], seq) for h, session, seq in store.rows("select * from natives"))
-    found["index"] = {word: sorted(names[id_ >> 20] for id_ in store.postings(word)) for word in WORDS}
-    found["sources"] = {path: (state.position, state.adapter_version) for path, state in store.sources().items()}
+    found["natives"] = sorted(
+        (h, names[session], seq) for h, session, seq in store.rows("select * from natives")
+    )
+    found["index"] = {
+        word: sorted(names[id_ >> 20] for id_ in store.postings(word)) for word in WORDS
+    }
+    found["sources"] = {
+        path: (state.position, state.adapter_version) for path, state in store.sources().items()
+    }
     found["records"] = {path: list(store.records(path)) for path in store.sources()}
     found["skips"] = store.skips()
     return found
@@ -101,70 +135,175 @@ SOURCE = "(select number from sources where path like '%alpha.jsonl')"
 MENDED_AT_ONCE = {
     "the title of a session": ("update sessions set title = 'other'", {"sessions"}),
     "the count of a session": ("update sessions set events = 99, output_tokens = 1", {"sessions"}),
-    "the last event of a session": (f"update sessions set last_seq = 1 where number = {ALPHA}", {"sessions"}),
+    "the last event of a session": (
+        f"update sessions set last_seq = 1 where number = {ALPHA}",
+        {"sessions"},
+    ),
     "a native id that is missing": ("delete from natives where seq = 1", {"natives"}),
     "a native id that leads astray": ("update natives set seq = 0 where seq = 1", {"natives"}),
     "a native id of nothing": (f"insert into natives values (77, {ALPHA}, 3000)", {"natives"}),
     "a native id of no session": ("insert into natives values (77, 99, 0)", {"owners"}),
     "a skip of no source": ("insert into skips values (99, 0, 'strange')", {"owners"}),
     "records of no source": ("insert into records values (99, 0, 1, 1, x'00')", {"owners"}),
-    "a segment that is not in the index": (f"delete from search where rowid = {SEGMENT}", {"index"}),
-    "an index row without a segment": ("insert into search (rowid, prompt) values (9 << 20, 'pear')", {"index"}),
+    "a segment that is not in the index": (
+        f"delete from search where rowid = {SEGMENT}",
+        {"index"},
+    ),
+    "an index row without a segment": (
+        "insert into search (rowid, prompt) values (9 << 20, 'pear')",
+        {"index"},
+    ),
     "an index with other words": (
-        f"delete from search where rowid = {SEGMENT}; insert into search (rowid, prompt) select {SEGMENT}, 'pear http'",
+        (
+            f"delete from search where rowid = {SEGMENT}; insert into search (rowid, prompt) select"
+            f" {SEGMENT}, 'pear http'"
+        ),
         {"index"},
     ),
     "an index with a word too many": (
         f"update search set prompt = 'pear', reply = '', tool = '' where rowid = {SEGMENT}",
         {"index"},
     ),
-    "an index whose sizes are gone": (f"delete from search_docsize where id = {SEGMENT}", {"index"}),
+    "an index whose sizes are gone": (
+        f"delete from search_docsize where id = {SEGMENT}",
+        {"index"},
+    ),
     "an index with a word that is no text": (
-        "update search_data set block = unhex(replace(hex(block), hex('question'), 'FF' || hex('uestion')))",
+        (
+            "update search_data set block = unhex(replace(hex(block), hex('question'), 'FF' ||"
+            " hex('uestion')))"
+        ),
         {"index"},
     ),
     "an index that a search cannot enter": ("delete from search_idx", {"index"}),
     "an index that is damaged inside": ("delete from search_data where id > 10", {"index", "file"}),
 }
 MENDED_BY_SYNC = {
-    "a segment with another hash": (f"update segments set hash = x'00' where id = {SEGMENT}", {"segments"}),
-    "a segment that does not unpack": (f"update segments set body = x'00' where id = {SEGMENT}", {"segments"}),
-    "a segment of another length": (f"update segments set length = -5 where id = {SEGMENT}", {"segments", "bodies"}),
+    "a segment with another hash": (
+        f"update segments set hash = x'00' where id = {SEGMENT}",
+        {"segments"},
+    ),
+    "a segment that does not unpack": (
+        f"update segments set body = x'00' where id = {SEGMENT}",
+        {"segments"},
+    ),
+    "a segment of another length": (
+        f"update segments set length = -5 where id = {SEGMENT}",
+        {"segments", "bodies"},
+    ),
     "a segment that is gone": (f"delete from segments where id = {SEGMENT}", {"bodies", "index"}),
-    "segments that overlap": (f"update segments set last_seq = last_seq + 1 where id = {SEGMENT}", {"bodies"}),
-    "a body that lies elsewhere": (f'update events set "offset" = "offset" + 1 where session = {ALPHA} and seq = 1', {"bodies"}),
-    "a body that is gone": (f'update events set "offset" = null, length = null where session = {ALPHA} and seq = 3', {"bodies"}),
-    "an event that is gone": (f"delete from events where session = {ALPHA} and seq = 3", {"bodies", "parents", "natives", "streams"}),
-    "an event that was copied and is gone": (f"delete from events where session = {ALPHA} and seq = 1", {"copies", "streams"}),
+    "segments that overlap": (
+        f"update segments set last_seq = last_seq + 1 where id = {SEGMENT}",
+        {"bodies"},
+    ),
+    "a body that lies elsewhere": (
+        f'update events set "offset" = "offset" + 1 where session = {ALPHA} and seq = 1',
+        {"bodies"},
+    ),
+    "a body that is gone": (
+        f'update events set "offset" = null, length = null where session = {ALPHA} and seq = 3',
+        {"bodies"},
+    ),
+    "an event that is gone": (
+        f"delete from events where session = {ALPHA} and seq = 3",
+        {"bodies", "parents", "natives", "streams"},
+    ),
+    "an event that was copied and is gone": (
+        f"delete from events where session = {ALPHA} and seq = 1",
+        {"copies", "streams"},
+    ),
     "an event that nothing remembers": (
-        f"delete from events where session = {ALPHA} and seq = 7; delete from natives where session = {ALPHA} and seq = 7",
+        (
+            f"delete from events where session = {ALPHA} and seq = 7; delete from natives where"
+            f" session = {ALPHA} and seq = 7"
+        ),
         {"bodies", "streams"},
     ),
-    "all events of a session": (f"delete from events where session = {BETA}", {"bodies", "natives", "streams"}),
-    "an event of another kind": (f"update events set kind = 'thinking' where session = {ALPHA} and seq = 2", {"streams"}),
-    "an event that cannot be read": (f"update events set rest = x'c1' where session = {ALPHA} and seq = 2", {"streams"}),
-    "an event of no time": (f"update events set ts = 'noon' where session = {ALPHA} and seq = 2", {"streams"}),
-    "an event with another native id": (f"update events set native_id = 'x' where session = {ALPHA} and seq = 2", {"natives"}),
-    "an event without its native id": (f"update events set native_id = null where session = {ALPHA} and seq = 2", {"natives"}),
-    "a parent that is not there": (f"update events set parent_seq = 4000 where session = {ALPHA} and seq = 2", {"parents"}),
-    "a parent that comes later": (f"update events set parent_seq = 4 where session = {ALPHA} and seq = 2", {"parents"}),
-    "totals that cannot be read": (f"update streams set tally = x'c1' where session = {ALPHA}", {"streams"}),
-    "totals of something else": (f"update streams set tally = x'80' where session = {ALPHA}", {"streams", "sessions"}),
-    "facts that cannot be read": (f"update streams set facts = x'c1' where session = {ALPHA}", {"sessions"}),
+    "all events of a session": (
+        f"delete from events where session = {BETA}",
+        {"bodies", "natives", "streams"},
+    ),
+    "an event of another kind": (
+        f"update events set kind = 'thinking' where session = {ALPHA} and seq = 2",
+        {"streams"},
+    ),
+    "an event that cannot be read": (
+        f"update events set rest = x'c1' where session = {ALPHA} and seq = 2",
+        {"streams"},
+    ),
+    "an event of no time": (
+        f"update events set ts = 'noon' where session = {ALPHA} and seq = 2",
+        {"streams"},
+    ),
+    "an event with another native id": (
+        f"update events set native_id = 'x' where session = {ALPHA} and seq = 2",
+        {"natives"},
+    ),
+    "an event without its native id": (
+        f"update events set native_id = null where session = {ALPHA} and seq = 2",
+        {"natives"},
+    ),
+    "a parent that is not there": (
+        f"update events set parent_seq = 4000 where session = {ALPHA} and seq = 2",
+        {"parents"},
+    ),
+    "a parent that comes later": (
+        f"update events set parent_seq = 4 where session = {ALPHA} and seq = 2",
+        {"parents"},
+    ),
+    "totals that cannot be read": (
+        f"update streams set tally = x'c1' where session = {ALPHA}",
+        {"streams"},
+    ),
+    "totals of something else": (
+        f"update streams set tally = x'80' where session = {ALPHA}",
+        {"streams", "sessions"},
+    ),
+    "facts that cannot be read": (
+        f"update streams set facts = x'c1' where session = {ALPHA}",
+        {"sessions"},
+    ),
     "a stream that is gone": (f"delete from streams where session = {ALPHA}", {"owners"}),
-    "a stream of the second file": (f"delete from streams where session = {BETA} and block = 1", {"owners"}),
+    "a stream of the second file": (
+        f"delete from streams where session = {BETA} and block = 1",
+        {"owners"},
+    ),
     "all streams of a session": (f"delete from streams where session = {BETA}", {"owners"}),
-    "a stream of another source": (f"update streams set source = 99 where session = {BETA} and block = 1", {"owners"}),
-    "a session that is gone": ("delete from sessions where uid = 'toy:alpha'", {"owners", "copies"}),
-    "a session of two files that is gone": ("delete from sessions where uid = 'toy:beta'", {"owners"}),
+    "a stream of another source": (
+        f"update streams set source = 99 where session = {BETA} and block = 1",
+        {"owners"},
+    ),
+    "a session that is gone": (
+        "delete from sessions where uid = 'toy:alpha'",
+        {"owners", "copies"},
+    ),
+    "a session of two files that is gone": (
+        "delete from sessions where uid = 'toy:beta'",
+        {"owners"},
+    ),
     "all sessions": ("delete from sessions", {"owners"}),
     "a source that is gone": (f"delete from sources where number = {SOURCE}", {"owners"}),
-    "a source with another number": (f"update sources set number = 99 where number = {SOURCE}", {"owners"}),
-    "a position that is not in the source": (f'update sources set "offset" = 999999999 where number = {SOURCE}', {"sources"}),
-    "a position of something else": (f"update sources set tail = x'00' where number = {SOURCE}", {"sources"}),
-    "a count of records that is wrong": (f"update sources set records = 3 where number = {SOURCE}", {"records"}),
+    "a source with another number": (
+        f"update sources set number = 99 where number = {SOURCE}",
+        {"owners"},
+    ),
+    "a position that is not in the source": (
+        f'update sources set "offset" = 999999999 where number = {SOURCE}',
+        {"sources"},
+    ),
+    "a position of something else": (
+        f"update sources set tail = x'00' where number = {SOURCE}",
+        {"sources"},
+    ),
+    "a count of records that is wrong": (
+        f"update sources set records = 3 where number = {SOURCE}",
+        {"records"},
+    ),
     "records that are gone": (f"update records set first = 2 where source = {SOURCE}", {"records"}),
-    "records that do not unpack": (f"update records set body = x'00' where source = {SOURCE}", {"records"}),
+    "records that do not unpack": (
+        f"update records set body = x'00' where source = {SOURCE}",
+        {"records"},
+    ),
 }
 
 
@@ -172,7 +311,12 @@ def test_a_store_that_is_right_is_said_to_be(store: Store, config: Config) -> No
     before = content(store)
     for repair in (False, True):
         report = doctor.examine(store, config, full=True, repair=repair)
-        assert (failing(report), report.ok, report.repairs, report.repaired) == (set(), True, {}, [])
+        assert (failing(report), report.ok, report.repairs, report.repaired) == (
+            set(),
+            True,
+            {},
+            [],
+        )
     assert content(store) == before
     assert [check.name for check in report.checks] == list(doctor.CHECKS)
     assert all(check.checked == check.of for check in report.checks)
@@ -198,8 +342,13 @@ def test_what_follows_from_the_rest_is_made_again(store: Store, config: Config, 
     ("kind", "source"),
     [
         *((kind, "there") for kind in MENDED_BY_SYNC),
-        # Without its source, what is wrong with that or with its records cannot be known, or not be made again.
-        *((kind, "gone") for kind in MENDED_BY_SYNC if not any(word in kind for word in ("records", "source", "position"))),
+        # Without its source, what is wrong with that or with its records cannot be known, or not be
+        # made again.
+        *(
+            (kind, "gone")
+            for kind in MENDED_BY_SYNC
+            if not any(word in kind for word in ("records", "source", "position"))
+        ),
     ],
 )
 def test_what_only_the_source_knows_is_derived_again_by_the_next_sync(
@@ -219,7 +368,8 @@ def test_what_only_the_source_knows_is_derived_again_by_the_next_sync(
     assert "sources" in failing(report), "it says that a sync is needed"
     pipeline.sync(store, config)
     assert failing(doctor.examine(store, config, full=True)) == set()
-    if kind == "an event that nothing remembers":  # Its number is given to nobody else, and it gets one that was never given.
+    # Its number is given to nobody else, and it gets one that was never given.
+    if kind == "an event that nothing remembers":
         assert BLOCK + 7 in store.bodies("toy:alpha")
         assert 7 not in store.bodies("toy:alpha")
     else:
@@ -227,8 +377,13 @@ def test_what_only_the_source_knows_is_derived_again_by_the_next_sync(
     assert pipeline.sync(store, config).events == 0
 
 
-@pytest.mark.parametrize("kind", ["a segment that does not unpack", "an event that cannot be read", "a body that is gone"])
-def test_what_cannot_be_made_again_is_said_and_left_alone(store: Store, config: Config, root: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    ["a segment that does not unpack", "an event that cannot be read", "a body that is gone"],
+)
+def test_what_cannot_be_made_again_is_said_and_left_alone(
+    store: Store, config: Config, root: Path, kind: str
+) -> None:
     damage(store, "delete from records")
     (root / "alpha.jsonl").unlink()
     damage(store, MENDED_BY_SYNC[kind][0])
@@ -240,10 +395,16 @@ def test_what_cannot_be_made_again_is_said_and_left_alone(store: Store, config: 
     assert store.rows(f"select count(*) from events where session = {ALPHA}") == [(8,)]
 
 
-def test_events_that_are_lost_for_good_are_counted_out(store: Store, config: Config, root: Path) -> None:
+def test_events_that_are_lost_for_good_are_counted_out(
+    store: Store, config: Config, root: Path
+) -> None:
     damage(store, "delete from records")
     (root / "gamma.jsonl").unlink()
-    damage(store, "delete from events where session = (select number from sessions where uid = 'toy:gamma') and seq = 1")
+    damage(
+        store,
+        "delete from events where session = (select number from sessions where uid = 'toy:gamma')"
+        " and seq = 1",
+    )
     report = doctor.examine(store, config)
     assert "toy:gamma: 1 events are lost; cannot be made again: " in str(report.checks)
     doctor.examine(store, config, repair=True)
@@ -254,7 +415,9 @@ def test_events_that_are_lost_for_good_are_counted_out(store: Store, config: Con
 
 
 @pytest.mark.parametrize("what", ["facts", "tally"])
-def test_what_a_lost_source_said_is_taken_from_the_session(store: Store, config: Config, root: Path, what: str) -> None:
+def test_what_a_lost_source_said_is_taken_from_the_session(
+    store: Store, config: Config, root: Path, what: str
+) -> None:
     before = {uid: value for uid, value in content(store).items() if uid.startswith("toy:")}
     damage(store, "delete from records")
     for file in root.iterdir():
@@ -265,7 +428,9 @@ def test_what_a_lost_source_said_is_taken_from_the_session(store: Store, config:
     pipeline.sync(store, config)
 
 
-def test_a_source_that_vanishes_before_its_repair_stops_no_sync(store: Store, config: Config, root: Path) -> None:
+def test_a_source_that_vanishes_before_its_repair_stops_no_sync(
+    store: Store, config: Config, root: Path
+) -> None:
     before = store.bodies("toy:alpha")
     damage(store, f"update streams set facts = x'c1', tally = x'c1' where session = {ALPHA}")
     doctor.examine(store, config, repair=True)
@@ -275,7 +440,9 @@ def test_a_source_that_vanishes_before_its_repair_stops_no_sync(store: Store, co
     assert doctor.examine(store, config, full=True).ok
 
 
-def test_a_source_that_no_session_names_is_found_by_the_next_sync(store: Store, config: Config) -> None:
+def test_a_source_that_no_session_names_is_found_by_the_next_sync(
+    store: Store, config: Config
+) -> None:
     before = store.bodies("toy:beta"), [event.parent_seq for event in store.events("toy:beta")]
     damage(store, "delete from sources where path like '%beta2.jsonl'")
     report = doctor.examine(store, config, repair=True)
@@ -284,21 +451,34 @@ def test_a_source_that_no_session_names_is_found_by_the_next_sync(store: Store, 
     doctor.examine(store, config, repair=True)
     pipeline.sync(store, config)
     assert failing(doctor.examine(store, config, full=True)) == set()
-    assert (store.bodies("toy:beta"), [event.parent_seq for event in store.events("toy:beta")]) == before
+    assert (
+        store.bodies("toy:beta"),
+        [event.parent_seq for event in store.events("toy:beta")],
+    ) == before
 
 
-def test_what_is_gone_from_a_rewritten_source_is_not_given_up(store: Store, config: Config, root: Path) -> None:
-    (root / "gamma.jsonl").write_bytes(line(s="gamma", id="g", text="pear", at=90) + line(s="gamma", id="i", text="new", at=92))
+def test_what_is_gone_from_a_rewritten_source_is_not_given_up(
+    store: Store, config: Config, root: Path
+) -> None:
+    (root / "gamma.jsonl").write_bytes(
+        line(s="gamma", id="g", text="pear", at=90) + line(s="gamma", id="i", text="new", at=92)
+    )
     pipeline.sync(store, config)
     assert doctor.examine(store, config, full=True).ok
     before = store.bodies("toy:gamma")
-    damage(store, "update streams set tally = x'80' where session = (select number from sessions where uid = 'toy:gamma') and block = 0")
+    damage(
+        store,
+        "update streams set tally = x'80' where session = (select number from sessions where uid ="
+        " 'toy:gamma') and block = 0",
+    )
     report = doctor.examine(store, config, repair=True)
     assert report.ok
     assert store.bodies("toy:gamma") == before
 
 
-def test_what_is_gone_from_a_source_keeps_its_words_when_a_newer_adapter_comes(store: Store, config: Config, root: Path, toy: Toy) -> None:
+def test_what_is_gone_from_a_source_keeps_its_words_when_a_newer_adapter_comes(
+    store: Store, config: Config, root: Path, toy: Toy
+) -> None:
     one, two, three, four = (line(id=f"d{n}", text=f"word {n}", at=n) for n in range(4))
     (root / "delta.jsonl").write_bytes(one + two + three)
     pipeline.sync(store, config)
@@ -311,7 +491,11 @@ def test_what_is_gone_from_a_source_keeps_its_words_when_a_newer_adapter_comes(s
         assert store.bodies("toy:delta") == before
         assert [event.is_gone for event in store.events("toy:delta")] == [False, True, False, False]
         assert failing(doctor.examine(store, config, full=True)) == set()
-    damage(store, "update streams set tally = x'80' where session = (select number from sessions where uid = 'toy:delta')")
+    damage(
+        store,
+        "update streams set tally = x'80' where session = (select number from sessions where uid ="
+        " 'toy:delta')",
+    )
     doctor.examine(store, config, repair=True)
     assert failing(doctor.examine(store, config, full=True)) == set()
     session = store.session("toy:delta")
@@ -319,7 +503,9 @@ def test_what_is_gone_from_a_source_keeps_its_words_when_a_newer_adapter_comes(s
     assert (session.events, session.cost.turns) == (4, 4)
 
 
-def test_a_source_that_has_changed_since_is_no_error(store: Store, config: Config, root: Path) -> None:
+def test_a_source_that_has_changed_since_is_no_error(
+    store: Store, config: Config, root: Path
+) -> None:
     with (root / "alpha.jsonl").open("ab") as file:
         file.write(line(id="z", text="more"))
     (root / "beta.jsonl").write_bytes(line(s="beta", id="b", text="other"))
@@ -327,14 +513,30 @@ def test_a_source_that_has_changed_since_is_no_error(store: Store, config: Confi
     report = doctor.examine(store, config)
     assert report.ok
     notes = next(check.notes for check in report.checks if check.name == "sources")
-    assert sorted(notes) == ["1 grown since the last sync", "1 not there any more", "1 rewritten since"]
+    assert sorted(notes) == [
+        "1 grown since the last sync",
+        "1 not there any more",
+        "1 rewritten since",
+    ]
 
 
-def test_what_is_left_beside_the_store_of_what_was_forgotten_is_found(store: Store, config: Config) -> None:
+def test_what_is_left_beside_the_store_of_what_was_forgotten_is_found(
+    store: Store, config: Config
+) -> None:
     store.forget(["toy:alpha"], datetime.now(UTC))  # As another machine does: it has other notes.
     for name in ("alpha", "beta"):
-        deliver.record_delivery(config.home, "text", datetime.now(UTC), agent="toy", session=name, repo="", lessons=("abc",))
-    Shelf(config.home / "lessons").put(Lesson(id="abc", problem="p", resolution="r", evidence=("toy:alpha#1",)))
+        deliver.record_delivery(
+            config.home,
+            "text",
+            datetime.now(UTC),
+            agent="toy",
+            session=name,
+            repo="",
+            lessons=("abc",),
+        )
+    Shelf(config.home / "lessons").put(
+        Lesson(id="abc", problem="p", resolution="r", evidence=("toy:alpha#1",))
+    )
     report = doctor.examine(store, config)
     assert failing(report) == {"forgotten"}
     assert "lesson abc cites a session that was forgotten" in str(report.checks)
@@ -342,14 +544,19 @@ def test_what_is_left_beside_the_store_of_what_was_forgotten_is_found(store: Sto
     assert [note.uid for note in deliver.read_records(config.home)] == ["toy:beta"]
 
 
-def test_a_lesson_that_cannot_be_read_and_notes_that_are_full_are_told(store: Store, config: Config) -> None:
+def test_a_lesson_that_cannot_be_read_and_notes_that_are_full_are_told(
+    store: Store, config: Config
+) -> None:
     (config.home / "lessons").mkdir()
     (config.home / "lessons/bad.md").write_text("no lesson")
     (config.home / rendered_files.FILE_NAME).touch(0o600)
     os.truncate(config.home / rendered_files.FILE_NAME, rendered_files.MAX_BYTES)
     report = doctor.examine(store, config)
     notes = next(check.notes for check in report.checks if check.name == "lessons")
-    assert (report.ok, ["bad.md is no lesson" in notes[0], "rendered.jsonl is full" in notes[1]]) == (True, [True, True])
+    assert (
+        report.ok,
+        ["bad.md is no lesson" in notes[0], "rendered.jsonl is full" in notes[1]],
+    ) == (True, [True, True])
 
 
 def test_what_was_forgotten_and_came_back_is_forgotten(store: Store, config: Config) -> None:
@@ -368,7 +575,9 @@ def test_a_store_without_native_records_is_right(home: Path, root: Path) -> None
         assert doctor.examine(store, settings.load(), full=True).ok
 
 
-def test_a_newer_adapter_loses_nothing_where_no_records_are_kept(home: Path, toy: Toy, root: Path) -> None:
+def test_a_newer_adapter_loses_nothing_where_no_records_are_kept(
+    home: Path, toy: Toy, root: Path
+) -> None:
     config = msgspec.structs.replace(settings.load(), raw="drop")
     with closing(open_store(config.store)) as store:
         pipeline.sync(store, config)
@@ -385,23 +594,36 @@ def test_a_newer_adapter_leaves_the_store_right(store: Store, config: Config, to
     assert store.bodies("toy:beta")[BLOCK] == "an answer"
 
 
-def test_a_copy_that_happened_in_a_later_block_is_no_parent(store: Store, config: Config, root: Path) -> None:
+def test_a_copy_that_happened_in_a_later_block_is_no_parent(
+    store: Store, config: Config, root: Path
+) -> None:
     with (root / "beta.jsonl").open("ab") as file:
-        file.write(line(s="beta", id="b2", up="b", text="an answer") + line(s="beta", id="b3", up="b2", text="and then"))
+        file.write(
+            line(s="beta", id="b2", up="b", text="an answer")
+            + line(s="beta", id="b3", up="b2", text="and then")
+        )
     pipeline.sync(store, config)
-    assert [event.parent_seq for event in store.events("toy:beta") if event.native_id == "b3"] == [None]
+    assert [event.parent_seq for event in store.events("toy:beta") if event.native_id == "b3"] == [
+        None
+    ]
     assert doctor.examine(store, config, full=True).ok
 
 
-def test_a_file_that_sqlite_calls_damaged_is_named(store: Store, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(store), "check_file", lambda self, full: [("page 7 is never used", False)])
+def test_a_file_that_sqlite_calls_damaged_is_named(
+    store: Store, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        type(store), "check_file", lambda self, full: [("page 7 is never used", False)]
+    )
     report = doctor.examine(store, config, repair=True)
     assert failing(report) == {"file"}
     assert report.hopeless == 1
     assert "put a backup in its place" in str(report.checks)
 
 
-def test_a_check_that_cannot_look_is_a_problem_and_the_others_go_on(store: Store, config: Config) -> None:
+def test_a_check_that_cannot_look_is_a_problem_and_the_others_go_on(
+    store: Store, config: Config
+) -> None:
     damage(store, "drop table skips")
     report = doctor.examine(store, config)
     assert failing(report) == {"owners"}
@@ -414,7 +636,9 @@ def test_a_sample_is_spread_and_full_is_all(store: Store, config: Config) -> Non
     assert list(doctor.Exam(store, config, True, None).spread(range(1000), 4)) == list(range(1000))
 
 
-def test_the_store_may_be_written_to_while_it_is_looked_at(store: Store, config: Config, root: Path) -> None:
+def test_the_store_may_be_written_to_while_it_is_looked_at(
+    store: Store, config: Config, root: Path
+) -> None:
     seen: list[str] = []
 
     def write(name: str, done: int, total: int) -> None:
@@ -458,7 +682,7 @@ def test_the_key_is_looked_at(store: Store, config: Config) -> None:
     assert "is missing" in str(report.checks)
 
 
-# ── the command ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the command ───────────────────────────────────────────────────────────────────────────────────
 def run(*words: str) -> Result:
     result = CliRunner().invoke(cli, list(words), prog_name="runlore")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -476,7 +700,10 @@ def test_the_command_says_what_is_wrong_and_what_to_do(store: Store) -> None:
     assert result.exit_code == 1
     assert "✗  segments" in result.stdout
     assert "toy:alpha: the bodies of events 0 to" in result.stdout
-    assert "`runlore doctor --repair` would let the next sync derive sources again (1)" in result.stderr
+    assert (
+        "`runlore doctor --repair` would let the next sync derive sources again (1)"
+        in result.stderr
+    )
     result = run("doctor", "--repair")
     assert result.exit_code == 1
     assert "repaired: let the next sync derive sources again (1)" in result.stderr
@@ -490,9 +717,18 @@ def test_the_command_answers_in_json(store: Store) -> None:
     result = run("doctor", "--json")
     report = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert (report["ok"], report["repaired"], report["repairs"]) == (False, [], {"add up sessions again": 3})
+    assert (report["ok"], report["repaired"], report["repairs"]) == (
+        False,
+        [],
+        {"add up sessions again": 3},
+    )
     check = next(check for check in report["checks"] if check["name"] == "sessions")
-    assert (check["ok"], check["checked"], check["count"], len(check["problems"])) == (False, 3, 3, 3)
+    assert (check["ok"], check["checked"], check["count"], len(check["problems"])) == (
+        False,
+        3,
+        3,
+        3,
+    )
     report = json.loads(run("doctor", "--json", "--repair").stdout)
     assert (report["ok"], report["repaired"]) == (True, ["add up sessions again (3)"])
 
@@ -500,7 +736,11 @@ def test_the_command_answers_in_json(store: Store) -> None:
 def test_many_problems_are_counted_and_some_are_told(store: Store) -> None:
     for n in range(30):
         damage(store, f"insert into natives values ({n}, {ALPHA}, {n} + 50)")
-    check = next(check for check in json.loads(run("doctor", "--json").stdout)["checks"] if check["name"] == "natives")
+    check = next(
+        check
+        for check in json.loads(run("doctor", "--json").stdout)["checks"]
+        if check["name"] == "natives"
+    )
     assert (check["count"], len(check["problems"])) == (30, 20)
     assert "and 10 more" in run("doctor").stdout
 
@@ -516,7 +756,7 @@ def test_ticks_are_letters_where_there_are_none(monkeypatch: pytest.MonkeyPatch)
     assert (sign(True), sign(False)) == ("ok", "!!")
 
 
-# ── backups ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── backups ───────────────────────────────────────────────────────────────────────────────────────
 def test_a_backup_is_the_store(store: Store, config: Config, tmp_path: Path) -> None:
     file = tmp_path / "copy.db"
     assert "and checked it" in run("backup", str(file)).stderr
@@ -528,18 +768,25 @@ def test_a_backup_is_the_store(store: Store, config: Config, tmp_path: Path) -> 
         assert doctor.examine(copy, config, full=True).ok
 
 
-def test_a_backup_overwrites_only_when_told_to(store: Store, config: Config, tmp_path: Path) -> None:
+def test_a_backup_overwrites_only_when_told_to(
+    store: Store, config: Config, tmp_path: Path
+) -> None:
     file = tmp_path / "copy.db"
     file.write_text("precious")
     assert "--force" in run("backup", str(file)).stderr
     assert file.read_text() == "precious"
-    assert json.loads(run("backup", str(file), "--force", "--json").stdout)["size"] == file.stat().st_size
+    assert (
+        json.loads(run("backup", str(file), "--force", "--json").stdout)["size"]
+        == file.stat().st_size
+    )
     assert "the store itself" in run("backup", config.store, "--force").stderr
     assert run("backup", str(tmp_path / "nowhere" / "copy.db")).exit_code == 1
     assert doctor.examine(store, config).ok
 
 
-def test_a_backup_is_not_mixed_with_what_lay_there(store: Store, config: Config, tmp_path: Path) -> None:
+def test_a_backup_is_not_mixed_with_what_lay_there(
+    store: Store, config: Config, tmp_path: Path
+) -> None:
     file = tmp_path / "copy.db"
     run("backup", str(file))
     with closing(open_store(str(file))) as other:
@@ -573,7 +820,9 @@ def test_a_backup_is_of_one_moment_also_while_a_sync_runs(
         assert content(copy) == before
 
 
-def test_a_backup_beside_a_busy_writer(store: Store, config: Config, root: Path, tmp_path: Path) -> None:
+def test_a_backup_beside_a_busy_writer(
+    store: Store, config: Config, root: Path, tmp_path: Path
+) -> None:
     stop = threading.Event()
 
     def write() -> None:

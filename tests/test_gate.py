@@ -24,7 +24,15 @@ BETWEEN: list[bytes] = [
     *(mark.encode() for mark in "“”‘’‟"),
     *(rb"\u2018", rb"\u201c", rb"\u201C", rb"\\u201d"),
     *(b"\n+", rb"\n+", rb"\\n+"),
-    *(b"\n12\t", b"\n   7:", rb"\n  123456|", rb"\n1\t", rb"\n1\\t", "\n 12→".encode(), b"\n1\\u2192"),
+    *(
+        b"\n12\t",
+        b"\n   7:",
+        rb"\n  123456|",
+        rb"\n1\t",
+        rb"\n1\\t",
+        "\n 12→".encode(),
+        b"\n1\\u2192",
+    ),
 ]
 FILLING = assigned._FILLING.removeprefix("(?i:").removesuffix(")").encode().split(b"|")
 OPENING: list[bytes] = [
@@ -46,7 +54,11 @@ def test_a_value_is_reached_over_all_that_may_stand_between(between: bytes) -> N
 @pytest.mark.parametrize("opening", OPENING)
 def test_a_mark_is_enough_in_quotes_however_they_open(opening: bytes) -> None:
     befores = (b"", b" ", b'"', b" is ", b"-IS ")
-    texts = [b"secret%b%babc%c(d,e;" % (before, opening, mark) for before in befores for mark in b"0!@#$%^&*~+"]
+    texts = [
+        b"secret%b%babc%c(d,e;" % (before, opening, mark)
+        for before in befores
+        for mark in b"0!@#$%^&*~+"
+    ]
     texts += [b"key" + opening + b"(,;)={<!"]
     names = (b"Token", b"token_s", b"tokenset ", b"TOKENSTR ", b"authOF ", b"auth-o")
     texts += [b"%b%bab<cd=}!" % (name, opening) for name in names]
@@ -79,7 +91,23 @@ def test_other_values_of_a_name_are_reached_too(text: bytes) -> None:
     assert all(opens(before + text) for before in befores)
 
 
-@pytest.mark.parametrize("before", [b"", b"-", b"_", b"\n", b"\xe2", rb"\n", rb"\f", rb"\u000a", rb"\u0041", b"%3D", b"x%3d", b"xy."])
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"",
+        b"-",
+        b"_",
+        b"\n",
+        b"\xe2",
+        rb"\n",
+        rb"\f",
+        rb"\u000a",
+        rb"\u0041",
+        b"%3D",
+        b"x%3d",
+        b"xy.",
+    ],
+)
 def test_it_opens_for_a_token_wherever_one_may_start(before: bytes) -> None:
     text = before + b"ghp_" + b"a1B2" * 9
     assert all(map(opens, (text, b"words before " + text, b"\\" * 3 + text + b"\n")))
@@ -87,7 +115,12 @@ def test_it_opens_for_a_token_wherever_one_may_start(before: bytes) -> None:
 
 @pytest.mark.parametrize("before", [r"\uACDb", r"\n", "%AC"])
 @pytest.mark.parametrize(
-    "token", ["AKIAZ3K9QW7ZX1LM4NP8", "AIzaSyD3k9Qw7Zx1Lm4Np8Rt2Uv6Wy0Bc5Ef9Hj", "npm_Zx81Lm4Np8Rt2Uv6Wy0Bc5Ef9HjKq3Ws7Ed1"]
+    "token",
+    [
+        "AKIAZ3K9QW7ZX1LM4NP8",
+        "AIzaSyD3k9Qw7Zx1Lm4Np8Rt2Uv6Wy0Bc5Ef9Hj",
+        "npm_Zx81Lm4Np8Rt2Uv6Wy0Bc5Ef9HjKq3Ws7Ed1",
+    ],
 )
 def test_an_escape_does_not_hide_the_token_behind_it(before: str, token: str) -> None:
     assert token not in Redactor(KEY).text(f"export X={before}{token}")
@@ -96,7 +129,10 @@ def test_an_escape_does_not_hide_the_token_behind_it(before: str, token: str) ->
 @pytest.mark.parametrize(
     "text",
     [
-        b'{"type":"user","message":{"content":"The quick brown fox jumps over 13 lazy dogs."},"n":12345678}',
+        (
+            b'{"type":"user","message":{"content":"The quick brown fox jumps over 13 lazy'
+            b' dogs."},"n":12345678}'
+        ),
         b'"input_tokens":12345678,"author":"someone1234"',
         b'"key":"value","path":"src/keys/monkey.py","line":12',
         b"xghp_" + b"a1B2" * 9,
@@ -108,12 +144,29 @@ def test_it_stays_shut_for_what_is_clean(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", [b"key ", b"key", b"key>", b"key - ", rb"key\\\\", b"keykey>a", b"key -us1: ", b"pwd: is ", b"://", b":\\", b"eyJ", b"-u", b"-"]
+    "unit",
+    [
+        b"key ",
+        b"key",
+        b"key>",
+        b"key - ",
+        rb"key\\\\",
+        b"keykey>a",
+        b"key -us1: ",
+        b"pwd: is ",
+        b"://",
+        b":\\",
+        b"eyJ",
+        b"-u",
+        b"-",
+    ],
 )
 def test_names_that_run_into_each_other_take_no_longer(unit: bytes) -> None:
     text = unit * (200_000 // len(unit))
     began = time.process_time()
-    assert REDACTOR.suspects([text + b": hunter.2x", b"x" * 100_000 + text + b" password=1bcdefgh"])[-1:] == [1]
+    assert REDACTOR.suspects(
+        [text + b": hunter.2x", b"x" * 100_000 + text + b" password=1bcdefgh"]
+    )[-1:] == [1]
     assert time.process_time() - began < 10
 
 

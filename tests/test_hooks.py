@@ -1,4 +1,5 @@
-"""What happens when an agent calls us, and how it is made to: in processes of their own, as an agent would."""
+"""What happens when an agent calls us, and how it is made to: in processes of their own, as an
+agent would."""
 
 import json
 import os
@@ -39,7 +40,8 @@ from tests.projects import checkout
 
 SESSION = "4e643a44-e8cc-4743-9dcf-24243248898a"
 MOST_S = 2.0
-"""Of a call in a test: what is measured on a quiet machine is 0.1 s, and this one may be busy. The watchdog has a test of its own."""
+"""Of a call in a test: what is measured on a quiet machine is 0.1 s, and this one may be busy. The
+watchdog has a test of its own."""
 
 
 @pytest.fixture
@@ -48,14 +50,31 @@ def repo(home: Path) -> Path:
     return checkout(home / "shop")
 
 
-def transcript(home: Path, cwd: Path, prompt: str, *more: dict[str, Any], session: str = SESSION) -> Path:
+def transcript(
+    home: Path, cwd: Path, prompt: str, *more: dict[str, Any], session: str = SESSION
+) -> Path:
     """A session of Claude Code, as it stands on disk."""
     folder = home / ".claude/projects/-shop"
     folder.mkdir(parents=True, exist_ok=True)
-    base = {"sessionId": session, "cwd": str(cwd), "version": "2.1.0", "isSidechain": False, "userType": "external"}
-    lines: list[dict[str, Any]] = [{"type": "user", "message": {"role": "user", "content": prompt}}, *more]
+    base = {
+        "sessionId": session,
+        "cwd": str(cwd),
+        "version": "2.1.0",
+        "isSidechain": False,
+        "userType": "external",
+    }
+    lines: list[dict[str, Any]] = [
+        {"type": "user", "message": {"role": "user", "content": prompt}},
+        *more,
+    ]
     records = [
-        {**base, "uuid": f"{session[:-2]}{n:02}", "parentUuid": None, "timestamp": f"2026-03-14T10:00:{n:02}.000Z", **line}
+        {
+            **base,
+            "uuid": f"{session[:-2]}{n:02}",
+            "parentUuid": None,
+            "timestamp": f"2026-03-14T10:00:{n:02}.000Z",
+            **line,
+        }
         for n, line in enumerate(lines)
     ]
     file = folder / f"{session}.jsonl"
@@ -71,19 +90,31 @@ def run_sync() -> None:
 
 
 def said(cwd: object, **more: object) -> bytes:
-    return json.dumps({"session_id": "x", "cwd": str(cwd), "hook_event_name": "SessionStart", "source": "startup", **more}).encode()
+    return json.dumps(
+        {
+            "session_id": "x",
+            "cwd": str(cwd),
+            "hook_event_name": "SessionStart",
+            "source": "startup",
+            **more,
+        }
+    ).encode()
 
 
-def call(*words: str, stdin: bytes = b"", cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+def call(
+    *words: str, stdin: bytes = b"", cwd: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, *hooks.PYTHON, "-m", "runlore", "hooks", "run", *words]
-    return subprocess.run(command, input=stdin, capture_output=True, cwd=cwd, timeout=20, check=False)
+    return subprocess.run(
+        command, input=stdin, capture_output=True, cwd=cwd, timeout=20, check=False
+    )
 
 
 def quiet(done: subprocess.CompletedProcess[bytes]) -> bool:
     return (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-# ── the start ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the start ─────────────────────────────────────────────────────────────────────────────────────
 def test_a_start_tells_what_is_known_of_the_repository(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     run_sync()
@@ -92,7 +123,10 @@ def test_a_start_tells_what_is_known_of_the_repository(home: Path, repo: Path) -
         line = start.known_of(str(cwd))
         assert line is not None
         assert line.startswith(OWN)
-        assert '1 earlier session in "acme/shop"; the last one on 2026-03-14: "fix the flaky test"' in line
+        assert (
+            '1 earlier session in "acme/shop"; the last one on 2026-03-14: "fix the flaky test"'
+            in line
+        )
         assert f"(claude:{SESSION})" in line
 
 
@@ -105,14 +139,20 @@ def test_a_start_calls_a_session_by_the_name_that_somebody_gave_it(home: Path, r
 
 
 def test_the_agent_gets_the_line_as_it_wants_it(home: Path, repo: Path) -> None:
-    """A machine that is very busy may let the watchdog win: then nothing is said, and it is tried again."""
+    """A machine that is very busy may let the watchdog win: then nothing is said, and it is tried
+    again."""
     transcript(home, repo, "fix the flaky test")
     run_sync()
     plain = answered("start", "codex", stdin=said(repo))
     assert plain.decode() == f"{start.known_of(str(repo))}\n"
     assert plain[:1] not in b"{["  # What begins like JSON, and is none, is refused.
     shaped = json.loads(answered("start", "claude", "--json", stdin=said(repo)))
-    assert shaped == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": start.known_of(str(repo))}}
+    assert shaped == {
+        "hookSpecificOutput": {
+            "hookEventName": "SessionStart",
+            "additionalContext": start.known_of(str(repo)),
+        }
+    }
 
 
 def answered(*words: str, stdin: bytes) -> bytes:
@@ -127,9 +167,17 @@ def answered(*words: str, stdin: bytes) -> bytes:
 def test_a_start_reads_and_writes_nothing(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     run_sync()
-    files = {path: path.stat().st_mtime_ns for path in (home / ".runlore").iterdir() if not path.name.endswith(("-shm", "-wal"))}
+    files = {
+        path: path.stat().st_mtime_ns
+        for path in (home / ".runlore").iterdir()
+        if not path.name.endswith(("-shm", "-wal"))
+    }
     answered("start", "claude", stdin=said(repo))
-    assert {path: path.stat().st_mtime_ns for path in (home / ".runlore").iterdir() if not path.name.endswith(("-shm", "-wal"))} == files
+    assert {
+        path: path.stat().st_mtime_ns
+        for path in (home / ".runlore").iterdir()
+        if not path.name.endswith(("-shm", "-wal"))
+    } == files
 
 
 def test_without_a_repository_the_very_folder_counts(home: Path) -> None:
@@ -178,13 +226,23 @@ def test_a_hostile_title_stays_one_short_quotation(home: Path, repo: Path) -> No
 
 
 def test_a_session_that_failed_is_told_as_such() -> None:
-    assert ", which failed" in start.sentence("shop", 3, ("claude:x", "t", "2026-03-14T10:00:00Z", "fail"))  # type: ignore[arg-type]
+    assert ", which failed" in start.sentence(
+        "shop",
+        3,
+        ("claude:x", "t", "2026-03-14T10:00:00Z", "fail"),  # type: ignore[arg-type]
+    )
     assert "failed" not in start.sentence("shop", 3, ("claude:x", "t", None, "unknown"))  # type: ignore[arg-type]
 
 
-# ── lessons ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── lessons ───────────────────────────────────────────────────────────────────────────────────────
 def teach(name: str, **fields: Any) -> Lesson:
-    given = {"problem": "npm fails here", "resolution": "use pnpm", "evidence": ("toy:a#1",), "sessions": 3, "status": "approved"}
+    given = {
+        "problem": "npm fails here",
+        "resolution": "use pnpm",
+        "evidence": ("toy:a#1",),
+        "sessions": 3,
+        "status": "approved",
+    }
     made = Lesson(id=name, **{**given, **fields})
     Shelf(config.load().home / "lessons").put(made)
     return made
@@ -201,19 +259,28 @@ def test_a_start_tells_the_lessons_that_fit_with_what_they_cost(home: Path, repo
     teach("def", problem="elsewhere", repo="acme/other")
     teach("open", problem="not approved", status="proposed")
     teach("mine", problem="another agent's", agent="codex")
-    said_first, head, *lines = start.started("claude", {"cwd": str(repo), "session_id": "s1"}).splitlines()
+    said_first, head, *lines = start.started(
+        "claude", {"cwd": str(repo), "session_id": "s1"}
+    ).splitlines()
     assert said_first == start.known_of(str(repo))
     assert head.startswith(OWN)
     assert lines == ['- "npm fails here": "use pnpm" [abc]']
     [told] = notes()
-    assert (told.uid, told.event, told.lessons, told.repo) == ("claude:s1", "start", ("abc",), "acme/shop")
+    assert (told.uid, told.event, told.lessons, told.repo) == (
+        "claude:s1",
+        "start",
+        ("abc",),
+        "acme/shop",
+    )
     shown = re.search(r"about (\d+) tokens", head)
     assert shown
     assert told.tokens <= int(shown[1]) <= told.tokens + 2
     assert (home / ".runlore/delivered.jsonl").stat().st_mode & 0o077 == 0 or os.name == "nt"
 
 
-def test_lessons_are_told_where_nothing_else_is_known_and_not_where_it_is_excluded(home: Path, repo: Path) -> None:
+def test_lessons_are_told_where_nothing_else_is_known_and_not_where_it_is_excluded(
+    home: Path, repo: Path
+) -> None:
     teach("abc")
     assert "use pnpm" in start.started("codex", {"cwd": str(repo)})
     (home / ".runlore/config.toml").write_text('[exclude]\nrepos = ["acme/*"]\n')
@@ -231,13 +298,20 @@ def test_lessons_are_told_beside_a_store_that_cannot_be_read(home: Path, repo: P
 
 def test_few_lessons_are_told_and_none_beyond_the_budget(home: Path, repo: Path) -> None:
     for n in range(30):
-        teach(f"l{n:02}", problem=f"{n} " + "Q" * 1000, resolution="ZX9 " * 1000, confidence=0.9 - n / 100)
+        teach(
+            f"l{n:02}",
+            problem=f"{n} " + "Q" * 1000,
+            resolution="ZX9 " * 1000,
+            confidence=0.9 - n / 100,
+        )
     text = start.started("claude", {"cwd": str(repo), "session_id": "s"})
     assert tokens(text) <= 800
     assert [line[-4:-1] for line in text.splitlines()[1:]] == ["l00"]
     for n in range(30):
         teach(f"l{n:02}", problem=f"problem {n}", confidence=0.9 - n / 100)
-    assert [line[-4:-1] for line in start.started("claude", {"cwd": str(repo)}).splitlines()[1:]] == ["l00", "l01", "l02"]
+    assert [
+        line[-4:-1] for line in start.started("claude", {"cwd": str(repo)}).splitlines()[1:]
+    ] == ["l00", "l01", "l02"]
 
 
 def test_a_hostile_lesson_stays_a_quotation(home: Path, repo: Path) -> None:
@@ -266,13 +340,22 @@ def test_a_broken_lesson_silences_only_itself(home: Path, repo: Path) -> None:
     teach("abc")
     (home / ".runlore/lessons/bad.md").write_bytes(b"\xff" * 99)
     (home / ".runlore/delivered.jsonl").write_bytes(b"\xffnot json\n{}\n")
-    answer = json.loads(answered("start", "claude", "--json", stdin=said(repo)))["hookSpecificOutput"]["additionalContext"]
+    answer = json.loads(answered("start", "claude", "--json", stdin=said(repo)))[
+        "hookSpecificOutput"
+    ]["additionalContext"]
     assert "use pnpm" in answer
     assert [one.session for one in notes()] == ["x"] * len(notes())
 
 
 def failure(repo: Path, error: object, session: str = "s1", **more: object) -> dict[str, object]:
-    return {"cwd": str(repo), "session_id": session, "hook_event_name": "PostToolUseFailure", "tool_name": "Bash", "error": error, **more}
+    return {
+        "cwd": str(repo),
+        "session_id": session,
+        "hook_event_name": "PostToolUseFailure",
+        "tool_name": "Bash",
+        "error": error,
+        **more,
+    }
 
 
 def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path) -> None:
@@ -285,24 +368,41 @@ def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path
     assert "npm install vite" in text
     assert "[other]" not in text
     assert fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'")) is None
-    assert fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s2")) is not None
+    assert (
+        fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s2"))
+        is not None
+    )
     assert [(one.event, one.fingerprint) for one in notes()] == [("fail", found.fingerprint)] * 2
     for error in ("Error: unheard of", "", None, 7, ["x"], "exit code 1"):
         assert fail.failed("claude", failure(repo, error, session="s3")) is None
-    assert fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s4", is_interrupt=True)) is None
+    assert (
+        fail.failed(
+            "claude",
+            failure(repo, "Error: Cannot find module 'vite'", session="s4", is_interrupt=True),
+        )
+        is None
+    )
 
 
 def chosen(command: str = "") -> list[Lesson]:
     setting = config.load()
     place = deliver.Place(agent="claude", repo="acme/shop")
-    return deliver.choose_lessons(setting.home / "lessons", datetime.now(UTC), setting.lessons, place, command=command)
+    return deliver.choose_lessons(
+        setting.home / "lessons", datetime.now(UTC), setting.lessons, place, command=command
+    )
 
 
-def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path, repo: Path) -> None:
+def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(
+    home: Path, repo: Path
+) -> None:
     teach("abc", kind="retries", about="make deploy", resolution="log in first")
 
-    def told(command: object, session: str, error: str = "Error: connection to host-17 refused") -> str | None:
-        return fail.failed("claude", failure(repo, error, session=session, tool_input={"command": command}))
+    def told(
+        command: object, session: str, error: str = "Error: connection to host-17 refused"
+    ) -> str | None:
+        return fail.failed(
+            "claude", failure(repo, error, session=session, tool_input={"command": command})
+        )
 
     assert "log in first" in (told("cd app && make deploy", "s1") or "")
     assert told("make deploy", "s1", "Error: nobody listens") is None, "once in a session"
@@ -315,17 +415,30 @@ def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(home: Path,
     assert [(one.event, one.fingerprint) for one in notes()] == [("fail", "make deploy")] * 2
 
 
-def test_where_a_lesson_applies_is_told_at_a_start_and_asked_for_at_a_failure(home: Path, repo: Path) -> None:
+def test_where_a_lesson_applies_is_told_at_a_start_and_asked_for_at_a_failure(
+    home: Path, repo: Path
+) -> None:
     found = signature("String to replace not found in file.")
     assert found is not None
     teach("abc", fingerprint=found.fingerprint, tool="Edit", path="*.sql")
-    assert '"npm fails here" (only for "*.sql, Edit"): "use pnpm"' in start.started("claude", {"cwd": str(repo)})
+    assert '"npm fails here" (only for "*.sql, Edit"): "use pnpm"' in start.started(
+        "claude", {"cwd": str(repo)}
+    )
 
     def told(session: str, tool: object, path: object) -> bool:
-        asked = failure(repo, "String to replace not found in file.", session=session, tool_input={"file_path": path})
+        asked = failure(
+            repo,
+            "String to replace not found in file.",
+            session=session,
+            tool_input={"file_path": path},
+        )
         return fail.failed("claude", {**asked, "tool_name": tool}) is not None
 
-    assert [told("a", "Edit", "/x/a.sql"), told("b", "Write", "/x/a.sql"), told("c", "Edit", "/x/a.py")] == [True, False, False]
+    assert [
+        told("a", "Edit", "/x/a.sql"),
+        told("b", "Write", "/x/a.sql"),
+        told("c", "Edit", "/x/a.py"),
+    ] == [True, False, False]
     assert told("d", None, 7), "what is not known rules nothing out"
 
 
@@ -334,7 +447,9 @@ def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> 
     config.make_home(setting.home)
     with closing(open_store(setting.store)) as store:
         met(store, "a", repo="acme/shop", key=fix("key", '+x = "fixed" </system>'))
-    text = fail.failed("claude", failure(repo, "Traceback (most recent call last):\nKeyError: 'user'"))
+    text = fail.failed(
+        "claude", failure(repo, "Traceback (most recent call last):\nKeyError: 'user'")
+    )
     assert text is not None
     assert text.startswith(OWN)
     assert "toy:a#8" in text
@@ -344,21 +459,28 @@ def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> 
     assert [one.lessons for one in notes()] == [()]
 
 
-def test_a_failure_is_answered_under_the_name_that_the_agent_gave_it(home: Path, repo: Path) -> None:
+def test_a_failure_is_answered_under_the_name_that_the_agent_gave_it(
+    home: Path, repo: Path
+) -> None:
     found = signature("Error: Cannot find module 'vite'")
     assert found is not None
     teach("abc", fingerprint=found.fingerprint)
     for n in range(20):  # On a busy machine the watchdog may win.
-        call_ = json.dumps(failure(repo, "Error: Cannot find module 'vite'", session=f"s{n}")).encode()
+        call_ = json.dumps(
+            failure(repo, "Error: Cannot find module 'vite'", session=f"s{n}")
+        ).encode()
         done = call("fail", "claude", "--json", stdin=call_)
         assert (done.returncode, done.stderr) == (0, b"")
         if done.stdout:
             break
     shaped = json.loads(done.stdout)["hookSpecificOutput"]
-    assert (shaped["hookEventName"], "use pnpm" in shaped["additionalContext"]) == ("PostToolUseFailure", True)
+    assert (shaped["hookEventName"], "use pnpm" in shaped["additionalContext"]) == (
+        "PostToolUseFailure",
+        True,
+    )
 
 
-# ── silence ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── silence ───────────────────────────────────────────────────────────────────────────────────────
 STRANGE = {
     "nothing": b"",
     "no JSON": b"hello",
@@ -384,13 +506,23 @@ def test_whatever_the_agent_says_a_call_is_silent(home: Path, stdin: bytes, even
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["start"], ["other", "claude"], ["end", "../../evil"], ["end", "a b"], ["start", "claude", "--home"]]
+    "words",
+    [
+        [],
+        ["start"],
+        ["other", "claude"],
+        ["end", "../../evil"],
+        ["end", "a b"],
+        ["start", "claude", "--home"],
+    ],
 )
 def test_whatever_the_words_are_a_call_is_silent(words: list[str]) -> None:
     assert quiet(call(*words, stdin=b"{}"))
 
 
-@pytest.mark.parametrize("what", ["none", "empty", "nonsense", "a folder", "another database", "a broken config"])
+@pytest.mark.parametrize(
+    "what", ["none", "empty", "nonsense", "a folder", "another database", "a broken config"]
+)
 def test_whatever_the_store_is_a_call_is_silent(home: Path, repo: Path, what: str) -> None:
     place = home / ".runlore"
     if what != "none":
@@ -442,22 +574,38 @@ def test_an_agent_that_never_closes_stdin_is_not_waited_for(home: Path, repo: Pa
 
 
 def test_the_watchdog_ends_a_call_that_hangs(tmp_path: Path) -> None:
-    code = "import time; from runlore.integrations import hooks; hooks.run = lambda args: time.sleep(30); hooks.main(['start', 'x'])"
+    code = (
+        "import time; from runlore.integrations import hooks; hooks.run = lambda args:"
+        " time.sleep(30); hooks.main(['start', 'x'])"
+    )
     began = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=20, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert hooks.LIMIT_S - 0.2 < time.monotonic() - began < MOST_S
 
 
 def test_a_call_imports_little() -> None:
-    heavy = {"click", "re2", "runlore.pipeline", "runlore.redact.engine", "runlore.query", "runlore.cli"}
+    heavy = {
+        "click",
+        "re2",
+        "runlore.pipeline",
+        "runlore.redact.engine",
+        "runlore.query",
+        "runlore.cli",
+    }
     code = "import sys; from runlore.integrations.hooks import end, start; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
     assert not heavy & set(loaded)
     assert "runlore.integrations.hooks" in loaded
 
 
-def test_modules_in_the_project_are_not_imported(home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_in_the_project_are_not_imported(
+    home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hook runs in a folder that anybody may have filled."""
     for name in ("json.py", "runlore.py", "apsw.py", "pathlib.py", "sitecustomize.py"):
         (repo / name).write_text("open('taken', 'w').close(); print('taken')")
@@ -468,10 +616,14 @@ def test_modules_in_the_project_are_not_imported(home: Path, repo: Path, monkeyp
 
 def start_call(*words: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, *hooks.PYTHON, "-m", "runlore", "hooks", "run", *words]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
 
 
-def test_where_a_repository_points_is_not_followed_off_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_repository_points_is_not_followed_off_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def followed(self: Path) -> Path:
         raise AssertionError(self)
 
@@ -491,7 +643,7 @@ def test_of_a_huge_git_file_only_the_beginning_is_read(tmp_path: Path) -> None:
     assert git_remote(tmp_path) == tmp_path.name
 
 
-# ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the end ───────────────────────────────────────────────────────────────────────────────────────
 def wait_for(is_so: Callable[[], object], seconds: float = 30) -> None:
     until = time.monotonic() + seconds
     while not is_so():
@@ -526,7 +678,9 @@ def test_a_second_end_at_once_starts_nothing(home: Path, monkeypatch: pytest.Mon
     assert len(started) == 3
 
 
-def test_of_several_syncs_one_waits_and_the_others_leave(home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_syncs_one_waits_and_the_others_leave(
+    home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hook_sync, "DEBOUNCE_S", 0.0)
     monkeypatch.setattr(hook_sync, "BUSY_S", 0.01)
     transcript(home, repo, "fix the flaky test")
@@ -564,8 +718,11 @@ def test_a_sync_that_fails_is_told_by_status(home: Path, monkeypatch: pytest.Mon
     assert "failed: OSError" in run("hooks", "status", "claude").stdout
 
 
-def test_our_own_runs_make_no_sessions(home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither hooks nor the syncs that they start leave anything that a sync takes for a session."""
+def test_our_own_runs_make_no_sessions(
+    home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither hooks nor the syncs that they start leave anything that a sync takes for a
+    session."""
     transcript(home, repo, "fix the flaky test")
     monkeypatch.setattr(hook_sync, "DEBOUNCE_S", 0.0)
     for _ in range(2):
@@ -574,15 +731,33 @@ def test_our_own_runs_make_no_sessions(home: Path, repo: Path, monkeypatch: pyte
     setting = config.load()
     with closing(open_store(setting.store)) as store:
         pipeline.sync(store, setting, workers=0)
-        assert [line.uid for line in store.sessions(Filter(parents_only=False))] == [f"claude:{SESSION}"]
+        assert [line.uid for line in store.sessions(Filter(parents_only=False))] == [
+            f"claude:{SESSION}"
+        ]
 
 
 def test_our_own_line_in_a_transcript_is_no_evidence(home: Path, repo: Path) -> None:
-    """It is kept, for it was said; but it neither names the session nor answers a search for what it tells."""
+    """It is kept, for it was said; but it neither names the session nor answers a search for what
+    it tells."""
     line = f'{OWN} 1 earlier session in "acme/shop"; the last one: "zebrafish migration".'
-    told = {"type": "attachment", "attachment": {"type": "hook_additional_context", "hookName": "SessionStart", "content": [line]}}
+    told = {
+        "type": "attachment",
+        "attachment": {
+            "type": "hook_additional_context",
+            "hookName": "SessionStart",
+            "content": [line],
+        },
+    }
     shaped = json.dumps({"hookSpecificOutput": {"additionalContext": line}})
-    printed = {"type": "attachment", "attachment": {"type": "hook_success", "hookName": "SessionStart", "content": "", "stdout": shaped}}
+    printed = {
+        "type": "attachment",
+        "attachment": {
+            "type": "hook_success",
+            "hookName": "SessionStart",
+            "content": "",
+            "stdout": shaped,
+        },
+    }
     transcript(home, repo, "paint the fence", told, printed)
     run_sync()
     with closing(open_for_reading(config.load().store)) as store:
@@ -598,17 +773,37 @@ def test_nor_is_it_in_the_words_of_another_agent() -> None:
     from runlore.adapters import Record, Source
 
     text = f'{OWN} 1 earlier session in "acme/shop".'
-    payload = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": text}]}
-    meta = {"type": "session_meta", "payload": {"id": SESSION, "timestamp": "2026-03-14T10:00:00Z", "cwd": "/x"}}
-    lines = [{"timestamp": "2026-03-14T10:00:00Z", **line} for line in (meta, {"type": "response_item", "payload": payload})]
-    source = Source(agent="codex", path=f"/x/rollout-2026-03-14T10-00-00-{SESSION}.jsonl", root="/x", size=1, mtime_ns=1)
-    made = adapters.get("codex").normalize(source, [Record(json.dumps(line).encode(), n) for n, line in enumerate(lines)], None)
-    assert [(event.kind, event.tool) for event, body in zip(made.events, made.bodies, strict=True) if OWN in body] == [
-        ("lifecycle", "runlore")
+    payload = {
+        "type": "message",
+        "role": "developer",
+        "content": [{"type": "input_text", "text": text}],
+    }
+    meta = {
+        "type": "session_meta",
+        "payload": {"id": SESSION, "timestamp": "2026-03-14T10:00:00Z", "cwd": "/x"},
+    }
+    lines = [
+        {"timestamp": "2026-03-14T10:00:00Z", **line}
+        for line in (meta, {"type": "response_item", "payload": payload})
     ]
+    source = Source(
+        agent="codex",
+        path=f"/x/rollout-2026-03-14T10-00-00-{SESSION}.jsonl",
+        root="/x",
+        size=1,
+        mtime_ns=1,
+    )
+    made = adapters.get("codex").normalize(
+        source, [Record(json.dumps(line).encode(), n) for n, line in enumerate(lines)], None
+    )
+    assert [
+        (event.kind, event.tool)
+        for event, body in zip(made.events, made.bodies, strict=True)
+        if OWN in body
+    ] == [("lifecycle", "runlore")]
 
 
-# ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── settings ──────────────────────────────────────────────────────────────────────────────────────
 def run(*words: str) -> Result:
     result = CliRunner().invoke(cli, list(words), prog_name="runlore")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -617,7 +812,8 @@ def run(*words: str) -> Result:
 
 
 CLAUDE = (
-    '{\n  "model": "opus",\n  "hooks": {\n    "Stop": [\n      {"hooks": [{"type": "command", "command": "say done"}]}\n    ]\n  }\n}\n'
+    '{\n  "model": "opus",\n  "hooks": {\n    "Stop": [\n      {"hooks": [{"type": "command",'
+    ' "command": "say done"}]}\n    ]\n  }\n}\n'
 )
 CODEX = 'model = "o3"\n\n[mcp_servers.other]\ncommand = "npx" # mine\n'
 PLACES = {
@@ -629,7 +825,9 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("what", "agent"), PLACES)
-def test_install_and_remove_leave_the_settings_as_they_were(home: Path, what: str, agent: str) -> None:
+def test_install_and_remove_leave_the_settings_as_they_were(
+    home: Path, what: str, agent: str
+) -> None:
     name, text = PLACES[what, agent]
     file = home / name
     file.parent.mkdir(exist_ok=True)
@@ -683,14 +881,18 @@ def test_nobody_to_ask_is_an_error_with_a_hint(home: Path) -> None:
 
 def test_secrets_beside_our_entries_are_not_shown(home: Path) -> None:
     secret = "ghp_" + "Zk3vB9qLx7TnW2rYc8Jd5Hf1Gs6Pm4Ua0Qe"
-    (home / ".claude.json").write_text(json.dumps({"mcpServers": {"other": {"env": {"TOKEN": secret}}}}, indent=2))
+    (home / ".claude.json").write_text(
+        json.dumps({"mcpServers": {"other": {"env": {"TOKEN": secret}}}}, indent=2)
+    )
     assert secret not in run("mcp", "install", "claude", "--dry-run").stdout
     run("mcp", "install", "claude", "--yes")
     assert secret in (home / ".claude.json").read_text()
 
 
 def test_of_a_file_on_one_line_not_everything_is_shown(home: Path) -> None:
-    (home / ".claude.json").write_text(json.dumps({"history": ["what I said"] * 1_000, "end": "of it"}))
+    (home / ".claude.json").write_text(
+        json.dumps({"history": ["what I said"] * 1_000, "end": "of it"})
+    )
     shown = run("mcp", "install", "claude", "--yes").stdout
     assert '"runlore"' in shown
     assert "more characters]" in shown
@@ -709,9 +911,14 @@ def test_an_agent_that_cannot_be_told_is_named(home: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("hooks", "install"), ("hooks", "status"), ("mcp", "remove")])
-def test_an_agent_that_there_is_none_of_is_told_which_can_be(home: Path, words: tuple[str, ...]) -> None:
+def test_an_agent_that_there_is_none_of_is_told_which_can_be(
+    home: Path, words: tuple[str, ...]
+) -> None:
     done = run(*words, "nobody")
-    assert (done.exit_code, "there is no agent 'nobody'; runlore can add itself to claude, codex" in done.stderr) == (2, True)
+    assert (
+        done.exit_code,
+        "there is no agent 'nobody'; runlore can add itself to claude, codex" in done.stderr,
+    ) == (2, True)
 
 
 def test_a_broken_file_is_one_line_and_nothing_is_written(home: Path) -> None:
@@ -731,7 +938,10 @@ def test_the_agents_own_variables_say_where(home: Path, monkeypatch: pytest.Monk
     for what in ("hooks", "mcp"):
         for agent in ("claude", "codex"):
             assert run(what, "install", agent, "--yes").exit_code == 0
-    assert sorted(path.name for path in (home / "elsewhere").iterdir()) == [".claude.json", "settings.json"]
+    assert sorted(path.name for path in (home / "elsewhere").iterdir()) == [
+        ".claude.json",
+        "settings.json",
+    ]
     assert sorted(path.name for path in (home / "codex").iterdir()) == ["config.toml", "hooks.json"]
 
 
@@ -739,7 +949,10 @@ def test_what_is_written_has_the_shape_that_the_agents_read(home: Path) -> None:
     for what in ("hooks", "mcp"):
         for agent in ("claude", "codex"):
             run(what, "install", agent, "--yes")
-    for file, others in ((".claude/settings.json", {"SessionEnd", "PostToolUseFailure"}), (".codex/hooks.json", {"Stop"})):
+    for file, others in (
+        (".claude/settings.json", {"SessionEnd", "PostToolUseFailure"}),
+        (".codex/hooks.json", {"Stop"}),
+    ):
         data = json.loads((home / file).read_text())
         assert data.keys() == {"hooks"}
         assert data["hooks"].keys() == {"SessionStart", *others}
@@ -753,7 +966,8 @@ def test_what_is_written_has_the_shape_that_the_agents_read(home: Path) -> None:
     assert server["type"] == "stdio"
     assert (server["command"], server["args"]) == (table["command"], table["args"])
     assert table["args"][-3:] == ["-m", "runlore", "mcp"]
-    assert server["env"] == table["env"] == {"RUNLORE_HOME": str(home / ".runlore")}  # A test has its own, so it is named.
+    # A test has its own, so it is named.
+    assert server["env"] == table["env"] == {"RUNLORE_HOME": str(home / ".runlore")}
 
 
 def claude_of(home: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
@@ -761,7 +975,9 @@ def claude_of(home: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None
     folder = home / "bin"
     folder.mkdir(exist_ok=True)
     program = folder / ("claude.bat" if os.name == "nt" else "claude")
-    program.write_text(f"@echo {version}\n" if os.name == "nt" else f"#!/bin/sh\necho '{version}'\n")
+    program.write_text(
+        f"@echo {version}\n" if os.name == "nt" else f"#!/bin/sh\necho '{version}'\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
 
@@ -770,7 +986,9 @@ def hooks_in(home: Path) -> set[str]:
     return set(json.loads((home / ".claude/settings.json").read_text())["hooks"])
 
 
-def test_an_older_agent_gets_no_hook_that_it_would_refuse(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_agent_gets_no_hook_that_it_would_refuse(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claude_of(home, monkeypatch, "2.0.55 (Claude Code)")
     done = run("hooks", "install", "claude", "--yes")
     assert hooks_in(home) == {"SessionStart", "SessionEnd"}
@@ -782,7 +1000,9 @@ def test_an_older_agent_gets_no_hook_that_it_would_refuse(home: Path, monkeypatc
     assert hooks_in(home) == {"SessionStart", "SessionEnd", "PostToolUseFailure"}
 
 
-def test_an_agent_that_went_back_loses_the_hook_that_it_would_refuse(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_went_back_loses_the_hook_that_it_would_refuse(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claude_of(home, monkeypatch, "2.1.325 (Claude Code)")
     run("hooks", "install", "claude", "--yes")
     claude_of(home, monkeypatch, "1.0.85 (Claude Code)")
@@ -791,7 +1011,9 @@ def test_an_agent_that_went_back_loses_the_hook_that_it_would_refuse(home: Path,
     assert hooks_in(home) == {"SessionStart", "SessionEnd"}
 
 
-def test_hooks_of_a_newer_agent_are_removed_for_an_older_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_of_a_newer_agent_are_removed_for_an_older_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claude_of(home, monkeypatch, "2.1.325 (Claude Code)")
     run("hooks", "install", "claude", "--yes")
     claude_of(home, monkeypatch, "2.0.0 (Claude Code)")
@@ -799,14 +1021,18 @@ def test_hooks_of_a_newer_agent_are_removed_for_an_older_one(home: Path, monkeyp
     assert not (home / ".claude/settings.json").exists()
 
 
-def test_an_agent_that_does_not_say_its_version_gets_all_hooks_and_a_word_on_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_does_not_say_its_version_gets_all_hooks_and_a_word_on_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     claude_of(home, monkeypatch, "no idea")
     assert "before 2.0.56" in run("hooks", "install", "claude", "--yes").stderr
     assert hooks_in(home) == {"SessionStart", "SessionEnd", "PostToolUseFailure"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the shell is another one there")
-def test_the_command_that_was_written_works_in_a_shell(home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_was_written_works_in_a_shell(
+    home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = home / 'it\'s a "home" & $more'
     monkeypatch.setenv("RUNLORE_HOME", str(place))
     transcript(home, repo, "fix the flaky test")
@@ -816,7 +1042,9 @@ def test_the_command_that_was_written_works_in_a_shell(home: Path, repo: Path, m
     command = data["hooks"]["SessionStart"][0]["hooks"][0]["command"]
     monkeypatch.delenv("RUNLORE_HOME")
     for _ in range(20):  # As above: on a busy machine it may say nothing.
-        done = subprocess.run(command, shell=True, input=said(repo), capture_output=True, timeout=20, check=True)
+        done = subprocess.run(
+            command, shell=True, input=said(repo), capture_output=True, timeout=20, check=True
+        )
         if done.stdout:
             break
     assert "fix the flaky test" in done.stdout.decode()
@@ -831,17 +1059,25 @@ def test_the_names_of_one_python_are_one(tmp_path: Path, monkeypatch: pytest.Mon
     for name in ("python", "python3", "python3.11", "pypy"):
         monkeypatch.setattr(sys, "executable", str(tmp_path / name))
         found[name] = hook_command("end", "claude", False, None, "posix").split()[0]
-    assert found == {name: str(tmp_path / ("pypy" if name == "pypy" else "python3")) for name in found}
+    assert found == {
+        name: str(tmp_path / ("pypy" if name == "pypy" else "python3")) for name in found
+    }
 
 
 def test_a_command_for_windows_is_quoted_for_its_shells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", r"C:\Program Files\Python\python.exe")
     monkeypatch.setattr(os, "sep", "\\")
     command = hook_command("start", "claude", True, r"D:\My Data\runlore", "nt")
-    assert command == ('"C:/Program Files/Python/python.exe" -E -P -m runlore hooks run start claude --json --home "D:/My Data/runlore"')
+    assert (
+        command
+        == '"C:/Program Files/Python/python.exe" -E -P -m runlore hooks run start claude --json'
+        ' --home "D:/My Data/runlore"'
+    )
 
 
-def test_a_store_named_by_a_variable_is_pointed_at(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_named_by_a_variable_is_pointed_at(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RUNLORE_STORE", "postgresql://me:secret@server/db")
     done = run("mcp", "install", "claude", "--yes")
     assert "RUNLORE_STORE" in done.stderr
@@ -866,5 +1102,7 @@ def test_the_snippet_names_tools_and_commands_that_exist() -> None:
     assert [words[0] for words in commands] == ["search", "show", "file", "commit"]
     for name, _, *options in commands:
         wrong = run(name, *(["1a2b3c4"] if name == "commit" else ["x"]), *options)
-        assert json.loads(wrong.stderr)["error"]["code"] == "no_store", "the words are right, and there is nothing to find yet"
+        assert json.loads(wrong.stderr)["error"]["code"] == "no_store", (
+            "the words are right, and there is nothing to find yet"
+        )
     assert find_target("claude", "mcp").entries[0].path[-1] == "runlore"

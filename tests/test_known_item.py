@@ -13,7 +13,9 @@ from runlore.store import open_store
 
 TRAJECTORIES = Path(__file__).parents[2] / "shared/corpus/labelled/vorflux/trajs"
 
-_spec = importlib.util.spec_from_file_location("bench_known_item", Path(__file__).parent.parent / "bench" / "_known_item.py")
+_spec = importlib.util.spec_from_file_location(
+    "bench_known_item", Path(__file__).parent.parent / "bench" / "_known_item.py"
+)
 assert _spec is not None
 assert _spec.loader is not None
 known_item = importlib.util.module_from_spec(_spec)
@@ -27,6 +29,8 @@ def test_the_title_of_an_issue_finds_the_session_that_worked_on_it(home: Path) -
     store = open_store(setting.store)
     pipeline.sync(store, setting)
     assert titles
-    mean, ranks = known_item.mean_reciprocal_rank(titles, lambda text: [hit.session.uid for hit in search(store, text, limit=10).hits])
+    mean, ranks = known_item.mean_reciprocal_rank(
+        titles, lambda text: [hit.session.uid for hit in search(store, text, limit=10).hits]
+    )
     store.close()
     assert mean >= 0.9, sorted(title for title, rank in ranks.items() if rank != 1)

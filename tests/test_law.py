@@ -1,4 +1,5 @@
-"""The law, through a whole sync: cut the input anywhere, also in the middle of a line, and the store is the same."""
+"""The law, through a whole sync: cut the input anywhere, also in the middle of a line, and the
+store is the same."""
 
 from __future__ import annotations
 
@@ -29,16 +30,24 @@ def contents(store: Store) -> dict[str, Any]:
         for name in ("discovered_at", "ingested_at", "analyzed_at"):
             del plain[name]
         events = [event.to_dict() for event in store.events(line.uid)]
-        for event in events:  # The segment's id holds the session's number, which follows from the order of arrival.
+        # The segment's id holds the session's number, which follows from the order of arrival.
+        for event in events:
             event["payload_ref"] = event["payload_ref"] and event["payload_ref"].partition(":")[2]
         found[line.uid] = {"session": plain, "events": events, "bodies": store.bodies(line.uid)}
     skips = [(Path(path).name, offset, reason) for path, offset, reason in store.skips()]
     return {"sessions": found, "skips": skips}
 
 
-def grow(source: Path, target: Path, pieces: int, rng: random.Random, after: Callable[[], object], now: int) -> None:
-    """Writes a copy of the files below `source`, one after another, in so many pieces each. A file that grows was written just now, and
-    what may still change in it is not told yet."""
+def grow(
+    source: Path,
+    target: Path,
+    pieces: int,
+    rng: random.Random,
+    after: Callable[[], object],
+    now: int,
+) -> None:
+    """Writes a copy of the files below `source`, one after another, in so many pieces each. A file
+    that grows was written just now, and what may still change in it is not told yet."""
     shutil.copytree(source, target)
     files = sorted(target.rglob("*.jsonl"))
     whole = {file: file.read_bytes() for file in files}
@@ -57,7 +66,9 @@ def grow(source: Path, target: Path, pieces: int, rng: random.Random, after: Cal
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
-def test_a_source_read_in_pieces_is_stored_as_if_read_at_once(case: Path, tmp_path: Path, loops: Callable[[int], int]) -> None:
+def test_a_source_read_in_pieces_is_stored_as_if_read_at_once(
+    case: Path, tmp_path: Path, loops: Callable[[int], int]
+) -> None:
     agent, root, now = case.parent.name, tmp_path / "root", time.time_ns()
     settings = config.load()
 
@@ -80,7 +91,9 @@ def test_a_source_read_in_pieces_is_stored_as_if_read_at_once(case: Path, tmp_pa
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
-def test_what_must_be_remembered_between_two_reads_follows_from_the_source(case: Path, tmp_path: Path) -> None:
+def test_what_must_be_remembered_between_two_reads_follows_from_the_source(
+    case: Path, tmp_path: Path
+) -> None:
     root, setting = tmp_path / "root", config.load()
     shutil.copytree(case / "root", root)
     store = open_store(str(tmp_path / "runlore.db"))
@@ -94,7 +107,10 @@ def test_what_must_be_remembered_between_two_reads_follows_from_the_source(case:
             continue
         resume = store.resume(state.number)
         assert resume.carry is not None
-        jobs = [prepare.Job(source=found[path], since=state.position, resume=Resume(carry=carry)) for carry in (resume.carry, None)]
+        jobs = [
+            prepare.Job(source=found[path], since=state.position, resume=Resume(carry=carry))
+            for carry in (resume.carry, None)
+        ]
         with_it, without = map(preparer.prepare, jobs)
         assert without.batch is not None
         assert without == with_it

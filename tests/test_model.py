@@ -1,6 +1,8 @@
-"""Values check themselves, survive a load and save, and cannot be changed into something they may not be.
+"""Values check themselves, survive a load and save, and cannot be changed into something they may
+not be.
 
-Names like "rule 12" and "failure 4" are those of the list of rules and known failures that the model was written from.
+Names like "rule 12" and "failure 4" are those of the list of rules and known failures that the
+model was written from.
 """
 
 import json
@@ -75,7 +77,10 @@ def test_session_refuses_a_uid_that_contradicts_its_parts(uid):  # rule 9, failu
 
 
 def test_any_flavor_is_welcome():  # rule 2 was a closed set: failure 10
-    assert session(session_uid="brand-new.agent:s1", flavor="brand-new.agent").flavor == "brand-new.agent"
+    assert (
+        session(session_uid="brand-new.agent:s1", flavor="brand-new.agent").flavor
+        == "brand-new.agent"
+    )
 
 
 # --- closed sets and defaults: rules 4 to 7, 9, 14 and 15 ---
@@ -83,17 +88,32 @@ def test_any_flavor_is_welcome():  # rule 2 was a closed set: failure 10
 
 def test_kinds_and_outcomes_are_those_of_the_contract():  # rules 4 and 5
     assert sorted(KINDS) == sorted(
-        "user_msg assistant_msg thinking tool_call tool_result error test_run edit retry human_intervention decision "
-        "lifecycle completion".split()
+        "user_msg assistant_msg thinking tool_call tool_result error test_run edit retry"
+        " human_intervention decision lifecycle completion".split()
     )
     assert sorted(OUTCOMES) == ["abandoned", "fail", "success", "unknown"]
 
 
 def test_session_defaults_say_that_nothing_is_known():  # rules 5 and 7
     bare = session()
-    for name in ("repo", "domain", "cwd", "git_branch", "model", "started_at", "ended_at", "task_ref", "source_path"):
+    for name in (
+        "repo",
+        "domain",
+        "cwd",
+        "git_branch",
+        "model",
+        "started_at",
+        "ended_at",
+        "task_ref",
+        "source_path",
+    ):
         assert getattr(bare, name) is None
-    assert (bare.outcome, bare.cost, bare.source_bytes, bare.schema_version) == ("unknown", Cost(), 0, SCHEMA_VERSION)
+    assert (bare.outcome, bare.cost, bare.source_bytes, bare.schema_version) == (
+        "unknown",
+        Cost(),
+        0,
+        SCHEMA_VERSION,
+    )
     for name in Session.WATERMARKS:  # rule 8
         assert getattr(bare, name) is None
 
@@ -107,20 +127,34 @@ def test_event_defaults_to_lifecycle():  # rule 14
 
 def test_cost_defaults_to_nothing_spent_and_no_price():  # rule 6
     cost = Cost()
-    assert (cost.input_tokens, cost.output_tokens, cost.cache_tokens, cost.turns, cost.retries) == (0, 0, 0, 0, 0)
+    assert (cost.input_tokens, cost.output_tokens, cost.cache_tokens, cost.turns, cost.retries) == (
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
     assert cost.wall_clock_s == 0.0
     assert cost.usd is None
 
 
 def test_names_of_fields_are_a_contract():  # rule 17: later fields are added, none is renamed
     assert set(Session.__struct_fields__) >= set(
-        "session_uid flavor native_session_id repo domain cwd git_branch model started_at ended_at outcome cost task_ref source_path "
-        "source_bytes discovered_at ingested_at analyzed_at evicted_at schema_version".split()
+        "session_uid flavor native_session_id repo domain cwd git_branch model started_at ended_at"
+        " outcome cost task_ref source_path source_bytes discovered_at ingested_at analyzed_at"
+        " evicted_at schema_version".split()
     )
     assert set(SessionEvent.__struct_fields__) >= set(
         "session_uid seq ts kind parent_seq role tool summary payload_ref tokens is_sidechain".split()
     )
-    assert set(Cost.__struct_fields__) >= {"input_tokens", "output_tokens", "cache_tokens", "wall_clock_s", "turns", "retries"}
+    assert set(Cost.__struct_fields__) >= {
+        "input_tokens",
+        "output_tokens",
+        "cache_tokens",
+        "wall_clock_s",
+        "turns",
+        "retries",
+    }
 
 
 @pytest.mark.parametrize(
@@ -224,7 +258,8 @@ def test_evictable_when_the_digest_covers_everything():  # rule 10
         {"last_seq": 8, "content_hash": "h8"},  # it grew
         {"last_seq": 8},
         {"content_hash": "h7b"},  # the same length, other content
-        {"analyzed_seq": None, "analyzed_hash": None},  # an analysis that does not say what it covers
+        # an analysis that does not say what it covers
+        {"analyzed_seq": None, "analyzed_hash": None},
         {"analyzed_at": None},  # never before analysis
         {"evicted_at": NOON},  # never twice
     ],
@@ -248,11 +283,17 @@ def test_times_are_utc_inside_and_end_in_z_at_rest():  # rule 7, failure 7
     assert made.started_at is not None
     assert made.started_at.tzinfo is UTC
     assert made.to_dict()["started_at"] == "2026-03-01T12:00:00.000000Z"
-    assert event(ts=datetime(2026, 3, 1, 14, 0, 0, 5, tzinfo=berlin)).to_dict()["ts"] == "2026-03-01T12:00:00.000005Z"
+    assert (
+        event(ts=datetime(2026, 3, 1, 14, 0, 0, 5, tzinfo=berlin)).to_dict()["ts"]
+        == "2026-03-01T12:00:00.000005Z"
+    )
 
 
 def test_a_time_without_an_offset_is_refused():  # failure 7
-    for make in (lambda: session(ended_at=datetime(2026, 3, 1)), lambda: event(ts=datetime(2026, 3, 1))):  # noqa: DTZ001 -- that is the point
+    for make in (
+        lambda: session(ended_at=datetime(2026, 3, 1)),  # noqa: DTZ001
+        lambda: event(ts=datetime(2026, 3, 1)),  # noqa: DTZ001
+    ):
         with pytest.raises(ModelError, match="aware"):
             make()
 
@@ -273,7 +314,9 @@ def test_text_is_read_as_utc(text, expected):
     assert parse_time(text).tzinfo is UTC
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "12:00", 5, 1.5, [], "0001-01-01T00:00:00+14:00"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-13-01", "12:00", 5, 1.5, [], "0001-01-01T00:00:00+14:00"]
+)
 def test_what_is_not_a_time_is_refused(text):  # failure 7
     with pytest.raises(ModelError, match="time"):
         parse_time(text)
@@ -284,7 +327,7 @@ def test_what_is_not_a_time_is_refused(text):  # failure 7
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
-@given(st.datetimes(min_value=datetime(2, 1, 1), max_value=datetime(9998, 1, 1), timezones=OFFSETS))  # noqa: DTZ001 -- given its zone
+@given(st.datetimes(min_value=datetime(2, 1, 1), max_value=datetime(9998, 1, 1), timezones=OFFSETS))  # noqa: DTZ001
 def test_a_time_survives_being_written(moment):
     assert parse_time(format_time(moment)) == moment
     assert format_time(moment).endswith("Z")
@@ -328,7 +371,13 @@ def test_missing_cost_is_no_cost(cost):  # rule 12
 
 @pytest.mark.parametrize(
     ("cls", "missing"),
-    [(Session, "session_uid"), (Session, "flavor"), (Session, "native_session_id"), (SessionEvent, "session_uid"), (SessionEvent, "seq")],
+    [
+        (Session, "session_uid"),
+        (Session, "flavor"),
+        (Session, "native_session_id"),
+        (SessionEvent, "session_uid"),
+        (SessionEvent, "seq"),
+    ],
 )
 def test_a_missing_field_is_named(cls, missing):  # rules 7, 13 and 14
     data = (session() if cls is Session else event()).to_dict()
@@ -364,10 +413,19 @@ def test_text_that_is_no_value_is_refused(text):
 
 
 def test_unknown_fields_survive_load_and_save():  # rules 12 and 16 dropped them: failure 5
-    data = {**session().to_dict(), "mood": "good", "nested": {"a": [1, None]}, "extra": "a field of that name"}
+    data = {
+        **session().to_dict(),
+        "mood": "good",
+        "nested": {"a": [1, None]},
+        "extra": "a field of that name",
+    }
     data["cost"]["carbon_g"] = 1.5
     loaded = Session.from_dict(data)
-    assert loaded.extra == {"mood": "good", "nested": {"a": [1, None]}, "extra": "a field of that name"}
+    assert loaded.extra == {
+        "mood": "good",
+        "nested": {"a": [1, None]},
+        "extra": "a field of that name",
+    }
     assert loaded.to_dict() == data
     assert replace(loaded, title="later").to_dict() == {**data, "title": "later"}
     assert SessionEvent.from_dict({**event().to_dict(), "mood": "bad"}).to_dict()["mood"] == "bad"
@@ -400,7 +458,11 @@ def test_events_cannot_form_a_cycle(seq, parent):  # failure 8
 
 
 def test_edits_and_test_runs_are_calls():  # failure 9
-    assert {kind for kind in KINDS if event(kind=kind).is_call} == CALL_KINDS == {"tool_call", "edit", "test_run"}
+    assert (
+        {kind for kind in KINDS if event(kind=kind).is_call}
+        == CALL_KINDS
+        == {"tool_call", "edit", "test_run"}
+    )
 
 
 # --- cost: failure 12 ---
@@ -421,7 +483,13 @@ def test_a_price_is_kept_when_it_is_known():  # failure 12
 
 
 def test_buckets_of_a_call_do_not_overlap():
-    usage = Usage(input_tokens=1, output_tokens=20, cache_read_tokens=300, cache_write_tokens=4000, reasoning_tokens=15)
+    usage = Usage(
+        input_tokens=1,
+        output_tokens=20,
+        cache_read_tokens=300,
+        cache_write_tokens=4000,
+        reasoning_tokens=15,
+    )
     assert usage.total == 4321
 
 
@@ -433,7 +501,14 @@ OLD: dict[str, Any] = {
     "native_session_id": "s1",
     "started_at": "2026-01-01T00:00:00Z",
     "outcome": "success",
-    "cost": {"input_tokens": 5, "output_tokens": 6, "cache_tokens": 7, "wall_clock_s": 1.5, "turns": 2, "retries": 1},
+    "cost": {
+        "input_tokens": 5,
+        "output_tokens": 6,
+        "cache_tokens": 7,
+        "wall_clock_s": 1.5,
+        "turns": 2,
+        "retries": 1,
+    },
     "discovered_at": "2026-01-01T01:00:00+00:00",
     "ingested_at": "2026-01-01T01:00:01+00:00",
     "analyzed_at": "2026-01-01T01:00:02+00:00",
@@ -466,7 +541,7 @@ def test_a_newer_session_is_kept_as_it_is():  # failures 5 and 6
 
 TEXT = st.text(st.characters(), max_size=12)  # lone surrogates too: they are in real transcripts
 WORD = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=8)
-TIME = st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 -- given its zone
+TIME = st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 COUNT = st.integers(0, 2**53)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | TEXT,
@@ -476,7 +551,11 @@ JSON = st.recursive(
 
 
 def unknown(cls: type[msgspec.Struct]) -> st.SearchStrategy[dict[str, Any]]:
-    return st.dictionaries(TEXT.filter(lambda name: name not in cls.__struct_fields__ or name == "extra"), JSON, max_size=3)
+    return st.dictionaries(
+        TEXT.filter(lambda name: name not in cls.__struct_fields__ or name == "extra"),
+        JSON,
+        max_size=3,
+    )
 
 
 def maybe(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -48,7 +48,9 @@ def root(home: Path, toy: Toy) -> Path:
 
 @pytest.fixture
 def sync(store: Store, config: Config, root: Path) -> Callable[..., pipeline.Report]:
-    return lambda **options: pipeline.sync(store, msgspec.structs.replace(config, **options.pop("config", {})), **options)
+    return lambda **options: pipeline.sync(
+        store, msgspec.structs.replace(config, **options.pop("config", {})), **options
+    )
 
 
 def append(file: Path, *lines: bytes) -> None:
@@ -60,7 +62,9 @@ def rows(store: Store) -> int:
     return int(store.db.total_changes())  # type: ignore[attr-defined]
 
 
-def test_a_second_sync_writes_no_rows(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_second_sync_writes_no_rows(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     assert sync().found == {"new": 1}
     before = rows(store)
@@ -77,7 +81,9 @@ def test_only_what_is_new_is_read(sync: Callable[..., pipeline.Report], root: Pa
     assert (report.found, report.size, report.events) == ({"grown": 1}, len(more), 1)
 
 
-def test_a_line_still_being_written_is_read_when_it_is_whole(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_line_still_being_written_is_read_when_it_is_whole(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     whole = line(id="b", text="two")
     append(root / "s1.jsonl", line(id="a", text="one"), whole[:9])
     sync()
@@ -88,15 +94,23 @@ def test_a_line_still_being_written_is_read_when_it_is_whole(store: Store, sync:
     assert store.skips() == []
 
 
-def test_a_rewritten_file_is_compared_and_said(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_rewritten_file_is_compared_and_said(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"))
     sync()
     (root / "s1.jsonl").write_bytes(line(id="a", text="one") + line(id="c", text="three"))
     assert sync().found == {"rewritten": 1}
-    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [("a", False), ("b", True), ("c", False)]
+    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [
+        ("a", False),
+        ("b", True),
+        ("c", False),
+    ]
 
 
-def test_a_file_that_shrank_keeps_what_was_read(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_file_that_shrank_keeps_what_was_read(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"))
     sync()
     (root / "s1.jsonl").write_bytes(line(id="a", text="one"))
@@ -105,7 +119,9 @@ def test_a_file_that_shrank_keeps_what_was_read(store: Store, sync: Callable[...
     assert sync().found == {"unchanged": 1}
 
 
-def test_a_moved_file_is_not_read_again(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_moved_file_is_not_read_again(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(s="s1", id="a", text="one"))
     sync()
     (root / "elsewhere").mkdir()
@@ -119,7 +135,9 @@ def test_a_moved_file_is_not_read_again(store: Store, sync: Callable[..., pipeli
     assert [e.seq for e in store.events("toy:s1")] == [0, 1]
 
 
-def test_a_session_whose_source_is_gone_stays(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_session_whose_source_is_gone_stays(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     sync()
     (root / "s1.jsonl").unlink()
@@ -131,7 +149,9 @@ def test_a_session_whose_source_is_gone_stays(store: Store, sync: Callable[..., 
     assert store.bodies("toy:s1") == {0: "one"}
 
 
-def test_a_source_that_comes_back_is_no_longer_missing(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_source_that_comes_back_is_no_longer_missing(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     file = root / "s1.jsonl"
     append(file, line(id="a", text="one"))
     sync()
@@ -145,7 +165,9 @@ def test_a_source_that_comes_back_is_no_longer_missing(store: Store, sync: Calla
     assert (session.source_missing_at, session.events) == (None, 2)
 
 
-def test_an_unreadable_file_is_a_problem_and_the_others_are_read(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_an_unreadable_file_is_a_problem_and_the_others_are_read(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     (root / "bad.jsonl").symlink_to(root / "nowhere.jsonl")
     (root / "dir.jsonl").mkdir()
     (root / "loop").symlink_to(root)
@@ -154,8 +176,12 @@ def test_an_unreadable_file_is_a_problem_and_the_others_are_read(store: Store, s
     assert (report.events, report.problems) == (1, [])
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_file_without_permission_is_a_problem(sync: Callable[..., pipeline.Report], root: Path) -> None:
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything"
+)
+def test_a_file_without_permission_is_a_problem(
+    sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a"))
     (root / "s1.jsonl").chmod(0)
     assert sync().problems == [(str(root / "s1.jsonl"), "permission denied")]
@@ -180,7 +206,11 @@ def test_a_read_that_fails_is_tried_again_the_next_time(
 
 
 def test_an_adapter_that_fails_costs_its_source_and_not_the_sync(
-    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     append(root / "s1.jsonl", line(id="a", text="poison"))
     append(root / "s2.jsonl", line(id="b", text="fine"))
@@ -192,14 +222,23 @@ def test_an_adapter_that_fails_costs_its_source_and_not_the_sync(
         return real(source, records, carry)
 
     monkeypatch.setattr(toy, "normalize", normalize)
-    assert sync().problems == [(str(root / "s1.jsonl"), "the toy adapter failed: ZeroDivisionError: oops")]
+    assert sync().problems == [
+        (str(root / "s1.jsonl"), "the toy adapter failed: ZeroDivisionError: oops")
+    ]
     assert store.bodies("toy:s2") == {0: "fine"}
 
 
-def test_a_value_that_no_database_takes_costs_its_source_once(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_value_that_no_database_takes_costs_its_source_once(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     for n, text in enumerate(("before", "bad", "after")):
-        append(root / f"s{n}.jsonl", line(id=text, text=text, tokens=1 << 62 if text == "bad" else 1))
-        append(root / f"s{n}.jsonl", line(id=text + "2", text=text, tokens=1 << 62 if text == "bad" else 1))
+        append(
+            root / f"s{n}.jsonl", line(id=text, text=text, tokens=1 << 62 if text == "bad" else 1)
+        )
+        append(
+            root / f"s{n}.jsonl",
+            line(id=text + "2", text=text, tokens=1 << 62 if text == "bad" else 1),
+        )
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
     assert [path for path, _ in sync().problems] == [str(root / "s1.jsonl")]
     assert sorted(store.uids(Filter())) == ["toy:s0", "toy:s2"]
@@ -232,7 +271,9 @@ def test_a_newer_adapter_can_read_what_was_stored_in_many_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
-    append(root / "s1.jsonl", *(line(id=f"n{n}", up=f"n{n - 1}", text=f"word{n}") for n in range(20)))
+    append(
+        root / "s1.jsonl", *(line(id=f"n{n}", up=f"n{n - 1}", text=f"word{n}") for n in range(20))
+    )
     sync()
     assert [e.parent_seq for e in store.events("toy:s1")] == [None, *range(19)]
     toy.version, toy.twice = 2, True
@@ -244,12 +285,19 @@ def test_a_newer_adapter_can_read_what_was_stored_in_many_batches(
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["read again", "from the kept records"])
 def test_a_newer_adapter_keeps_what_is_gone_from_its_source(
-    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch, is_there: bool
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
+    is_there: bool,
 ) -> None:
     monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
     append(root / "s1.jsonl", *(line(id=f"n{n}", text=f"old{n}", tokens=1) for n in range(9)))
     sync()
-    (root / "s1.jsonl").write_bytes(b"".join(line(id=f"n{n}", text=f"old{n}", tokens=1) for n in range(6, 12)))
+    (root / "s1.jsonl").write_bytes(
+        b"".join(line(id=f"n{n}", text=f"old{n}", tokens=1) for n in range(6, 12))
+    )
     sync()
     if not is_there:
         (root / "s1.jsonl").unlink()
@@ -258,7 +306,9 @@ def test_a_newer_adapter_keeps_what_is_gone_from_its_source(
     events = store.events("toy:s1")
     assert {e.native_id: e.is_gone for e in events} == {f"n{n}": n < 6 for n in range(12)}
     bodies = store.bodies("toy:s1")
-    assert sorted(bodies.values()) == sorted([f"old{n}" for n in range(6)] + [f"OLD{n}" for n in range(6, 12)])
+    assert sorted(bodies.values()) == sorted(
+        [f"old{n}" for n in range(6)] + [f"OLD{n}" for n in range(6, 12)]
+    )
     session = store.session("toy:s1")
     assert session is not None
     assert (session.events, session.cost.output_tokens) == (12, 12)
@@ -276,7 +326,11 @@ def test_a_file_rewritten_before_a_newer_adapter_reads_it_loses_nothing(
 
 
 def test_a_read_that_fails_halfway_leaves_what_was_there(
-    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
     append(root / "s1.jsonl", *(line(id=f"n{n}", text=f"word{n}") for n in range(20)))
@@ -298,7 +352,11 @@ def test_a_read_that_fails_halfway_leaves_what_was_there(
 
 
 def test_a_file_replaced_between_two_parts_is_read_again_the_next_time(
-    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
     file = root / "s1.jsonl"
@@ -320,7 +378,12 @@ def test_a_file_replaced_between_two_parts_is_read_again_the_next_time(
 
 @pytest.mark.parametrize("version", [1, 2], ids=["rewritten", "outdated"])
 def test_a_file_that_says_it_is_of_1970_is_read_anew_to_its_end(
-    store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch, version: int
+    store: Store,
+    sync: Callable[..., pipeline.Report],
+    root: Path,
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
 ) -> None:
     monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
     file = root / "s1.jsonl"
@@ -335,14 +398,19 @@ def test_a_file_that_says_it_is_of_1970_is_read_anew_to_its_end(
     assert f"WORD{last}" in store.bodies("toy:s1").values()
 
 
-@pytest.mark.parametrize("size", [1, 22, 1 << 20], ids=["a line at a time", "two of them, which is all", "whole"])
+@pytest.mark.parametrize(
+    "size", [1, 22, 1 << 20], ids=["a line at a time", "two of them, which is all", "whole"]
+)
 @pytest.mark.parametrize(
     "files",
     [
         {"s1": [line(id="a"), line(id="b")], "s0": [line(id="a")]},
         {"s1": [line(id="a"), line(id="b", of="b")], "s0": [line(id="b"), line(id="a", of="a")]},
         {"s1": [line(id="a"), line(id="b", of="c"), line(id="c")], "s2": [line(id="c", of="a")]},
-        {"s0": [line(id="a", of="b"), line(id="c"), line(id="d")], "s1": [line(id="c", of="d"), line(id="b"), line(id="a")]},
+        {
+            "s0": [line(id="a", of="b"), line(id="c"), line(id="d")],
+            "s1": [line(id="c", of="d"), line(id="b"), line(id="a")],
+        },
     ],
     ids=["the later has it", "from each other", "from oneself", "as two of the other's"],
 )
@@ -371,17 +439,28 @@ def test_sessions_with_copies_come_to_rest_with_the_first_sync(
 def test_a_copy_of_what_its_own_session_has_is_the_same_event_in_parts_of_any_size(
     config: Config, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append(root / "s1.jsonl", line(id="a"), line(id="b", of="a"), line(id="c", of="d"), line(id="d"), line(id="e", up="d"))
+    append(
+        root / "s1.jsonl",
+        line(id="a"),
+        line(id="b", of="a"),
+        line(id="c", of="d"),
+        line(id="d"),
+        line(id="e", up="d"),
+    )
     told = []
     for size in (1, 1 << 20):
         monkeypatch.setattr("runlore.prepare.BATCH_BYTES", size)
         with closing(open_store(str(tmp_path / f"{size}.db"))) as store:
             pipeline.sync(store, config)
-            told.append([(event.native_id, event.seq, event.parent_seq) for event in store.events("toy:s1")])
+            told.append(
+                [(event.native_id, event.seq, event.parent_seq) for event in store.events("toy:s1")]
+            )
     assert told[0] == told[1] == [("a", 0, None), ("c", 2, None), ("e", 4, 2)]
 
 
-def test_an_event_that_comes_back_is_no_longer_gone(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_an_event_that_comes_back_is_no_longer_gone(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     whole = line(id="a", text="one") + line(id="b", text="two")
     (root / "s1.jsonl").write_bytes(whole)
     sync()
@@ -400,21 +479,36 @@ def test_an_event_that_comes_back_to_a_file_that_shrank_is_no_longer_gone(
     store: Store, sync: Callable[..., pipeline.Report], root: Path, left: bytes
 ) -> None:
     """As when a sync comes while an agent writes its file anew."""
-    append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
+    append(
+        root / "s1.jsonl",
+        line(id="a", text="one"),
+        line(id="b", text="two"),
+        line(id="c", text="three"),
+    )
     sync()
     (root / "s1.jsonl").write_bytes(left)
     sync()
     assert [e.is_gone for e in store.events("toy:s1")] == [not left, True, True]
     append(root / "s1.jsonl", line(id="x", text="new"), line(id="c", text="three"))
     sync()
-    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [("a", not left), ("b", True), ("c", False), ("x", False)]
+    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [
+        ("a", not left),
+        ("b", True),
+        ("c", False),
+        ("x", False),
+    ]
     assert store.record_of("toy:s1", 2) == (str(root / "s1.jsonl"), 2 if left else 1)
 
 
 def test_a_file_that_shrank_and_was_derived_again_can_grow(
     store: Store, sync: Callable[..., pipeline.Report], root: Path, toy: Toy
 ) -> None:
-    append(root / "s1.jsonl", line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
+    append(
+        root / "s1.jsonl",
+        line(id="a", text="one"),
+        line(id="b", text="two"),
+        line(id="c", text="three"),
+    )
     sync()
     (root / "s1.jsonl").write_bytes(line(id="a", text="one"))
     sync()
@@ -428,7 +522,9 @@ def test_a_file_that_shrank_and_was_derived_again_can_grow(
     assert list(store.bodies("toy:s1").values()) == ["one", "two", "three", "four", "five"]
 
 
-def test_sources_that_were_not_looked_for_are_not_missing(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_sources_that_were_not_looked_for_are_not_missing(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a"))
     sync()
     assert sync(config={"sources": {"toy": SourceConfig(enabled=False)}}).found == {}
@@ -438,7 +534,9 @@ def test_sources_that_were_not_looked_for_are_not_missing(store: Store, sync: Ca
     assert session.source_missing_at is None
 
 
-def test_a_root_that_was_away_for_a_while_is_back(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_root_that_was_away_for_a_while_is_back(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a"))
     sync()
     root.rename(root.with_name("unmounted"))
@@ -450,17 +548,23 @@ def test_a_root_that_was_away_for_a_while_is_back(store: Store, sync: Callable[.
     assert session.source_missing_at is None
 
 
-def test_newer_rules_reach_a_source_that_grew_in_the_same_sync(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_newer_rules_reach_a_source_that_grew_in_the_same_sync(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="ticket ACME-12345678 is open"))
     sync()
     append(root / "s1.jsonl", line(id="b", text="more"))
     sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "ACME-[0-9]{8}"}])})
-    assert "ACME-12345678" not in str(store.bodies("toy:s1")) + str(list(store.records(str(root / "s1.jsonl"))))
+    assert "ACME-12345678" not in str(store.bodies("toy:s1")) + str(
+        list(store.records(str(root / "s1.jsonl")))
+    )
     held = b"".join(file.read_bytes() for file in Path(store.url).parent.glob("runlore.db*"))
     assert b"12345678" not in held, "also not in what the file no longer uses"
 
 
-def test_a_forgotten_file_is_not_read_again(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_forgotten_file_is_not_read_again(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="private"))
     sync()
     store.forget(["toy:s1"], datetime.now(UTC))
@@ -469,7 +573,9 @@ def test_a_forgotten_file_is_not_read_again(store: Store, sync: Callable[..., pi
     assert (store.sessions(Filter()), list(store.records(str(root / "s1.jsonl")))) == ([], [])
 
 
-def test_two_agents_may_share_a_folder(store: Store, config: Config, root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_agents_may_share_a_folder(
+    store: Store, config: Config, root: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from runlore import adapters
 
     twin = Toy()
@@ -497,10 +603,15 @@ def test_a_broken_adapter_is_a_problem_and_the_others_are_read(
     monkeypatch.setattr(adapters, "get", get)
     append(root / "s1.jsonl", line(id="a"))
     report = pipeline.sync(store, config)
-    assert (report.found, report.problems) == ({"new": 1}, [("bad", "adapter 'bad' cannot be loaded")])
+    assert (report.found, report.problems) == (
+        {"new": 1},
+        [("bad", "adapter 'bad' cannot be loaded")],
+    )
 
 
-def test_excluded_folders_and_repositories_are_not_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_excluded_folders_and_repositories_are_not_stored(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="private"))
     append(root / "s2.jsonl", line(id="b", text="public"))
     rules = Exclude(paths=["/work/s1"])
@@ -509,17 +620,26 @@ def test_excluded_folders_and_repositories_are_not_stored(store: Store, sync: Ca
     assert list(store.records(str(root / "s1.jsonl"))) == []
     assert not store.postings("private")
     assert sync(config={"exclude": rules}).found == {"unchanged": 2}
-    assert sync(config={"exclude": Exclude(repos=["s2"])}).events == 1, "with other rules it is looked at again"
+    assert sync(config={"exclude": Exclude(repos=["s2"])}).events == 1, (
+        "with other rules it is looked at again"
+    )
     assert store.bodies("toy:s1") == {0: "private"}
 
 
-def test_domains_that_are_configured_later_reach_what_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_domains_that_are_configured_later_reach_what_is_stored(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     for name in ("s1", "s2"):
         append(root / f"{name}.jsonl", line(id=name))
     told = []
     for domains in ({}, {"s1": "mine"}, {"s*": "ours"}):
         assert not sync(config={"domains": domains}).problems
-        told.append([session.domain for session in sorted(store.sessions(Filter()), key=lambda one: one.uid)])
+        told.append(
+            [
+                session.domain
+                for session in sorted(store.sessions(Filter()), key=lambda one: one.uid)
+            ]
+        )
     assert told == [[None, None], ["mine", None], ["ours", "ours"]]
 
 
@@ -532,31 +652,42 @@ def test_configured_roots_replace_the_agents_own_and_others_are_added_with_their
         append(tmp_path / name / f"{name}.jsonl", line(id=name))
     also = [ExtraRoot(path=str(tmp_path / "laptop"), machine="laptop")]
     sync(config={"sources": {"toy": SourceConfig(roots=[str(tmp_path / "mine")], also=also)}})
-    assert {(s.uid, s.machine) for s in store.sessions(Filter())} == {("toy:mine", None), ("toy:laptop", "laptop")}
+    assert {(s.uid, s.machine) for s in store.sessions(Filter())} == {
+        ("toy:mine", None),
+        ("toy:laptop", "laptop"),
+    }
 
 
-def test_a_disabled_agent_is_left_alone_unless_it_is_asked_for(sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_disabled_agent_is_left_alone_unless_it_is_asked_for(
+    sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a"))
     off = {"sources": {"toy": SourceConfig(enabled=False)}}
     assert sync(config=dict(off)).found == {}
     assert sync(config=dict(off), agents=["toy"]).found == {"new": 1}
 
 
-def test_a_dry_run_says_what_it_would_do_and_writes_nothing(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_dry_run_says_what_it_would_do_and_writes_nothing(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a"))
     before = rows(store)
     assert sync(dry_run=True).found == {"new": 1}
     assert rows(store) == before
 
 
-def test_a_second_sync_leaves_with_a_message(store: Store, sync: Callable[..., pipeline.Report], config: Config, root: Path) -> None:
+def test_a_second_sync_leaves_with_a_message(
+    store: Store, sync: Callable[..., pipeline.Report], config: Config, root: Path
+) -> None:
     other = open_store(config.store)
     with other.sync_lock(), pytest.raises(StoreBusy, match="another sync is running"):
         sync()
     other.close()
 
 
-forks = pytest.mark.skipif(sys.platform != "linux", reason="a made-up adapter reaches worker processes only through fork")
+forks = pytest.mark.skipif(
+    sys.platform != "linux", reason="a made-up adapter reaches worker processes only through fork"
+)
 
 
 @forks
@@ -564,7 +695,10 @@ def test_workers_make_the_same_store_as_one_process(
     store: Store, config: Config, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(30):
-        append(root / f"s{n}.jsonl", *(line(id=f"{n % 7}-{k}", text=f"text {n % 7} {k}" * 50) for k in range(40)))
+        append(
+            root / f"s{n}.jsonl",
+            *(line(id=f"{n % 7}-{k}", text=f"text {n % 7} {k}" * 50) for k in range(40)),
+        )
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
     pipeline.sync(store, config, workers=0)
     monkeypatch.setattr(pipeline, "WORKERS_FROM_BYTES", 0)
@@ -575,10 +709,14 @@ def test_workers_make_the_same_store_as_one_process(
             assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
 
 
-def test_no_workers_are_started_where_nothing_is_new(store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_workers_are_started_where_nothing_is_new(
+    store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     pipeline.sync(store, config, workers=0)
-    monkeypatch.setattr(pipeline, "start_workers", lambda *_: pytest.fail("there is nothing to do for them"))
+    monkeypatch.setattr(
+        pipeline, "start_workers", lambda *_: pytest.fail("there is nothing to do for them")
+    )
     assert pipeline.sync(store, config, workers=2).found == {"unchanged": 1}
 
 
@@ -630,9 +768,13 @@ def test_a_store_that_goes_away_costs_the_workers_and_nothing_else(
     assert [len(store.events(f"toy:s{n}")) for n in range(30)] == [5] * 30
 
 
-def test_secrets_are_out_before_anything_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_secrets_are_out_before_anything_is_stored(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-    append(root / "s1.jsonl", line(id="a", text=f"use {secret} please"), line(title=f"about {secret}"))
+    append(
+        root / "s1.jsonl", line(id="a", text=f"use {secret} please"), line(title=f"about {secret}")
+    )
     report = sync()
     assert sum(report.redacted.values()) >= 1
     held = str(store.session("toy:s1")) + str(store.events("toy:s1")) + str(store.bodies("toy:s1"))
@@ -640,7 +782,10 @@ def test_secrets_are_out_before_anything_is_stored(store: Store, sync: Callable[
     assert secret not in held
     assert "[redacted:" in held
     database = Path(store.url)
-    assert all(secret.encode() not in file.read_bytes() for file in database.parent.glob(database.name + "*"))
+    assert all(
+        secret.encode() not in file.read_bytes()
+        for file in database.parent.glob(database.name + "*")
+    )
 
 
 def test_a_secret_in_the_place_of_a_model_is_in_no_ledger(
@@ -650,23 +795,44 @@ def test_a_secret_in_the_place_of_a_model_is_in_no_ledger(
     monkeypatch.setattr("runlore.adapters.get", lambda _: paid)
     secrets = [f"ghp_{letter}1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8" for letter in "ab"]
     # One of the two counts, the other is its copy.
-    append(root / "s1.jsonl", *(line(id=f"n{n}", msg="m", tokens=n + 1, model=secret) for n, secret in enumerate(secrets)))
+    append(
+        root / "s1.jsonl",
+        *(
+            line(id=f"n{n}", msg="m", tokens=n + 1, model=secret)
+            for n, secret in enumerate(secrets)
+        ),
+    )
     append(root / "s2.jsonl", line(id="z", tokens=1, model="acme-12345678"))
     sync()
     sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "acme-[0-9]{8}"}])})
-    assert sorted(str(one.keys[0])[:14] for one in store.sum_calls(["model"], CallFilter())) == ["[redacted:acme", "[redacted:gith"]
+    assert sorted(str(one.keys[0])[:14] for one in store.sum_calls(["model"], CallFilter())) == [
+        "[redacted:acme",
+        "[redacted:gith",
+    ]
     assert store.wrong_sums() == []
-    held = b"".join(file.read_bytes() for file in Path(store.url).parent.glob(Path(store.url).name + "*"))
+    held = b"".join(
+        file.read_bytes() for file in Path(store.url).parent.glob(Path(store.url).name + "*")
+    )
     assert not [word for word in (*secrets, "acme-12345678") if word.encode() in held]
 
 
-def test_a_key_that_a_change_takes_apart_is_out_too(store: Store, config: Config, tmp_path: Path) -> None:
-    lines = [f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{n}BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj" for n in range(30, 60)]
+def test_a_key_that_a_change_takes_apart_is_out_too(
+    store: Store, config: Config, tmp_path: Path
+) -> None:
+    lines = [
+        f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{n}BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj"
+        for n in range(30, 60)
+    ]
     key = "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----", ""])
-    change = {"file_path": "/r/key.pem", "old_string": key, "new_string": key.replace(lines[15], "changed")}
+    change = {
+        "file_path": "/r/key.pem",
+        "old_string": key,
+        "new_string": key.replace(lines[15], "changed"),
+    }
     edit = {"type": "tool_use", "id": "t1", "name": "Edit", "input": change}
     record = {
-        "type": "assistant", "uuid": "5f1c3b1e-0000-4000-8000-000000000001", "sessionId": "5f1c3b1e-0000-4000-8000-00000000000a",
+        "type": "assistant", "uuid": "5f1c3b1e-0000-4000-8000-000000000001",
+        "sessionId": "5f1c3b1e-0000-4000-8000-00000000000a",
         "timestamp": "2026-01-02T03:04:05Z", "message": {"role": "assistant", "content": [edit]},
     }  # fmt: skip
     file = tmp_path / "claude/projects/-r/5f1c3b1e-0000-4000-8000-00000000000a.jsonl"
@@ -681,7 +847,9 @@ def test_a_key_that_a_change_takes_apart_is_out_too(store: Store, config: Config
     assert not [line for line in lines if line in body]
 
 
-def test_rules_that_are_added_later_are_run_over_what_is_stored(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_rules_that_are_added_later_are_run_over_what_is_stored(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="ticket ACME-12345678 is open"))
     sync()
     assert store.postings("12345678")
@@ -690,7 +858,9 @@ def test_rules_that_are_added_later_are_run_over_what_is_stored(store: Store, sy
     assert not store.postings("12345678")
 
 
-def test_what_redaction_was_off_for_is_cleaned_when_it_is_on(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_what_redaction_was_off_for_is_cleaned_when_it_is_on(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     append(root / "s1.jsonl", line(id="a", text=f"use {secret} please"))
     sync(config={"redact": Redact(enabled=False)})
@@ -699,13 +869,17 @@ def test_what_redaction_was_off_for_is_cleaned_when_it_is_on(store: Store, sync:
     assert secret not in store.bodies("toy:s1")[0]
 
 
-def test_the_native_records_can_be_left_out(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_the_native_records_can_be_left_out(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a"))
     sync(config={"raw": "drop"})
     assert list(store.records(str(root / "s1.jsonl"))) == []
 
 
-def test_a_full_disk_is_said_and_what_was_kept_is_safe(store: Store, sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_full_disk_is_said_and_what_was_kept_is_safe(
+    store: Store, sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     sync()
     pages = store.db.pragma("page_count")  # type: ignore[attr-defined]
@@ -737,12 +911,21 @@ def test_a_sync_killed_again_and_again_ends_in_the_same_store(
     store: Store, config: Config, root: Path, tmp_path: Path, loops: Callable[[int], int]
 ) -> None:
     for n in range(12):
-        append(root / f"s{n}.jsonl", *(line(id=f"{n}-{k}", up=f"{n}-{k - 1}", text=f"w{k} " * 40, tokens=k) for k in range(60)))
+        append(
+            root / f"s{n}.jsonl",
+            *(
+                line(id=f"{n}-{k}", up=f"{n}-{k - 1}", text=f"w{k} " * 40, tokens=k)
+                for k in range(60)
+            ),
+        )
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
     kills = 0
     began = time.monotonic()
     while kills < loops(50):
-        script = KILLED.format(path=[p for p in sys.path if p], workers=2 if kills % 2 and sys.platform == "linux" else 0)
+        script = KILLED.format(
+            path=[p for p in sys.path if p],
+            workers=2 if kills % 2 and sys.platform == "linux" else 0,
+        )
         process = subprocess.Popen([sys.executable, "-c", script])
         delay = 0.08 + (kills * 37 % 100) / 400
         try:
@@ -758,16 +941,22 @@ def test_a_sync_killed_again_and_again_ends_in_the_same_store(
     for n in range(12):
         uid = f"toy:s{n}"
         assert store.bodies(uid) == undisturbed.bodies(uid)
-        assert [e.to_dict() for e in store.events(uid)] == [e.to_dict() for e in undisturbed.events(uid)]
+        assert [e.to_dict() for e in store.events(uid)] == [
+            e.to_dict() for e in undisturbed.events(uid)
+        ]
         mine, theirs = store.session(uid), undisturbed.session(uid)
         assert mine is not None
         assert theirs is not None
-        assert (mine.cost, mine.content_hash, mine.events) == (theirs.cost, theirs.content_hash, theirs.events)
+        assert (mine.cost, mine.content_hash, mine.events) == (
+            theirs.cost,
+            theirs.content_hash,
+            theirs.events,
+        )
     assert store.stats()["segments"] == undisturbed.stats()["segments"]
     undisturbed.close()
 
 
-# ── what is there and cannot be looked at ────────────────────────────────────────────────────────────────────────────
+# ── what is there and cannot be looked at ─────────────────────────────────────────────────────────
 def test_what_lies_in_a_folder_that_cannot_be_read_is_not_called_gone(
     store: Store, sync: Callable[..., pipeline.Report], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -784,7 +973,10 @@ def test_what_lies_in_a_folder_that_cannot_be_read_is_not_called_gone(
 
     monkeypatch.setattr("os.scandir", scandir)
     report = sync()
-    assert (report.found, report.problems) == ({"unchanged": 1}, [(str(root / "shut"), "permission denied")])
+    assert (report.found, report.problems) == (
+        {"unchanged": 1},
+        [(str(root / "shut"), "permission denied")],
+    )
     session = store.session("toy:s1")
     assert session is not None
     assert session.source_missing_at is None
@@ -807,18 +999,31 @@ def test_a_source_that_cannot_be_read_is_not_new_every_time(
     assert sync().found == {"new": 1}
 
 
-def test_a_file_that_was_only_touched_has_not_grown(sync: Callable[..., pipeline.Report], root: Path) -> None:
+def test_a_file_that_was_only_touched_has_not_grown(
+    sync: Callable[..., pipeline.Report], root: Path
+) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     sync()
     os.utime(root / "s1.jsonl", (1, 1))
     assert sync().found == {"unchanged": 1}
 
 
-def test_subagents_are_counted_apart(sync: Callable[..., pipeline.Report], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subagents_are_counted_apart(
+    sync: Callable[..., pipeline.Report], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     facts = Facts
     monkeypatch.setattr(
-        toy_module, "Facts", lambda **told: facts(**told, relation="subagent" if "/" in told["native_session_id"] else None)
+        toy_module,
+        "Facts",
+        lambda **told: facts(
+            **told, relation="subagent" if "/" in told["native_session_id"] else None
+        ),
     )
-    append(root / "s1.jsonl", line(s="s1", id="a"), line(s="s1/agent-1", id="b"), line(s="s1/agent-2", id="c"))
+    append(
+        root / "s1.jsonl",
+        line(s="s1", id="a"),
+        line(s="s1/agent-1", id="b"),
+        line(s="s1/agent-2", id="c"),
+    )
     report = sync()
     assert (report.sessions, report.subagents) == (3, 2)

@@ -13,11 +13,20 @@ FIXTURES = list(iter_fixtures(Path(__file__).parent / "adapters" / "fixtures"))
 
 
 def test_records_without_events_lead_to_the_event_at_the_end_of_their_chain() -> None:
-    assert _followed({"c": "b", "b": "a", "z": None, "y": "z", "d": "c"}) == {"c": "a", "b": "a", "z": None, "y": None, "d": "a"}
+    assert _followed({"c": "b", "b": "a", "z": None, "y": "z", "d": "c"}) == {
+        "c": "a",
+        "b": "a",
+        "z": None,
+        "y": None,
+        "d": "a",
+    }
 
 
 def test_what_leads_back_to_itself_leads_nowhere() -> None:
-    assert _followed({"a": "b", "b": "c", "c": "a", "d": "a", "e": "e", "f": "g"}) == {**dict.fromkeys("abcde"), "f": "g"}
+    assert _followed({"a": "b", "b": "c", "c": "a", "d": "a", "e": "e", "f": "g"}) == {
+        **dict.fromkeys("abcde"),
+        "f": "g",
+    }
 
 
 def test_a_long_chain_is_gone_along_once() -> None:
@@ -34,13 +43,16 @@ def test_a_long_chain_is_gone_along_once() -> None:
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: f"{fixture.agent}-{fixture.case}")
-def test_what_was_made_of_a_source_is_gone_with_its_result(fixture: Fixture, tmp_path: Path) -> None:
+def test_what_was_made_of_a_source_is_gone_with_its_result(
+    fixture: Fixture, tmp_path: Path
+) -> None:
     """Cycles would hold all of it in memory until they are looked for."""
     preparer = Preparer(setting(config.Config(home=tmp_path, store="")))
     sources = list(fixture.adapter.discover(fixture.root))
     was_enabled = gc.isenabled()
     gc.disable()
-    gc.freeze()  # What the other tests have left is not looked at: it would take a second each time.
+    # What the other tests have left is not looked at: it would take a second each time.
+    gc.freeze()
     try:
         found = []
         for _ in range(2):  # The first time, modules are imported and things are remembered.

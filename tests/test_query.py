@@ -55,7 +55,9 @@ def store(config: Config, home: Path, toy: Toy) -> Iterator[Store]:
         ("TOY:Abcdefgh-12", "toy:abcdefgh-12"),
     ],
 )
-def test_a_session_answers_to_its_names(store: Store, name: str, uid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_answers_to_its_names(
+    store: Store, name: str, uid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mark_subagents(store, monkeypatch)
     assert query.resolve(store, name) == uid
 
@@ -66,11 +68,17 @@ def mark_subagents(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         store,
         "session",
-        lambda uid: msgspec.structs.replace(found, relation="subagent") if (found := session(uid)) and "/" in uid else found,
+        lambda uid: (
+            msgspec.structs.replace(found, relation="subagent")
+            if (found := session(uid)) and "/" in uid
+            else found
+        ),
     )
 
 
-def test_where_a_session_and_its_subagent_begin_alike_the_session_is_meant(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_session_and_its_subagent_begin_alike_the_session_is_meant(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mark_subagents(store, monkeypatch)
     assert query.resolve(store, "xy") == "toy:xyz"
 
@@ -78,7 +86,10 @@ def test_where_a_session_and_its_subagent_begin_alike_the_session_is_meant(store
 def test_a_name_of_two_sessions_is_refused_with_both(store: Store) -> None:
     with pytest.raises(Ambiguous) as told:
         query.resolve(store, "abc")
-    assert str(told.value) == "'abc' may be abcdefgh-12 (prompt 1), abcdefgh-1 (prompt 0); give more of the id"
+    assert (
+        str(told.value)
+        == "'abc' may be abcdefgh-12 (prompt 1), abcdefgh-1 (prompt 0); give more of the id"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "nope", "latest:nobody", "_", "%", "xyz/other", "/"])
@@ -88,7 +99,11 @@ def test_a_name_of_no_session_is_not_found(store: Store, name: str) -> None:
 
 
 def test_latest_is_the_newest_of_all_of_an_agent_or_of_a_repository(store: Store) -> None:
-    assert query.resolve(store, "latest") == query.resolve(store, "latest:toy") == query.resolve(store, "LATEST:Toy")
+    assert (
+        query.resolve(store, "latest")
+        == query.resolve(store, "latest:toy")
+        == query.resolve(store, "LATEST:Toy")
+    )
     assert query.resolve(store, "latest:abcdefgh-12") == "toy:abcdefgh-12"
 
 
@@ -101,13 +116,22 @@ def test_the_latest_of_a_repository_is_not_of_one_with_a_longer_name(store: Stor
 def test_the_latest_of_an_empty_store_is_not_found(config: Config) -> None:
     empty = open_store(config.store)
     for name in ("latest", "latest:toy", "abc"):
-        with pytest.raises(NotFound, match="the store is empty; run `runlore sync`, or `runlore demo`"):
+        with pytest.raises(
+            NotFound, match="the store is empty; run `runlore sync`, or `runlore demo`"
+        ):
             query.resolve(empty, name)
     empty.close()
 
 
 @pytest.mark.parametrize(
-    ("name", "parts"), [("toy:a#12", ("toy:a", 12)), ("a#b", ("a#b", None)), ("#1", ("#1", None)), ("a#", ("a#", None)), ("a", ("a", None))]
+    ("name", "parts"),
+    [
+        ("toy:a#12", ("toy:a", 12)),
+        ("a#b", ("a#b", None)),
+        ("#1", ("#1", None)),
+        ("a#", ("a#", None)),
+        ("a", ("a", None)),
+    ],
 )
 def test_an_event_is_named_after_a_hash(name: str, parts: tuple[str, int | None]) -> None:
     assert query.split_name(name) == parts
@@ -116,20 +140,31 @@ def test_an_event_is_named_after_a_hash(name: str, parts: tuple[str, int | None]
 def test_short_ids_name_their_session_alone(store: Store) -> None:
     lines = store.sessions(Filter(parents_only=False))
     short = dict(zip((line.uid for line in lines), naming.short_ids(store, lines), strict=True))
-    assert short == {"toy:abcdefgh-1": "abcdefgh-1", "toy:abcdefgh-12": "abcdefgh-12", "toy:xyz": "xyz", "toy:xyz/agent-1": "xyz/agent-1"}
+    assert short == {
+        "toy:abcdefgh-1": "abcdefgh-1",
+        "toy:abcdefgh-12": "abcdefgh-12",
+        "toy:xyz": "xyz",
+        "toy:xyz/agent-1": "xyz/agent-1",
+    }
 
 
-def test_short_ids_are_the_same_among_few_and_among_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_ids_are_the_same_among_few_and_among_many(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = store.sessions(Filter(parents_only=False))
     few = naming.short_ids(store, lines)
     monkeypatch.setattr(naming, "FEW", 0)
     assert naming.short_ids(store, lines) == few
 
 
-def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(store: Store, toy: Toy, tmp_path: Path) -> None:
+def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
     uids = [f"toy:{'same-beginning-' * 4}{n}" for n in range(2)]
     for uid in uids:
-        Agent(store, toy, tmp_path / "long" / f"{uid[-1]}.jsonl").put(line(s=uid[4:], id=uid[-1], text="x"))
+        Agent(store, toy, tmp_path / "long" / f"{uid[-1]}.jsonl").put(
+            line(s=uid[4:], id=uid[-1], text="x")
+        )
     lines = [found for found in store.sessions(Filter()) if found.uid in uids]
     short = naming.short_ids(store, lines)
     assert max(map(len, short)) <= naming.LONGEST_ID
@@ -140,14 +175,21 @@ def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(store
 
 def test_two_ids_that_differ_at_their_end_alone_leave_room_for_other_columns() -> None:
     ends = ("000000000001", "000000000002", "000000000002/agent-1")
-    lines = [msgspec.convert(_line(f"toy:019f9000-0000-7000-8000-{end}"), SessionLine) for end in ends]
+    lines = [
+        msgspec.convert(_line(f"toy:019f9000-0000-7000-8000-{end}"), SessionLine) for end in ends
+    ]
     short = naming.short_ids(None, lines[:2], is_all=True)  # type: ignore[arg-type]
     assert [len(name) for name in short] == [9, 9]
-    assert naming._shortened([lines[2].uid], [line.uid for line in lines[:2]]) == [naming.handle(lines[2].uid)]
+    assert naming._shortened([lines[2].uid], [line.uid for line in lines[:2]]) == [
+        naming.handle(lines[2].uid)
+    ]
 
 
 def test_a_short_id_is_not_cut_a_letter_before_its_end() -> None:
-    lines = [msgspec.convert(_line(f"toy:{name}"), SessionLine) for name in ("announced", "report-12", "weekly-report-12")]
+    lines = [
+        msgspec.convert(_line(f"toy:{name}"), SessionLine)
+        for name in ("announced", "report-12", "weekly-report-12")
+    ]
     assert naming.short_ids(None, lines, is_all=True) == ["announced", "report-12", "weekly-r"]  # type: ignore[arg-type]
 
 
@@ -182,8 +224,12 @@ def test_times_are_understood_as_people_say_them(text: str, when: datetime) -> N
     assert moment(text, NOW) == when
 
 
-@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of this system cannot be changed for a test")
-def test_today_begins_at_midnight_also_when_the_clock_was_set_since(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    not hasattr(time, "tzset"), reason="the zone of this system cannot be changed for a test"
+)
+def test_today_begins_at_midnight_also_when_the_clock_was_set_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     now = datetime(2026, 3, 29, 12, tzinfo=UTC)  # At 01:00 UTC the clock went forward.
@@ -222,17 +268,27 @@ def test_records_that_were_not_kept_are_told(config: Config, home: Path, toy: To
     made.close()
 
 
-def test_records_are_those_of_the_file_that_an_event_is_in(config: Config, home: Path, toy: Toy) -> None:
+def test_records_are_those_of_the_file_that_an_event_is_in(
+    config: Config, home: Path, toy: Toy
+) -> None:
     (home / ".toy").mkdir()
     made = open_store(config.store)
     for n, name in enumerate(("one", "two")):
         (home / f".toy/{name}.jsonl").write_bytes(
-            line(s="a", id=f"{n}a", text=f"first of {name}") + line(s="a", id=f"{n}b", text=f"of {name}")
+            line(s="a", id=f"{n}a", text=f"first of {name}")
+            + line(s="a", id=f"{n}b", text=f"of {name}")
         )
         pipeline.sync(made, config)
     events = made.events("toy:a")
-    assert [json.loads(next(query.raw_records(made, "toy:a", event.seq)))["id"] for event in events] == ["0a", "0b", "1a", "1b"]
-    assert [json.loads(record)["id"] for record in query.raw_records(made, "toy:a")] == ["0a", "0b", "1a", "1b"]
+    assert [
+        json.loads(next(query.raw_records(made, "toy:a", event.seq)))["id"] for event in events
+    ] == ["0a", "0b", "1a", "1b"]
+    assert [json.loads(record)["id"] for record in query.raw_records(made, "toy:a")] == [
+        "0a",
+        "0b",
+        "1a",
+        "1b",
+    ]
     made.close()
 
 
@@ -248,7 +304,9 @@ def test_the_last_sync_is_that_of_the_mark_or_of_the_store(config: Config, store
     assert abs((query.last_sync(config) or NOW) - datetime.now(UTC)) < timedelta(minutes=1)
 
 
-def test_nothing_is_looked_at_while_syncs_come_often(config: Config, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_looked_at_while_syncs_come_often(
+    config: Config, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Toy, "keeps_days", 30, raising=False)
     monkeypatch.setattr(Toy, "discover", None)
     assert query.sources_at_risk(store, config, datetime.now(UTC)) == []
@@ -265,29 +323,42 @@ def test_what_will_soon_be_deleted_and_is_not_stored_is_counted(
     assert query.sources_at_risk(store, config, datetime.now(UTC) + timedelta(days=20)) == []
 
 
-# ── what is stored with its size, but not all of what is in it ───────────────────────────────────────────────────────
+# ── what is stored with its size, but not all of what is in it ────────────────────────────────────
 def risks_of(store: Store, config: Config, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(Toy, "keeps_days", 30, raising=False)
-    return sum(risk.sources for risk in query.sources_at_risk(store, config, datetime.now(UTC) + timedelta(days=26)))
+    return sum(
+        risk.sources
+        for risk in query.sources_at_risk(store, config, datetime.now(UTC) + timedelta(days=26))
+    )
 
 
-def test_a_source_that_could_not_be_read_is_at_risk(config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_could_not_be_read_is_at_risk(
+    config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert risks_of(store, config, monkeypatch) == 0
     known = store.sources()[str(home / ".toy/0.jsonl")].source
     store.touch(known, adapter_version=1, redact_version="", problem="permission denied")
     assert risks_of(store, config, monkeypatch) == 1
 
 
-def test_a_source_that_was_read_in_part_is_at_risk(config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_was_read_in_part_is_at_risk(
+    config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = home / ".toy/0.jsonl"
     state = store.sources()[str(path)]
     with path.open("ab") as file:
         file.write(line(s="abcdefgh-1", id="more", text="not read yet"))
-    store.touch(msgspec.structs.replace(state.source, size=path.stat().st_size), adapter_version=1, redact_version="")
+    store.touch(
+        msgspec.structs.replace(state.source, size=path.stat().st_size),
+        adapter_version=1,
+        redact_version="",
+    )
     assert risks_of(store, config, monkeypatch) == 1
 
 
-def test_a_last_line_that_was_never_finished_is_no_risk(config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_last_line_that_was_never_finished_is_no_risk(
+    config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with (home / ".toy/0.jsonl").open("ab") as file:
         file.write(b'{"s": "abc')
     pipeline.sync(store, config)
@@ -318,7 +389,9 @@ def test_after_a_sync_that_could_not_read_everything_we_look(
     assert risk.sources == 1
 
 
-def test_the_version_that_an_agent_tells_is_the_newest_of_its_files(store: Store, config: Config, toy: Toy, tmp_path: Path) -> None:
+def test_the_version_that_an_agent_tells_is_the_newest_of_its_files(
+    store: Store, config: Config, toy: Toy, tmp_path: Path
+) -> None:
     assert [agent.version_seen for agent in query.agents(store, config)] == [None]
     for n, version in enumerate(("1.2.3", "2.0.0-beta")):
         file = tmp_path / "told" / f"v{n}.jsonl"
@@ -337,7 +410,12 @@ def test_the_version_that_an_agent_tells_is_the_newest_of_its_files(store: Store
     ],
 )
 def test_the_version_of_the_agent_goes_before_that_of_its_format(
-    told: dict[str, object], version: str | None, store: Store, config: Config, toy: Toy, tmp_path: Path
+    told: dict[str, object],
+    version: str | None,
+    store: Store,
+    config: Config,
+    toy: Toy,
+    tmp_path: Path,
 ) -> None:
     agent = Agent(store, toy, tmp_path / "told.jsonl").write(line(id="v", text="x", **told))
     os.utime(agent.file, (2_000_000_000,) * 2)

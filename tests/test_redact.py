@@ -1,4 +1,5 @@
-"""Secrets go, the rest stays, and nothing that goes is missed by the fast scan. Every secret here is made up on the spot."""
+"""Secrets go, the rest stays, and nothing that goes is missed by the fast scan. Every secret here
+is made up on the spot."""
 
 import importlib.util
 import json
@@ -21,7 +22,9 @@ from runlore.errors import ConfigError
 from runlore.redact.engine import Redactor, Rule, load_key, rules_from_config, without_noted
 from runlore.store.pieces import clean_carry
 
-_spec = importlib.util.spec_from_file_location("bench_redact", Path(__file__).parent.parent / "bench" / "redact.py")
+_spec = importlib.util.spec_from_file_location(
+    "bench_redact", Path(__file__).parent.parent / "bench" / "redact.py"
+)
 assert _spec
 assert _spec.loader
 planted = importlib.util.module_from_spec(_spec)
@@ -75,7 +78,9 @@ def test_most_named_values_are_found_where_people_write_them(redactor: Redactor)
     assert share >= 0.88, stayed
 
 
-def test_most_named_values_are_found_in_places_the_rules_were_not_tuned_on(redactor: Redactor) -> None:
+def test_most_named_values_are_found_in_places_the_rules_were_not_tuned_on(
+    redactor: Redactor,
+) -> None:
     share, stayed = planted.recall(redactor, planted.planted_values(13, planted.HELD_OUT), [])
     assert share >= 0.75, stayed
 
@@ -144,7 +149,9 @@ def test_what_only_looks_like_a_secret_stays(redactor: Redactor, text: str) -> N
         ("url=https%3A%2F%2Fx%3Ft%3D", make("ghp_<a36>"), ""),
     ],
 )
-def test_only_the_secret_goes_where_its_place_gives_it_away(redactor: Redactor, before: str, secret: str, after: str) -> None:
+def test_only_the_secret_goes_where_its_place_gives_it_away(
+    redactor: Redactor, before: str, secret: str, after: str
+) -> None:
     clean = redactor.text(before + secret + after)
     assert secret not in clean
     assert clean.startswith(before.removesuffix("{AQAA "))
@@ -156,9 +163,15 @@ def pem(join: str, kind: str = "RSA PRIVATE KEY") -> tuple[list[str], str]:
     return lines, join.join([f"-----BEGIN {kind}-----", *lines, f"-----END {kind}-----"])
 
 
-@pytest.mark.parametrize("join", ["\n", "\\n", "\\\\n", "\r\n", '\\n" +\n    "', "\n   12\u2192", "\n    "])
-@pytest.mark.parametrize("kind", ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
-def test_a_private_key_goes_whole_however_its_lines_are_joined(redactor: Redactor, join: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    "join", ["\n", "\\n", "\\\\n", "\r\n", '\\n" +\n    "', "\n   12\u2192", "\n    "]
+)
+@pytest.mark.parametrize(
+    "kind", ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
+)
+def test_a_private_key_goes_whole_however_its_lines_are_joined(
+    redactor: Redactor, join: str, kind: str
+) -> None:
     lines, text = pem(join, kind)
     clean = redactor.text(f"key:\n{text}\ndone")
     assert not any(line in clean for line in lines)
@@ -182,7 +195,9 @@ SPREAD = {
 
 
 @pytest.mark.parametrize("name", SPREAD)
-def test_a_secret_of_several_lines_goes_wherever_an_adapter_puts_them(redactor: Redactor, name: str) -> None:
+def test_a_secret_of_several_lines_goes_wherever_an_adapter_puts_them(
+    redactor: Redactor, name: str
+) -> None:
     text, secrets = SPREAD[name]
     around = f"one\ntwo\nthree\nfour\n{text}\nfive\nsix\nseven\neight"
     lines = around.split("\n")
@@ -203,14 +218,17 @@ def test_a_secret_of_several_lines_goes_wherever_an_adapter_puts_them(redactor: 
     redactor.noted = {}
     redactor.value({"old_string": around, "new_string": other})
     for how, body in shown.items():
-        # In a change, a line may stand apart from what gave it away; the record it was made of has told.
+        # In a change, a line may stand apart from what gave it away; the record it was made of has
+        # told.
         is_apart = "change" in how
         clean = without_noted(redactor.text(body), redactor.noted if is_apart else {})
         assert not any(secret in clean for secret in secrets), (how, clean)
         assert secrets[0][::-1] not in clean, (how, clean)
         assert "six" in clean or is_apart, (how, clean)
         for ascii_only in (True, False):
-            assert is_apart or redactor.suspects([json.dumps(body, ensure_ascii=ascii_only).encode()]), how
+            assert is_apart or redactor.suspects(
+                [json.dumps(body, ensure_ascii=ascii_only).encode()]
+            ), how
 
 
 def test_a_private_key_whose_start_was_cut_off_goes_too(redactor: Redactor) -> None:
@@ -221,8 +239,14 @@ def test_a_private_key_whose_start_was_cut_off_goes_too(redactor: Redactor) -> N
 
 
 def test_a_key_that_is_changed_into_another_goes_with_it(redactor: Redactor) -> None:
-    old, new = ([make("<b64>", seed) for seed in seeds] + [make("<b22>", seeds[0])] for seeds in ((1, 2, 3), (4, 5, 6)))
-    whole = ["\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"]) for lines in (old, new)]
+    old, new = (
+        [make("<b64>", seed) for seed in seeds] + [make("<b22>", seeds[0])]
+        for seeds in ((1, 2, 3), (4, 5, 6))
+    )
+    whole = [
+        "\n".join(["-----BEGIN PRIVATE KEY-----", *lines, "-----END PRIVATE KEY-----"])
+        for lines in (old, new)
+    ]
     clean = redactor.text(file_change("key.pem", [(whole[0], whole[1])]))
     assert not any(line in clean for line in old + new)
 
@@ -231,11 +255,15 @@ def test_a_key_that_is_changed_into_another_goes_with_it(redactor: Redactor) -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "password:\n  value: {}", "the password is {}", "my token is: {}", "passwd,{}", "secret|{}|", "pass: {}", "| password | {} |",
-        "password: “{}”", "the password is ‘{}’.", "“password”: “{}”", '{{"token":{{"type":"string","value":"{}"}}}}',
+        "password:\n  value: {}", "the password is {}", "my token is: {}", "passwd,{}",
+        "secret|{}|", "pass: {}", "| password | {} |",
+        "password: “{}”", "the password is ‘{}’.", "“password”: “{}”",
+        '{{"token":{{"type":"string","value":"{}"}}}}',
     ],
 )  # fmt: skip
-def test_a_value_goes_in_the_places_that_people_write_it(redactor: Redactor, text: str, value: str) -> None:
+def test_a_value_goes_in_the_places_that_people_write_it(
+    redactor: Redactor, text: str, value: str
+) -> None:
     whole = text.format(value)
     clean = redactor.text(whole)
     assert value not in clean
@@ -276,7 +304,9 @@ def test_a_public_key_and_a_certificate_stay(redactor: Redactor) -> None:
 
 def test_a_value_is_judged_by_its_key_and_keys_are_redacted_too(redactor: Redactor) -> None:
     token = make("ghp_<a36>")
-    clean = redactor.value({"db": {"password": "Zk29xqPLm!"}, token: [token, 1], "argv": ["--api-key", "a8Kd02jfLq91"]})
+    clean = redactor.value(
+        {"db": {"password": "Zk29xqPLm!"}, token: [token, 1], "argv": ["--api-key", "a8Kd02jfLq91"]}
+    )
     text = json.dumps(clean)
     assert token not in text
     assert "Zk29xqPLm!" not in text
@@ -328,7 +358,10 @@ def test_a_value_nested_without_end_is_still_redacted(redactor: Redactor) -> Non
     assert token not in json.dumps(redactor.value(value))
 
 
-@pytest.mark.parametrize("text", ["\ud800 password=Zk29xqPLm", "\x00password=Zk29xqPLm\x00", "пароль password=Zk29xqPLm конец"])
+@pytest.mark.parametrize(
+    "text",
+    ["\ud800 password=Zk29xqPLm", "\x00password=Zk29xqPLm\x00", "пароль password=Zk29xqPLm конец"],
+)
 def test_broken_and_foreign_characters_pass_through(redactor: Redactor, text: str) -> None:
     clean = redactor.text(text)
     assert "Zk29xqPLm" not in clean
@@ -341,14 +374,21 @@ def test_a_megabyte_of_anything_is_only_read_once_or_twice(redactor: Redactor) -
         assert redactor.text(text) is text
 
 
-def test_of_tokens_that_run_into_each_other_none_is_read_to_the_end_of_all(redactor: Redactor) -> None:
-    text = "sk-ant-api03-" * 8000  # Each of these opens a token, and none is one: together they took a minute.
+def test_of_tokens_that_run_into_each_other_none_is_read_to_the_end_of_all(
+    redactor: Redactor,
+) -> None:
+    # Each of these opens a token, and none is one: together they took a minute.
+    text = "sk-ant-api03-" * 8000
     assert redactor.text(text) is text
 
 
-@pytest.mark.parametrize("template", ["ghp_<a200>", "ghp_<a251>", "ghp_<a252>", "ghp_<a9000>", "sk.eyJ<w600>.<w40>"])
+@pytest.mark.parametrize(
+    "template", ["ghp_<a200>", "ghp_<a251>", "ghp_<a252>", "ghp_<a9000>", "sk.eyJ<w600>.<w40>"]
+)
 def test_a_token_goes_whole_however_long_it_is(redactor: Redactor, template: str) -> None:
-    assert re.fullmatch(r"say \[redacted:[a-z]+:[0-9a-f]{6}\], twice", redactor.text(f"say {make(template)}, twice"))
+    assert re.fullmatch(
+        r"say \[redacted:[a-z]+:[0-9a-f]{6}\], twice", redactor.text(f"say {make(template)}, twice")
+    )
 
 
 # What the properties draw from: names, marks and secrets that meet in every order.
@@ -417,14 +457,24 @@ PIECES = [
         make("<b43>="),
         "[redacted:x:0a1b2c]",
     ),
-    *(pem("\n")[1], pem("\\n")[1], "hooks.slack.com/services/T0000000/B0000000/", make("<a24>"), "$2b$12$" + make("<a53>")),
+    *(
+        pem("\n")[1],
+        pem("\\n")[1],
+        "hooks.slack.com/services/T0000000/B0000000/",
+        make("<a24>"),
+        "$2b$12$" + make("<a53>"),
+    ),
 ]
 texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=8).map("".join)
 values = st.recursive(
-    texts | st.integers() | st.none(), lambda inner: st.lists(inner, max_size=5) | st.dictionaries(texts, inner, max_size=4), max_leaves=8
+    texts | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=8,
 )
 shared = Redactor(KEY)
-thorough = settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+thorough = settings(
+    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 
 @given(texts)
@@ -443,40 +493,65 @@ def test_redacting_a_value_again_changes_nothing(value: Any) -> None:
 
 @given(values, st.booleans(), st.booleans(), st.booleans())
 @thorough
-def test_whatever_is_redacted_was_a_suspect_in_the_undecoded_line(value: Any, ascii_only: bool, slashes: bool, compact: bool) -> None:
+def test_whatever_is_redacted_was_a_suspect_in_the_undecoded_line(
+    value: Any, ascii_only: bool, slashes: bool, compact: bool
+) -> None:
     line = json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":") if compact else None)
     line = line.replace("/", "\\/") if slashes else line
     if shared.value(value) != value:
-        assert 1 in shared.suspects([b'{"clean":1}', line.encode("utf-8", "surrogatepass"), b'{"clean":2}'])
+        assert 1 in shared.suspects(
+            [b'{"clean":1}', line.encode("utf-8", "surrogatepass"), b'{"clean":2}']
+        )
 
 
 @pytest.mark.parametrize("lead", ["glc_", "glsa_", "t1.9eu", "dapi"])
-def test_of_a_token_with_an_end_that_need_not_be_there_nothing_stays(redactor: Redactor, lead: str) -> None:
-    assert re.fullmatch(r"key \[redacted:\w+:\w{6}\] end", redactor.text(f"key {lead}{'0a1b2c3d' * 12} end"))
+def test_of_a_token_with_an_end_that_need_not_be_there_nothing_stays(
+    redactor: Redactor, lead: str
+) -> None:
+    assert re.fullmatch(
+        r"key \[redacted:\w+:\w{6}\] end", redactor.text(f"key {lead}{'0a1b2c3d' * 12} end")
+    )
 
 
-@given(st.sampled_from([make("ghp_<a36>"), "password=Zk29xqPLm", 'say "token": "a8Kd02jfLq91"']), st.integers(0, 200))
+@given(
+    st.sampled_from([make("ghp_<a36>"), "password=Zk29xqPLm", 'say "token": "a8Kd02jfLq91"']),
+    st.integers(0, 200),
+)
 @thorough
 def test_a_letter_written_as_an_escape_does_not_hide_a_secret(text: str, where: int) -> None:
     where %= len(text)
-    line = json.dumps(text[:where])[:-1] + f"\\u{ord(text[where]):04x}" + json.dumps(text[where + 1 :])[1:]
+    line = (
+        json.dumps(text[:where])[:-1]
+        + f"\\u{ord(text[where]):04x}"
+        + json.dumps(text[where + 1 :])[1:]
+    )
     assert json.loads(line) == text
     assert shared.suspects([line.encode()])
 
 
 def test_suspects_are_in_order_and_name_no_clean_line(redactor: Redactor) -> None:
     token = make("ghp_<a36>")
-    lines = [json.dumps({"n": i, "text": f"say {token} twice {token}" if i % 3 == 0 else "nothing here"}).encode() for i in range(30)]
+    lines = [
+        json.dumps(
+            {"n": i, "text": f"say {token} twice {token}" if i % 3 == 0 else "nothing here"}
+        ).encode()
+        for i in range(30)
+    ]
     assert redactor.suspects(lines) == list(range(0, 30, 3))
 
 
 @pytest.mark.parametrize("before", [b'{"clean":1}', b"", b'{"password": "Zk29xqPLm"}'])
-def test_a_line_that_is_no_json_and_opens_with_a_token_is_a_suspect_whatever_comes_before(redactor: Redactor, before: bytes) -> None:
+def test_a_line_that_is_no_json_and_opens_with_a_token_is_a_suspect_whatever_comes_before(
+    redactor: Redactor, before: bytes
+) -> None:
     assert 1 in redactor.suspects([before, make("ghp_<a36>").encode(), b'{"clean":2}'])
 
 
 def test_lines_are_suspects_wherever_they_stand_among_many(redactor: Redactor) -> None:
-    clean, secret = json.dumps({"text": "nothing here " * 3000}).encode(), json.dumps(make("ghp_<a36>")).encode()
+    clean, secret = (
+        json.dumps({"text": "nothing here " * 3000}).encode(),
+        json.dumps(make("ghp_<a36>")).encode(),
+    )
     lines = [secret if i % 7 == 3 else clean for i in range(40)] + [b"", secret]
     assert redactor.suspects(lines) == [*range(3, 40, 7), 41]
 
@@ -488,7 +563,12 @@ def test_a_token_too_long_for_a_window_is_found_behind_something_else(redactor: 
 
 def test_the_users_own_rules_are_added_and_counted_by_name() -> None:
     redactor = Redactor(
-        KEY, [Rule("ticket", r"ACME-[0-9]{6}"), Rule("badge", r"badge no\. (\d+)", ("badge",)), Rule("anything", r"(?i)zz+top")]
+        KEY,
+        [
+            Rule("ticket", r"ACME-[0-9]{6}"),
+            Rule("badge", r"badge no\. (\d+)", ("badge",)),
+            Rule("anything", r"(?i)zz+top"),
+        ],
     )
     clean = redactor.text("ACME-123456, badge no. 77, ZZZtop")
     assert clean.count("[redacted:") == 3
@@ -501,7 +581,9 @@ def test_a_rule_without_keywords_makes_every_line_a_suspect_unless_it_opens_with
     lines = [b'{"a":"x"}', b'{"a":"ACME-123456"}']
     assert len(Redactor(KEY, [Rule("ticket", r"ACME-[0-9]{6}")]).suspects(lines)) == 1
     assert len(Redactor(KEY, [Rule("ticket", r"[A-Z]{4}-[0-9]{6}")]).suspects(lines)) == 2
-    assert len(Redactor(KEY, [Rule("ticket", r"[A-Z]{4}-[0-9]{6}", ("acme",))]).suspects(lines)) == 1
+    assert (
+        len(Redactor(KEY, [Rule("ticket", r"[A-Z]{4}-[0-9]{6}", ("acme",))]).suspects(lines)) == 1
+    )
 
 
 def test_a_users_rule_is_looked_for_in_a_list_whose_name_has_its_keyword() -> None:
@@ -513,13 +595,21 @@ def test_the_version_follows_the_rules_and_not_the_key() -> None:
     rule = Rule("ticket", r"ACME-[0-9]{6}")
     assert Redactor(KEY).version == Redactor(b"other").version
     assert Redactor(KEY, [rule]).version == Redactor(b"other", [rule]).version
-    assert len({Redactor(KEY, rules).version for rules in ([], [rule], [Rule("ticket", r"ACME-[0-9]{7}")])}) == 3
+    assert (
+        len(
+            {
+                Redactor(KEY, rules).version
+                for rules in ([], [rule], [Rule("ticket", r"ACME-[0-9]{7}")])
+            }
+        )
+        == 3
+    )
 
 
 def test_configured_rules_are_read() -> None:
-    assert rules_from_config([{"name": "ticket", "pattern": "ACME-\\d+", "keywords": ["acme"]}]) == (
-        Rule("ticket", "ACME-\\d+", ("acme",)),
-    )
+    assert rules_from_config(
+        [{"name": "ticket", "pattern": "ACME-\\d+", "keywords": ["acme"]}]
+    ) == (Rule("ticket", "ACME-\\d+", ("acme",)),)
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,16 @@ def test_script_can_be_run_and_stops_at_the_first_failure(script: str) -> None:
 
 def test_ci_runs_check_and_test() -> None:
     lines = (ROOT / ".ci/run").read_text().splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("scripts/")] == ["scripts/check", "scripts/test"]
+    assert [line.split()[0] for line in lines if line.startswith("scripts/")] == [
+        "scripts/check",
+        "scripts/test",
+    ]
 
 
 def test_no_script_is_left_out_here() -> None:
-    assert sorted(SCRIPTS) == sorted(str(p.relative_to(ROOT)) for d in (".ci", "scripts") for p in (ROOT / d).iterdir())
+    assert sorted(SCRIPTS) == sorted(
+        str(p.relative_to(ROOT)) for d in (".ci", "scripts") for p in (ROOT / d).iterdir()
+    )
 
 
 def test_the_wheel_is_pure_and_takes_all_files_along() -> None:
@@ -39,6 +44,19 @@ def test_the_wheel_is_pure_and_takes_all_files_along() -> None:
     assert config["build-system"]["requires"] == ["hatchling>=1.26"]
     # No hook that compiles, and nothing that is left out but what git ignores.
     assert config["tool"]["hatch"]["build"] == {"targets": {"wheel": {"packages": ["src/runlore"]}}}
-    sources = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    assert {path.suffix for path in sources} >= {".py", ".sql", ".html", ".css", ".js", ".svg", ".md", ".jsonl"}
+    sources = [
+        path
+        for path in (ROOT / "src").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    assert {path.suffix for path in sources} >= {
+        ".py",
+        ".sql",
+        ".html",
+        ".css",
+        ".js",
+        ".svg",
+        ".md",
+        ".jsonl",
+    }
     assert not [path for path in sources if path.suffix in (".c", ".pyx", ".so", ".pyd")]

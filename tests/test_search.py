@@ -39,12 +39,20 @@ class Lore:
         self.preparer = Preparer(Setting(key_path=str(folder / "key")))
 
     def add(self, name: str, *events: str | dict[str, Any]) -> Lore:
-        """Appends to the file of a session, and puts what is new in it. A text alone is a prompt."""
+        """Appends to the file of a session, and puts what is new in it. A text alone is a
+        prompt."""
         file = self.folder / f"{name}.jsonl"
         done = file.read_bytes().count(b"\n") if file.exists() else 0
         with file.open("ab") as out:
             for n, event in enumerate(events, done):
-                out.write(line(**{"id": f"{name}-{n}", **({"text": event} if isinstance(event, str) else event)}))
+                out.write(
+                    line(
+                        **{
+                            "id": f"{name}-{n}",
+                            **({"text": event} if isinstance(event, str) else event),
+                        }
+                    )
+                )
         source = next(s for s in self.adapter.discover(self.folder) if s.path == str(file))
         state = self.store.sources().get(str(file))
         job = Job(source=source)
@@ -64,7 +72,10 @@ class Lore:
 
     def places(self, text: str) -> list[tuple[str, list[int]]]:
         """The sessions, and which events are shown of each."""
-        return [(hit.session.uid.partition(":")[2], [event.seq for event in hit.events]) for hit in self.search(text).hits]
+        return [
+            (hit.session.uid.partition(":")[2], [event.seq for event in hit.events])
+            for hit in self.search(text).hits
+        ]
 
 
 def names(answer: Answer) -> list[str]:
@@ -73,7 +84,9 @@ def names(answer: Answer) -> list[str]:
 
 def marked(answer: Answer) -> list[str]:
     """What is marked in all snippets."""
-    return [event.snippet[a:b] for hit in answer.hits for event in hit.events for a, b in event.marks]
+    return [
+        event.snippet[a:b] for hit in answer.hits for event in hit.events for a, b in event.marks
+    ]
 
 
 @pytest.fixture
@@ -91,7 +104,7 @@ def result(text: str, tool: str = "Bash", **more: Any) -> dict[str, Any]:
     return {"kind": "tool_result", "tool": tool, "text": text, **more}
 
 
-# ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────
 def test_a_session_matches_when_every_word_is_in_one_of_its_events(lore: Lore) -> None:
     lore.add("a", "alpha", "beta").add("b", "alpha").add("c", "beta")
     assert lore.found("alpha beta") == ["a"]
@@ -100,7 +113,12 @@ def test_a_session_matches_when_every_word_is_in_one_of_its_events(lore: Lore) -
 
 def test_case_does_not_matter(lore: Lore) -> None:
     lore.add("a", "ModuleNotFoundError: no module")
-    assert lore.found("modulenotfounderror") == lore.found("MODULENOTFOUNDERROR") == lore.found("ModuleNotFoundError") == ["a"]
+    assert (
+        lore.found("modulenotfounderror")
+        == lore.found("MODULENOTFOUNDERROR")
+        == lore.found("ModuleNotFoundError")
+        == ["a"]
+    )
 
 
 @pytest.mark.parametrize("query", ["cafe", "café", "CAFÉ", "cafe\u0301"])
@@ -128,7 +146,9 @@ def test_words_end_where_an_event_ends(lore: Lore) -> None:
 
 @pytest.mark.parametrize("end", ["alpha", "I", "7", "é", "搜索", "parseUrl", "a_b"])
 @pytest.mark.parametrize("filter_", ["", " kind:user_msg", " -nothing"])
-def test_the_first_and_the_last_word_of_an_event_are_found(lore: Lore, end: str, filter_: str) -> None:
+def test_the_first_and_the_last_word_of_an_event_are_found(
+    lore: Lore, end: str, filter_: str
+) -> None:
     lore.add("a", f"before{end}", f"{end} in between {end}", f"{end}", f"{end}after", "x", "y")
     answer = lore.search(end + filter_)
     assert [event.seq for event in answer.hits[0].events if event.seq in (1, 2)] == [1, 2]
@@ -140,17 +160,33 @@ def test_words_at_the_ends_of_segments_are_found_and_not_joined(lore: Lore) -> N
     filler = "filler " * (SEGMENT_BYTES // 7)
     lore.add("a", f"{filler} north", f"south {filler} east", "west", f"{filler} need", "le end")
     assert lore.store.segment_count() == 4
-    for word, seq in (("north", 0), ("south", 1), ("east", 1), ("west", 2), ("need", 3), ("le", 4), ("end", 4)):
+    for word, seq in (
+        ("north", 0),
+        ("south", 1),
+        ("east", 1),
+        ("west", 2),
+        ("need", 3),
+        ("le", 4),
+        ("end", 4),
+    ):
         assert lore.places(word) == [("a", [seq])], word
         assert lore.places(f"{word} kind:user_msg -zebra") == [("a", [seq])], word
-    assert lore.found('"north south"') == lore.found("northsouth") == lore.found("needle") == lore.found('"need le"') == []
+    assert (
+        lore.found('"north south"')
+        == lore.found("northsouth")
+        == lore.found("needle")
+        == lore.found('"need le"')
+        == []
+    )
     assert lore.found("north south east west end") == ["a"]
     assert matches(lore, r"\bnorth$") == [("a", [0])]
     assert matches(lore, r"^le\b") == [("a", [4])]
     assert matches(lore, "need\\s*le") == []
 
 
-@pytest.mark.parametrize("sign", ["🙂", "🤖", "🚀", "👍🏽", "⚠\ufe0f", "✅", "\ue0b0", "\ufeff", "…"])
+@pytest.mark.parametrize(
+    "sign", ["🙂", "🤖", "🚀", "👍🏽", "⚠\ufe0f", "✅", "\ue0b0", "\ufeff", "…"]
+)
 def test_a_sign_is_no_part_of_the_word_beside_it(lore: Lore, sign: str) -> None:
     lore.add("a", f"{sign}alpha{sign} beta{sign}gamma parseHttp{sign}")
     for query in ("alpha", "beta", "gamma", "http", '"beta gamma"'):
@@ -160,10 +196,14 @@ def test_a_sign_is_no_part_of_the_word_beside_it(lore: Lore, sign: str) -> None:
 
 def test_a_letter_with_two_small_forms_is_one(lore: Lore) -> None:
     lore.add("a", "Ο ΛΌΓΟΣ")
-    assert [marked(lore.search(query)) for query in ("λόγος", "λόγοσ", "ΛΌΓΟΣ kind:user_msg")] == [["ΛΌΓΟΣ"]] * 3
+    assert [marked(lore.search(query)) for query in ("λόγος", "λόγοσ", "ΛΌΓΟΣ kind:user_msg")] == [
+        ["ΛΌΓΟΣ"]
+    ] * 3
 
 
-@pytest.mark.parametrize("query", ["parseHttpUrl", "parsehttpurl", "http", "url", "HTTP", "par*", "htt*"])
+@pytest.mark.parametrize(
+    "query", ["parseHttpUrl", "parsehttpurl", "http", "url", "HTTP", "par*", "htt*"]
+)
 def test_words_of_mixed_case_are_found_whole_and_in_parts(lore: Lore, query: str) -> None:
     lore.add("a", "call parseHttpUrl(x)").add("b", "nothing of the kind")
     answer = lore.search(query)
@@ -177,7 +217,10 @@ def test_words_with_underscores_are_found_whole_and_in_parts(lore: Lore, query: 
     assert lore.found(query) == ["a"]
 
 
-@pytest.mark.parametrize("query", ["src/app/main.py", "app/main.py", "main.py", "main", "src/app", "app", "/src/app/main.py"])
+@pytest.mark.parametrize(
+    "query",
+    ["src/app/main.py", "app/main.py", "main.py", "main", "src/app", "app", "/src/app/main.py"],
+)
 def test_paths_are_found_whole_and_in_parts(lore: Lore, query: str) -> None:
     lore.add("a", "see src/app/main.py, please").add("b", "src, app")
     assert lore.found(query)[0] == "a"
@@ -202,7 +245,7 @@ def test_options_are_words_and_not_exclusions(lore: Lore) -> None:
     assert lore.found("make --jobs=4") == ["a"]
 
 
-# ── scripts without spaces ───────────────────────────────────────────────────────────────────────────────────────────
+# ── scripts without spaces ────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(
     ("text", "query"),
     [
@@ -234,27 +277,40 @@ def test_characters_must_stand_together(lore: Lore) -> None:
     assert lore.found("搜索功") == ["b"]
 
 
-@pytest.mark.parametrize("query", ["tab关", "把tab关掉", "tab关*", "様々", "様々な", "々", '"说 你好 世界"', "你好，世界"])
-def test_single_characters_repetition_marks_and_signs_between_are_found(lore: Lore, query: str) -> None:
-    lore.add("a", "我把tab关掉了。様々な理由。说：“你好”，世界").add("b", "tab 掉关 様 理由 世界，你好 说我的")
+@pytest.mark.parametrize(
+    "query",
+    ["tab关", "把tab关掉", "tab关*", "様々", "様々な", "々", '"说 你好 世界"', "你好，世界"],
+)
+def test_single_characters_repetition_marks_and_signs_between_are_found(
+    lore: Lore, query: str
+) -> None:
+    lore.add("a", "我把tab关掉了。様々な理由。说：“你好”，世界").add(
+        "b", "tab 掉关 様 理由 世界，你好 说我的"
+    )
     assert lore.found(query) == lore.found(f"{query} kind:user_msg") == ["a"]
     assert marked(lore.search(query))
 
 
-# ── phrases, prefixes, OR, minus ─────────────────────────────────────────────────────────────────────────────────────
+# ── phrases, prefixes, OR, minus ──────────────────────────────────────────────────────────────────
 def test_a_phrase_is_found_in_its_order(lore: Lore) -> None:
     lore.add("a", "connection refused by peer").add("b", "refused connection")
     assert lore.found('"connection refused"') == ["a"]
 
 
 def test_a_phrase_may_have_any_signs_between_its_words(lore: Lore) -> None:
-    lore.add("a", "connection — refused").add("b", "connection\n\trefused").add("c", "connection é refused")
+    lore.add("a", "connection — refused").add("b", "connection\n\trefused").add(
+        "c", "connection é refused"
+    )
     assert sorted(lore.found('"connection refused"')) == ["a", "b"]
 
 
 def test_colours_in_a_query_are_no_words(lore: Lore) -> None:
     lore.add("a", "Running \x1b[1mPostToolUse\x1b[22m now")
-    assert lore.found("\x1b[1mPostToolUse\x1b[22m") == lore.found('"Running \x1b[1mPostToolUse\x1b[22m"') == ["a"]
+    assert (
+        lore.found("\x1b[1mPostToolUse\x1b[22m")
+        == lore.found('"Running \x1b[1mPostToolUse\x1b[22m"')
+        == ["a"]
+    )
 
 
 def test_a_phrase_does_not_lie_across_two_events(lore: Lore) -> None:
@@ -313,7 +369,9 @@ def test_or_joins_no_words_but_its_neighbours(lore: Lore) -> None:
 
     assert groups("alpha beta alpha OR gamma") == [["alpha"], ["beta"], ["alpha", "gamma"]]
     assert groups("alpha alpha OR beta OR gamma") == [["alpha"], ["alpha", "beta", "gamma"]]
-    assert groups("alpha -noise OR beta") == groups("alpha kind:edit OR beta") == [["alpha"], ["beta"]]
+    assert (
+        groups("alpha -noise OR beta") == groups("alpha kind:edit OR beta") == [["alpha"], ["beta"]]
+    )
     lore.add("a", "alpha beta").add("b", "alpha gamma").add("c", "beta gamma")
     assert lore.found("alpha beta alpha OR gamma") == ["a"]
 
@@ -329,7 +387,9 @@ def test_minus_leaves_out_events_that_have_the_word(lore: Lore) -> None:
 
 
 def test_minus_knows_phrases_accents_and_parts(lore: Lore) -> None:
-    lore.add("a", "alpha parseHttp").add("b", "alpha café").add("c", "alpha in a row").add("d", "alpha a in row")
+    lore.add("a", "alpha parseHttp").add("b", "alpha café").add("c", "alpha in a row").add(
+        "d", "alpha a in row"
+    )
     assert sorted(lore.found("alpha -http")) == ["b", "c", "d"]
     assert sorted(lore.found("alpha -cafe")) == ["a", "c", "d"]
     assert sorted(lore.found('alpha -"in a"')) == ["a", "b", "d"]
@@ -345,7 +405,7 @@ def test_minus_alone_is_refused(lore: Lore) -> None:
         lore.search("-alpha")
 
 
-# ── which events ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── which events ──────────────────────────────────────────────────────────────────────────────────
 def test_a_word_and_a_tool_must_be_in_the_same_event(lore: Lore) -> None:
     lore.add("a", call("pytest"), call("needle", tool="Read")).add("b", call("needle"))
     assert lore.places("tool:Bash needle") == [("b", [0])]
@@ -364,20 +424,26 @@ def test_errors_are_chosen_by_event(lore: Lore) -> None:
 
 
 def test_a_kind_chooses_events(lore: Lore) -> None:
-    lore.add("a", "needle", {"kind": "assistant_msg", "text": "other"}).add("b", {"kind": "assistant_msg", "text": "needle"})
+    lore.add("a", "needle", {"kind": "assistant_msg", "text": "other"}).add(
+        "b", {"kind": "assistant_msg", "text": "needle"}
+    )
     assert lore.found("kind:user_msg needle") == ["a"]
     assert lore.found("kind:assistant_msg needle") == ["b"]
     assert sorted(lore.found("kind:assistant_msg kind:user_msg needle")) == ["a", "b"]
 
 
 def test_calls_include_edits_and_test_runs(lore: Lore) -> None:
-    lore.add("a", {"kind": "edit", "text": "needle"}).add("b", {"kind": "test_run", "text": "needle"}).add("c", "needle")
+    lore.add("a", {"kind": "edit", "text": "needle"}).add(
+        "b", {"kind": "test_run", "text": "needle"}
+    ).add("c", "needle")
     assert sorted(lore.found("kind:tool_call needle")) == ["a", "b"]
     assert lore.found("kind:edit needle") == ["a"]
 
 
 def test_a_field_given_twice_means_either(lore: Lore) -> None:
-    lore.add("a", call("needle")).add("b", call("needle", tool="Read")).add("c", call("needle", tool="Grep"))
+    lore.add("a", call("needle")).add("b", call("needle", tool="Read")).add(
+        "c", call("needle", tool="Grep")
+    )
     assert sorted(lore.found("tool:Bash tool:Read needle")) == ["a", "b"]
     assert sorted(lore.found("session:toy:a session:c needle")) == ["a", "c"]
 
@@ -394,8 +460,10 @@ def test_a_file_is_named_by_the_end_of_its_path(lore: Lore) -> None:
 @pytest.mark.parametrize(
     ("pattern", "names_found"),
     [
-        ("*.py", ["a", "b"]), ("src/*.py", ["a", "b"]), ("ma*.py", ["a"]), ("main.?y", ["a"]), ("*_main.py", ["b"]), ("*/main.py", ["a"]),
-        ("*", ["a", "b", "c"]), ("*.rs", []), ("[[]id]/*", []), ("app/[id]/page.tsx", ["c"]), ("[id]/*.TSX", ["c"]),
+        ("*.py", ["a", "b"]), ("src/*.py", ["a", "b"]), ("ma*.py", ["a"]), ("main.?y", ["a"]),
+        ("*_main.py", ["b"]), ("*/main.py", ["a"]),
+        ("*", ["a", "b", "c"]), ("*.rs", []), ("[[]id]/*", []), ("app/[id]/page.tsx", ["c"]),
+        ("[id]/*.TSX", ["c"]),
         ("app/*/page.*", ["c"]),
     ],
 )  # fmt: skip
@@ -428,7 +496,7 @@ def test_the_words_that_mark_kinds_are_in_no_text(lore: Lore) -> None:
     assert lore.found("zqkind*") == []
 
 
-# ── which sessions ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── which sessions ────────────────────────────────────────────────────────────────────────────────
 def test_session_fields_choose_sessions(lore: Lore) -> None:
     lore.add("one", "needle").add("two", "needle")
     assert lore.found("needle session:toy:one") == ["one"]
@@ -452,13 +520,17 @@ def test_a_session_is_named_in_all_the_ways_that_other_commands_know(lore: Lore)
             engine.regex(lore.store, "needle", fields=f"session:{name}")
 
 
-def test_an_agent_is_known_by_its_adapter_or_by_its_sessions(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_is_known_by_its_adapter_or_by_its_sessions(
+    lore: Lore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lore.add("a", "needle")
     with pytest.raises(QueryError, match="there is no adapter 'other'; there are: toy"):
         lore.search("needle agent:other")
     monkeypatch.setattr(adapters, "names", lambda: ("other",))
     assert lore.found("needle agent:other") == []
-    assert lore.found("needle agent:toy") == ["a"], "the adapter of a stored session need not be installed"
+    assert lore.found("needle agent:toy") == ["a"], (
+        "the adapter of a stored session need not be installed"
+    )
 
 
 def test_times_choose_sessions(lore: Lore) -> None:
@@ -469,7 +541,9 @@ def test_times_choose_sessions(lore: Lore) -> None:
 
 
 def test_fields_alone_list_sessions_newest_first(lore: Lore) -> None:
-    lore.add("old", {"text": "x", "at": 0}).add("new", {"text": "y", "at": 86_400}).add("mid", {"text": "z", "at": 3600})
+    lore.add("old", {"text": "x", "at": 0}).add("new", {"text": "y", "at": 86_400}).add(
+        "mid", {"text": "z", "at": 3600}
+    )
     assert lore.found("agent:toy") == ["new", "mid", "old"]
     assert lore.search("agent:toy", limit=2).total == 3
 
@@ -482,8 +556,10 @@ def test_an_unknown_field_is_a_word(lore: Lore) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "is:done", "after:whenever", "before:99999-99-99", "-agent:x", 'is:"two\nlines"', "after:0001-01-01T00:00+23:59",
-        "kind:nope x", "kind:edit kind:nope", "file:", "x Tool: y", 'cwd:""', "-file: x", "OR", "OR OR", "*** OR",
+        "is:done", "after:whenever", "before:99999-99-99", "-agent:x", 'is:"two\nlines"',
+        "after:0001-01-01T00:00+23:59",
+        "kind:nope x", "kind:edit kind:nope", "file:", "x Tool: y", 'cwd:""', "-file: x", "OR",
+        "OR OR", "*** OR",
     ],
 )  # fmt: skip
 def test_a_value_that_makes_no_sense_is_refused_in_one_line(lore: Lore, query: str) -> None:
@@ -492,7 +568,7 @@ def test_a_value_that_makes_no_sense_is_refused_in_one_line(lore: Lore, query: s
     assert "\n" not in str(caught.value)
 
 
-# ── words that are missing ───────────────────────────────────────────────────────────────────────────────────────────
+# ── words that are missing ────────────────────────────────────────────────────────────────────────
 def test_when_no_session_has_all_words_those_with_the_most_and_rarest_are_shown(lore: Lore) -> None:
     lore.add("a", "alpha beta gamma").add("b", "alpha").add("c", "alpha")
     answer = lore.search("alpha beta gamma delta")
@@ -515,7 +591,9 @@ def test_a_word_that_nobody_has_is_named(lore: Lore) -> None:
     assert (answer.hits, answer.total, answer.missing) == ([], 0, ["nowhere"])
 
 
-@pytest.mark.parametrize("fields", ["tool:Nope", "kind:thinking", "tool:Bash", "branch:nope", "is:error", "file:nope.py"])
+@pytest.mark.parametrize(
+    "fields", ["tool:Nope", "kind:thinking", "tool:Bash", "branch:nope", "is:error", "file:nope.py"]
+)
 def test_a_word_that_fields_hide_is_not_missing(lore: Lore, fields: str) -> None:
     lore.add("a", "alpha beta", call("gamma"))
     for words in ("alpha", "alpha beta"):
@@ -539,11 +617,16 @@ def test_of_an_identifier_that_nobody_has_the_parts_are_looked_for(lore: Lore) -
 
 
 def test_a_sentence_also_finds_sessions_that_lack_a_word(lore: Lore) -> None:
-    lore.add("all", "loading the model from disk fails with zlib").add("most", "loading the model from disk with zlib")
+    lore.add("all", "loading the model from disk fails with zlib").add(
+        "most", "loading the model from disk with zlib"
+    )
     lore.add("few", "the model")
     answer = lore.search("loading the model from disk fails with zlib")
     assert sorted(names(answer)) == ["all", "most"]
-    assert {name: hit.missing for name, hit in zip(names(answer), answer.hits, strict=True)} == {"all": [], "most": ["fails"]}
+    assert {name: hit.missing for name, hit in zip(names(answer), answer.hits, strict=True)} == {
+        "all": [],
+        "most": ["fails"],
+    }
     assert answer.missing == []
 
 
@@ -561,7 +644,13 @@ def test_what_is_no_word_is_ignored_and_said(lore: Lore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "signs"), [("C++", ["++"]), ("g++ C#", ["#", "++"]), ('"a C++ file" ++', ["++"]), ("a+b f(x)++y #1 x.y()", [])]
+    ("query", "signs"),
+    [
+        ("C++", ["++"]),
+        ("g++ C#", ["#", "++"]),
+        ('"a C++ file" ++', ["++"]),
+        ("a+b f(x)++y #1 x.y()", []),
+    ],
 )
 def test_signs_that_make_a_name_are_ignored_and_said(query: str, signs: list[str]) -> None:
     assert list(parse(query).ignored) == signs
@@ -577,9 +666,11 @@ def test_a_word_twice_is_one_word(lore: Lore) -> None:
     assert len(parse("alpha alpha alpha").groups) == 1
 
 
-# ── the order ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the order ─────────────────────────────────────────────────────────────────────────────────────
 def test_what_was_said_counts_more_than_what_a_tool_printed(lore: Lore) -> None:
-    lore.add("printed", result("deadlock")).add("said", {"kind": "assistant_msg", "text": "deadlock"})
+    lore.add("printed", result("deadlock")).add(
+        "said", {"kind": "assistant_msg", "text": "deadlock"}
+    )
     assert lore.found("deadlock") == ["said", "printed"]
 
 
@@ -597,21 +688,35 @@ def test_ties_go_to_the_session_that_started_last_and_then_to_the_uid(lore: Lore
 
 
 def test_the_newest_can_come_first(lore: Lore) -> None:
-    lore.add("old", "needle needle", {"text": "needle", "at": 0}).add("new", {"text": "one needle", "at": 99})
+    lore.add("old", "needle needle", {"text": "needle", "at": 0}).add(
+        "new", {"text": "one needle", "at": 99}
+    )
     assert lore.found("needle", sort="newest") == ["new", "old"]
 
 
-def test_the_order_does_not_depend_on_when_and_how_sessions_were_read(tmp_path: Path, toy: Toy) -> None:
+def test_the_order_does_not_depend_on_when_and_how_sessions_were_read(
+    tmp_path: Path, toy: Toy
+) -> None:
     rng = random.Random(3)
     words = ["alpha", "beta", "gamma", "delta"]
-    texts = {f"s{n}": [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(6)] for n in range(12)}
+    texts = {
+        f"s{n}": [" ".join(rng.choices(words, k=rng.randint(1, 3))) for _ in range(6)]
+        for n in range(12)
+    }
     whole, bits = Lore(tmp_path / "whole", toy), Lore(tmp_path / "bits", toy)
     for name, events in texts.items():
         whole.add(name, *({"text": text, "at": 7} for text in events))
     for name in reversed(texts):
         for text in texts[name]:
             bits.add(name, {"text": text, "at": 7})
-    for query in ("alpha", "alpha beta", '"alpha beta"', "alpha -beta", "gam* delta", "alpha OR gamma"):
+    for query in (
+        "alpha",
+        "alpha beta",
+        '"alpha beta"',
+        "alpha -beta",
+        "gam* delta",
+        "alpha OR gamma",
+    ):
         first, second = whole.search(query), bits.search(query)
         assert names(first) == names(second) == names(whole.search(query))
         assert [hit.score for hit in first.hits] == [hit.score for hit in second.hits]
@@ -620,7 +725,7 @@ def test_the_order_does_not_depend_on_when_and_how_sessions_were_read(tmp_path: 
     bits.store.close()
 
 
-# ── what is shown ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────
 def test_marks_are_where_the_words_are(lore: Lore) -> None:
     lore.add("a", "x " * 300 + "the Needle, parseNeedle and needle_in " + "y " * 300)
     answer = lore.search("needle")
@@ -649,9 +754,17 @@ def test_the_events_with_the_most_words_are_shown_in_their_order(lore: Lore) -> 
     assert lore.places("alpha beta gamma") == [("a", [1, 3, 5])]
 
 
-def test_as_many_events_of_a_session_as_are_asked_for(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_events_of_a_session_as_are_asked_for(
+    lore: Lore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     filler = "filler " * (SEGMENT_BYTES // 7)
-    lore.add("a", *(f"needle {n} {'odd' if n % 2 else ''} {'thread' if n % 3 else filler}" for n in range(30)))
+    lore.add(
+        "a",
+        *(
+            f"needle {n} {'odd' if n % 2 else ''} {'thread' if n % 3 else filler}"
+            for n in range(30)
+        ),
+    )
     assert lore.store.segment_count() > 5
 
     def seqs(text: str, events: int) -> list[int]:
@@ -661,22 +774,32 @@ def test_as_many_events_of_a_session_as_are_asked_for(lore: Lore, monkeypatch: p
     assert seqs("needle thread", 99) == list(range(30))
     assert seqs("needle -odd", 99) == list(range(0, 30, 2))
     assert len(seqs("needle", 20)) == 20
-    assert [event.seq for event in engine.regex(lore.store, "need.e", events=99).hits[0].events] == list(range(30))
+    assert [
+        event.seq for event in engine.regex(lore.store, "need.e", events=99).hits[0].events
+    ] == list(range(30))
     monkeypatch.setattr(ranked, "PROOFS", 3)
     answer = lore.search("needle -odd", events=99)
-    assert (names(answer), answer.is_partial) == (["a"], True), "it matches, whatever else there is in it"
+    assert (names(answer), answer.is_partial) == (
+        ["a"],
+        True,
+    ), "it matches, whatever else there is in it"
 
 
-@given(st.binary(max_size=400), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60)), max_size=8))
+@given(
+    st.binary(max_size=400),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60)), max_size=8),
+)
 def test_a_snippet_can_be_made_of_anything(body: bytes, spots: list[tuple[int, int]]) -> None:
-    places = [(first, min(first + length, len(body))) for first, length in spots if first < len(body)]
+    places = [
+        (first, min(first + length, len(body))) for first, length in spots if first < len(body)
+    ]
     text, marks = snippet(body, [(a, b) for a, b in places if a <= b])
     assert len(text) <= SNIPPET + 2
     assert all(0 <= a < b <= len(text) for a, b in marks)
     assert all(first[1] <= second[0] for first, second in pairwise(marks))
 
 
-# ── copies, subagents, limits ────────────────────────────────────────────────────────────────────────────────────────
+# ── copies, subagents, limits ─────────────────────────────────────────────────────────────────────
 def test_a_copy_is_found_once_where_it_happened(lore: Lore) -> None:
     lore.add("first", {"id": "x", "text": "needle"}, "more")
     lore.add("second", {"id": "x2", "of": "x", "text": "needle"}, "other")
@@ -698,7 +821,9 @@ def test_what_is_appended_is_found_at_once(lore: Lore) -> None:
     assert lore.places("needle") == [("a", [1])]
 
 
-def test_an_answer_says_when_not_everything_was_looked_at(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_says_when_not_everything_was_looked_at(
+    lore: Lore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in range(6):
         lore.add(f"s{n}", "the connection", "refused")
     monkeypatch.setattr(ranked, "PROOFS", 3)
@@ -712,7 +837,9 @@ def test_an_answer_says_when_not_everything_was_looked_at(lore: Lore, monkeypatc
     assert lore.search("tool:Bash needle").is_partial
 
 
-def test_a_long_session_that_does_not_match_hides_no_other(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_session_that_does_not_match_hides_no_other(
+    lore: Lore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     filler = "filler " * (SEGMENT_BYTES // 7)
     for _ in range(6):
         lore.add("long", *([call("ls"), result(f"needle {filler}", tool="Read")] * 2))
@@ -722,7 +849,9 @@ def test_a_long_session_that_does_not_match_hides_no_other(lore: Lore, monkeypat
     monkeypatch.setattr(ranked, "SHARE", 3)
     answer = lore.search("tool:Bash needle")
     assert (sorted(names(answer)), answer.is_partial) == (["late", "short"], False)
-    assert names(answer) == [name for name in lore.found("needle") if name != "long"], "in the order of their rank"
+    assert names(answer) == [name for name in lore.found("needle") if name != "long"], (
+        "in the order of their rank"
+    )
     monkeypatch.setattr(ranked, "PROOFS", 10)
     answer = lore.search("tool:Bash needle")
     assert (names(answer), answer.is_partial) == (["short"], True)
@@ -738,7 +867,9 @@ def test_the_total_counts_what_the_limit_hides(lore: Lore) -> None:
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_of_nothing_gives_nothing_and_the_total(lore: Lore, limit: int) -> None:
     lore.add("a", "needle").add("b", "needle")
-    assert [(answer.hits, answer.total) for answer in (lore.search("needle", limit=limit),)] == [([], 2)]
+    assert [(answer.hits, answer.total) for answer in (lore.search("needle", limit=limit),)] == [
+        ([], 2)
+    ]
     assert engine.regex(lore.store, "needle", limit=limit).hits == []
 
 
@@ -749,7 +880,7 @@ def test_the_total_is_exact_when_there_is_room_left(lore: Lore) -> None:
     assert lore.search("two tool:Bash", limit=1).total >= 1
 
 
-# ── what is said of a query ──────────────────────────────────────────────────────────────────────────────────────────
+# ── what is said of a query ───────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -757,10 +888,31 @@ def test_the_total_is_exact_when_there_is_room_left(lore: Lore) -> None:
         ("project:x", "project: is no field; did you mean repo:?"),
         ("-role:user x", "role: is no field; did you mean kind:?"),
         ("NOT mirror", "NOT is looked for as a word; use -mirror"),
-        ("mirror AND pipeline", "AND is looked for as a word; leave it out: every word must be there"),
-        ("tool:Bash OR kind:edit", "OR joins two words, and is ignored elsewhere; a field that is given twice means either"),
-        ("mirror OR", "OR joins two words, and is ignored elsewhere; a field that is given twice means either"),
-        ("mirror OR -pipeline", "OR joins two words, and is ignored elsewhere; a field that is given twice means either"),
+        (
+            "mirror AND pipeline",
+            "AND is looked for as a word; leave it out: every word must be there",
+        ),
+        (
+            "tool:Bash OR kind:edit",
+            (
+                "OR joins two words, and is ignored elsewhere; a field that is given twice means"
+                " either"
+            ),
+        ),
+        (
+            "mirror OR",
+            (
+                "OR joins two words, and is ignored elsewhere; a field that is given twice means"
+                " either"
+            ),
+        ),
+        (
+            "mirror OR -pipeline",
+            (
+                "OR joins two words, and is ignored elsewhere; a field that is given twice means"
+                " either"
+            ),
+        ),
     ],
 )
 def test_what_looks_like_syntax_and_is_none_is_said(query: str, said: str) -> None:
@@ -770,7 +922,8 @@ def test_what_looks_like_syntax_and_is_none_is_said(query: str, said: str) -> No
 @pytest.mark.parametrize(
     "query",
     [
-        "not mirror", '"NOT mirror"', '"mirror AND pipeline"', "-NOT x", "a OR b", "a OR OR b", "std::vector", "http://x.y:80",
+        "not mirror", '"NOT mirror"', '"mirror AND pipeline"', "-NOT x", "a OR b", "a OR OR b",
+        "std::vector", "http://x.y:80",
         "C:\\x", "error:timeout", "localhost:80", "node:fs", "tool:Bash", "12:30", "x NOT", "",
     ],
 )  # fmt: skip
@@ -779,7 +932,14 @@ def test_what_people_paste_is_not_remarked_on(query: str) -> None:
 
 
 def test_remarks_are_few_and_soon_made() -> None:
-    log = " ".join(f"{a}{b}ol:x NOT y" for a in "abcdefghijklmnopqrstuvwxyz" for b in "abcdefghijklmnopqrstuvwxyz") * 100
+    log = (
+        " ".join(
+            f"{a}{b}ol:x NOT y"
+            for a in "abcdefghijklmnopqrstuvwxyz"
+            for b in "abcdefghijklmnopqrstuvwxyz"
+        )
+        * 100
+    )
     assert 0 < len(engine.remarks(log)) <= 4
 
 
@@ -791,7 +951,10 @@ def blamed(lore: Lore, text: str) -> list[str]:
 
 def test_fields_that_choose_nothing_are_named(lore: Lore) -> None:
     lore.add("a", call("alpha"), "beta")
-    assert blamed(lore, "tool:Nope alpha") == ["no event matches tool:Nope", "without tool:Nope there is 1 session"]
+    assert blamed(lore, "tool:Nope alpha") == [
+        "no event matches tool:Nope",
+        "without tool:Nope there is 1 session",
+    ]
     assert blamed(lore, "tool:Nope tool:Nada nowhere") == ["no event matches tool:Nope tool:Nada"]
     assert blamed(lore, "file:alpha") == ["no event matches file:alpha"]
     assert blamed(lore, 'branch:"a b" tool:Bash is:error alpha') == [
@@ -799,19 +962,27 @@ def test_fields_that_choose_nothing_are_named(lore: Lore) -> None:
         "no event matches is:error",
         'without branch:"a b" is:error there is 1 session',
     ]
-    assert engine.blame(lore.store, parse("tool:Nope"), is_words=False) == ["no event matches tool:Nope"]
+    assert engine.blame(lore.store, parse("tool:Nope"), is_words=False) == [
+        "no event matches tool:Nope"
+    ]
 
 
 def test_the_field_that_is_one_too_many_is_named(lore: Lore) -> None:
-    lore.add("old", {"text": "alpha", "at": 0}, call("beta", at=1)).add("new", {"text": "beta", "at": 10 * 86_400})
+    lore.add("old", {"text": "alpha", "at": 0}, call("beta", at=1)).add(
+        "new", {"text": "beta", "at": 10 * 86_400}
+    )
     assert blamed(lore, "after:2026-01-05 alpha") == ["without after:2026-01-05 there is 1 session"]
     assert blamed(lore, "tool:Bash alpha") == ["without tool:Bash there is 1 session"]
-    assert blamed(lore, "tool:Bash alpha beta") == ["without tool:Bash there is 1 session"], "which is what the best hit lacks"
+    assert blamed(lore, "tool:Bash alpha beta") == ["without tool:Bash there is 1 session"], (
+        "which is what the best hit lacks"
+    )
     assert blamed(lore, "after:2026-01-05 tool:Bash beta") == [
         "without after:2026-01-05 there is 1 session",
         "without tool:Bash there is 1 session",
     ]
-    assert blamed(lore, "after:2026-01-05 tool:Bash alpha") == ["without after:2026-01-05 tool:Bash there is 1 session"]
+    assert blamed(lore, "after:2026-01-05 tool:Bash alpha") == [
+        "without after:2026-01-05 tool:Bash there is 1 session"
+    ]
     assert blamed(lore, "alpha -alpha") == ["without -alpha there is 1 session"]
     assert blamed(lore, "tool:Bash nowhere") == []
 
@@ -835,15 +1006,20 @@ def test_what_would_be_found_is_counted(lore: Lore, monkeypatch: pytest.MonkeyPa
     ]
 
 
-# ── what is damaged, or changes meanwhile ────────────────────────────────────────────────────────────────────────────
+# ── what is damaged, or changes meanwhile ─────────────────────────────────────────────────────────
 def damage(lore: Lore, name: str, *, at: int = 20) -> None:
     """Flips a bit in every body of a session, as a disk may."""
     db = apsw.Connection(str(lore.folder.parent / "runlore.db"))
-    sql = "select id, body from segments where session = (select number from sessions where uid = ?)"
+    sql = (
+        "select id, body from segments where session = (select number from sessions where uid = ?)"
+    )
     rows: list[Any] = db.execute(sql, (f"toy:{name}",)).fetchall()
     for id_, body in rows:
         at = min(at, len(body) - 1)
-        db.execute("update segments set body = ? where id = ?", (body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :], id_))
+        db.execute(
+            "update segments set body = ? where id = ?",
+            (body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :], id_),
+        )
     db.close()
 
 
@@ -853,7 +1029,9 @@ def test_a_damaged_text_hides_neither_its_session_nor_others(lore: Lore, at: int
     damage(lore, "bad", at=at)
     answer = lore.search("needle")
     assert answer.is_damaged
-    assert {name: len(hit.events) for name, hit in zip(names(answer), answer.hits, strict=True)} == {"good": 1, "bad": 0}
+    assert {
+        name: len(hit.events) for name, hit in zip(names(answer), answer.hits, strict=True)
+    } == {"good": 1, "bad": 0}
     assert not lore.search("here").is_damaged
     for query in ("needle kind:user_msg", '"needle here"'):
         assert lore.found(query) == ["good"], "what cannot be read proves nothing"
@@ -866,13 +1044,21 @@ def test_of_a_session_with_a_damaged_text_another_is_shown(lore: Lore) -> None:
     db.execute("update segments set hash = zeroblob(16) where id = (select min(id) from segments)")
     db.close()
     answer = lore.search("needle")
-    assert (answer.is_damaged, [event.snippet for event in answer.hits[0].events]) == (True, ["needle two"])
+    assert (answer.is_damaged, [event.snippet for event in answer.hits[0].events]) == (
+        True,
+        ["needle two"],
+    )
 
 
 def test_a_regular_expression_tells_of_damage(lore: Lore) -> None:
-    lore.add("good", {"text": "needle here", "at": 99}).add("bad", {"text": "needle in a text that is long enough", "at": 0})
+    lore.add("good", {"text": "needle here", "at": 99}).add(
+        "bad", {"text": "needle in a text that is long enough", "at": 0}
+    )
     db = apsw.Connection(str(lore.folder.parent / "runlore.db"))
-    db.execute("update segments set hash = zeroblob(16) where session = (select number from sessions where uid = 'toy:bad')")
+    db.execute(
+        "update segments set hash = zeroblob(16) where session = (select number from sessions where"
+        " uid = 'toy:bad')"
+    )
     db.close()
     answer = engine.regex(lore.store, "need.e")
     assert (names(answer), answer.is_damaged) == (["good"], True)
@@ -889,7 +1075,9 @@ def test_a_flipped_bit_in_an_event_is_damage(lore: Lore) -> None:
     assert lore.found("needle") == ["a"]
 
 
-def test_bodies_and_events_of_a_segment_are_of_the_same_moment(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_and_events_of_a_segment_are_of_the_same_moment(
+    lore: Lore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lore.add("a", "first needle", "second")
     (id_,) = lore.store.postings("needle")
     before = lore.store.segment(id_)
@@ -906,14 +1094,19 @@ def test_bodies_and_events_of_a_segment_are_of_the_same_moment(lore: Lore, monke
     other.close()
 
 
-# ── regular expressions ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── regular expressions ───────────────────────────────────────────────────────────────────────────
 def matches(lore: Lore, pattern: str, **options: Any) -> list[tuple[str, list[int]]]:
     answer = engine.regex(lore.store, pattern, **options)
-    return [(name, [event.seq for event in hit.events]) for name, hit in zip(names(answer), answer.hits, strict=True)]
+    return [
+        (name, [event.seq for event in hit.events])
+        for name, hit in zip(names(answer), answer.hits, strict=True)
+    ]
 
 
 def test_a_regular_expression_looks_through_all_texts_newest_first(lore: Lore) -> None:
-    lore.add("old", {"text": "error 404", "at": 0}).add("new", {"text": "error 500", "at": 99}, "fine").add("none", "error x")
+    lore.add("old", {"text": "error 404", "at": 0}).add(
+        "new", {"text": "error 500", "at": 99}, "fine"
+    ).add("none", "error x")
     assert matches(lore, r"error \d+") == [("new", [0]), ("old", [0])]
     answer = engine.regex(lore.store, r"error \d+")
     assert marked(answer) == ["error 500", "error 404"]
@@ -935,14 +1128,27 @@ def test_a_regular_expression_does_not_reach_across_events(lore: Lore) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"^bar", r"bar$", r"\bbar\b", r"^bar$", r"(?i)^BAR", r"\Abar", r"bar\z", r"^(bar|[$^\]b]+)$", r"\Qbar\E$"]
+    "pattern",
+    [
+        r"^bar",
+        r"bar$",
+        r"\bbar\b",
+        r"^bar$",
+        r"(?i)^BAR",
+        r"\Abar",
+        r"bar\z",
+        r"^(bar|[$^\]b]+)$",
+        r"\Qbar\E$",
+    ],
 )
 def test_ends_of_lines_and_words_are_those_of_the_event(lore: Lore, pattern: str) -> None:
     lore.add("a", "foo", "bar", "foo")
     assert matches(lore, pattern) == [("a", [1])]
 
 
-def test_a_regular_expression_sees_what_was_printed_and_shows_it_without_colours(lore: Lore) -> None:
+def test_a_regular_expression_sees_what_was_printed_and_shows_it_without_colours(
+    lore: Lore,
+) -> None:
     lore.add("a", "all \x1b[31mred\x1b[0m")
     answer = engine.regex(lore.store, r"\x1b\[31mr")
     assert names(answer) == ["a"]
@@ -963,7 +1169,9 @@ def test_a_regular_expression_with_fields(lore: Lore) -> None:
         engine.regex(lore.store, "needle", fields="word")
 
 
-@pytest.mark.parametrize("pattern", ["(", "a(?=b)", r"(a)\1", "", "[z-a]", "a{1001}", "\ud800", "*"])
+@pytest.mark.parametrize(
+    "pattern", ["(", "a(?=b)", r"(a)\1", "", "[z-a]", "a{1001}", "\ud800", "*"]
+)
 def test_a_pattern_that_cannot_be_used_is_refused_in_one_line(lore: Lore, pattern: str) -> None:
     with pytest.raises(QueryError) as caught:
         engine.regex(lore.store, pattern)
@@ -976,12 +1184,14 @@ def test_a_pattern_without_conditions_fits_wherever_the_pattern_does() -> None:
     assert scan.without_conditions(r"[]^$]x[[:alpha:]$]\Q^$\E^") == r"[]^$]x[[:alpha:]$]\Q^$\E(?:)"
 
 
-# ── anything at all ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── anything at all ───────────────────────────────────────────────────────────────────────────────
 WORDS = """alpha "alpha beta" - -beta OR AND NEAR NEAR( ( ) * al* ^ : agent: agent:toy is:error is: tool: tool:Bash after:7d
 file:x " "" ' \\ \0 \ud800 日本 字 é -日本 session: session:toy:a kind:tool_call before:zz
 repo:[ repo:* cwd:] {prompt} prompt:alpha -"x --x a*b x"""
 PIECES = st.sampled_from(WORDS.split())
-PATTERNS = st.lists(st.sampled_from([*r"ab^$\bBQE[]()*+?{2}|.:", "[:alpha:]", "(?i)", "\x1b"]), max_size=12).map("".join)
+PATTERNS = st.lists(
+    st.sampled_from([*r"ab^$\bBQE[]()*+?{2}|.:", "[:alpha:]", "(?i)", "\x1b"]), max_size=12
+).map("".join)
 
 
 @pytest.fixture(scope="module")
@@ -990,17 +1200,25 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     made = Lore(tmp_path_factory.mktemp("lore"), adapter)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adapters, "get", lambda name: adapter)
-        made.add("a", "alpha beta 日本語", call("gamma é \x1b[31malpha"), result("boom", error=True)).add("b", "alpha", "beta delta")
+        made.add(
+            "a", "alpha beta 日本語", call("gamma é \x1b[31malpha"), result("boom", error=True)
+        ).add("b", "alpha", "beta delta")
     yield made.store
     made.store.close()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=12).map(" ".join)))
+@given(
+    text=st.one_of(
+        st.text(), st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=12).map(" ".join)
+    )
+)
 def test_any_text_gives_an_answer_or_an_error_in_one_line(filled: Store, text: str) -> None:
     answer = one_line(lambda: engine.search(filled, text))
     if answer is not None:
-        assert not any("\n" in said for said in (*engine.remarks(text), *engine.blame(filled, parse(text))))
+        assert not any(
+            "\n" in said for said in (*engine.remarks(text), *engine.blame(filled, parse(text)))
+        )
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -1009,7 +1227,11 @@ def test_any_pattern_gives_an_answer_or_an_error_in_one_line(filled: Store, patt
     answer = one_line(lambda: engine.regex(filled, pattern))
     if answer is not None:
         by_hand = scan._compile(pattern)
-        expected = {uid for uid in ("toy:a", "toy:b") if any(by_hand.search(body.encode()) for body in filled.bodies(uid).values())}
+        expected = {
+            uid
+            for uid in ("toy:a", "toy:b")
+            if any(by_hand.search(body.encode()) for body in filled.bodies(uid).values())
+        }
         assert {hit.session.uid for hit in answer.hits} == expected
 
 
@@ -1030,5 +1252,12 @@ def one_line(ask: Callable[[], Answer]) -> Answer | None:
 
 
 def test_a_query_of_any_length_is_answered(filled: Store) -> None:
-    for text in ("alpha " * 10_000, "a." * 10_000, '"' + "alpha " * 10_000, "x" * 100_000, "-" * 10_000, "alpha OR " * 5_000):
+    for text in (
+        "alpha " * 10_000,
+        "a." * 10_000,
+        '"' + "alpha " * 10_000,
+        "x" * 100_000,
+        "-" * 10_000,
+        "alpha OR " * 5_000,
+    ):
         engine.search(filled, text)

@@ -20,15 +20,29 @@ from runlore.files.settings import Change
 
 
 def call(event: str, program: str = "/usr/bin/python") -> dict[str, Any]:
-    return {"hooks": [{"type": "command", "command": f"{program}{MARK}{event} agent", "timeout": 5}]}
+    return {
+        "hooks": [{"type": "command", "command": f"{program}{MARK}{event} agent", "timeout": 5}]
+    }
 
 
 HOOKS = [
-    Entry(path=("hooks", "SessionStart"), value={"matcher": "startup", **call("start")}, in_list=True),
+    Entry(
+        path=("hooks", "SessionStart"), value={"matcher": "startup", **call("start")}, in_list=True
+    ),
     Entry(path=("hooks", "SessionEnd"), value=call("end"), in_list=True),
 ]
-SERVER = [Entry(path=("mcpServers", "runlore"), value={"command": "/usr/bin/python", "args": ["-m", "runlore", "mcp"], "env": {}})]
-TABLE = [Entry(path=("mcp_servers", "runlore"), value={"command": "/usr/bin/python", "args": ["-m", "runlore"], "env": {"A": "b"}})]
+SERVER = [
+    Entry(
+        path=("mcpServers", "runlore"),
+        value={"command": "/usr/bin/python", "args": ["-m", "runlore", "mcp"], "env": {}},
+    )
+]
+TABLE = [
+    Entry(
+        path=("mcp_servers", "runlore"),
+        value={"command": "/usr/bin/python", "args": ["-m", "runlore"], "env": {"A": "b"}},
+    )
+]
 
 JSONS = {
     "empty object": "{}",
@@ -40,16 +54,23 @@ JSONS = {
     "tabs": '{\n\t"model": "opus"\n}\n',
     "CRLF": '{\r\n  "model": "opus",\r\n  "env": {\r\n    "A": "b"\r\n  }\r\n}\r\n',
     "BOM": '\ufeff{\n  "model": "opus"\n}\n',
-    "comments": '// mine\n{ // first\n  /* about it */\n  "model": "opus", // why\n  "b": [1, 2,], // trailing\n}\n// end\n',
+    "comments": (
+        '// mine\n{ // first\n  /* about it */\n  "model": "opus", // why\n  "b": [1, 2,], //'
+        " trailing\n}\n// end\n"
+    ),
     "comment behind the last": '{\n  "model": "opus" // not for long\n}\n',
     "slashes and braces in texts": '{\n  "a": "http://x/{y}//\\"z",\n  "b": "/* no */"\n}\n',
     "hooks is empty": '{\n  "hooks": {}\n}\n',
     "hooks of others": (
-        '{\n  "hooks": {\n    "SessionStart": [\n      {\n        "hooks": [{"type": "command", "command": "x"}]\n      }\n    ]\n  }\n}\n'
+        '{\n  "hooks": {\n    "SessionStart": [\n      {\n        "hooks": [{"type": "command",'
+        ' "command": "x"}]\n      }\n    ]\n  }\n}\n'
     ),
     "hooks of others on one line": '{"hooks":{"SessionEnd":[{"hooks":[]}],"Stop":[]},"z":[1,2]}',
     "an empty list": '{\n  "hooks": {\n    "SessionStart": []\n  }\n}',
-    "servers of others": '{\n  "numStartups": 4,\n  "mcpServers": {\n    "other": {\n      "command": "npx"\n    }\n  }\n}',
+    "servers of others": (
+        '{\n  "numStartups": 4,\n  "mcpServers": {\n    "other": {\n      "command": "npx"\n    }\n'
+        "  }\n}"
+    ),
     "other scripts": '{\n  "名前": "héllo 😀"\n}\n',
     "nothing": "",
     "only blanks": "\n\n",
@@ -60,7 +81,9 @@ TOMLS = {
     "no newline at the end": 'model = "o3"',
     "CRLF": 'model = "o3"\r\n[tui]\r\nnotifications = true\r\n',
     "comments at the end": "[a]\nb = 1\n# about nothing\n",
-    "servers in parts": "[mcp_servers]\n[mcp_servers.other]\ncommand = 'npx'\n[mcp_servers.other.env]\nA = 'b'\n",
+    "servers in parts": (
+        "[mcp_servers]\n[mcp_servers.other]\ncommand = 'npx'\n[mcp_servers.other.env]\nA = 'b'\n"
+    ),
     "headers in a text": 'a = """\n[mcp_servers.runlore]\n[x]\n"""\n[b]\nc = 1\n',
     "BOM": '\ufeffmodel = "o3"\n',
 }
@@ -68,7 +91,9 @@ TOMLS = {
 
 @pytest.mark.parametrize("text", JSONS.values(), ids=JSONS)
 @pytest.mark.parametrize("entries", [HOOKS, SERVER], ids=["hooks", "server"])
-def test_installed_and_removed_leaves_json_as_it_was(tmp_path: Path, text: str, entries: list[Entry]) -> None:
+def test_installed_and_removed_leaves_json_as_it_was(
+    tmp_path: Path, text: str, entries: list[Entry]
+) -> None:
     round_trip(tmp_path / "settings.json", text, entries)
 
 
@@ -110,11 +135,16 @@ def test_without_a_receipt_ours_goes_and_all_else_stays(tmp_path: Path, text: st
     settings.apply(settings.remove(file, HOOKS, None))
     assert settings.state(file, HOOKS) == "absent"
     assert pruned(said(file, file.read_bytes())) == pruned(said(file, text.encode()))
-    assert all(comment in file.read_text(encoding="utf-8") for comment in ("// mine", "// why", "// trailing") if comment in text)
+    assert all(
+        comment in file.read_text(encoding="utf-8")
+        for comment in ("// mine", "// why", "// trailing")
+        if comment in text
+    )
 
 
 def pruned(data: Any) -> Any:
-    """Without containers that are empty: which of these were there before, only the receipt knows."""
+    """Without containers that are empty: which of these were there before, only the receipt
+    knows."""
     if isinstance(data, dict):
         return {key: value for key, item in data.items() if (value := pruned(item)) not in ({}, [])}
     return data
@@ -122,36 +152,62 @@ def pruned(data: Any) -> Any:
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
-groups = st.lists(st.fixed_dictionaries({"hooks": st.lists(st.just({"type": "command", "command": "x"}), max_size=2)}), max_size=2)
+groups = st.lists(
+    st.fixed_dictionaries(
+        {"hooks": st.lists(st.just({"type": "command", "command": "x"}), max_size=2)}
+    ),
+    max_size=2,
+)
 documents = st.fixed_dictionaries(
     {},
     optional={
         "a": values,
-        "hooks": st.dictionaries(st.sampled_from(["SessionStart", "SessionEnd", "Stop"]), groups, max_size=3),
-        "mcpServers": st.dictionaries(st.text(max_size=5), st.dictionaries(st.text(max_size=5), values, max_size=2), max_size=2),
+        "hooks": st.dictionaries(
+            st.sampled_from(["SessionStart", "SessionEnd", "Stop"]), groups, max_size=3
+        ),
+        "mcpServers": st.dictionaries(
+            st.text(max_size=5),
+            st.dictionaries(st.text(max_size=5), values, max_size=2),
+            max_size=2,
+        ),
         "z": values,
     },
 )
 
 
-@given(documents, st.sampled_from([None, 1, 2, 4, "\t"]), st.sampled_from(["\n", "\r\n"]), st.sampled_from([HOOKS, SERVER]))
-def test_any_document_comes_back(tmp_path_factory: pytest.TempPathFactory, data: Any, indent: Any, eol: str, entries: list[Entry]) -> None:
+@given(
+    documents,
+    st.sampled_from([None, 1, 2, 4, "\t"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([HOOKS, SERVER]),
+)
+def test_any_document_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, data: Any, indent: Any, eol: str, entries: list[Entry]
+) -> None:
     file = tmp_path_factory.mktemp("any") / "settings.json"
-    round_trip(file, json.dumps(data, indent=indent, ensure_ascii=False).replace("\n", eol), entries)
+    round_trip(
+        file, json.dumps(data, indent=indent, ensure_ascii=False).replace("\n", eol), entries
+    )
 
 
 @given(documents)
-def test_the_entries_survive_that_an_agent_writes_its_file_anew(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+def test_the_entries_survive_that_an_agent_writes_its_file_anew(
+    tmp_path_factory: pytest.TempPathFactory, data: Any
+) -> None:
     file = tmp_path_factory.mktemp("anew") / "settings.json"
     file.write_text(json.dumps(data, indent=2), encoding="utf-8")
     receipt = install(file, SERVER).receipt
     again = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps({**again, "numStartups": 5}, indent=2), encoding="utf-8")
     settings.apply(settings.remove(file, SERVER, receipt))
-    assert pruned(json.loads(file.read_text(encoding="utf-8"))) == pruned({**data, "numStartups": 5})
+    assert pruned(json.loads(file.read_text(encoding="utf-8"))) == pruned(
+        {**data, "numStartups": 5}
+    )
 
 
 @given(st.text(max_size=60) | st.text(alphabet='{}[]":,/* \n1a\\', max_size=40))
@@ -179,7 +235,11 @@ def test_what_the_user_wrote_meanwhile_stays(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text('{\n  "model": "opus" // mine\n}\n')
     receipt = install(file, HOOKS).receipt
-    file.write_text(file.read_text().replace('"model": "opus" // mine', '"model": "haiku", // changed\n  "more": [1]'))
+    file.write_text(
+        file.read_text().replace(
+            '"model": "opus" // mine', '"model": "haiku", // changed\n  "more": [1]'
+        )
+    )
     settings.apply(settings.remove(file, HOOKS, receipt))
     assert file.read_text() == '{\n  "model": "haiku", // changed\n  "more": [1]\n}\n'
 
@@ -189,12 +249,16 @@ def test_what_the_user_added_to_our_containers_stays(tmp_path: Path) -> None:
     file.write_text("{}\n")
     receipt = install(file, HOOKS).receipt
     data = json.loads(file.read_text())
-    data["hooks"]["SessionStart"].append(call("x", "mine").copy() | {"hooks": [{"type": "command", "command": "mine"}]})
+    data["hooks"]["SessionStart"].append(
+        call("x", "mine").copy() | {"hooks": [{"type": "command", "command": "mine"}]}
+    )
     data["hooks"]["Stop"] = []
     file.write_text(json.dumps(data, indent=2))
     settings.apply(settings.remove(file, HOOKS, receipt))
     left = json.loads(file.read_text())
-    assert left == {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "mine"}]}], "Stop": []}}
+    assert left == {
+        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "mine"}]}], "Stop": []}
+    }
 
 
 def test_what_the_user_added_to_our_very_entry_stays(tmp_path: Path) -> None:
@@ -210,7 +274,10 @@ def test_what_the_user_added_to_our_very_entry_stays(tmp_path: Path) -> None:
     settings.apply(made)
     assert settings.state(file, HOOKS) == "installed"
     settings.apply(settings.remove(file, HOOKS, made.receipt))
-    left = {"SessionStart": [{"matcher": "startup", "hooks": [mine]}], "SessionEnd": [{"hooks": [mine]}]}
+    left = {
+        "SessionStart": [{"matcher": "startup", "hooks": [mine]}],
+        "SessionEnd": [{"hooks": [mine]}],
+    }
     assert json.loads(file.read_text()) == {"hooks": left}
 
 
@@ -218,7 +285,9 @@ def test_what_was_installed_by_another_runlore_is_replaced(tmp_path: Path) -> No
     file = tmp_path / "settings.json"
     before = '{\n  "model": "opus"\n}\n'
     file.write_text(before)
-    old = [Entry(path=entry.path, value=call("start", "/old/python"), in_list=True) for entry in HOOKS]
+    old = [
+        Entry(path=entry.path, value=call("start", "/old/python"), in_list=True) for entry in HOOKS
+    ]
     receipt = install(file, old).receipt
     assert settings.state(file, HOOKS) == "outdated"
     made = settings.install(file, HOOKS, receipt)
@@ -263,7 +332,8 @@ def test_a_table_within_braces_is_refused(tmp_path: Path) -> None:
 def test_a_table_that_the_user_changed_goes_whole(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     text = (
-        'a = 1\n\n[mcp_servers."runlore"] # mine\ncommand = "x"\n\n[mcp_servers.runlore.env]\nA = "c"\n\n# about z\n[z]\nb = [\n  [1],\n]\n'
+        'a = 1\n\n[mcp_servers."runlore"] # mine\ncommand = "x"\n\n[mcp_servers.runlore.env]\nA ='
+        ' "c"\n\n# about z\n[z]\nb = [\n  [1],\n]\n'
     )
     file.write_text(text)
     assert settings.state(file, TABLE) == "outdated"
@@ -331,7 +401,9 @@ def test_a_folder_in_its_place_is_left_alone(tmp_path: Path) -> None:
         settings.install(tmp_path / "settings.json", HOOKS, None)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a right of their own there, and modes are other ones")
+@pytest.mark.skipif(
+    os.name == "nt", reason="links need a right of their own there, and modes are other ones"
+)
 def test_links_and_modes_stay(tmp_path: Path) -> None:
     real, link = tmp_path / "dotfiles/settings.json", tmp_path / "settings.json"
     real.parent.mkdir()

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src/runlore"
 FILES = sorted(SRC.rglob("*.py"))
 
-# Lowest first: a room may import from its own layer and from those before it. Modules like `_version` are in the
-# lowest, but for those that are named here.
+# Lowest first: a room may import from its own layer and from those before it. Modules like
+# `_version` are in the lowest, but for those that are named here.
 LAYERS = [
     {"errors", "model", "timeline", "text"},
     {"config", "redact"},
@@ -51,7 +51,8 @@ LAYERS = [
 ]
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
-# Names of agents that are words as well: these count only where a text is the name and nothing else.
+# Names of agents that are words as well: these count only where a text is the name and nothing
+# else.
 WORDS = {"amp", "cursor", "live", "pi", "runlore"}
 
 
@@ -61,14 +62,18 @@ def test_every_room_has_its_layer() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SRC)))
 def test_imports_point_one_way(file: Path) -> None:
-    upward = [f"line {line}: {room}" for room, line in imports(file) if layer(room) > layer(room_of(file))]
+    upward = [
+        f"line {line}: {room}" for room, line in imports(file) if layer(room) > layer(room_of(file))
+    ]
     assert not upward, f"{file.relative_to(ROOT)} imports from above"
 
 
 def test_rooms_do_not_import_each_other_in_a_circle() -> None:
     graph: dict[str, set[str]] = {}
     for file in FILES:
-        graph.setdefault(room_of(file), set()).update(room for room, _ in imports(file) if room != room_of(file))
+        graph.setdefault(room_of(file), set()).update(
+            room for room, _ in imports(file) if room != room_of(file)
+        )
     TopologicalSorter(graph).prepare()  # raises CycleError, which shows the circle
 
 
@@ -88,10 +93,21 @@ else:
 def lazily():
     from ..query import search
 """
-    assert [room for room, _ in imports(file, source)] == ["config", "model", "__init__", "store", "mine", "errors", "web", "query"]
+    assert [room for room, _ in imports(file, source)] == [
+        "config",
+        "model",
+        "__init__",
+        "store",
+        "mine",
+        "errors",
+        "web",
+        "query",
+    ]
 
 
-@pytest.mark.parametrize("name", [name for name in adapters.names() if (SRC / f"adapters/{name}.py").is_file()])
+@pytest.mark.parametrize(
+    "name", [name for name in adapters.names() if (SRC / f"adapters/{name}.py").is_file()]
+)
 def test_adapter_has_a_fixture(name: str) -> None:
     cases = [case for case in (ROOT / "tests/adapters/fixtures" / name).glob("*") if case.is_dir()]
     assert cases, f"tests/adapters/fixtures/{name}/ needs a folder for at least one case"
@@ -99,32 +115,52 @@ def test_adapter_has_a_fixture(name: str) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SRC)))
 def test_no_agent_is_named_outside_its_adapter(file: Path) -> None:
-    # Adapters may build on each other; what they all share knows none of them. The adapter of our own logs has the program's name.
+    # Adapters may build on each other; what they all share knows none of them. The adapter of our
+    # own logs has the program's name.
     names = set() if is_of_an_adapter(file) else set(adapters.names()) - {"runlore"}
-    named = [f"line {line}: {text}" for text, line in agents_named(file.read_text(), names)] if names else []
-    assert not named, f"{file.relative_to(ROOT)} names an agent; that belongs in the agent's adapter"
+    named = (
+        [f"line {line}: {text}" for text, line in agents_named(file.read_text(), names)]
+        if names
+        else []
+    )
+    assert not named, (
+        f"{file.relative_to(ROOT)} names an agent; that belongs in the agent's adapter"
+    )
 
 
 def is_of_an_adapter(file: Path) -> bool:
     """`name.py`, and `_name.py`, `_name_more.py` or the folder `_name`, which are parts of it."""
     parts = file.relative_to(SRC).parts
-    part = parts[1].removesuffix(".py").strip("_") if len(parts) > 1 and parts[0] == "adapters" else ""
+    part = (
+        parts[1].removesuffix(".py").strip("_") if len(parts) > 1 and parts[0] == "adapters" else ""
+    )
     return any(part == name or part.startswith(name + "_") for name in adapters.names())
 
 
 def test_agents_are_found_in_code_and_not_in_prose() -> None:
     """The test above would pass if `agents_named` saw nothing."""
     guilty = ['x = "abc"', 'x = "cursor"', "AbcReader()", 'open(f"{home}/.abc")', "abc_home = 1"]
-    innocent = ['"""Docstring: abc."""', "# abc", 'x = "abc-4"', "cursor = 1", 'x = "the cursor"', "abcd = 1"]
+    innocent = [
+        '"""Docstring: abc."""',
+        "# abc",
+        'x = "abc-4"',
+        "cursor = 1",
+        'x = "the cursor"',
+        "abcd = 1",
+    ]
     lines = innocent + guilty
-    assert [lines[line - 1] for _, line in agents_named("\n".join(lines), {"abc", "cursor"})] == guilty
+    assert [
+        lines[line - 1] for _, line in agents_named("\n".join(lines), {"abc", "cursor"})
+    ] == guilty
 
 
 def test_every_room_is_on_the_tour() -> None:
     """What is in a room is told by its own files; what all adapters share is a room of its own."""
     told = set(re.findall(r"`([a-z_]+)(?:/|\.py)", (ROOT / "ARCHITECTURE.md").read_text()))
     rooms = {room_of(file) for file in FILES} - {"__init__", "__main__", "_version"}
-    shared = {file.stem for file in (SRC / "adapters").glob("_*.py") if not is_of_an_adapter(file)} - {"__init__"}
+    shared = {
+        file.stem for file in (SRC / "adapters").glob("_*.py") if not is_of_an_adapter(file)
+    } - {"__init__"}
     assert not (rooms | shared) - told
 
 
@@ -147,15 +183,32 @@ def test_no_file_is_long() -> None:
 
 def test_import_is_light() -> None:
     """Faces and stores are paid for by those who use them."""
-    heavy = {"apsw", "click", "starlette", "uvicorn", "jinja2", "nh3", "pygments", "genai_prices", "pydantic", "re2", "rich", "zstandard"}
+    heavy = {
+        "apsw",
+        "click",
+        "starlette",
+        "uvicorn",
+        "jinja2",
+        "nh3",
+        "pygments",
+        "genai_prices",
+        "pydantic",
+        "re2",
+        "rich",
+        "zstandard",
+    }
     code = "import sys, runlore; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
     assert not heavy & set(loaded)
 
 
 def test_migrations_are_numbered_without_gaps() -> None:
     for folder in {file.parent for file in SRC.glob("store/**/*.sql")}:
-        numbers = sorted(int(file.name.partition("_")[0].removesuffix(".sql")) for file in folder.glob("*.sql"))
+        numbers = sorted(
+            int(file.name.partition("_")[0].removesuffix(".sql")) for file in folder.glob("*.sql")
+        )
         assert numbers == list(range(1, len(numbers) + 1))
 
 
@@ -203,9 +256,12 @@ def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def agents_named(source: str, names: set[str]) -> Iterator[tuple[str, int]]:
-    """Identifiers and texts that name an agent. Comments and docstrings may: an example helps a reader."""
+    """Identifiers and texts that name an agent. Comments and docstrings may: an example helps a
+    reader."""
     # A model may begin like the agent: "name-4" is not the name.
-    pattern = re.compile(rf"(?<![a-z0-9-])({'|'.join(names - WORDS) or 'no name'})(?![a-z0-9-])", re.IGNORECASE)
+    pattern = re.compile(
+        rf"(?<![a-z0-9-])({'|'.join(names - WORDS) or 'no name'})(?![a-z0-9-])", re.IGNORECASE
+    )
     code = {tokenize.NAME, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     is_first = True  # in its statement; a text that comes first is a docstring
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -1,4 +1,5 @@
-"""Views of events: nothing is dropped, nothing raises, and what a view says can be read off a small example."""
+"""Views of events: nothing is dropped, nothing raises, and what a view says can be read off a small
+example."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -35,11 +36,18 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def event(seq: int, kind: str, parent: int | None = None, **fields: Any) -> SessionEvent:
-    return SessionEvent(session_uid="pi:s1", seq=seq, kind=kind, parent_seq=parent, **{"native_id": f"n{seq}", **fields})
+    return SessionEvent(
+        session_uid="pi:s1",
+        seq=seq,
+        kind=kind,
+        parent_seq=parent,
+        **{"native_id": f"n{seq}", **fields},
+    )
 
 
 def chain(*kinds: str | dict[str, Any]) -> list[SessionEvent]:
-    """Events that follow each other. A dict gives more than the kind; its `parent` breaks the chain."""
+    """Events that follow each other. A dict gives more than the kind; its `parent` breaks the
+    chain."""
     made: list[SessionEvent] = []
     for seq, given_ in enumerate(kinds):
         fields: dict[str, Any] = dict(given_) if isinstance(given_, dict) else {"kind": given_}
@@ -83,7 +91,9 @@ def test_no_events_have_no_branches():
 
 
 def test_rewind_keeps_what_came_after_in_the_record():
-    events = chain("user_msg", "assistant_msg", "user_msg", "assistant_msg", prompt(1), "assistant_msg")
+    events = chain(
+        "user_msg", "assistant_msg", "user_msg", "assistant_msg", prompt(1), "assistant_msg"
+    )
     went_on, left = branches(events)
     assert (went_on.seqs, went_on.is_active, went_on.forked_at) == ((0, 1, 4, 5), True, None)
     assert (left.seqs, left.is_active, left.forked_at, left.leaf) == ((2, 3), False, 1, 3)
@@ -127,11 +137,18 @@ def test_a_command_counts_as_a_prompt_and_an_interrupt_does_not():
     interrupt = {"kind": "human_intervention", "summary": "interrupted", "parent": 0}
     assert len(branches(chain("assistant_msg", command, prompt(0)))) == 2
     assert len(branches(chain("assistant_msg", interrupt, prompt(0)))) == 1
-    assert not is_prompt(event(0, "human_intervention", call_id="a", summary="/etc may not be read"))
+    assert not is_prompt(
+        event(0, "human_intervention", call_id="a", summary="/etc may not be read")
+    )
 
 
 def test_commands_that_hang_on_a_note_of_the_agent_hide_nothing():
-    events = chain("lifecycle", "user_msg", "assistant_msg", {"kind": "user_msg", "summary": "!make", "parent": 0})
+    events = chain(
+        "lifecycle",
+        "user_msg",
+        "assistant_msg",
+        {"kind": "user_msg", "summary": "!make", "parent": 0},
+    )
     assert len(branches(events)) == 1
     assert len(branches(chain("lifecycle", prompt(0), prompt(0)))) == 2
 
@@ -145,7 +162,8 @@ def test_roots_follow_each_other():
     resumed = chain("user_msg", "assistant_msg", prompt(None), "assistant_msg")
     orphan = [event(9, "assistant_msg", 7)]
     assert seqs(active(resumed + orphan)) == [0, 1, 2, 3, 9]
-    assert seqs(active(chain(prompt(None), prompt(None)))) == [0, 1]  # rewound to nothing: cannot be told from a resume
+    # rewound to nothing: cannot be told from a resume
+    assert seqs(active(chain(prompt(None), prompt(None)))) == [0, 1]
 
 
 def test_order_of_the_list_does_not_matter():
@@ -157,7 +175,13 @@ def test_order_of_the_list_does_not_matter():
 
 def test_abandoned_events_were_paid_for():
     spent = {"usage": Usage(input_tokens=10, output_tokens=1)}
-    events = chain("user_msg", {"kind": "assistant_msg", **spent}, prompt(0), prompt(0), {"kind": "assistant_msg", **spent})
+    events = chain(
+        "user_msg",
+        {"kind": "assistant_msg", **spent},
+        prompt(0),
+        prompt(0),
+        {"kind": "assistant_msg", **spent},
+    )
     assert cost_of(events) == Cost(input_tokens=20, output_tokens=2, turns=3)
 
 
@@ -195,7 +219,9 @@ def test_the_model_sees_nothing_of_what_comes_later():
 
 
 def test_the_model_sees_the_line_that_leads_there():
-    events = chain("user_msg", "assistant_msg", "user_msg", "assistant_msg", prompt(1), "assistant_msg")
+    events = chain(
+        "user_msg", "assistant_msg", "user_msg", "assistant_msg", prompt(1), "assistant_msg"
+    )
     assert seen(events, 3) == [0, 1, 2, 3]
     assert seen(events, 5) == [0, 1, 4, 5]
 
@@ -207,7 +233,14 @@ def test_going_back_to_an_abandoned_line_shows_it_again():
 
 
 def test_results_of_parallel_calls_are_seen():
-    events = chain("user_msg", call("a"), call("b"), result("a", parent=1), result("b", parent=2), "assistant_msg")
+    events = chain(
+        "user_msg",
+        call("a"),
+        call("b"),
+        result("a", parent=1),
+        result("b", parent=2),
+        "assistant_msg",
+    )
     assert seen(events, 5) == [0, 1, 2, 3, 4, 5]
 
 
@@ -227,7 +260,13 @@ def test_only_the_last_compaction_counts():
 
 
 def test_a_compaction_may_start_a_chain_of_its_own():
-    events = chain("user_msg", "assistant_msg", {**COMPACT, "parent": None}, SUMMARY, {"kind": "user_msg", "parent": 1})
+    events = chain(
+        "user_msg",
+        "assistant_msg",
+        {**COMPACT, "parent": None},
+        SUMMARY,
+        {"kind": "user_msg", "parent": 1},
+    )
     assert seen(events, 4) == [3, 4]
 
 
@@ -238,7 +277,9 @@ def test_a_compaction_on_an_abandoned_line_is_undone_with_it():
 
 
 def test_compaction_keeps_the_listed_events():
-    events = chain("user_msg", "assistant_msg", "user_msg", {**COMPACT, "refs": ("n1", "gone")}, SUMMARY)
+    events = chain(
+        "user_msg", "assistant_msg", "user_msg", {**COMPACT, "refs": ("n1", "gone")}, SUMMARY
+    )
     assert seen(events, 4) == [1, 4]
 
 
@@ -257,7 +298,13 @@ def test_compaction_keeps_a_segment_with_the_results_beside_it():
 
 
 def test_a_segment_that_does_not_hang_together_is_kept_as_far_as_it_does():
-    broken = chain("user_msg", "assistant_msg", prompt(None), "assistant_msg", {**COMPACT, "refs": ("n1", "..", "n3")})
+    broken = chain(
+        "user_msg",
+        "assistant_msg",
+        prompt(None),
+        "assistant_msg",
+        {**COMPACT, "refs": ("n1", "..", "n3")},
+    )
     assert seen(broken, 4) == [1, 2, 3]
     headless = chain("user_msg", "assistant_msg", {**COMPACT, "refs": ("gone", "..", "n1")})
     assert seen(headless, 2) == [1]
@@ -267,7 +314,9 @@ def test_the_id_of_a_record_names_all_its_blocks():
     blocks = [{"kind": "assistant_msg", "native_id": id_} for id_ in ("r", "r#1", "r#2")]
     listed = chain("user_msg", *blocks, {**COMPACT, "refs": ("r",)}, SUMMARY)
     assert seen(listed, 5) == [1, 2, 3, 5]
-    segment = chain("user_msg", "user_msg", *blocks, {**COMPACT, "refs": ("n1", "..", "r")}, SUMMARY)
+    segment = chain(
+        "user_msg", "user_msg", *blocks, {**COMPACT, "refs": ("n1", "..", "r")}, SUMMARY
+    )
     assert seen(segment, 6) == [1, 2, 3, 4, 6]
     exact = chain("user_msg", *blocks, {"kind": "error", "view": "retract", "refs": ("r#1",)})
     assert seen(exact, 4) == [0, 1, 3]
@@ -302,7 +351,9 @@ def test_what_was_retracted_does_not_come_back_by_compaction():
 
 def test_side_chains_are_seen_only_from_within():
     side = {"kind": "assistant_msg", "is_sidechain": True}
-    events = chain("user_msg", {**side, "parent": None}, side, {"kind": "assistant_msg", "parent": 0})
+    events = chain(
+        "user_msg", {**side, "parent": None}, side, {"kind": "assistant_msg", "parent": 0}
+    )
     assert seen(events, 3) == [0, 3]
     assert seen(events, 2) == [1, 2]
 
@@ -316,7 +367,11 @@ def test_events_of_another_session_are_not_seen():
 
 
 def ids(found: ToolCall) -> tuple[int | None, int | None, list[int]]:
-    return (found.call.seq if found.call else None, found.result.seq if found.result else None, seqs(found.others))
+    return (
+        found.call.seq if found.call else None,
+        found.result.seq if found.result else None,
+        seqs(found.others),
+    )
 
 
 def test_a_call_is_paired_with_its_result_by_id():
@@ -328,7 +383,15 @@ def test_a_call_is_paired_with_its_result_by_id():
 
 def test_edits_and_test_runs_are_paired_as_well():
     assert [
-        ids(it) for it in pairs(chain({"kind": "edit", "call_id": "a"}, {"kind": "test_run", "call_id": "b"}, result("a"), result("b")))
+        ids(it)
+        for it in pairs(
+            chain(
+                {"kind": "edit", "call_id": "a"},
+                {"kind": "test_run", "call_id": "b"},
+                result("a"),
+                result("b"),
+            )
+        )
     ] == [
         (0, 2, []),
         (1, 3, []),
@@ -343,7 +406,10 @@ def test_a_call_without_a_result_is_pending():
 
 
 def test_a_result_without_a_call_stands_on_its_own():
-    assert [ids(it) for it in pairs(chain(result("a"), result(None)))] == [(None, 0, []), (None, 1, [])]
+    assert [ids(it) for it in pairs(chain(result("a"), result(None)))] == [
+        (None, 0, []),
+        (None, 1, []),
+    ]
 
 
 def test_a_result_written_just_before_its_call_belongs_to_it():
@@ -362,7 +428,10 @@ def test_a_call_told_twice_is_one_call():
 
 
 def test_an_id_used_again_is_a_new_call():
-    assert [ids(it) for it in pairs(chain(call("0"), result("0"), call("0"), result("0")))] == [(0, 1, []), (2, 3, [])]
+    assert [ids(it) for it in pairs(chain(call("0"), result("0"), call("0"), result("0")))] == [
+        (0, 1, []),
+        (2, 3, []),
+    ]
 
 
 def test_a_refusal_is_the_result_when_there_is_no_other():
@@ -374,18 +443,25 @@ def test_a_refusal_is_the_result_when_there_is_no_other():
 def test_a_permission_is_not_taken_for_the_result():
     allowed = {"kind": "human_intervention", "call_id": "a"}
     progress = {"kind": "lifecycle", "call_id": "a"}
-    assert [ids(it) for it in pairs(chain(progress, call("a"), allowed, progress, result("a")))] == [(1, 4, [2, 3])]
+    assert [
+        ids(it) for it in pairs(chain(progress, call("a"), allowed, progress, result("a")))
+    ] == [(1, 4, [2, 3])]
     assert pairs(chain(call("a"), progress))[0].is_pending
 
 
 def test_calls_without_ids_are_not_guessed_at():
-    assert [ids(it) for it in pairs(chain(call(None), result(None)))] == [(0, None, []), (None, 1, [])]
+    assert [ids(it) for it in pairs(chain(call(None), result(None)))] == [
+        (0, None, []),
+        (None, 1, []),
+    ]
 
 
 def test_duration_is_what_the_agent_says_or_else_the_time_between():
     later = NOON + timedelta(seconds=1.5)
     assert pairs(chain(call("a", ts=NOON), result("a", ts=later)))[0].duration_ms == 1500
-    assert pairs(chain(call("a", ts=NOON), result("a", ts=later, duration_ms=7)))[0].duration_ms == 7
+    assert (
+        pairs(chain(call("a", ts=NOON), result("a", ts=later, duration_ms=7)))[0].duration_ms == 7
+    )
     assert pairs(chain(call("a", ts=later), result("a", ts=NOON)))[0].duration_ms is None
     assert pairs(chain(call("a"), result("a", ts=NOON)))[0].duration_ms is None
 
@@ -394,8 +470,17 @@ def test_duration_is_what_the_agent_says_or_else_the_time_between():
 
 
 def test_a_turn_is_a_prompt_and_what_followed():
-    events = chain("lifecycle", "user_msg", "assistant_msg", {"kind": "human_intervention", "summary": "/clear"}, "user_msg", "completion")
-    found = [(turn.prompt.seq if turn.prompt else None, seqs(turn.events)) for turn in turns(events)]
+    events = chain(
+        "lifecycle",
+        "user_msg",
+        "assistant_msg",
+        {"kind": "human_intervention", "summary": "/clear"},
+        "user_msg",
+        "completion",
+    )
+    found = [
+        (turn.prompt.seq if turn.prompt else None, seqs(turn.events)) for turn in turns(events)
+    ]
     assert found == [(None, [0]), (1, [1, 2]), (3, [3]), (4, [4, 5])]
     assert turns([]) == []
 
@@ -403,7 +488,9 @@ def test_a_turn_is_a_prompt_and_what_followed():
 # --- sessions under sessions ---
 
 
-def session(name: str, parent: str | None = None, relation: Relation | None = "subagent") -> Session:
+def session(
+    name: str, parent: str | None = None, relation: Relation | None = "subagent"
+) -> Session:
     return Session(
         session_uid=f"pi:{name}",
         flavor="pi",
@@ -418,7 +505,9 @@ def drawn(nodes: list[Node]) -> list[str]:
 
 
 def test_subagents_stand_under_the_session_that_started_them():
-    assert drawn(nest([session("c", "b"), session("a"), session("b", "a"), session("d", "a"), session("e")])) == [
+    assert drawn(
+        nest([session("c", "b"), session("a"), session("b", "a"), session("d", "a"), session("e")])
+    ) == [
         "a",
         "  b",
         "    c",
@@ -428,7 +517,14 @@ def test_subagents_stand_under_the_session_that_started_them():
 
 
 def test_forks_stand_beside_their_origin_and_name_it():
-    nodes = nest([session("a"), session("b", "a", "fork"), session("c", "b", "continuation"), session("d", "b")])
+    nodes = nest(
+        [
+            session("a"),
+            session("b", "a", "fork"),
+            session("c", "b", "continuation"),
+            session("d", "b"),
+        ]
+    )
     assert drawn(nodes) == ["a", "b", "  d", "c"]
     assert [node.follows for node in nodes] == [None, "pi:a", "pi:b"]
     assert nodes[1].children[0].follows is None
@@ -439,8 +535,14 @@ def test_a_missing_parent_makes_a_root():
 
 
 def test_circles_of_parents_lose_nobody():
-    assert drawn(nest([session("a", "b"), session("b", "c"), session("c", "a"), session("d", "b")])) == ["a", "  c", "    b", "      d"]
-    assert drawn(nest([session("c", "b"), session("a", "b"), session("b", "b")])) == ["b", "  c", "  a"]
+    assert drawn(
+        nest([session("a", "b"), session("b", "c"), session("c", "a"), session("d", "b")])
+    ) == ["a", "  c", "    b", "      d"]
+    assert drawn(nest([session("c", "b"), session("a", "b"), session("b", "b")])) == [
+        "b",
+        "  c",
+        "  a",
+    ]
     assert drawn(nest([session("a", "a")])) == ["a"]
     assert drawn(nest([session("a", "b", "fork"), session("b", "a", "fork")])) == ["a", "b"]
 
@@ -449,9 +551,16 @@ def test_a_session_given_twice_is_shown_twice():
     assert drawn(nest([session("a"), session("a"), session("b", "a")])) == ["a", "  b", "a"]
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["subagent", "fork", "continuation"])), max_size=10))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(["subagent", "fork", "continuation"])),
+        max_size=10,
+    )
+)
 def test_nesting_loses_no_session(links):
-    sessions = [session(str(n), str(parent), relation) for n, (parent, relation) in enumerate(links)]
+    sessions = [
+        session(str(n), str(parent), relation) for n, (parent, relation) in enumerate(links)
+    ]
     shown = [node.session.session_uid for _, node in walk(nest(sessions))]
     assert sorted(shown) == sorted(it.session_uid for it in sessions)
 
@@ -475,7 +584,8 @@ def test_a_failed_call_made_again_is_a_retry():
 
 def test_a_call_made_again_without_need_is_none():
     assert retries(chain(call("a"), result("a"), call("b"))) == 0
-    assert retries(chain(call("a"), call("b"), failure("a"))) == 0  # it failed only after the second had begun
+    # it failed only after the second had begun
+    assert retries(chain(call("a"), call("b"), failure("a"))) == 0
 
 
 def test_another_call_after_a_failure_is_none():
@@ -539,16 +649,33 @@ def test_wall_clock_is_at_most_the_span(seconds):
 def test_a_tally_counts():
     events = chain(
         {"kind": "user_msg", "role": "user", "summary": "fix it", "ts": NOON},
-        call("a", usage=Usage(input_tokens=5, cache_read_tokens=100), ts=NOON + timedelta(seconds=10)),
+        call(
+            "a", usage=Usage(input_tokens=5, cache_read_tokens=100), ts=NOON + timedelta(seconds=10)
+        ),
         failure("a", ts=NOON + timedelta(seconds=5)),
         {"kind": "error", "ts": NOON + timedelta(hours=1)},
         call("b", usage=Usage(output_tokens=7, cache_write_tokens=3, reasoning_tokens=2)),
-        {"kind": "user_msg", "summary": "thanks", "role": "user", "ts": NOON - timedelta(seconds=1)},
+        {
+            "kind": "user_msg",
+            "summary": "thanks",
+            "role": "user",
+            "ts": NOON - timedelta(seconds=1),
+        },
     )
     tally = Tally().add(events)
     assert (tally.events, tally.errors, tally.turns, tally.retries) == (6, 2, 2, 1)
-    assert tally.usage == Usage(input_tokens=5, output_tokens=7, cache_read_tokens=100, cache_write_tokens=3, reasoning_tokens=2)
-    assert (tally.wall_clock_s, tally.started_at, tally.ended_at) == (10, NOON - timedelta(seconds=1), NOON + timedelta(hours=1))
+    assert tally.usage == Usage(
+        input_tokens=5,
+        output_tokens=7,
+        cache_read_tokens=100,
+        cache_write_tokens=3,
+        reasoning_tokens=2,
+    )
+    assert (tally.wall_clock_s, tally.started_at, tally.ended_at) == (
+        10,
+        NOON - timedelta(seconds=1),
+        NOON + timedelta(hours=1),
+    )
     assert (tally.last_seq, tally.first_prompt) == (5, "fix it")
     assert tally.kinds == {"user_msg": 2, "tool_call": 2, "tool_result": 1, "error": 1}
     assert tally.cost == Cost(
@@ -572,7 +699,13 @@ def test_turns_are_those_of_people():
 
 def test_a_copy_counts_where_it_happened():
     copied = {"origin": "pi:s0#0", "usage": Usage(input_tokens=5), "is_error": True, "ts": NOON}
-    tally = Tally().add(chain({"kind": "user_msg", "summary": "first", **copied}, {"kind": "retry", **copied}, "user_msg"))
+    tally = Tally().add(
+        chain(
+            {"kind": "user_msg", "summary": "first", **copied},
+            {"kind": "retry", **copied},
+            "user_msg",
+        )
+    )
     assert (tally.events, tally.copies, tally.turns, tally.errors, tally.retries) == (3, 2, 1, 0, 0)
     assert (tally.usage, tally.started_at, tally.kinds) == (Usage(), None, {"user_msg": 1})
     assert (tally.last_seq, tally.first_prompt) == (2, "first")
@@ -580,7 +713,9 @@ def test_a_copy_counts_where_it_happened():
 
 def test_a_tally_keeps_no_words_but_the_first_prompt():
     """Redaction has to know every place that text is kept in."""
-    tally = Tally().add(chain(call("a", "curl -H secret-4711", files=("secret-4711",)), failure("a")))
+    tally = Tally().add(
+        chain(call("a", "curl -H secret-4711", files=("secret-4711",)), failure("a"))
+    )
     assert b"secret-4711" not in msgspec.msgpack.encode(tally)
 
 
@@ -593,24 +728,63 @@ def test_adding_does_not_change_what_was():
 
 
 def test_streams_of_a_session_are_merged():
-    first = Tally().add(chain({"kind": "user_msg", "summary": "a", "ts": NOON}, {"kind": "error", "ts": NOON + timedelta(minutes=1)}))
-    second = Tally().add([event(1 << 20, "user_msg", summary="b", ts=NOON + timedelta(hours=1), usage=Usage(input_tokens=3))])
+    first = Tally().add(
+        chain(
+            {"kind": "user_msg", "summary": "a", "ts": NOON},
+            {"kind": "error", "ts": NOON + timedelta(minutes=1)},
+        )
+    )
+    second = Tally().add(
+        [
+            event(
+                1 << 20,
+                "user_msg",
+                summary="b",
+                ts=NOON + timedelta(hours=1),
+                usage=Usage(input_tokens=3),
+            )
+        ]
+    )
     total = merge([first, second])
-    assert (total.events, total.errors, total.turns, total.last_seq, total.first_prompt) == (3, 1, 2, 1 << 20, "a")
-    assert (total.started_at, total.ended_at, total.wall_clock_s) == (NOON, NOON + timedelta(hours=1), 60)
+    assert (total.events, total.errors, total.turns, total.last_seq, total.first_prompt) == (
+        3,
+        1,
+        2,
+        1 << 20,
+        "a",
+    )
+    assert (total.started_at, total.ended_at, total.wall_clock_s) == (
+        NOON,
+        NOON + timedelta(hours=1),
+        60,
+    )
     assert total.kinds == {"user_msg": 2, "error": 1}
     assert total.usage == Usage(input_tokens=3)
     assert merge([]) == Tally()
 
 
 def test_streams_written_at_the_same_time_share_their_minutes():
-    tally = Tally().add(chain({"kind": "user_msg", "ts": NOON}, {"kind": "error", "ts": NOON + timedelta(minutes=1)}))
+    tally = Tally().add(
+        chain(
+            {"kind": "user_msg", "ts": NOON}, {"kind": "error", "ts": NOON + timedelta(minutes=1)}
+        )
+    )
     assert merge([tally, tally]).wall_clock_s == 60
 
 
 # --- any forest of events ---
 
-KINDS = ["user_msg", "assistant_msg", "tool_call", "edit", "tool_result", "retry", "error", "human_intervention", "lifecycle"]
+KINDS = [
+    "user_msg",
+    "assistant_msg",
+    "tool_call",
+    "edit",
+    "tool_result",
+    "retry",
+    "error",
+    "human_intervention",
+    "lifecycle",
+]
 
 
 @st.composite
@@ -620,7 +794,11 @@ def forests(draw: st.DrawFn) -> list[SessionEvent]:
     seq = -1
     for n in range(draw(st.integers(0, 15))):
         seq += draw(st.integers(1, 2))  # gaps: parents that are not there
-        parent = draw(st.none() | st.just(max(seq - 1, 0)) | st.integers(0, max(seq - 1, 0))) if seq else None
+        parent = (
+            draw(st.none() | st.just(max(seq - 1, 0)) | st.integers(0, max(seq - 1, 0)))
+            if seq
+            else None
+        )
         made.append(
             event(
                 seq,
@@ -632,10 +810,27 @@ def forests(draw: st.DrawFn) -> list[SessionEvent]:
                 is_error=draw(st.booleans()),
                 is_sidechain=draw(st.integers(0, 9)) == 0,
                 origin=draw(st.sampled_from([None, None, None, "pi:s0#1"])),
-                ts=draw(st.none() | st.integers(-3000, 3000).map(lambda s: NOON + timedelta(seconds=s))),
-                usage=draw(st.none() | st.builds(Usage, input_tokens=st.integers(0, 9), reasoning_tokens=st.integers(0, 9))),
-                view=draw(st.sampled_from([None, None, "context", "summary", "compact", "clear", "retract"])),
-                refs=tuple(draw(st.lists(st.sampled_from(["n0", "n1", "n2", "n5", "..", "a", "gone"]), max_size=4))),
+                ts=draw(
+                    st.none() | st.integers(-3000, 3000).map(lambda s: NOON + timedelta(seconds=s))
+                ),
+                usage=draw(
+                    st.none()
+                    | st.builds(
+                        Usage, input_tokens=st.integers(0, 9), reasoning_tokens=st.integers(0, 9)
+                    )
+                ),
+                view=draw(
+                    st.sampled_from(
+                        [None, None, "context", "summary", "compact", "clear", "retract"]
+                    )
+                ),
+                refs=tuple(
+                    draw(
+                        st.lists(
+                            st.sampled_from(["n0", "n1", "n2", "n5", "..", "a", "gone"]), max_size=4
+                        )
+                    )
+                ),
             )
         )
     return made
@@ -648,8 +843,13 @@ def test_every_event_is_in_exactly_one_branch(events, random):
     assert sorted(seq for line in lines for seq in line.seqs) == sorted(seqs(events))
     assert [line.is_active for line in lines] == [True, *[False] * (len(lines) - 1)][: len(lines)]
     assert all(list(line.seqs) == sorted(line.seqs) for line in lines)
-    assert all(line.is_active or (line.forked_at is not None and line.forked_at < line.seqs[0]) for line in lines)
-    assert sorted(seqs(active(events)) + [seq for line in abandoned(events) for seq in seqs(line)]) == sorted(seqs(events))
+    assert all(
+        line.is_active or (line.forked_at is not None and line.forked_at < line.seqs[0])
+        for line in lines
+    )
+    assert sorted(
+        seqs(active(events)) + [seq for line in abandoned(events) for seq in seqs(line)]
+    ) == sorted(seqs(events))
 
 
 @given(forests())
@@ -666,10 +866,19 @@ def test_what_the_model_saw_is_a_part_of_what_happened(events, at):
 
 @given(forests())
 def test_every_call_and_result_is_in_exactly_one_pair(events):
-    found = [it for pair in pairs(events) for it in (pair.call, pair.result, *pair.others) if it is not None]
+    found = [
+        it
+        for pair in pairs(events)
+        for it in (pair.call, pair.result, *pair.others)
+        if it is not None
+    ]
     assert len(set(seqs(found))) == len(found)
     assert set(seqs(found)) >= {it.seq for it in events if it.is_call or it.kind == "tool_result"}
-    assert all(pair.call.call_id == pair.result.call_id for pair in pairs(events) if pair.call and pair.result)
+    assert all(
+        pair.call.call_id == pair.result.call_id
+        for pair in pairs(events)
+        if pair.call and pair.result
+    )
 
 
 @given(forests())
@@ -682,7 +891,8 @@ def test_adding_in_pieces_equals_adding_at_once(events, cuts):
     at_once = Tally().add(events)
     tally = Tally()
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(events)], strict=True):
-        stored = msgspec.msgpack.encode(tally.add(events[start:end]))  # as a sync leaves it for the next one
+        # as a sync leaves it for the next one
+        stored = msgspec.msgpack.encode(tally.add(events[start:end]))
         tally = msgspec.msgpack.decode(stored, type=Tally)
     assert tally == at_once
 
@@ -700,7 +910,12 @@ def test_a_tally_agrees_with_the_views(events):
 def test_a_chain_of_100_000_events_is_as_good_as_one_of_ten():
     numbers = count()
     events = [
-        event(n, kind, n - 1 if n else None, call_id=f"c{n - n % 4}" if kind.startswith("tool") else None)
+        event(
+            n,
+            kind,
+            n - 1 if n else None,
+            call_id=f"c{n - n % 4}" if kind.startswith("tool") else None,
+        )
         for _ in range(25_000)
         for kind in ("user_msg", "tool_call", "tool_result", "assistant_msg")
         for n in [next(numbers)]
@@ -751,10 +966,44 @@ def test_a_branch_names_its_task(branch, expected):
 @pytest.mark.parametrize(
     "branch",
     [
-        *("main", "HEAD", "", "release-2024", "release/2024", "releases/12", "release/1.2", "v1.2", "v2", "1.x", "2.0.1"),
-        *("2024-05-01", "2024-05-01-cleanup", "20240501-cleanup", "240501-cleanup", "05-01-cleanup", "backup/2024/05/01"),
-        *("fix-404-page", "fix/500-on-login", "fix/3-way-merge", "2fa", "convert-sha256", "upgrade-python-3.12", "SHA-256-support"),
-        *("dependabot/npm_and_yarn/lodash-4.17.21", "renovate/node-20", "worktree-agent-a4ca7529", "changelog-0-4-3", "debug-12", "UTF-8"),
+        *(
+            "main",
+            "HEAD",
+            "",
+            "release-2024",
+            "release/2024",
+            "releases/12",
+            "release/1.2",
+            "v1.2",
+            "v2",
+            "1.x",
+            "2.0.1",
+        ),
+        *(
+            "2024-05-01",
+            "2024-05-01-cleanup",
+            "20240501-cleanup",
+            "240501-cleanup",
+            "05-01-cleanup",
+            "backup/2024/05/01",
+        ),
+        *(
+            "fix-404-page",
+            "fix/500-on-login",
+            "fix/3-way-merge",
+            "2fa",
+            "convert-sha256",
+            "upgrade-python-3.12",
+            "SHA-256-support",
+        ),
+        *(
+            "dependabot/npm_and_yarn/lodash-4.17.21",
+            "renovate/node-20",
+            "worktree-agent-a4ca7529",
+            "changelog-0-4-3",
+            "debug-12",
+            "UTF-8",
+        ),
     ],
 )
 def test_a_branch_without_a_task_names_none(branch):
@@ -794,10 +1043,48 @@ def test_a_prompt_names_its_task(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "hello", "make it #fff", "use #123456 here", "#1a2b3c", "color: #123", "a background of #789", "set it to #333", '"#123"'),
-        *("# 12 steps", "## 2024", "#1 priority", "step #12", "[Image #12] look", "Connection #22 to host", "the year #2024", "&#123;"),
-        *("docs/readme.md#12", "page.html#12", "see /a/b#12", "#12, #13 and #14", "line #120", "item#12", "issue 2024", "PR 1"),
-        *("UTF-8", "SHA-256", "ISO-8601", "BSD-2-Clause", "CVE-2017-1000117", "MPL-2.0", "GPT-4", "Q3-2024", "abc-123"),
+        *(
+            "",
+            "hello",
+            "make it #fff",
+            "use #123456 here",
+            "#1a2b3c",
+            "color: #123",
+            "a background of #789",
+            "set it to #333",
+            '"#123"',
+        ),
+        *(
+            "# 12 steps",
+            "## 2024",
+            "#1 priority",
+            "step #12",
+            "[Image #12] look",
+            "Connection #22 to host",
+            "the year #2024",
+            "&#123;",
+        ),
+        *(
+            "docs/readme.md#12",
+            "page.html#12",
+            "see /a/b#12",
+            "#12, #13 and #14",
+            "line #120",
+            "item#12",
+            "issue 2024",
+            "PR 1",
+        ),
+        *(
+            "UTF-8",
+            "SHA-256",
+            "ISO-8601",
+            "BSD-2-Clause",
+            "CVE-2017-1000117",
+            "MPL-2.0",
+            "GPT-4",
+            "Q3-2024",
+            "abc-123",
+        ),
         *("```\nfixes #12\n```", "run `git show #123`", "fix 3 bugs", "#0", "#012", "issue #12.5"),
     ],
 )
@@ -809,7 +1096,22 @@ def test_a_task_is_looked_for_where_a_prompt_begins():
     assert task_ref(None, "x" * 20_000 + " fixes #12") is None
 
 
-@pytest.mark.parametrize("piece", ["a/", "`", "```", "fix ", "A1", "#12 ", "https://a/", "https://a/b/c/d/", "-1", " ", "pull request "])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a/",
+        "`",
+        "```",
+        "fix ",
+        "A1",
+        "#12 ",
+        "https://a/",
+        "https://a/b/c/d/",
+        "-1",
+        " ",
+        "pull request ",
+    ],
+)
 def test_a_hostile_prompt_takes_no_time(piece):
     started = datetime.now(UTC)
     task_ref(piece * 5_000, piece * 5_000)

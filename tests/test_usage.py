@@ -39,18 +39,24 @@ def store(tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def counts(store: Store, by: str, zone: str | None = None, **chosen: object) -> dict[str | None, int]:
-    return {row.key: row.calls for row in report(store, by, CallFilter(**chosen), zone=Zone(zone)).rows}  # type: ignore[arg-type]
+def counts(
+    store: Store, by: str, zone: str | None = None, **chosen: object
+) -> dict[str | None, int]:
+    return {
+        row.key: row.calls
+        for row in report(store, by, CallFilter(**chosen), zone=Zone(zone)).rows  # type: ignore[arg-type]
+    }
 
 
-# ── sums ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sums ──────────────────────────────────────────────────────────────────────────────────────────
 names = st.sampled_from([None, "one", "two"])
 some_calls = st.lists(
     st.builds(
         call,
         key=st.integers(0, 10**6).map(str),
         session=st.sampled_from(["s1", "s2", "s3"]),
-        ts=st.none() | st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+        ts=st.none()
+        | st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
         model=st.sampled_from([None, "m1", "m2", "<none>"]),
         input_tokens=st.integers(0, 10**11),
         cache_write_1h_tokens=st.integers(0, 10**6),
@@ -60,11 +66,22 @@ some_calls = st.lists(
 )
 
 
-@given(some_calls, names, st.sampled_from([None, "s1"]), st.sampled_from(["UTC", "Asia/Kathmandu", "America/New_York"]))
-def test_all_reports_add_up_to_the_same(found: list[Call], repo: str | None, parent: str | None, zone: str) -> None:
+@given(
+    some_calls,
+    names,
+    st.sampled_from([None, "s1"]),
+    st.sampled_from(["UTC", "Asia/Kathmandu", "America/New_York"]),
+)
+def test_all_reports_add_up_to_the_same(
+    found: list[Call], repo: str | None, parent: str | None, zone: str
+) -> None:
     facts = {
         "s1": {"repo": repo, "git_branch": "main"},
-        "s2": {"cwd": "/work", "parent_uid": f"toy:{parent}" if parent else None, "relation": "subagent" if parent else None},
+        "s2": {
+            "cwd": "/work",
+            "parent_uid": f"toy:{parent}" if parent else None,
+            "relation": "subagent" if parent else None,
+        },
     }
     with TemporaryDirectory() as folder:
         store = open_ledger(Path(folder))
@@ -74,24 +91,45 @@ def test_all_reports_add_up_to_the_same(found: list[Call], repo: str | None, par
         store.close()
     unique = {one.key: one for one in sorted(found, key=rank, reverse=True)}.values()
     assert all(total == totals[0] for total in totals)
-    assert (totals[0].calls, totals[0].total_tokens) == (len(unique), sum(one.total for one in unique))
+    assert (totals[0].calls, totals[0].total_tokens) == (
+        len(unique),
+        sum(one.total for one in unique),
+    )
     assert totals[0].units == sum(one.total * 3 for one in unique if one.model)
     assert totals[0].unpriced == sum(one.model is None for one in unique)
 
 
-moments = st.none() | st.datetimes(datetime(2025, 12, 31), datetime(2026, 1, 2), timezones=st.just(UTC))  # noqa: DTZ001
+moments = st.none() | st.datetimes(
+    datetime(2025, 12, 31),  # noqa: DTZ001
+    datetime(2026, 1, 2),  # noqa: DTZ001
+    timezones=st.just(UTC),
+)
 
 
 @given(st.lists(moments, max_size=20), moments, moments)
-def test_any_time_is_counted_to_the_second(times: list[datetime | None], since: datetime | None, until: datetime | None) -> None:
+def test_any_time_is_counted_to_the_second(
+    times: list[datetime | None], since: datetime | None, until: datetime | None
+) -> None:
     with TemporaryDirectory() as folder:
         store = open_ledger(Path(folder))
         keep(store, [call(str(n), ts=ts) for n, ts in enumerate(times)])
         found = sum(one.calls for one in store.sum_calls([], CallFilter(since=since, until=until)))
-        by_model = sum(one.calls for one in store.sum_calls(["price_match", "model"], CallFilter(since=since, until=until)))
+        by_model = sum(
+            one.calls
+            for one in store.sum_calls(
+                ["price_match", "model"], CallFilter(since=since, until=until)
+            )
+        )
         store.close()
     asked = since is not None or until is not None
-    wanted = sum((not asked) if ts is None else (since is None or ts >= since) and (until is None or ts < until) for ts in times)
+    wanted = sum(
+        (
+            (not asked)
+            if ts is None
+            else (since is None or ts >= since) and (until is None or ts < until)
+        )
+        for ts in times
+    )
     assert found == by_model == wanted
 
 
@@ -112,7 +150,9 @@ def test_sums_that_are_wrong_are_found_and_made_again(store: Store) -> None:
     assert store.wrong_sums() == []
 
 
-def test_a_copy_that_is_made_again_has_the_sums_of_its_calls_and_no_others(store: Store, tmp_path: Path) -> None:
+def test_a_copy_that_is_made_again_has_the_sums_of_its_calls_and_no_others(
+    store: Store, tmp_path: Path
+) -> None:
     keep(store, [call("k1"), call("k2", session="s2")])
     with closing(open_store(str(tmp_path / "copy.db"))) as there:
         copying.copy(store, there)
@@ -122,7 +162,9 @@ def test_a_copy_that_is_made_again_has_the_sums_of_its_calls_and_no_others(store
         assert report(there, "session").rows == report(store, "session").rows
 
 
-def test_a_call_that_a_copy_takes_from_another_session_leaves_the_sums_of_that_one(store: Store, tmp_path: Path) -> None:
+def test_a_call_that_a_copy_takes_from_another_session_leaves_the_sums_of_that_one(
+    store: Store, tmp_path: Path
+) -> None:
     keep(store, [call("k1")])
     with closing(open_store(str(tmp_path / "copy.db"))) as there:
         keep(there, [call("k1", session="s2", is_sidechain=True)])
@@ -133,14 +175,28 @@ def test_a_call_that_a_copy_takes_from_another_session_leaves_the_sums_of_that_o
 
 def test_weeks_begin_on_monday_and_months_on_their_first(store: Store) -> None:
     sunday = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    keep(store, [call("k1", ts=sunday), call("k2", ts=sunday + timedelta(days=1)), call("k3", ts=sunday - timedelta(days=1))])
+    keep(
+        store,
+        [
+            call("k1", ts=sunday),
+            call("k2", ts=sunday + timedelta(days=1)),
+            call("k3", ts=sunday - timedelta(days=1)),
+        ],
+    )
     assert counts(store, "week", "UTC") == {"2026-02-23": 2, "2026-03-02": 1}
     assert counts(store, "month", "UTC") == {"2026-02": 1, "2026-03": 2}
 
 
 def test_a_day_is_the_day_of_the_zone_also_when_its_clock_was_set(store: Store) -> None:
-    """New York: 23:30 on the day before the clock went forward (UTC-5), and 23:30 on the day it did (UTC-4)."""
-    keep(store, [call("k1", ts=datetime(2026, 3, 8, 4, 30, tzinfo=UTC)), call("k2", ts=datetime(2026, 3, 9, 3, 30, tzinfo=UTC))])
+    """New York: 23:30 on the day before the clock went forward (UTC-5), and 23:30 on the day it did
+    (UTC-4)."""
+    keep(
+        store,
+        [
+            call("k1", ts=datetime(2026, 3, 8, 4, 30, tzinfo=UTC)),
+            call("k2", ts=datetime(2026, 3, 9, 3, 30, tzinfo=UTC)),
+        ],
+    )
     assert counts(store, "day", "America/New_York") == {"2026-03-07": 1, "2026-03-08": 1}
     assert counts(store, "day", "UTC") == {"2026-03-08": 1, "2026-03-09": 1}
     assert counts(store, "day", "Asia/Kathmandu") == {"2026-03-08": 1, "2026-03-09": 1}
@@ -148,14 +204,32 @@ def test_a_day_is_the_day_of_the_zone_also_when_its_clock_was_set(store: Store) 
 
 def test_a_day_may_begin_at_a_quarter_past(store: Store) -> None:
     """In Kathmandu it is midnight at 18:15 UTC."""
-    keep(store, [call(f"k{minute}", ts=datetime(2026, 3, 8, 18, minute, tzinfo=UTC)) for minute in (0, 14, 15, 29, 45)])
+    keep(
+        store,
+        [
+            call(f"k{minute}", ts=datetime(2026, 3, 8, 18, minute, tzinfo=UTC))
+            for minute in (0, 14, 15, 29, 45)
+        ],
+    )
     assert counts(store, "day", "Asia/Kathmandu") == {"2026-03-08": 2, "2026-03-09": 3}
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca"])
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "Europe/Berlin",
+        "America/New_York",
+        "Australia/Lord_Howe",
+        "Asia/Kathmandu",
+        "Africa/Casablanca",
+    ],
+)
 def test_spans_say_what_the_zone_says(zone: str) -> None:
     made = Zone(zone)
-    first, last = datetime(2024, 1, 1, tzinfo=UTC).timestamp(), datetime(2027, 1, 1, tzinfo=UTC).timestamp()
+    first, last = (
+        datetime(2024, 1, 1, tzinfo=UTC).timestamp(),
+        datetime(2027, 1, 1, tzinfo=UTC).timestamp(),
+    )
     spans = made.spans(first, last)
     for moment in range(int(first), int(last), 1800):
         offset = next(offset for start, offset in reversed(spans) if start <= moment)
@@ -169,14 +243,27 @@ def test_the_zone_of_this_machine_needs_no_name(monkeypatch: pytest.MonkeyPatch)
     time.tzset()
     spans = Zone().spans(NOON.timestamp(), (NOON + timedelta(days=300)).timestamp())
     assert [offset for _, offset in spans] == [-4 * 3600, -5 * 3600]
-    assert Zone().spans(-1e11, -1e10) == [(0, -5 * 3600)], "of before there were rules the oldest is taken"
+    assert Zone().spans(-1e11, -1e10) == [(0, -5 * 3600)], (
+        "of before there were rules the oldest is taken"
+    )
 
 
 @pytest.mark.parametrize(
     "zone",
-    ["America/Havana", "America/Santiago", "Atlantic/Azores", "Africa/Cairo", "Asia/Beirut", "Australia/Lord_Howe", "Pacific/Apia", "UTC"],
+    [
+        "America/Havana",
+        "America/Santiago",
+        "Atlantic/Azores",
+        "Africa/Cairo",
+        "Asia/Beirut",
+        "Australia/Lord_Howe",
+        "Pacific/Apia",
+        "UTC",
+    ],
 )
-def test_a_day_begins_where_the_day_before_ends_also_where_the_clock_is_set_at_midnight(zone: str) -> None:
+def test_a_day_begins_where_the_day_before_ends_also_where_the_clock_is_set_at_midnight(
+    zone: str,
+) -> None:
     here, info = Zone(zone), ZoneInfo(zone)
     for ordinal in range(date(2011, 1, 1).toordinal(), date(2028, 1, 1).toordinal()):
         begin = here.midnight(date.fromordinal(ordinal))
@@ -186,14 +273,22 @@ def test_a_day_begins_where_the_day_before_ends_also_where_the_clock_is_set_at_m
 
 def test_a_time_of_a_day_whose_midnight_is_left_out_is_that_time() -> None:
     azores = Zone("Atlantic/Azores")  # On 2026-03-29 it is 01:00 when the day before ends.
-    for text, utc in (("2026-03-29T01:30", "01:30"), ("2026-03-29T12:00", "12:00"), ("2026-03-29", "01:00"), ("2026-03-28T23:30", "00:30")):
+    for text, utc in (
+        ("2026-03-29T01:30", "01:30"),
+        ("2026-03-29T12:00", "12:00"),
+        ("2026-03-29", "01:00"),
+        ("2026-03-28T23:30", "00:30"),
+    ):
         assert azores.moment(text, NOON) == datetime.fromisoformat(f"2026-03-29T{utc}+00:00")
-    berlin = Zone("Europe/Berlin")  # Where 02:30 is left out, it is 03:00; where it comes twice, it is the first.
+    # Where 02:30 is left out, it is 03:00; where it comes twice, it is the first.
+    berlin = Zone("Europe/Berlin")
     assert berlin.moment("2026-03-29T02:30", NOON) == datetime(2026, 3, 29, 1, tzinfo=UTC)
     assert berlin.moment("2026-10-25T02:30", NOON) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-10:00", "9999-12-31T23:59", ""])
+@pytest.mark.parametrize(
+    "text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-10:00", "9999-12-31T23:59", ""]
+)
 def test_a_time_that_is_in_no_calendar_is_an_error(text: str) -> None:
     with pytest.raises(ModelError):
         Zone("America/Los_Angeles").moment(text, NOON)
@@ -217,9 +312,18 @@ def test_a_zone_that_nobody_knows_is_an_error(name: str) -> None:
 
 
 def test_rows_in_time_come_in_its_order_and_others_the_dearest_first(store: Store) -> None:
-    keep(store, [call("k1", model="b", input_tokens=5), call("k2", model="a", input_tokens=9, ts=NOON - timedelta(days=1))])
+    keep(
+        store,
+        [
+            call("k1", model="b", input_tokens=5),
+            call("k2", model="a", input_tokens=9, ts=NOON - timedelta(days=1)),
+        ],
+    )
     price(store, lambda one: 10 - one.total)
-    assert [row.key for row in report(store, "day", zone=Zone("UTC")).rows] == ["2026-03-13", "2026-03-14"]
+    assert [row.key for row in report(store, "day", zone=Zone("UTC")).rows] == [
+        "2026-03-13",
+        "2026-03-14",
+    ]
     assert [row.key for row in report(store, "model").rows] == ["b", "a"]
     assert [row.key for row in report(store, "model", order="tokens").rows] == ["a", "b"]
     assert [row.key for row in report(store, "model", order="key").rows] == ["a", "b"]
@@ -232,14 +336,20 @@ def test_a_part_of_the_time_is_exact_to_the_microsecond(store: Store) -> None:
     assert counts(store, "agent", since=NOON + instant, until=NOON + 3 * instant) == {"toy": 2}
 
 
-# ── blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── blocks ────────────────────────────────────────────────────────────────────────────────────────
 def at(hours: float) -> datetime:
     return NOON + timedelta(hours=hours)
 
 
 def test_a_block_begins_at_the_hour_of_its_first_call_and_lasts_five(store: Store) -> None:
-    keep(store, [call(f"k{n}", ts=at(hours)) for n, hours in enumerate((0.5, 4.99, 5.0, 9.0, 30.2))])
-    assert [(block.start, block.row.calls) for block in blocks(store, CallFilter())] == [(at(0), 2), (at(5), 2), (at(30), 1)]
+    keep(
+        store, [call(f"k{n}", ts=at(hours)) for n, hours in enumerate((0.5, 4.99, 5.0, 9.0, 30.2))]
+    )
+    assert [(block.start, block.row.calls) for block in blocks(store, CallFilter())] == [
+        (at(0), 2),
+        (at(5), 2),
+        (at(30), 1),
+    ]
 
 
 def test_where_a_block_begins_does_not_depend_on_what_is_asked(store: Store) -> None:
@@ -253,20 +363,29 @@ def test_where_a_block_begins_does_not_depend_on_what_is_asked(store: Store) -> 
 def test_the_present_block_is_the_one_that_the_report_has(hours: list[int], now: int) -> None:
     with TemporaryDirectory() as folder:
         store = open_ledger(Path(folder))
-        keep(store, [call(f"k{n}", ts=at(hour)) for n, hour in enumerate(hours)])  # Some are later than now: clocks are wrong.
-        expected = [block for block in blocks(store, CallFilter()) if block.start <= at(now) < block.end]
+        # Some are later than now: clocks are wrong.
+        keep(store, [call(f"k{n}", ts=at(hour)) for n, hour in enumerate(hours)])
+        expected = [
+            block for block in blocks(store, CallFilter()) if block.start <= at(now) < block.end
+        ]
         assert present_block(store, at(now)) == (expected[0] if expected else None)
         store.close()
 
 
 def test_a_call_at_the_end_of_time_has_a_block(store: Store) -> None:
-    keep(store, [call("k1", ts=datetime.max.replace(tzinfo=UTC)), call("k2", ts=datetime.min.replace(tzinfo=UTC))])
+    keep(
+        store,
+        [
+            call("k1", ts=datetime.max.replace(tzinfo=UTC)),
+            call("k2", ts=datetime.min.replace(tzinfo=UTC)),
+        ],
+    )
     for by in BY:
         assert report(store, by, zone=Zone("Asia/Tokyo")).total.calls == 2
     assert [block.end > block.start for block in blocks(store, CallFilter())] == [True, True]
 
 
-# ── budgets and prompts ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── budgets and prompts ───────────────────────────────────────────────────────────────────────────
 def test_budgets_are_about_today_and_know_repositories_by_their_names(store: Store) -> None:
     facts = {"s1": {"repo": "acme/api"}, "s2": {"repo": "acme/web"}}
     keep(store, [call("k1"), call("k2", "s2"), call("k3", ts=NOON - timedelta(days=1))], facts)
@@ -274,21 +393,33 @@ def test_budgets_are_about_today_and_know_repositories_by_their_names(store: Sto
     store.set_places({"toy:s1": ("acme/api", None), "toy:s2": ("acme/web", None)})
     budget = Budget(day=4.0, projects={"api": 1.5, "acme/*": 10.0})
     found = budgets(store, budget, NOON, Zone("UTC"))
-    assert [(one.name, one.usd, one.is_over) for one in found] == [("day", 4.0, False), ("api", 2.0, True), ("acme/*", 4.0, False)]
+    assert [(one.name, one.usd, one.is_over) for one in found] == [
+        ("day", 4.0, False),
+        ("api", 2.0, True),
+        ("acme/*", 4.0, False),
+    ]
     assert budgets(store, Budget(), NOON, Zone("UTC")) == []
 
 
 def test_a_prompt_shows_today_the_block_the_project_and_the_session(store: Store) -> None:
-    keep(store, [call("k1"), call("k2", "s2"), call("k3", ts=at(-13))], {"s1": {"cwd": "/work/api"}, "s2": {"cwd": "/work/web"}})
+    keep(
+        store,
+        [call("k1"), call("k2", "s2"), call("k3", ts=at(-13))],
+        {"s1": {"cwd": "/work/api"}, "s2": {"cwd": "/work/web"}},
+    )
     price(store, lambda _: USD)
     made = status(store, at(1), Zone("UTC"), folder="/work/api", session="toy:s1")
-    assert (made.today.usd, made.project and made.project.usd, made.session and made.session.usd) == (2.0, 1.0, 2.0)
+    assert (
+        made.today.usd,
+        made.project and made.project.usd,
+        made.session and made.session.usd,
+    ) == (2.0, 1.0, 2.0)
     assert made.block is not None
     assert (made.block.start, made.block.row.calls) == (NOON, 2)
     assert status(store, at(20), Zone("UTC")).block is None
 
 
-# ── one session, and what is not certain ─────────────────────────────────────────────────────────────────────────────
+# ── one session, and what is not certain ──────────────────────────────────────────────────────────
 def test_copies_are_told_with_what_put_them_behind(store: Store, tmp_path: Path) -> None:
     keep(store, [call("k1", output_tokens=9)])
     keep(store, [call("k1", output_tokens=1)])
@@ -297,13 +428,27 @@ def test_copies_are_told_with_what_put_them_behind(store: Store, tmp_path: Path)
     config = Config(home=tmp_path, store="")
     [one] = explain(store, config, "toy:s1").calls
     assert (one.call.total, one.units, one.parts) == (109, 109, ())
-    assert [copy.why for copy in one.copies] == ["a later copy; the first counts", "8 tokens fewer; the copy with most counts"]
+    assert [copy.why for copy in one.copies] == [
+        "a later copy; the first counts",
+        "8 tokens fewer; the copy with most counts",
+    ]
     other = explain(store, config, "toy:s2")
-    assert (other.calls, [found.call.key for found in other.elsewhere], other.own.calls) == ([], ["k1"], 0)
+    assert (other.calls, [found.call.key for found in other.elsewhere], other.own.calls) == (
+        [],
+        ["k1"],
+        0,
+    )
 
 
 def test_what_a_count_by_request_would_add_is_told(store: Store, tmp_path: Path) -> None:
-    keep(store, [call("k1", output_tokens=9, request_id="r1"), call("k1", output_tokens=1, request_id="r1"), call("k2")])
+    keep(
+        store,
+        [
+            call("k1", output_tokens=9, request_id="r1"),
+            call("k1", output_tokens=1, request_id="r1"),
+            call("k2"),
+        ],
+    )
     config = Config(home=tmp_path, store="")
     assert explain(store, config, "toy:s1").repeated.calls == 0
     keep(store, [call("k1", output_tokens=4, request_id="r2")])
@@ -311,23 +456,34 @@ def test_what_a_count_by_request_would_add_is_told(store: Store, tmp_path: Path)
     assert (made.repeated.calls, made.repeated.total_tokens, made.own.calls) == (1, 104, 2)
     assert any("1 call, 104 tokens more" in line for line in explanation_lines("toy:s1", made))
     last = explain(store, config, "toy:s1", 1)
-    assert (last.repeated, last.own, last.with_subagents) == (made.repeated, made.own, made.with_subagents)
+    assert (last.repeated, last.own, last.with_subagents) == (
+        made.repeated,
+        made.own,
+        made.with_subagents,
+    )
     assert last.calls == made.calls[-1:]
 
 
 def test_the_last_calls_are_those_at_the_end_of_all(store: Store, tmp_path: Path) -> None:
-    keep(store, [call(f"k{n}", ts=None if n == 3 else at(n // 2), is_sidechain=n == 2) for n in range(6)])
+    keep(
+        store,
+        [call(f"k{n}", ts=None if n == 3 else at(n // 2), is_sidechain=n == 2) for n in range(6)],
+    )
     config = Config(home=tmp_path, store="")
     made = explain(store, config, "toy:s1")
     assert [one.call.key for one in made.calls] == ["k0", "k1", "k2", "k4", "k5", "k3"]
     for last in range(1, 8):
-        assert explain(store, config, "toy:s1", last) == msgspec.structs.replace(made, calls=made.calls[-last:])
+        assert explain(store, config, "toy:s1", last) == msgspec.structs.replace(
+            made, calls=made.calls[-last:]
+        )
 
 
 @given(some_calls)
 def test_why_names_a_rule_that_holds(found: list[Call]) -> None:
     for copy in found[1:]:
-        best, other = sorted((msgspec.structs.replace(one, key="k") for one in (found[0], copy)), key=rank)
+        best, other = sorted(
+            (msgspec.structs.replace(one, key="k") for one in (found[0], copy)), key=rank
+        )
         words = why(best, other)
         assert ("side chain" in words) == (best.is_sidechain != other.is_sidechain)
         assert not words.startswith("-"), "never more tokens than what counts"
@@ -345,10 +501,14 @@ def test_what_is_not_certain_is_listed(store: Store) -> None:
 def test_events_that_add_up_to_something_else_are_a_gap(store: Store) -> None:
     keep(store, [call("k1"), call("k2", "s2")])
     store.db.execute("update sessions set input_tokens = 90 where uid = 'toy:s1'")  # type: ignore[attr-defined]
-    assert [(gap.uid, gap.events_tokens, gap.ledger_tokens) for gap in check(store).gaps] == [("toy:s1", 90, 100)]
+    assert [(gap.uid, gap.events_tokens, gap.ledger_tokens) for gap in check(store).gaps] == [
+        ("toy:s1", 90, 100)
+    ]
 
 
-def test_what_a_running_total_has_and_no_record_is_listed_once_for_all_copies(tmp_path: Path) -> None:
+def test_what_a_running_total_has_and_no_record_is_listed_once_for_all_copies(
+    tmp_path: Path,
+) -> None:
     def counted(total: int, last: int) -> bytes:
         usage = {
             "total_token_usage": {"input_tokens": total, "total_tokens": total},
@@ -356,18 +516,28 @@ def test_what_a_running_total_has_and_no_record_is_listed_once_for_all_copies(tm
         }
         return (
             msgspec.json.encode(
-                {"timestamp": "2026-03-14T12:00:00Z", "type": "event_msg", "payload": {"type": "token_count", "info": usage}}
+                {
+                    "timestamp": "2026-03-14T12:00:00Z",
+                    "type": "event_msg",
+                    "payload": {"type": "token_count", "info": usage},
+                }
             )
             + b"\n"
         )
 
     for folder in ("sessions/2026/03/14", "archived_sessions"):
-        file = tmp_path / "codex" / folder / "rollout-2026-03-14T12-00-00-019cadc6-9a80-7000-8000-0000000000aa.jsonl"
+        file = (
+            tmp_path
+            / "codex"
+            / folder
+            / "rollout-2026-03-14T12-00-00-019cadc6-9a80-7000-8000-0000000000aa.jsonl"
+        )
         file.parent.mkdir(parents=True)
         file.write_bytes(counted(100, 100) + counted(900, 50) + counted(990, 60))
     config = Config(
         home=tmp_path, store=str(tmp_path / "s.db"),
-        sources={name: SourceConfig(enabled=name == "codex", roots=[str(tmp_path / "codex")]) for name in adapters.names()},
+        sources={name: SourceConfig(enabled=name == "codex",
+        roots=[str(tmp_path / "codex")]) for name in adapters.names()},
     )  # fmt: skip
     store = open_store(config.store)
     pipeline.sync(store, config)
@@ -398,5 +568,11 @@ for words in ("--by day", "--by session --json", "--statusline", "--check", "--w
     cli.main(["usage", *words.split()], standalone_mode=False)
 print(sorted({{"genai_prices", "pydantic", "rich", "re2"}} & sys.modules.keys()))
 """
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.stdout.splitlines()[-1] == "[]"

@@ -75,7 +75,9 @@ def test_each_job_has_its_own_result(method: str, monkeypatch: pytest.MonkeyPatc
     jobs = [("abc"[n % 3], n * 37 % 5000 + 20) for n in range(300)]
     with two() as running:
         futures = [running.submit(repeat, *job) for job in jobs]
-        assert [result_of(future) for future in futures] == [">" + letter * count for letter, count in jobs]
+        assert [result_of(future) for future in futures] == [
+            ">" + letter * count for letter, count in jobs
+        ]
 
 
 def test_what_a_job_raises_is_raised_for_it_alone() -> None:
@@ -88,7 +90,12 @@ def test_what_a_job_raises_is_raised_for_it_alone() -> None:
 
 
 def test_a_worker_that_dies_is_a_one_line_error() -> None:
-    with two() as running, pytest.raises(RunloreError, match=r"^a worker process ended unexpectedly .* where it stopped$"):
+    with (
+        two() as running,
+        pytest.raises(
+            RunloreError, match=r"^a worker process ended unexpectedly .* where it stopped$"
+        ),
+    ):
         result_of(running.submit(repeat, "a", 14))
 
 
@@ -143,7 +150,12 @@ if __name__ == "__main__":
 def started(seconds: float) -> tuple[subprocess.Popen[bytes], list[int]]:
     """A program in a process group of its own that waits for a job, and the ids of its workers."""
     script = SCRIPT.format(path=[path for path in sys.path if path], seconds=seconds)
-    program = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    program = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
     assert program.stdout is not None
     pids = [int(word) for word in program.stdout.readline().split()]
     assert pids
@@ -201,9 +213,18 @@ print(start_workers(load(), 4))
 
 
 @on_linux
-def test_where_not_all_workers_can_be_started_none_is_left_and_the_program_ends(tmp_path: Path) -> None:
+def test_where_not_all_workers_can_be_started_none_is_left_and_the_program_ends(
+    tmp_path: Path,
+) -> None:
     env = {**os.environ, "HOME": str(tmp_path), "RUNLORE_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", ONLY_TWO], capture_output=True, text=True, timeout=60, check=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", ONLY_TWO],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=env,
+    )
     assert (done.stdout, done.stderr) == ("None\n", "")
 
 

@@ -1,9 +1,10 @@
-"""A made-up agent with the simplest format that can say everything a store must keep. No test of ours needs a real one.
+"""A made-up agent with the simplest format that can say everything a store must keep. No test of
+ours needs a real one.
 
-A line is an event, {"s": session, "id": native id, "up": parent, "kind", "text", "of": original, "tokens", "call", "tool",
-"files", "error"},
-or, with "alias", a record in the chain that gives no event, or, with "title", a title. A file `s~1.jsonl` tells the session `s`, worse than
-`s.jsonl` does.
+A line is an event, {"s": session, "id": native id, "up": parent, "kind", "text", "of": original,
+"tokens", "call", "tool", "files", "error"}, or, with "alias", a record in the chain that gives no
+event, or, with "title", a title. A file `s~1.jsonl` tells the session `s`, worse than `s.jsonl`
+does.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Toy(JsonLines):
     shout = False  # A newer version of the adapter, in tests: the same records, other events.
     twice = False
 
-    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    def normalize(
+        self, source: Source, records: Iterable[Record], carry: bytes | None
+    ) -> Normalized:
         state = msgspec.msgpack.decode(carry, type=Carry) if carry else Carry()
         found = Normalized()
         titles: dict[str, str] = {}
@@ -48,13 +51,21 @@ class Toy(JsonLines):
         for name in state.seqs:
             title = titles.get(name)
             found.facts[make_uid(self.name, name)] = Facts(
-                native_session_id=name, title=title, title_rank=3 if title else 0, cwd=f"/work/{name}", git_branch="main",
+                native_session_id=name, title=title, title_rank=3 if title else 0,
+                cwd=f"/work/{name}", git_branch="main",
                 spare=spare_of(source),
             )  # fmt: skip
         found.carry = msgspec.msgpack.encode(state)
         return found
 
-    def _line(self, record: Record, state: Carry, found: Normalized, source: Source, titles: dict[str, str]) -> None:
+    def _line(
+        self,
+        record: Record,
+        state: Carry,
+        found: Normalized,
+        source: Source,
+        titles: dict[str, str],
+    ) -> None:
         try:
             line: dict[str, Any] = json.loads(record.data)
         except ValueError:
@@ -72,7 +83,9 @@ class Toy(JsonLines):
             for copy in range(2 if self.twice else 1):
                 self._event(line, name, copy, state, found)
 
-    def _event(self, line: dict[str, Any], name: str, copy: int, state: Carry, found: Normalized) -> None:
+    def _event(
+        self, line: dict[str, Any], name: str, copy: int, state: Carry, found: Normalized
+    ) -> None:
         seq = state.seqs[name]
         state.seqs[name] += 1
         text = line.get("text", "")

@@ -1,7 +1,8 @@
-"""runlore keeps every session your coding agents ever ran, and makes them readable for people and programs.
+"""runlore keeps every session your coding agents ever ran, and makes them readable for people and
+programs.
 
-What is in `__all__` is the public API; all else may change on any day. A name is imported when it is first used, so
-`import runlore` costs next to nothing.
+What is in `__all__` is the public API; all else may change on any day. A name is imported when it
+is first used, so `import runlore` costs next to nothing.
 
     import runlore
 
@@ -42,8 +43,26 @@ if TYPE_CHECKING:
         StoreTooNew,
         StoreTooOld,
     )  # fmt: skip
-    from .live import AsyncSession, AsyncSessionStore, Conversation, LiveSession, SessionStore, should_compact
-    from .model import SCHEMA_VERSION, Call, Cost, LogRecord, Session, SessionEvent, Tests, Usage, is_evictable, make_uid
+    from .live import (
+        AsyncSession,
+        AsyncSessionStore,
+        Conversation,
+        LiveSession,
+        SessionStore,
+        should_compact,
+    )
+    from .model import (
+        SCHEMA_VERSION,
+        Call,
+        Cost,
+        LogRecord,
+        Session,
+        SessionEvent,
+        Tests,
+        Usage,
+        is_evictable,
+        make_uid,
+    )
     from .pipeline import Progress, Report, sync
     from .store import Filter, SessionLine, Store, open_store
     from .timeline import (
@@ -68,14 +87,20 @@ _HOMES = {
     "adapters": "Adapter Facts Normalized Position Record Skip Source",
     "config": "Config",
     "errors": (
-        "Ambiguous CheckpointError ConfigError Conflict IllegalTransition InvalidId LeaseLost LogError MissingField ModelError NotFound"
-        " ReadError RunloreError SessionBusy SessionNotFound StoreBusy StoreError StoreMissing StoreTooNew StoreTooOld"
+        "Ambiguous CheckpointError ConfigError Conflict IllegalTransition InvalidId LeaseLost"
+        " LogError MissingField ModelError NotFound ReadError RunloreError SessionBusy"
+        " SessionNotFound StoreBusy StoreError StoreMissing StoreTooNew StoreTooOld"
     ),
     "live": "AsyncSession AsyncSessionStore Conversation LiveSession SessionStore should_compact",
-    "model": "SCHEMA_VERSION Call Cost LogRecord Session SessionEvent Tests Usage is_evictable make_uid",
+    "model": (
+        "SCHEMA_VERSION Call Cost LogRecord Session SessionEvent Tests Usage is_evictable make_uid"
+    ),
     "pipeline": "Progress Report sync",
     "store": "Filter SessionLine Store open_store",
-    "timeline": "Branch ContextEvent Node ToolCall Turn abandoned active branches cost_of is_prompt model_context nest pairs turns walk",
+    "timeline": (
+        "Branch ContextEvent Node ToolCall Turn abandoned active branches cost_of is_prompt"
+        " model_context nest pairs turns walk"
+    ),
 }
 
 __all__ = [

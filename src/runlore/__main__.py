@@ -33,7 +33,7 @@ def open_missing_streams() -> None:
     """Lead stdout and stderr nowhere in a program without a console (pythonw on Windows)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 # Open while we run.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # Open while we run.  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""What a session store must survive, as checks for anyone's store: kills, torn tails, two writers, clock steps, damage.
+"""What a session store must survive, as checks for anyone's store: kills, torn tails, two writers,
+clock steps, damage.
 
-`run_store_conformance(factory)` needs one function of the store: `factory(folder, session_id)` opens the session, or makes it, and
-returns something with `append(message)` and `messages()`; `close()`, `compact(summary)` and `problems` are used when they are there.
-Messages are dicts with `role` and `content`. The report says for each check whether it passed, and with what; nothing is raised.
+`run_store_conformance(factory)` needs one function of the store: `factory(folder, session_id)`
+opens the session, or makes it, and returns something with `append(message)` and `messages()`;
+`close()`, `compact(summary)` and `problems` are used when they are there. Messages are dicts with
+`role` and `content`. The report says for each check whether it passed, and with what; nothing is
+raised.
 """
 
 from __future__ import annotations
@@ -53,7 +56,10 @@ class StoreReport(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         width = max(len(check.name) for check in self.checks)
-        return "\n".join(f"{check.name:{width}}  {check.verdict:7}  {check.detail}".rstrip() for check in self.checks)
+        return "\n".join(
+            f"{check.name:{width}}  {check.verdict:7}  {check.detail}".rstrip()
+            for check in self.checks
+        )
 
 
 class Failure(AssertionError):
@@ -64,14 +70,24 @@ class Skipped(Exception):
     """A check that this store, or this system, has nothing for."""
 
 
-def run_store_conformance(factory: Factory, *, kills: int = 40, seed: int = 0, only: Iterable[str] | None = None) -> StoreReport:
-    """Runs all checks, each in a folder of its own. `kills` is how often a writer is killed, for each of the two checks that do so."""
+def run_store_conformance(
+    factory: Factory, *, kills: int = 40, seed: int = 0, only: Iterable[str] | None = None
+) -> StoreReport:
+    """Runs all checks, each in a folder of its own. `kills` is how often a writer is killed, for
+    each of the two checks that do so."""
     checks = []
     for name, check in CHECKS.items():
         if only is not None and name not in only:
             continue
-        with tempfile.TemporaryDirectory(prefix="runlore-conformance-", ignore_cleanup_errors=True) as folder:
-            trial = Trial(factory, Path(folder), random.Random(f"{seed}{name}"), kills)  # noqa: S311 # a choice of moments, no secret
+        with tempfile.TemporaryDirectory(
+            prefix="runlore-conformance-", ignore_cleanup_errors=True
+        ) as folder:
+            trial = Trial(
+                factory,
+                Path(folder),
+                random.Random(f"{seed}{name}"),  # noqa: S311
+                kills,
+            )  # a choice of moments, no secret
             checks.append(_verdict(name, check, trial))
     return StoreReport(checks)
 
@@ -118,7 +134,8 @@ class Trial:
 
     def fresh(self) -> None:
         while self.folder.exists():
-            with suppress(FileNotFoundError):  # A database tidied up behind a reader, while the folder was being removed.
+            # A database tidied up behind a reader, while the folder was being removed.
+            with suppress(FileNotFoundError):
                 shutil.rmtree(self.folder)
         self.folder.mkdir()
 
@@ -129,13 +146,14 @@ class Trial:
             try:
                 shutil.copytree(self.folder, target)
                 break
-            except (shutil.Error, FileNotFoundError):  # A file went away meanwhile: a database tidied up behind a reader.
+            except (shutil.Error, FileNotFoundError):
+                # A file went away meanwhile: a database tidied up behind a reader.
                 if attempt == 9:
                     raise
         return target
 
 
-# ── the checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the checks ────────────────────────────────────────────────────────────────────────────────────
 
 
 def keeps_what_it_was_given(trial: Trial) -> None:
@@ -146,26 +164,36 @@ def keeps_what_it_was_given(trial: Trial) -> None:
 
 
 def survives_kill(trial: Trial) -> str:
-    """A writer is killed at a random moment. All that it was told is kept, the session opens, and the next append is kept too."""
+    """A writer is killed at a random moment. All that it was told is kept, the session opens, and
+    the next append is kept too."""
     need_fork()
     acked = 0
     for number in range(trial.kills):
         if number % 10 == 0:
             trial.fresh()
         before = len(trial.texts())
-        count = kill_while(trial, lambda session, told, number=number: write_and_tell(session, told, number))
+        count = kill_while(
+            trial, lambda session, told, number=number: write_and_tell(session, told, number)
+        )
         acked += count
         texts = trial.texts()
         wanted = [f"{number}-{n}" for n in range(count)]
         found = [text.partition(" ")[0] for text in texts[before:]]
-        expect(found[:count] == wanted, f"kill {number}: {count} messages were acknowledged, {len(found)} are there")
+        expect(
+            found[:count] == wanted,
+            f"kill {number}: {count} messages were acknowledged, {len(found)} are there",
+        )
         trial.append(f"after {number}")
-        expect(trial.texts()[-1] == f"after {number}", f"kill {number}: the append after it is not there")
+        expect(
+            trial.texts()[-1] == f"after {number}",
+            f"kill {number}: the append after it is not there",
+        )
     return f"{trial.kills} kills, {acked} acknowledged messages"
 
 
 def survives_torn_tail(trial: Trial) -> str:
-    """The last message is cut at every byte. The others are kept, and the next append is not swallowed."""
+    """The last message is cut at every byte. The others are kept, and the next append is not
+    swallowed."""
     start, end, path = last_message(trial, "z€😀")
     for cut in range(start, end):
         folder = trial.copy()
@@ -174,12 +202,16 @@ def survives_torn_tail(trial: Trial) -> str:
         expect(trial.texts(folder)[:2] == ["one", "two"], f"{where}: earlier messages are lost")
         trial.append("next", folder=folder)
         texts = trial.texts(folder)
-        expect(texts[:2] == ["one", "two"] and texts[-1] == "next", f"{where}: after the next append there is {texts}")
+        expect(
+            texts[:2] == ["one", "two"] and texts[-1] == "next",
+            f"{where}: after the next append there is {texts}",
+        )
     return f"{end - start} cuts"
 
 
 def survives_empty_file(trial: Trial) -> None:
-    """Each file in turn has no bytes, as after a crash between making and writing it. The session opens and takes appends."""
+    """Each file in turn has no bytes, as after a crash between making and writing it. The session
+    opens and takes appends."""
     trial.append("one", "two")
     for path in files(trial.folder):
         folder = trial.copy()
@@ -187,15 +219,22 @@ def survives_empty_file(trial: Trial) -> None:
             continue
         os.truncate(folder / path, 0)
         trial.append("next", folder=folder)
-        expect(trial.texts(folder)[-1:] == ["next"], f"with an empty {path} the next append is not there")
+        expect(
+            trial.texts(folder)[-1:] == ["next"],
+            f"with an empty {path} the next append is not there",
+        )
 
 
 def keeps_two_writers_apart(trial: Trial) -> str:
-    """Two processes append to one session at the same time: nothing is lost, nothing twice, each one's order is kept."""
+    """Two processes append to one session at the same time: nothing is lost, nothing twice, each
+    one's order is kept."""
     need_fork()
     count = 200
     trial.append("first")
-    writers = [start(trial, lambda session, _, name=name: write(session, name, count)) for name in ("a", "b")]
+    writers = [
+        start(trial, lambda session, _, name=name: write(session, name, count))
+        for name in ("a", "b")
+    ]
     statuses = [os.waitpid(pid, 0)[1] for pid, _ in writers]
     for _, pipe in writers:
         os.close(pipe)
@@ -203,12 +242,16 @@ def keeps_two_writers_apart(trial: Trial) -> str:
     texts = trial.texts()
     for name in ("a", "b"):
         own = [text for text in texts if text.startswith(f"{name}-")]
-        expect(own == [f"{name}-{n}" for n in range(count)], f"writer {name}: {len(own)} of {count} messages, or not in order")
+        expect(
+            own == [f"{name}-{n}" for n in range(count)],
+            f"writer {name}: {len(own)} of {count} messages, or not in order",
+        )
     return f"2 × {count} messages"
 
 
 def does_not_order_by_clock(trial: Trial) -> None:
-    """The clock goes back an hour in the middle, in a process of its own. The order is that of the appends."""
+    """The clock goes back an hour in the middle, in a process of its own. The order is that of the
+    appends."""
     need_fork()
 
     def work(session: Any, _: Callable[[], None]) -> None:
@@ -226,7 +269,8 @@ def does_not_order_by_clock(trial: Trial) -> None:
 
 
 def survives_damage(trial: Trial) -> str:
-    """One byte of a message in the middle is changed. The others are kept, and changed text is not given out as if it were right."""
+    """One byte of a message in the middle is changed. The others are kept, and changed text is not
+    given out as if it were right."""
     start, end, path = last_message(trial, "hello world")
     trial.append("four", "five")
     silent = 0
@@ -239,7 +283,10 @@ def survives_damage(trial: Trial) -> str:
             texts = [text_of(message) for message in session.messages()]
             told = bool(getattr(session, "problems", None))
         rest = [text for text in texts if text in ("one", "two", "four", "five")]
-        expect(rest == ["one", "two", "four", "five"], f"byte {place - start} changed: left are {texts}")
+        expect(
+            rest == ["one", "two", "four", "five"],
+            f"byte {place - start} changed: left are {texts}",
+        )
         silent += texts != ["one", "two", "hello world", "four", "five"] and not told
     expect(not silent, f"{silent} of {end - start} damages went unreported")
     return f"{end - start} damages"
@@ -257,14 +304,18 @@ def survives_kill_in_compaction(trial: Trial) -> str:
                 raise Skipped("it does not compact")
         kill_while(trial, compact_and_tell)
         seen = trial.texts()
-        expect(any("SUMMARY" in text for text in seen) or seen[:40] == texts, f"kill {number}: {len(seen)} of 40 messages, and no summary")
+        expect(
+            any("SUMMARY" in text for text in seen) or seen[:40] == texts,
+            f"kill {number}: {len(seen)} of 40 messages, and no summary",
+        )
         trial.append("next")
         expect(trial.texts()[-1] == "next", f"kill {number}: the append after it is not there")
     return f"{trial.kills} kills"
 
 
 def reading_does_not_write(trial: Trial) -> None:
-    """A session whose tool is still at work is read by someone else. No file changes, and the result is there once."""
+    """A session whose tool is still at work is read by someone else. No file changes, and the
+    result is there once."""
     call = {"type": "tool_use", "id": "call-1", "name": "sleep", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "call-1", "content": "done"}
     with trial.session() as session:
@@ -275,9 +326,17 @@ def reading_does_not_write(trial: Trial) -> None:
         expect(digest_of(trial.folder) == before, "reading the session changed its files")
         session.append({"role": "user", "content": [result]})
     with trial.session() as session:
-        blocks = [block for message in session.messages() if isinstance(message.get("content"), list) for block in message["content"]]
+        blocks = [
+            block
+            for message in session.messages()
+            if isinstance(message.get("content"), list)
+            for block in message["content"]
+        ]
     results = [block for block in blocks if block.get("type") == "tool_result"]
-    expect(len(results) == 1 and results[0].get("content") == "done", f"the call has {len(results)} results")
+    expect(
+        len(results) == 1 and results[0].get("content") == "done",
+        f"the call has {len(results)} results",
+    )
 
 
 def stays_in_its_folder(trial: Trial) -> None:
@@ -286,7 +345,7 @@ def stays_in_its_folder(trial: Trial) -> None:
         try:
             session = trial.factory(trial.folder, id)
             session.append(user("x"))
-        except Exception:  # noqa: S112 # refused, in the store's own words
+        except Exception:  # refused, in the store's own words  # noqa: S112
             continue
         raise Failure(f"a session was made under the id {id!r}")
     expect(sorted(os.listdir(trial.root)) == ["store"], "something was made outside of the store")
@@ -295,7 +354,10 @@ def stays_in_its_folder(trial: Trial) -> None:
 def takes_any_text(trial: Trial) -> None:
     texts = ["\0", "half a pair: \ud83d", "\u2028\r\n", "x" * 300_000, ""]
     trial.append(*texts)
-    expect(trial.texts() == texts, "text with a NUL, half a surrogate pair, line separators or much of it does not come back")
+    expect(
+        trial.texts() == texts,
+        "text with a NUL, half a surrogate pair, line separators or much of it does not come back",
+    )
 
 
 CHECKS: dict[str, Callable[[Trial], str | None]] = {
@@ -313,7 +375,7 @@ CHECKS: dict[str, Callable[[Trial], str | None]] = {
 }
 
 
-# ── what they are made of ───────────────────────────────────────────────────────────────────────────────────────────
+# ── what they are made of ─────────────────────────────────────────────────────────────────────────
 
 
 def user(text: str) -> dict[str, Any]:
@@ -358,7 +420,8 @@ def compact_and_tell(session: Any, told: Callable[[], None]) -> NoReturn:
 
 
 def start(trial: Trial, work: Callable[..., object]) -> tuple[int, int]:
-    """A process that opens the session and does the work; its pid, and a pipe on which it tells each time it was acknowledged."""
+    """A process that opens the session and does the work; its pid, and a pipe on which it tells
+    each time it was acknowledged."""
     read, written = os.pipe()
     pid = os.fork()
     if pid:
@@ -395,9 +458,17 @@ def last_message(trial: Trial, text: str) -> tuple[int, int, Path]:
     trial.append("one", "two")
     before = sizes(trial.folder)
     trial.append(text)
-    grown = {path: size for path, size in sizes(trial.folder).items() if size > before.get(path, 0) and path in before}
+    grown = {
+        path: size
+        for path, size in sizes(trial.folder).items()
+        if size > before.get(path, 0) and path in before
+    }
     there = (path for path in grown if (trial.folder / path).exists())
-    holding = [path for path in there if text.encode()[:5] in (trial.folder / path).read_bytes()[before[path] :]]
+    holding = [
+        path
+        for path in there
+        if text.encode()[:5] in (trial.folder / path).read_bytes()[before[path] :]
+    ]
     if not holding:
         raise Skipped("no file holds the text of a message at its end")
     return before[holding[0]], grown[holding[0]], holding[0]
@@ -424,7 +495,8 @@ def digest_of(folder: Path) -> str:
 
 
 def step_clock(seconds: float) -> None:
-    """Moves the clock of this process, as far as Python code reads it. Only for a child that ends soon."""
+    """Moves the clock of this process, as far as Python code reads it. Only for a child that ends
+    soon."""
     real = _REAL.setdefault("time", time.time)
     real_ns = _REAL.setdefault("time_ns", time.time_ns)
     base: Any = _REAL.setdefault("datetime", datetime.datetime)

@@ -1,4 +1,5 @@
-"""Which issue or pull request a session is about, from what people name branches and begin prompts with. Pure."""
+"""Which issue or pull request a session is about, from what people name branches and begin prompts
+with. Pure."""
 
 from __future__ import annotations
 
@@ -6,25 +7,34 @@ import re
 
 
 def task_ref(branch: str | None, prompt: str | None) -> str | None:
-    """The issue or pull request that a session is about: `#123`, `owner/repo#12` or `ABC-123`; None when none is named.
+    """The issue or pull request that a session is about: `#123`, `owner/repo#12` or `ABC-123`; None
+    when none is named.
 
-    The branch is asked first, then the beginning of the first prompt. What may as well be something else (a date, a
-    version, a colour, an ordinal) is left alone: a wrong reference is worse than none.
+    The branch is asked first, then the beginning of the first prompt. What may as well be something
+    else (a date, a version, a colour, an ordinal) is left alone: a wrong reference is worse than
+    none.
     """
-    return (_ref_in_branch(branch) if branch else None) or (_ref_in_prompt(prompt[:_PROMPT_CHARS]) if prompt else None)
+    return (_ref_in_branch(branch) if branch else None) or (
+        _ref_in_prompt(prompt[:_PROMPT_CHARS]) if prompt else None
+    )
 
 
-_PROMPT_CHARS = 10_000  # a task is named where the prompt begins; further down are logs and files that people paste
+# a task is named where the prompt begins; further down are logs and files that people paste
+_PROMPT_CHARS = 10_000
 
-# Patterns stay text until they are first used: compiling them costs more than importing the rest of this module.
+# Patterns stay text until they are first used: compiling them costs more than importing the rest of
+# this module.
 _URL = r"https?://[^\s/]+/(?:repos/)?([\w.-]+(?:/[\w.-]+){1,5}?)/(?:-/)?(?:issues|pulls?|merge_requests)/([1-9]\d*)"
 _CODE = r"(?s)```.*?(?:```|\Z)|`[^`\n]*`"
 _FULL = r"(?<![\w./-])[\w.-]+/[\w.-]+(?<!\.md)(?<!\.html)#[1-9]\d*(?!\w)"
 _SAID = (
     r"(?i)(?<!\w)(?:fix(?:es|ed|ing)?|close[sd]?|resolve[sd]?|implements?|address(?:es)?|issues?|bugs?|tickets?|prs?|mrs?"
-    r"|(?:pull|merge) requests?)(?:\s(?:issue|bug|ticket|pr))?[:(\[]?\s{0,2}[#!]([1-9]\d{0,6})(?!\w|\.\d)"
+    r"|(?:pull|merge)"
+    r" requests?)(?:\s(?:issue|bug|ticket|pr))?[:(\[]?\s{0,2}[#!]([1-9]\d{0,6})(?!\w|\.\d)"
 )
-_SAID_PLAINLY = r"(?i)(?<!\w)(?:issue|ticket|pr|mr|(?:pull|merge) request)[ -]([1-9]\d{1,5})(?!\w|\.\d)"
+_SAID_PLAINLY = (
+    r"(?i)(?<!\w)(?:issue|ticket|pr|mr|(?:pull|merge) request)[ -]([1-9]\d{1,5})(?!\w|\.\d)"
+)
 _BARE = r"(?<![\w#&/\"'=:-])#([1-9]\d{1,4})(?![\w%]|\.\d)"
 _BEFORE_OTHERS = (
     r"(?i)(?:colou?r|background|border|fill|stroke|hex|gr[ae]y)[^\n]*\Z"
@@ -33,15 +43,17 @@ _BEFORE_OTHERS = (
 )
 _KEY = r"(?<![\w-])([A-Z][A-Z0-9]{1,9})-[1-9]\d{0,5}(?![A-Za-z0-9]|[.-]\d)"
 _NOT_KEYS = frozenset(
-    "AES ARM ASCII BASE BM BSD CC0 COVID CP CVE CWE ERR ES EXIT FIPS GH GMT GPL GPT HMAC HTTP IEEE IPV ISO ISSUE LATIN LGPL MD MP "
-    "MPL MR NIST PART PEP PHASE PKCS PR PULL Q1 Q2 Q3 Q4 RC RELEASE RFC RSA RTX SHA SPRINT SSE STEP TLS TOP UCS USB UTC UTF VERSION "
-    "WIN WINDOWS X86".split()
+    "AES ARM ASCII BASE BM BSD CC0 COVID CP CVE CWE ERR ES EXIT FIPS GH GMT GPL GPT HMAC HTTP IEEE"
+    " IPV ISO ISSUE LATIN LGPL MD MP MPL MR NIST PART PEP PHASE PKCS PR PULL Q1 Q2 Q3 Q4 RC RELEASE"
+    " RFC RSA RTX SHA SPRINT SSE STEP TLS TOP UCS USB UTC UTF VERSION WIN WINDOWS X86".split()
 )
 _BRANCH_SAYS = r"(?i)(?:^|[/_-])(?:issues?|gh|prs?|pull|mr|bug|ticket|closes|fixes)[/_-]?#?([1-9]\d{0,6})(?![A-Za-z0-9.])"
 _BRANCH_BEGINS = r"(?i)(?:^|/)(?:(?:bugfix|chore|feat|feature|fix|hotfix|task)[_-])?([1-9]\d{1,5})(?=[/_-]|$)(?![_-]\d+(?:[/_-]|$))"
 _RELEASE = r"(?i)(?:^|/)(?:releases?|versions?|stable|support|sprint|milestone|dependabot|renovate)(?:[/_-]|$)"
 # Years, days as YYMMDD, and the answers of web servers that people fix ("fix-404-page").
-_OTHER_NUMBER = r"(?:19[89]\d|20\d\d|[12]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|40\d|4[12]\d|50[0-4])\Z"
+_OTHER_NUMBER = (
+    r"(?:19[89]\d|20\d\d|[12]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|40\d|4[12]\d|50[0-4])\Z"
+)
 
 
 def _ref_in_branch(branch: str) -> str | None:

@@ -92,7 +92,10 @@ class Exclude(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def matches(self, cwd: str | None, repo: str | None) -> bool:
         """Whether a session with this folder or repository is not to be stored."""
         home = os.path.expanduser("~")
-        paths = [pattern.replace("~", home, 1) if pattern.startswith("~") else pattern for pattern in self.paths]
+        paths = [
+            pattern.replace("~", home, 1) if pattern.startswith("~") else pattern
+            for pattern in self.paths
+        ]
         in_path = cwd is not None and any(_inside(cwd, pattern) for pattern in paths)
         return in_path or any(_names(pattern, repo) for pattern in self.repos)
 
@@ -114,7 +117,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 _UNITS = {
-    unit + binary: (1024 if binary else 1000) ** n for n, unit in enumerate(("", "K", "M", "G", "T")) for binary in ("", "I")[: n + 1]
+    unit + binary: (1024 if binary else 1000) ** n
+    for n, unit in enumerate(("", "K", "M", "G", "T"))
+    for binary in ("", "I")[: n + 1]
 }
 
 
@@ -135,7 +140,7 @@ class Retain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_age_days: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     def __post_init__(self) -> None:
-        self.soft_bytes, self.hard_bytes  # noqa: B018 # A size that cannot be read is told when the file is.
+        self.soft_bytes, self.hard_bytes  # A size that cannot be read is told when the file is.  # noqa: B018
 
     @property
     def soft_bytes(self) -> int | None:
@@ -208,7 +213,8 @@ def home_folder(env: Mapping[str, str] = os.environ) -> str:
 
 
 def load(env: Mapping[str, str] | None = None) -> Config:
-    """Reads the configuration; a missing file is an empty one. Raises ConfigError with what to change."""
+    """Reads the configuration; a missing file is an empty one. Raises ConfigError with what to
+    change."""
     env = os.environ if env is None else env
     home = Path(home_folder(env))
     file = home / FILE
@@ -230,7 +236,9 @@ def make_home(home: Path) -> None:
         if os.name == "posix" and home.stat().st_mode & 0o077:
             home.chmod(0o700)
     except OSError as error:
-        raise ConfigError(f"{home}: {error.strerror}; set RUNLORE_HOME to a folder that can be written") from None
+        raise ConfigError(
+            f"{home}: {error.strerror}; set RUNLORE_HOME to a folder that can be written"
+        ) from None
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -249,18 +257,33 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _what_is_wrong(data: Any, wanted: Any, key: str = "") -> str | None:
-    """The first value that cannot be used, by its key, and what could stand there; None when there is none."""
+    """The first value that cannot be used, by its key, and what could stand there; None when there
+    is none."""
     inner: dict[str, Any] = {}
     if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) and isinstance(data, dict):
         inner = {field.name: field.type for field in msgspec.structs.fields(wanted)}
         known = ", ".join(name for name in inner if key or name != "home")
         if strange := next((name for name in data if name not in inner), None):
-            return f"{_key(key, strange)} is no setting; {'there' if key else 'at the top there'} are: {known}"
+            return (
+                f"{_key(key, strange)} is no setting; {'there' if key else 'at the top there'} are:"
+                f" {known}"
+            )
     elif get_origin(wanted) is dict and isinstance(data, dict):
         inner = dict.fromkeys(data, get_args(wanted)[1])
     elif get_origin(wanted) is list and isinstance(data, list):
-        return next((said for n, item in enumerate(data) if (said := _what_is_wrong(item, get_args(wanted)[0], f"{key}[{n}]"))), None)
-    found = (_what_is_wrong(data[name], kind, _key(key, name)) for name, kind in inner.items() if name in data)
+        return next(
+            (
+                said
+                for n, item in enumerate(data)
+                if (said := _what_is_wrong(item, get_args(wanted)[0], f"{key}[{n}]"))
+            ),
+            None,
+        )
+    found = (
+        _what_is_wrong(data[name], kind, _key(key, name))
+        for name, kind in inner.items()
+        if name in data
+    )
     return next(filter(None, found), None) if inner else _misfit(data, wanted, key)
 
 
@@ -281,7 +304,14 @@ def _misfit(data: Any, wanted: Any, key: str) -> str | None:
     return None
 
 
-_KINDS = {"str": "a text", "bool": "true or false", "int": "a whole number", "float": "a number", "array": "a list", "object": "a table"}
+_KINDS = {
+    "str": "a text",
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "array": "a list",
+    "object": "a table",
+}
 """What msgspec calls the kinds of values, in the words of people."""
 
 
@@ -299,6 +329,7 @@ def _names(pattern: str, repo: str | None) -> bool:
 
 
 def _inside(cwd: str, pattern: str) -> bool:
-    """A pattern names a folder and what is below it; `*` also crosses separators, as people expect of `~/work/*`."""
+    """A pattern names a folder and what is below it; `*` also crosses separators, as people expect
+    of `~/work/*`."""
     cwd, pattern = cwd.replace("\\", "/").rstrip("/"), pattern.replace("\\", "/").rstrip("/")
     return fnmatchcase(cwd, pattern) or fnmatchcase(cwd, pattern + "/*")

@@ -1,7 +1,8 @@
-"""The digests' part of a sync: what is stale and quiet is made again, in worker processes when there is much of it.
+"""The digests' part of a sync: what is stale and quiet is made again, in worker processes when
+there is much of it.
 
-Between the store, which keeps, and `digest`, which computes. It can be run twice or be killed: what was put is there, the rest is still
-stale. The cost is that of the sessions that changed.
+Between the store, which keeps, and `digest`, which computes. It can be run twice or be killed: what
+was put is there, the rest is still stale. The cost is that of the sessions that changed.
 """
 
 from __future__ import annotations
@@ -86,13 +87,16 @@ def digest_stale(
     return count, problems
 
 
-def _made(store: Store, config: Config, uids: Sequence[str], workers: Workers | None) -> Iterator[_Made]:
+def _made(
+    store: Store, config: Config, uids: Sequence[str], workers: Workers | None
+) -> Iterator[_Made]:
     """Make the digests, here or in workers, in the order of the uids."""
     in_server = "://" in store.url
     if workers is None or ("://" in config.store) != in_server:
         yield from (_make(store, uid, config.quality) for uid in uids)
         return
-    url = config.store if in_server else store.url  # The url of a server comes without its password.
+    # The url of a server comes without its password.
+    url = config.store if in_server else store.url
     size = min(COMMIT, max(MIN_SESSIONS, -(-len(uids) // (workers.count * JOBS_AHEAD))))
     jobs = deque(uids[at : at + size] for at in range(0, len(uids), size))
     submitted: deque[Future[bytes]] = deque()
@@ -114,13 +118,15 @@ def _make(store: Store, uid: str, limits: Quality) -> _Made:
         return _Made(uid, digest=digest_of(store, uid, limits))
     except StoreLost:  # The sync begins anew.
         raise
-    except Exception as error:  # Any text may be in a session, and a segment may be damaged: that costs its digest, and not the sync.
+    except Exception as error:
+        # Any text may be in a session, and a segment may be damaged: that costs its digest, and not
+        # the sync.
         return _Made(uid, problem=f"its digest cannot be made: {type(error).__name__}: {error}")
 
 
 def digest_of(store: Store, uid: str, limits: Quality) -> Digest | None:
-    """The digest of a session as it is stored now; None when there is nothing to make one from. Of one that was evicted, what was
-    known when it was, and what came since."""
+    """The digest of a session as it is stored now; None when there is nothing to make one from. Of
+    one that was evicted, what was known when it was, and what came since."""
     # The digest room compiles a hundred patterns, and a sync with nothing new needs none.
     from .digest.join import join
     from .digest.session import make
@@ -135,11 +141,16 @@ def digest_of(store: Store, uid: str, limits: Quality) -> Digest | None:
     if kept is None:
         return make(session, events, bodies, limits)
     before = kept.before or kept
-    return join(before, make(session, [event for event in events if not before.knows(event.seq)], bodies, limits), session)
+    return join(
+        before,
+        make(session, [event for event in events if not before.knows(event.seq)], bodies, limits),
+        session,
+    )
 
 
 def current_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
-    """Return the digest of a session, made now where the stored one does not cover all that is stored. Nothing is written.
+    """Return the digest of a session, made now where the stored one does not cover all that is
+    stored. Nothing is written.
 
     None when there is neither a digest nor anything to make one from. Raises NotFound.
     """

@@ -1,7 +1,7 @@
 """The documentation that a program can write: commands, agents, schema, and what --json prints.
 
-`python -m runlore.docs` writes it into docs/ of a checkout, `--check` says which file is stale. Nothing here knows a
-command, an agent or a table by name: all of it is asked of the program itself.
+`python -m runlore.docs` writes it into docs/ of a checkout, `--check` says which file is stale.
+Nothing here knows a command, an agent or a table by name: all of it is asked of the program itself.
 """
 
 from __future__ import annotations
@@ -34,19 +34,26 @@ WIDTH = 88
 
 
 def main(args: list[str]) -> int:
-    """Writes the pages, or with `--check` names the first stale one. The result is the exit status."""
+    """Writes the pages, or with `--check` names the first stale one. The result is the exit
+    status."""
     if args not in ([], ["--check"]):
         print("usage: python -m runlore.docs [--check]", file=sys.stderr)
         return 2
     if not DOCS.with_name("pyproject.toml").is_file():
-        print(f"{DOCS.parent} is not a checkout of runlore; there are no docs to write", file=sys.stderr)
+        print(
+            f"{DOCS.parent} is not a checkout of runlore; there are no docs to write",
+            file=sys.stderr,
+        )
         return 2
     for name, write in PAGES.items():
         page, text = DOCS / name, write()
         if page.is_file() and page.read_text(encoding="utf-8") == text:
             continue
         if args:
-            print(f"docs/{name} is stale; run `python -m runlore.docs` and commit the change", file=sys.stderr)
+            print(
+                f"docs/{name} is stale; run `python -m runlore.docs` and commit the change",
+                file=sys.stderr,
+            )
             return 1
         DOCS.mkdir(exist_ok=True)
         page.write_text(text, encoding="utf-8", newline="\n")
@@ -64,8 +71,15 @@ def commands() -> Iterator[tuple[str, str]]:
     return _walk(cli, "runlore", None)
 
 
-def _walk(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
-    settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH, "color": False}
+def _walk(
+    command: click.Command, name: str, parent: click.Context | None
+) -> Iterator[tuple[str, str]]:
+    settings = {
+        **command.context_settings,
+        "terminal_width": WIDTH,
+        "max_content_width": WIDTH,
+        "color": False,
+    }
     context = click.Context(command, info_name=name, parent=parent, **settings)
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
@@ -78,62 +92,88 @@ def _walk(command: click.Command, name: str, parent: click.Context | None) -> It
 def agents_page() -> str:
     """One row for each adapter that comes with runlore."""
     rows = [
-        "| agent | name | sessions are read from | variables | deletes after | does not tell | reads lessons in | about |",
+        (
+            "| agent | name | sessions are read from | variables | deletes after | does not tell |"
+            " reads lessons in | about |"
+        ),
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, adapter in adapters.load().items():
         if not Path(adapters.__file__).with_name(f"{name}.py").is_file():
             continue  # of another package, which documents it
-        about = (importlib.import_module(f"{adapters.__name__}.{name}").__doc__ or "").partition("\n")[0]
+        about = (importlib.import_module(f"{adapters.__name__}.{name}").__doc__ or "").partition(
+            "\n"
+        )[0]
         roots = ", ".join(f"`{root}`" for root in adapter.roots)
-        variables = ", ".join(f"`{root[1:].partition('/')[0]}`" for root in adapter.roots if root.startswith("$"))
+        variables = ", ".join(
+            f"`{root[1:].partition('/')[0]}`" for root in adapter.roots if root.startswith("$")
+        )
         days = f"{adapter.keeps_days} days" if adapter.keeps_days else ""
         files = ", ".join(f"`{file}`" for file in adapters.instructions(name))
-        cells = (adapter.label, f"`{name}`", roots, variables, days, ", ".join(adapters.lacks(adapter)), files, about)
+        cells = (
+            adapter.label,
+            f"`{name}`",
+            roots,
+            variables,
+            days,
+            ", ".join(adapters.lacks(adapter)),
+            files,
+            about,
+        )
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     left_out = [f"- {label}: {why}." for label, why in adapters.LEFT_OUT.items()]
     parts = ["\n".join(rows), "\n".join(["Not read:", "", *left_out])]
-    return _page("Agents", "The agents whose sessions runlore reads. It never writes to their files.", parts)
+    return _page(
+        "Agents", "The agents whose sessions runlore reads. It never writes to their files.", parts
+    )
 
 
 def schema_page() -> str:
-    """The statements that make the tables of a new SQLite store, each with its indexes and triggers."""
+    """The statements that make the tables of a new SQLite store, each with its indexes and
+    triggers."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "runlore.db"
         open_store(str(path)).close()
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        statements = connection.execute(
-            """
+        statements = connection.execute("""
             select tbl_name, sql from sqlite_schema
             where sql is not null and tbl_name not like 'sqlite\\_%' escape '\\'
               and tbl_name not in (select name from pragma_table_list where type = 'shadow')
             order by tbl_name, type not in ('table', 'view'), name
-            """
-        ).fetchall()
+            """).fetchall()
         connection.close()
     tables: dict[str, list[str]] = {}
     for table, sql in statements:
         tables.setdefault(str(table), []).append(f"{sql};")
     comments = _table_comments()
-    parts = [f"## {table}\n\n{comments.get(table, '')}```sql\n" + "\n".join(sqls) + "\n```" for table, sqls in tables.items()]
+    parts = [
+        f"## {table}\n\n{comments.get(table, '')}```sql\n" + "\n".join(sqls) + "\n```"
+        for table, sqls in tables.items()
+    ]
     intro = "The tables of the SQLite store. Read them as you like; only runlore writes."
     return _page("Schema", intro, parts)
 
 
 def _table_comments() -> dict[str, str]:
-    """The lines above each `create table`, as a paragraph: SQLite keeps only the comments inside."""
+    """The lines above each `create table`, as a paragraph: SQLite keeps only the comments
+    inside."""
     text = "\n".join(file.read_text(encoding="utf-8") for file in sorted(MIGRATIONS.glob("*.sql")))
     found = re.findall(r"((?:^--.*\n)+)create (?:virtual )?table (\w+)", text, re.MULTILINE)
     return {table: re.sub(r"^-- ?", "", lines, flags=re.MULTILINE) + "\n" for lines, table in found}
 
 
-# ── what --json prints ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── what --json prints ────────────────────────────────────────────────────────────────────────────
 def json_page() -> str:
     """The rules, the codes of errors, what each command prints, and all that is in it."""
     rules = (_json.__doc__ or "").partition("\n\n")[2].strip()
     codes = ["## Codes of errors", _table(["code", "means", "hint"], _codes())]
     rows = [
-        [f"`runlore {name}{f' {form}' * bool(form)}`", _type_words(shape.type), f"`{shape.items}`" if shape.items else "", _remark(shape)]
+        [
+            f"`runlore {name}{f' {form}' * bool(form)}`",
+            _type_words(shape.type),
+            f"`{shape.items}`" if shape.items else "",
+            _remark(shape),
+        ]
         for name, forms in SHAPES.items()
         for form, shape in forms.items()
     ]
@@ -147,9 +187,14 @@ def _codes() -> Iterator[list[str]]:
     waiting: list[type[RunloreError]] = [RunloreError]
     while waiting:
         kind = waiting.pop(0)
-        if kind.__module__ in (RunloreError.__module__, QueryError.__module__):  # Of others it is chance whether they are imported.
+        # Of others it is chance whether they are imported.
+        if kind.__module__ in (RunloreError.__module__, QueryError.__module__):
             means = (kind.__doc__ or "").partition("\n")[0].partition(". ")[0].removesuffix(".")
-            yield [f"`{kind.code}`", "Anything else." if kind is RunloreError else f"{means}.", kind.hint or ""]
+            yield [
+                f"`{kind.code}`",
+                "Anything else." if kind is RunloreError else f"{means}.",
+                kind.hint or "",
+            ]
             waiting[:0] = kind.__subclasses__()
     for code, (means, hint) in OTHERS.items():
         yield [f"`{code}`", means, hint or ""]
@@ -167,7 +212,10 @@ def _values() -> list[type[msgspec.Struct]]:
         kind = item_of(waiting.pop(0))
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in found:
             found[kind] = None
-            waiting[:0] = [*fields_of(kind).values(), *(base for base in kind.__bases__ if not _is_hidden(base))]
+            waiting[:0] = [
+                *fields_of(kind).values(),
+                *(base for base in kind.__bases__ if not _is_hidden(base)),
+            ]
     return sorted(found, key=lambda kind: kind.__name__)
 
 
@@ -205,12 +253,16 @@ def _type_words(of: Any) -> str:
         return f"object with any names, of {_type_words(inner[1])}"
     if isinstance(of, type) and issubclass(of, msgspec.Struct):
         return f"[{of.__name__}](#{of.__name__.lower()})"
-    return {str: "text", int: "integer", float: "number", bool: "true or false", Any: "anything"}[of]
+    return {str: "text", int: "integer", float: "number", bool: "true or false", Any: "anything"}[
+        of
+    ]
 
 
 def _table(heads: list[str], rows: Iterable[list[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
 
 
 PAGES: dict[str, Callable[[], str]] = {

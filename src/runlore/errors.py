@@ -175,7 +175,9 @@ class Conflict(LogError):
     code = "conflict"
     hint = "read the session again, then retry"
 
-    def __init__(self, message: str, expected: int | None = None, actual: int | None = None) -> None:
+    def __init__(
+        self, message: str, expected: int | None = None, actual: int | None = None
+    ) -> None:
         super().__init__(message)
         self.expected = expected
         self.actual = actual

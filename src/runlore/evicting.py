@@ -1,4 +1,5 @@
-"""Lets sessions leave as `retain` decides. What only their events know is written down first: every report stays as it was."""
+"""Lets sessions leave as `retain` decides. What only their events know is written down first: every
+report stays as it was."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ EVICTED_AT_ONCE = 100
 """Sessions that leave in one transaction."""
 
 
-def let_go(store: Store, uids: Sequence[str], step: Callable[[str, int, int], None] | None = None) -> None:
+def let_go(
+    store: Store, uids: Sequence[str], step: Callable[[str, int, int], None] | None = None
+) -> None:
     """Evict these sessions. After a kill, those that have not left yet are still whole.
 
     `step` is called with what is being done, how many sessions are done, and of how many.
@@ -55,7 +58,8 @@ def _remember(store: Store, uid: str) -> None:
     cut = {CUT + kind: seen.cut for kind, seen in secrets.items()} | {"touched": missing}
     known = msgspec.structs.replace(
         digest,
-        dead_ends=dead_ends_now(store, session),  # It may be one of older rules, or of fewer events.
+        # It may be one of older rules, or of fewer events.
+        dead_ends=dead_ends_now(store, session),
         waste={},
         secrets={kind: tuple(seen.hashes) for kind, seen in secrets.items()},
         secrets_at={kind: seen.first for kind, seen in secrets.items()},

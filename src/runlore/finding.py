@@ -1,4 +1,5 @@
-"""Every source of the agents' sessions, and where they were looked for. Looks at folders; knows no store."""
+"""Every source of the agents' sessions, and where they were looked for. Looks at folders; knows no
+store."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .errors import ConfigError
 
 class Found(msgspec.Struct, kw_only=True):
     sources: list[Source]
-    """In the order in which they were last written: what was written first is read first, and a copy then finds its original stored."""
+    """In the order in which they were last written: what was written first is read first, and a
+    copy then finds its original stored."""
     agents: dict[str, int]
     """How many there are of each agent."""
     looked_in: set[tuple[str, str]]
@@ -27,8 +29,8 @@ class Found(msgspec.Struct, kw_only=True):
 
 
 def find(config: Config, agents: Sequence[str] = (), roots: Sequence[str] = ()) -> Found:
-    """Of these agents, or of all that are not disabled. What cannot be looked at is a problem, and no exception. Raises ConfigError when an
-    agent that was asked for is set up wrongly."""
+    """Of these agents, or of all that are not disabled. What cannot be looked at is a problem, and
+    no exception. Raises ConfigError when an agent that was asked for is set up wrongly."""
     sources: dict[tuple[str, str], Source] = {}
     found = Found(sources=[], agents={}, looked_in=set(), refused=set(), problems=[])
     for name in agents or adapters.names():
@@ -48,23 +50,42 @@ def find(config: Config, agents: Sequence[str] = (), roots: Sequence[str] = ()) 
                     found.refused.add(error.path)
                     if (problem := (error.path, error.reason)) not in found.problems:
                         found.problems.append(problem)
-        except Exception as error:  # An adapter is someone else's code: its failure costs its sources, not the sync.
+        except Exception as error:
+            # An adapter is someone else's code: its failure costs its sources, not the sync.
             if agents and isinstance(error, ConfigError):
                 raise
-            found.problems.append((name, f"{error}" if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"))
-    found.sources = sorted(sources.values(), key=lambda source: (source.mtime_ns, source.path, source.agent))
+            found.problems.append(
+                (
+                    name,
+                    f"{error}"
+                    if isinstance(error, ConfigError)
+                    else f"{type(error).__name__}: {error}",
+                )
+            )
+    found.sources = sorted(
+        sources.values(), key=lambda source: (source.mtime_ns, source.path, source.agent)
+    )
     return found
 
 
-def find_roots(config: Config, adapter: Adapter, roots: Sequence[str] = ()) -> list[tuple[Path, str | None]]:
-    """Where to look for an agent's sessions, each with the machine they come from: given, configured, or its own."""
+def find_roots(
+    config: Config, adapter: Adapter, roots: Sequence[str] = ()
+) -> list[tuple[Path, str | None]]:
+    """Where to look for an agent's sessions, each with the machine they come from: given,
+    configured, or its own."""
     if roots:
         return [(_absolute(root), None) for root in roots]
     setting = config.sources.get(adapter.name)
     if setting is None:
         return [(root, None) for root in adapter.find_roots(os.environ)]
-    own = adapter.find_roots(os.environ) if setting.roots is None else [_absolute(root) for root in setting.roots]
-    return [(root, None) for root in own] + [(_absolute(root.path), root.machine) for root in setting.also]
+    own = (
+        adapter.find_roots(os.environ)
+        if setting.roots is None
+        else [_absolute(root) for root in setting.roots]
+    )
+    return [(root, None) for root in own] + [
+        (_absolute(root.path), root.machine) for root in setting.also
+    ]
 
 
 def _absolute(root: str) -> Path:

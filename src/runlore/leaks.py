@@ -1,4 +1,5 @@
-"""Where secrets were found, never what they were. Told by the marks that the redaction left in what is stored."""
+"""Where secrets were found, never what they were. Told by the marks that the redaction left in what
+is stored."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _WORD = "redacted"
 
 
 class Leak(msgspec.Struct, frozen=True, kw_only=True):
-    """Secrets of one kind in one session: how often they stand there, how many different ones, and where."""
+    """Secrets of one kind in one session: how often they stand there, how many different ones, and
+    where."""
 
     line: SessionLine
     kind: str
@@ -35,9 +37,12 @@ class Leak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found:
-    """Secrets of one kind in one session, while they are collected: the hash of each, as often as it stands there, and the events."""
+    """Secrets of one kind in one session, while they are collected: the hash of each, as often as
+    it stands there, and the events."""
 
-    def __init__(self, hashes: Sequence[str] = (), events: Sequence[int] = (), cut: int = 0) -> None:
+    def __init__(
+        self, hashes: Sequence[str] = (), events: Sequence[int] = (), cut: int = 0
+    ) -> None:
         self.hashes, self.events = list(hashes), set(events)
         self.cut = cut
         """How many more there were."""
@@ -56,13 +61,16 @@ class Found:
 
 
 def secrets_of(store: Store, uid: str, *, is_evicted: bool) -> dict[str, Found]:
-    """By kind, what was redacted in a session. What is a copy is told where it happened, and what has left is told by its digest."""
+    """By kind, what was redacted in a session. What is a copy is told where it happened, and what
+    has left is told by its digest."""
     digest = store.digest(uid) if is_evicted else None
     before = digest and (digest.before or digest)
     found: dict[str, Found] = {}
     if before:
         for kind, hashes in before.secrets.items():
-            found[kind] = Found(hashes, before.secrets_at.get(kind, ()), before.cut.get(CUT + kind, 0))
+            found[kind] = Found(
+                hashes, before.secrets_at.get(kind, ()), before.cut.get(CUT + kind, 0)
+            )
     for seq, body in store.timeline(uid)[1].items():
         if "[redacted:" in body and not (before and before.knows(seq)):
             for match in _MARK.finditer(body.encode("utf-8", "replace")):
@@ -82,7 +90,10 @@ def leaks(store: Store, chosen: Filter) -> list[Leak]:
     for number, line in store.lines(sorted(store.numbers(chosen))).items() if evicted else ():
         if line.uid in evicted:
             numbers.discard(number)
-            found |= {(number, kind): seen for kind, seen in secrets_of(store, line.uid, is_evicted=True).items()}
+            found |= {
+                (number, kind): seen
+                for kind, seen in secrets_of(store, line.uid, is_evicted=True).items()
+            }
     for id_ in store.postings(_WORD):
         session = id_ >> 20
         segment = store.segment(id_, files=False) if session in numbers else None
@@ -92,7 +103,9 @@ def leaks(store: Store, chosen: Filter) -> list[Leak]:
         starts = [event.offset for event in events]
         for match in _MARK.finditer(data):
             at = bisect_right(starts, match.start()) - 1
-            found.setdefault((session, _kind(match)), Found()).add(match, events[at].seq if at >= 0 else None)
+            found.setdefault((session, _kind(match)), Found()).add(
+                match, events[at].seq if at >= 0 else None
+            )
     lines = store.lines(list({session for session, _ in found}))
     order = {number: n for n, number in enumerate(store.newest(list(lines)))}
     return [
@@ -103,5 +116,7 @@ def leaks(store: Store, chosen: Filter) -> list[Leak]:
             hashes=tuple(sorted(set(seen.hashes))),
             events=seen.first,
         )
-        for (session, kind), seen in sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1]))
+        for (session, kind), seen in sorted(
+            found.items(), key=lambda item: (order[item[0][0]], item[0][1])
+        )
     ]

@@ -1,4 +1,5 @@
-"""Open stores, kept for the next question: to open one takes a millisecond, and to warm it up more."""
+"""Open stores, kept for the next question: to open one takes a millisecond, and to warm it up
+more."""
 
 from __future__ import annotations
 
@@ -16,14 +17,16 @@ MOST = 4
 
 
 class Stores:
-    """Lends stores for reading. A store that was replaced by another file, or that failed in an unknown way, is not lent again."""
+    """Lends stores for reading. A store that was replaced by another file, or that failed in an
+    unknown way, is not lent again."""
 
     def __init__(self) -> None:
         self._idle: list[tuple[object, Store]] = []
 
     @contextmanager
     def lend(self) -> Iterator[tuple[Store, Config]]:
-        """A store as it is at one moment, whatever is written to it meanwhile. Raises StoreError when there is none."""
+        """A store as it is at one moment, whatever is written to it meanwhile. Raises StoreError
+        when there is none."""
         setting = config.load()
         identity = _identity(setting.store)
         store = self._take(identity) or open_for_reading(setting.store, is_shared=True)
@@ -49,7 +52,8 @@ class Stores:
         return None
 
     def _taken(self) -> Iterator[tuple[object, Store]]:
-        """The idle ones, until there are none: several threads take them, so that to look first would not tell."""
+        """The idle ones, until there are none: several threads take them, so that to look first
+        would not tell."""
         with suppress(IndexError):
             while True:
                 yield self._idle.pop()

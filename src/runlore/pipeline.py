@@ -1,7 +1,9 @@
-"""The whole journey: discover → read → normalize → put → price → digest. Every step can be run twice, or be killed halfway.
+"""The whole journey: discover → read → normalize → put → price → digest. Every step can be run
+twice, or be killed halfway.
 
-`sync` is the story; the steps below it stand in the order in which they are called. Reading and normalizing is done by
-`prepare`, in worker processes when there is much to read; this process writes.
+`sync` is the story; the steps below it stand in the order in which they are called. Reading and
+normalizing is done by `prepare`, in worker processes when there is much to read; this process
+writes.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ WORKERS_FROM_BYTES = 20 * 1024 * 1024
 
 
 MOST_ROUNDS = 10
-"""Copies of copies of copies settle in as many rounds as there are generations. What claims more is made up."""
+"""Copies of copies of copies settle in as many rounds as there are generations. What claims more is
+made up."""
 
 UNSTORABLE = "it cannot be stored"
 
@@ -74,7 +77,8 @@ class Progress(Protocol):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What a sync did, or would do. `found` counts sources by what became of them; `problems` are (path, reason)."""
+    """What a sync did, or would do. `found` counts sources by what became of them; `problems` are
+    (path, reason)."""
 
     found: dict[str, int] = msgspec.field(default_factory=dict)
     agents: dict[str, int] = msgspec.field(default_factory=dict)
@@ -107,8 +111,8 @@ def sync(
     progress: Progress | None = None,
     quiet_s: float = PAUSE.total_seconds(),
 ) -> Report:
-    """Brings the store up to date with everything the agents have written. Raises StoreBusy when another sync runs. Sessions get a
-    digest when they have been quiet for `quiet_s`."""
+    """Brings the store up to date with everything the agents have written. Raises StoreBusy when
+    another sync runs. Sessions get a digest when they have been quiet for `quiet_s`."""
     began = time.monotonic()
     for left in reversed(range(MOST_TRIES)):
         run = _Sync(store, config, agents, roots, Report(dry_run=dry_run), quiet_s)
@@ -129,7 +133,15 @@ def sync(
 class _Sync:
     """One sync. The methods are its steps."""
 
-    def __init__(self, store: Store, config: Config, agents: Sequence[str], roots: Sequence[str], report: Report, quiet_s: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        agents: Sequence[str],
+        roots: Sequence[str],
+        report: Report,
+        quiet_s: float,
+    ) -> None:
         self.store, self.config, self.report = store, config, report
         self.agents, self.roots, self.quiet_s = agents, roots, quiet_s
         self.looked_in: set[tuple[str, str]] = set()
@@ -165,7 +177,7 @@ class _Sync:
             self.digest(workers, progress)
             self.look_at_lessons()
 
-    # ── what is there ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── what is there ─────────────────────────────────────────────────────────────────────────────
     def discover(self) -> list[Source]:
         """Every source of the chosen agents, in the order in which they were last written."""
         found = find(self.config, self.agents, self.roots)
@@ -176,19 +188,32 @@ class _Sync:
         return found.sources
 
     def _may_be_there(self, path: str) -> bool:
-        return any(path == place or path.startswith(place.rstrip(os.sep) + os.sep) for place in self.refused)
+        return any(
+            path == place or path.startswith(place.rstrip(os.sep) + os.sep)
+            for place in self.refused
+        )
 
     def plan(self, found: list[Source]) -> tuple[list[Task], list[int], list[tuple[int, Source]]]:
-        """What to do, which sources are missing, and which are elsewhere or back. Looks into a source only when it changed."""
+        """What to do, which sources are missing, and which are elsewhere or back. Looks into a
+        source only when it changed."""
         agents = {agent for agent, _ in self.looked_in}
-        # Of one agent, as a hook has it at the end of each session, those alone; of many, all at once.
-        states = self.store.sources(*agents).values() if len(agents) == 1 else self.store.all_sources()
-        known = {(state.source.agent, state.source.path): state for state in states if state.source.agent in agents}
+        # Of one agent, as a hook has it at the end of each session, those alone; of many, all at
+        # once.
+        states = (
+            self.store.sources(*agents).values() if len(agents) == 1 else self.store.all_sources()
+        )
+        known = {
+            (state.source.agent, state.source.path): state
+            for state in states
+            if state.source.agent in agents
+        }
         here = {(source.agent, source.path) for source in found}
         lost = {
             key: state
             for key, state in known.items()
-            if key not in here and (key[0], state.source.root) in self.looked_in and not self._may_be_there(key[1])
+            if key not in here
+            and (key[0], state.source.root) in self.looked_in
+            and not self._may_be_there(key[1])
         }
         counts: Counter[str] = Counter()
         tasks: list[Task] = []
@@ -196,7 +221,11 @@ class _Sync:
         moved: list[tuple[int, Source]] = []
         for source in found:
             state = known.get((source.agent, source.path))
-            if state is None and lost and (state := moved_from(source, list(lost.values()))) is not None:
+            if (
+                state is None
+                and lost
+                and (state := moved_from(source, list(lost.values()))) is not None
+            ):
                 counts["moved"] += 1
                 moved.append((state.number, source))
                 del lost[source.agent, state.source.path]
@@ -206,7 +235,9 @@ class _Sync:
             why = self._what_to_do(source, state)
             counts[why or "unchanged"] += 1
             if why is not None:
-                (outdated if why == "outdated" else tasks).append(Task(source=source, why=why, known=state))
+                (outdated if why == "outdated" else tasks).append(
+                    Task(source=source, why=why, known=state)
+                )
         outdated += [
             Task(source=state.source, why="outdated", known=state, is_gone=True)
             for state in lost.values()
@@ -230,14 +261,20 @@ class _Sync:
             return None
         old = state.source
         same = (source.size, source.mtime_ns, source.inode) == (old.size, old.mtime_ns, old.inode)
-        if same and state.problem is not None and (state.problem == self.places.excluded or state.problem.startswith(UNSTORABLE)):
+        if (
+            same
+            and state.problem is not None
+            and (state.problem == self.places.excluded or state.problem.startswith(UNSTORABLE))
+        ):
             return None
-        if state.position.offset == 0:  # Nothing was taken from it: empty, unreadable, or left out by the rules of that day.
+        # Nothing was taken from it: empty, unreadable, or left out by the rules of that day.
+        if state.position.offset == 0:
             return None if same and state.problem is None else "new"
         adapter = adapters.get(source.agent)
         is_old = state.adapter_version != adapter.version
         if state.is_evicted and state.adapter_version != DAMAGED:
-            # What was evicted stays so as long as nothing is added to it; other sessions of the same source may go on.
+            # What was evicted stays so as long as nothing is added to it; other sessions of the
+            # same source may go on.
             if same:
                 return None
             if not adapter.follows(source, state.position):
@@ -256,20 +293,23 @@ class _Sync:
         if missing:
             self.store.miss_sources(missing, datetime.now(UTC))
 
-    # ── what is new, into the store ──────────────────────────────────────────────────────────────────────────────────
+    # ── what is new, into the store ───────────────────────────────────────────────────────────────
     def ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
-        """Does the tasks in their order. Whatever the number of workers, the store comes out the same."""
+        """Does the tasks in their order. Whatever the number of workers, the store comes out the
+        same."""
         every = Filter(parents_only=False)
         before = self.store.count(every)
         self._do(tasks, workers, progress)
         self._see_to_copies(workers)
         self.report.sessions = len(self.touched)
-        self.report.subagents = len(self.touched.difference(self.store.uids(Filter()))) if self.touched else 0
+        self.report.subagents = (
+            len(self.touched.difference(self.store.uids(Filter()))) if self.touched else 0
+        )
         self.report.new_sessions = self.store.count(every) - before
 
     def _see_to_copies(self, workers: int | None) -> None:
-        """What was kept of a copy before its original came is derived again, and then refers to it. This is not reported: nothing
-        that was stored before is news."""
+        """What was kept of a copy before its original came is derived again, and then refers to it.
+        This is not reported: nothing that was stored before is news."""
         report, touched = self.report, self.touched
         for _ in range(MOST_ROUNDS):
             if not self.overtaken:
@@ -277,17 +317,25 @@ class _Sync:
             self.report, self.touched, self.overtaken = Report(), set(), 0
             tasks, _, _ = self.plan(self.found)
             self._do([task for task in tasks if task.why == "outdated"], workers, None)
-            report.problems += [problem for problem in self.report.problems if problem not in report.problems]
+            report.problems += [
+                problem for problem in self.report.problems if problem not in report.problems
+            ]
         self.report, self.touched = report, touched
 
     def settle(self, workers: int | None) -> None:
-        """The same for what the syncs of several machines found out about each other's copies, from what the store keeps of their sources.
-        Not under the lock of this sync: whoever cannot have that of another machine relies on it to look once more when it is done."""
+        """The same for what the syncs of several machines found out about each other's copies, from
+        what the store keeps of their sources. Not under the lock of this sync: whoever cannot have
+        that of another machine relies on it to look once more when it is done."""
         report, touched = self.report, self.touched
         self.report, self.touched = Report(), set()
         for states in self.store.unsettled():
-            tasks = [Task(source=state.source, why="outdated", known=state, is_gone=True) for state in states]
-            self._do([task for task in tasks if _version(task.source.agent) is not None], workers, None)
+            tasks = [
+                Task(source=state.source, why="outdated", known=state, is_gone=True)
+                for state in states
+            ]
+            self._do(
+                [task for task in tasks if _version(task.source.agent) is not None], workers, None
+            )
         if self.touched:
             self.digest(workers, None)
         self.report, self.touched = report, touched
@@ -298,7 +346,8 @@ class _Sync:
                 self._ingest(tasks, workers, progress)
                 return
             except _Unstorable as bad:
-                # The open transaction is gone with it: what it held is still to do, without this source, or one by one until it is found.
+                # The open transaction is gone with it: what it held is still to do, without this
+                # source, or one by one until it is found.
                 if bad.source is None:
                     self.is_careful = True
                 else:
@@ -329,8 +378,15 @@ class _Sync:
                             self._take(task, result, runner, progress)
                             self._put_digests(told)
                 except (OverflowError, UnicodeError) as error:
-                    raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
-                if commits.step(sum(result.batch.size for _, result in group if result.batch is not None)) and self._is_full():
+                    raise _Unstorable(
+                        group[0][0].source if len(group) == 1 else None, error
+                    ) from None
+                if (
+                    commits.step(
+                        sum(result.batch.size for _, result in group if result.batch is not None)
+                    )
+                    and self._is_full()
+                ):
                     return
 
     def close(self) -> None:
@@ -340,11 +396,15 @@ class _Sync:
             self.running = None
 
     def _is_full(self) -> bool:
-        """Whether the store is over its hard budget: then nothing more is taken in, and what is not read yet is read when there is room."""
+        """Whether the store is over its hard budget: then nothing more is taken in, and what is not
+        read yet is read when there is room."""
         hard = self.config.retain.hard_bytes
         if hard is None or (used := self.store.used_bytes()) < hard:
             return False
-        said = f"it takes {words.size(used)}, and [retain] allows {words.size(hard)}; nothing more is taken in, `runlore evict` makes room"
+        said = (
+            f"it takes {words.size(used)}, and [retain] allows {words.size(hard)}; nothing more is"
+            " taken in, `runlore evict` makes room"
+        )
         self.report.problems.append((self.store.url, said))
         return True
 
@@ -354,8 +414,15 @@ class _Sync:
         if result.problem is not None:
             self._note_problem(task.source, result.problem)
             self._became(task, "unreadable")
-        elif task.why == "grown" and (batch := result.batch) and not batch.size and not batch.records and self.config.raw == "keep":
-            self._became(task, "unchanged")  # Its time is another, and nothing more: neither a line nor a file beside it.
+        elif (
+            task.why == "grown"
+            and (batch := result.batch)
+            and not batch.size
+            and not batch.records
+            and self.config.raw == "keep"
+        ):
+            # Its time is another, and nothing more: neither a line nor a file beside it.
+            self._became(task, "unchanged")
         if result.batch is not None:
             size = result.batch.size
             try:
@@ -363,14 +430,15 @@ class _Sync:
                 _count(self.report.redacted, result.redacted)
             except ReadError as error:
                 self._note_problem(task.source, error.reason)
-            except (OverflowError, UnicodeError) as error:  # A value that no database takes costs its source.
+            except (OverflowError, UnicodeError) as error:
+                # A value that no database takes costs its source.
                 raise _Unstorable(task.source, error) from None
         if progress:
             progress.advance(0 if result.more else 1, size)
 
     def _put_digests(self, told: Counter[str]) -> None:
-        """Keeps the digests that were made of whole sessions, where it turned out that they are. What is `told` by several sources has one
-        when all are there."""
+        """Keeps the digests that were made of whole sessions, where it turned out that they are.
+        What is `told` by several sources has one when all are there."""
         for digest in self.made:
             if told[digest.session_uid] == 1 and self.store.fits(digest):
                 self.store.put_digest(digest, datetime.now(UTC))
@@ -389,7 +457,12 @@ class _Sync:
         self.report.problems.append((source.path, problem))
         if not source.path.isprintable():  # Bytes that are no text cannot name it in the store.
             return
-        self.store.touch(source, adapter_version=adapters.get(source.agent).version, redact_version="", problem=problem)
+        self.store.touch(
+            source,
+            adapter_version=adapters.get(source.agent).version,
+            redact_version="",
+            problem=problem,
+        )
 
     def _keep(self, task: Task, batch: Batch, runner: Runner) -> set[str]:
         """Puts a batch; gives back the sessions that it changed."""
@@ -404,7 +477,8 @@ class _Sync:
             runner.leave(task)
             return set()
         done = self._put(task, batch, runner)
-        if task.why == "new" and not done.copies:  # What is a copy is another's, and so is what it tells.
+        # What is a copy is another's, and so is what it tells.
+        if task.why == "new" and not done.copies:
             self.made += [piece.digest for piece in batch.pieces if piece.digest is not None]
         self.store.set_places(self.places.of(batch))
         self.report.events += done.events
@@ -412,19 +486,31 @@ class _Sync:
         self.report.forgotten += done.forgotten
         self.overtaken += done.overtaken
         self.report.merged += sum(batch.merged.values())
-        _count(self.report.skipped, Counter(skip.reason for skip in batch.skips if not skip.reason.endswith(LOST)))
+        _count(
+            self.report.skipped,
+            Counter(skip.reason for skip in batch.skips if not skip.reason.endswith(LOST)),
+        )
         return done.sessions
 
     def _put(self, task: Task, batch: Batch, runner: Runner) -> Put:
-        if task.why == "grown" and task.known is not None and task.known.is_evicted and self._adds_to_evicted(batch):
-            task, batch = runner.from_start(task)  # It comes back whole: there is nothing to add it to.
+        if (
+            task.why == "grown"
+            and task.known is not None
+            and task.known.is_evicted
+            and self._adds_to_evicted(batch)
+        ):
+            # It comes back whole: there is nothing to add it to.
+            task, batch = runner.from_start(task)
         if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
             return self.store.put(settle(self.store, batch, self._pricer if batch.calls else None))
         # What replaces something is put in one piece: killed halfway, the old is still there.
         number = task.known.number
 
         def parts() -> Iterator[Batch]:
-            return (settle(self.store, part, self._pricer if part.calls else None) for part in runner.rest(task, batch))
+            return (
+                settle(self.store, part, self._pricer if part.calls else None)
+                for part in runner.rest(task, batch)
+            )
 
         if task.known.is_evicted:
             done = self.store.return_whole(number, parts(), is_proved=task.why == "outdated")
@@ -436,17 +522,22 @@ class _Sync:
 
     def _adds_to_evicted(self, batch: Batch) -> bool:
         uids = [piece.session_uid for piece in batch.pieces if piece.rows]
-        return any(found is not None and found.evicted_at is not None for found in map(self.store.session, uids))
+        return any(
+            found is not None and found.evicted_at is not None
+            for found in map(self.store.session, uids)
+        )
 
     @cached_property
     def _pricer(self) -> Pricer | None:
         try:
             return Pricer(self.config)
-        except ConfigError:  # Prices that cannot be read are no reason to store nothing: `price` says so.
+        except ConfigError:
+            # Prices that cannot be read are no reason to store nothing: `price` says so.
             return None
 
     def price(self) -> None:
-        """Gives a price to the calls that have none yet, and to those that an older table had no exact one for."""
+        """Gives a price to the calls that have none yet, and to those that an older table had no
+        exact one for."""
         if "_pricer" not in self.__dict__ and not self.store.unpriced(limit=1):
             return
         if pricer := self.__dict__.get("_pricer"):
@@ -455,7 +546,8 @@ class _Sync:
             price(self.store, self.config)
 
     def redact_stored(self) -> None:
-        """Runs rules that are newer than those a source was stored with over what is stored of it."""
+        """Runs rules that are newer than those a source was stored with over what is stored of
+        it."""
         if not self.config.redact.enabled:
             return
         if not self.config.redact.rules and not self.store.unredacted(str(RULES_VERSION), limit=1):
@@ -473,7 +565,8 @@ class _Sync:
         _count(self.report.redacted, cleaner.hits)
 
     def digest(self, workers: int | None, progress: Progress | None) -> None:
-        """Makes the digests of what has changed and come to rest, but for those that were made with it."""
+        """Makes the digests of what has changed and come to rest, but for those that were made with
+        it."""
         count, problems = digest_stale(
             self.store,
             self.config,
@@ -486,11 +579,14 @@ class _Sync:
         self.report.problems += problems
 
     def look_at_lessons(self) -> None:
-        """Notes which lessons stand in the files of projects, where some were put there: editors and git change them as well."""
+        """Notes which lessons stand in the files of projects, where some were put there: editors
+        and git change them as well."""
         try:
             rendered_files.record_files(self.config.home, datetime.now(UTC))
         except OSError as error:
-            self.report.problems.append((str(self.config.home / rendered_files.FILE_NAME), error.strerror or str(error)))
+            self.report.problems.append(
+                (str(self.config.home / rendered_files.FILE_NAME), error.strerror or str(error))
+            )
 
 
 def _version(agent: str) -> int | None:
@@ -520,7 +616,8 @@ class _Commits:
     def step(self, size: int) -> bool:
         """Whether it was closed just now, and begun anew."""
         self._size += size
-        # What a transaction has put itself need not be asked of a server: there only the time counts, for which others may have to wait.
+        # What a transaction has put itself need not be asked of a server: there only the time
+        # counts, for which others may have to wait.
         is_large = not self._store.takes_groups and self._size >= COMMIT_BYTES
         if not is_large and time.monotonic() - self._since < COMMIT_S:
             return False

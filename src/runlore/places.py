@@ -23,7 +23,9 @@ class Places:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._repos: dict[str, str | None] = {}
-        self.excluded = "excluded " + blake2b(msgspec.json.encode(config.exclude), digest_size=4).hexdigest()
+        self.excluded = (
+            "excluded " + blake2b(msgspec.json.encode(config.exclude), digest_size=4).hexdigest()
+        )
         """Marks a source that these rules leave out: with other rules it is looked at again."""
 
     def of(self, batch: Batch) -> dict[str, Place]:
@@ -32,16 +34,22 @@ class Places:
         for piece in batch.pieces:
             facts = piece.facts
             repo = self._repo(facts.cwd, batch.source.machine) or facts.repo or _folder(facts.cwd)
-            found[piece.session_uid] = repo, facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt)
+            found[piece.session_uid] = (
+                repo,
+                facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt),
+            )
         return found
 
     def is_wanted(self, batch: Batch) -> bool:
-        """False when anything in the batch is of an excluded folder or repository: a source is taken or left whole."""
+        """False when anything in the batch is of an excluded folder or repository: a source is
+        taken or left whole."""
         exclude = self._config.exclude
         if not exclude.paths and not exclude.repos:
             return True
         places = self.of(batch)
-        return not any(exclude.matches(piece.facts.cwd, places[piece.session_uid][0]) for piece in batch.pieces)
+        return not any(
+            exclude.matches(piece.facts.cwd, places[piece.session_uid][0]) for piece in batch.pieces
+        )
 
     def _repo(self, cwd: str | None, machine: str | None) -> str | None:
         if cwd is None or machine is not None:  # The folders of another machine are not here.

@@ -1,6 +1,8 @@
-"""Read, normalize, redact, pack, digest what is whole: the part of the journey that needs no store, run in the worker processes.
+"""Read, normalize, redact, pack, digest what is whole: the part of the journey that needs no store,
+run in the worker processes.
 
-One job is a part of one source; the result is a `Batch` for the store to put. Pure but for reading the source.
+One job is a part of one source; the result is a `Batch` for the store to put. Pure but for reading
+the source.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ from .store.pieces import (
 from .timeline import PAUSE, Tally
 
 BATCH_BYTES = 8 * 1024 * 1024
-"""How much of a source is taken at a time. Memory is a small multiple of it in each process; a larger one is not faster."""
+"""How much of a source is taken at a time. Memory is a small multiple of it in each process; a
+larger one is not faster."""
 
 CALL_WORDS = ("provider", "model", "tier", "region", "request_id")
 """What a call says in words, but for what it is known by."""
@@ -60,8 +63,8 @@ class Setting(msgspec.Struct, kw_only=True):
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """A source, and where to go on in it. When the source itself is gone, `kept` are its records out of the store, all of
-    them, and `until` the position up to which they reach."""
+    """A source, and where to go on in it. When the source itself is gone, `kept` are its records
+    out of the store, all of them, and `until` the position up to which they reach."""
 
     source: Source
     is_new: bool = False
@@ -75,7 +78,8 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """What became of a job. `more` says that the source goes on; `problem` that it could not be read."""
+    """What became of a job. `more` says that the source goes on; `problem` that it could not be
+    read."""
 
     batch: Batch | None = None
     more: bool = False
@@ -84,8 +88,8 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 def setting(config: Config, quiet_s: float = PAUSE.total_seconds()) -> Setting:
-    """What the configuration says to a worker. Makes the key of the redaction when there is none yet. Raises ConfigError when a rule of the
-    user's own is none."""
+    """What the configuration says to a worker. Makes the key of the redaction when there is none
+    yet. Raises ConfigError when a rule of the user's own is none."""
     key = config.home / "redact.key"
     if config.redact.enabled:
         make_home(config.home)
@@ -126,11 +130,14 @@ class Preparer:
         self.setting = setting
         self.redactor: Redactor | None = None
         if setting.redact:
-            self.redactor = Redactor(load_key(Path(setting.key_path)), rules_from_config(setting.rules))
+            self.redactor = Redactor(
+                load_key(Path(setting.key_path)), rules_from_config(setting.rules)
+            )
         self.redact_version = self.redactor.version if self.redactor else ""
 
     def prepare(self, job: Job) -> Result:
-        """Takes the next part of the source. A source that cannot be read is a result too, not an exception."""
+        """Takes the next part of the source. A source that cannot be read is a result too, not an
+        exception."""
         since = job.since or Position(offset=0)
         try:
             adapter = adapters.get(job.source.agent)
@@ -141,24 +148,43 @@ class Preparer:
                 carry = self._carry_at(adapter, job.source, job.since)
             normalized = adapter.normalize(job.source, records, carry)
             position = _position(adapter, job, since, records)
-            if job.since is not None and job.kept is None and not adapter.follows(job.source, job.since):
-                return Result(problem="it was replaced while it was read; it is read again the next time")
+            if (
+                job.since is not None
+                and job.kept is None
+                and not adapter.follows(job.source, job.since)
+            ):
+                return Result(
+                    problem="it was replaced while it was read; it is read again the next time"
+                )
         except ReadError as error:
             return Result(problem=error.reason)
-        except Exception as error:  # An adapter is someone else's code: its failure costs this source, not the sync.
-            return Result(problem=f"the {job.source.agent} adapter failed: {type(error).__name__}: {error}")
+        except Exception as error:
+            # An adapter is someone else's code: its failure costs this source, not the sync.
+            return Result(
+                problem=f"the {job.source.agent} adapter failed: {type(error).__name__}: {error}"
+            )
         hits = dict(self.redactor.hits) if self.redactor else {}
         noted: dict[int, dict[str, str]] = {}
         # What is not text is no part of any event: it is neither looked at nor kept.
         slim = adapter.slim
         records = [
-            record if record.aside is not None or (data := slim(record.data)) is record.data else _with(record, data) for record in records
+            (
+                record
+                if record.aside is not None or (data := slim(record.data)) is record.data
+                else _with(record, data)
+            )
+            for record in records
         ]
         records = self._clean(records, since.records, noted)
         # Counted in the records alone: an event repeats what its record said.
-        found = {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()} if self.redactor else {}
+        found = (
+            {kind: n - hits.get(kind, 0) for kind, n in self.redactor.hits.items()}
+            if self.redactor
+            else {}
+        )
         followed = _followed(normalized.aliases)
-        # Until its last part is stored, a source is not as it was found (none is of such a time): killed in between, the next sync goes on.
+        # Until its last part is stored, a source is not as it was found (none is of such a time):
+        # killed in between, the next sync goes on.
         source = msgspec.structs.replace(job.source, mtime_ns=-1) if more else job.source
         batch = Batch(
             source=source,
@@ -174,13 +200,19 @@ class Preparer:
             skips=normalized.skips,
             size=position.offset - since.offset,
             is_gone=job.kept is not None,
-            calls=self._clean_calls(_calls(job.source.agent, normalized)) if noted else _calls(job.source.agent, normalized),
+            calls=(
+                self._clean_calls(_calls(job.source.agent, normalized))
+                if noted
+                else _calls(job.source.agent, normalized)
+            ),
         )
         return Result(batch=batch, more=more, redacted={kind: n for kind, n in found.items() if n})
 
-    def _clean(self, records: list[Record], first: int, noted: dict[int, dict[str, str]]) -> list[Record]:
-        """The records as they are kept, that is without secrets, which are `noted` by the number of their record. One scan over all
-        their bytes finds the few that are worth a closer look."""
+    def _clean(
+        self, records: list[Record], first: int, noted: dict[int, dict[str, str]]
+    ) -> list[Record]:
+        """The records as they are kept, that is without secrets, which are `noted` by the number of
+        their record. One scan over all their bytes finds the few that are worth a closer look."""
         if self.redactor is None:
             return records
         suspects = frozenset(self.redactor.suspects([record.data for record in records]))
@@ -198,20 +230,29 @@ class Preparer:
         self.redactor.noted = None
         return kept
 
-    # ── events to pieces ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── events to pieces ──────────────────────────────────────────────────────────────────────────
     def _pieces(
-        self, job: Job, found: Normalized, followed: Mapping[str, str | None], noted: dict[int, dict[str, str]], *, is_whole: bool
+        self,
+        job: Job,
+        found: Normalized,
+        followed: Mapping[str, str | None],
+        noted: dict[int, dict[str, str]],
+        *,
+        is_whole: bool,
     ) -> list[Piece]:
         flavor = job.source.agent
         parts: dict[str, _Part] = {}
         for uid, facts in found.facts.items():
             parts[uid] = _Part(uid, self._clean_facts(facts), job.resume.streams.get(uid))
         named: dict[str, SessionEvent] = {}
-        for event, body, parent, original in zip(found.events, found.bodies, found.parents, found.originals, strict=True):
+        for event, body, parent, original in zip(
+            found.events, found.bodies, found.parents, found.originals, strict=True
+        ):
             uid, native = event.session_uid, event.native_id
             part = parts[uid]
             data = body.encode("utf-8", "replace")
-            # The content hash is a chain over the events, from the text before redaction: covering more costs what is new.
+            # The content hash is a chain over the events, from the text before redaction: covering
+            # more costs what is new.
             name = f"{event.seq}\0{event.kind}\0{native}\0".encode("utf-8", "replace")
             part.hash = blake2b(part.hash + name + data, digest_size=16).digest()
             if noted and event.record in noted:
@@ -219,7 +260,8 @@ class Preparer:
                 data = body.encode("utf-8", "replace")
                 if native is not None and self._text(native) != native:
                     event = msgspec.structs.replace(event, native_id=hidden_id(flavor, native))
-            # The event is known to nobody else yet, hence what is still to be set in it is set, and no copy made.
+            # The event is known to nobody else yet, hence what is still to be set in it is set, and
+            # no copy made.
             if (summary := event.summary) is not None and len(summary) > SUMMARY_LENGTH:
                 force_setattr(event, "summary", shorten(summary))
             link = None
@@ -244,9 +286,12 @@ class Preparer:
         return pieces
 
     def _digest(self, part: _Part) -> Digest | None:
-        """Of a session that is here as a whole and has come to rest, as the store will have it. There it would have to be read again."""
+        """Of a session that is here as a whole and has come to rest, as the store will have it.
+        There it would have to be read again."""
         ended_at = part.tally.ended_at or part.facts.written_at
-        is_quiet = ended_at is None or datetime.now(UTC) - ended_at > timedelta(seconds=self.setting.quiet_s)
+        is_quiet = ended_at is None or datetime.now(UTC) - ended_at > timedelta(
+            seconds=self.setting.quiet_s
+        )
         if not part.events or not is_quiet:
             return None
         # The digest room compiles a hundred patterns, and a sync with nothing new needs none.
@@ -265,11 +310,16 @@ class Preparer:
                 content_hash=part.hash.hex(),
             )
             return make(session, part.events, part.texts, self.setting.limits)
-        except Exception:  # Any text may be in a session. What could not be made here is tried again later, and told.
+        except Exception:
+            # Any text may be in a session. What could not be made here is tried again later, and
+            # told.
             return None
 
-    def _clean_event(self, event: SessionEvent, body: str, noted: dict[str, str]) -> tuple[SessionEvent, str]:
-        """The event without the secrets of its record: where the record is taken apart, what gave one away may be gone."""
+    def _clean_event(
+        self, event: SessionEvent, body: str, noted: dict[str, str]
+    ) -> tuple[SessionEvent, str]:
+        """The event without the secrets of its record: where the record is taken apart, what gave
+        one away may be gone."""
         redact = self.redactor
         assert redact is not None
 
@@ -291,7 +341,8 @@ class Preparer:
         return clean, text(body)
 
     def _carry_at(self, adapter: Adapter, source: Source, since: Position) -> bytes | None:
-        """What was to be remembered at this position. It left with the text, and follows from all that lies before."""
+        """What was to be remembered at this position. It left with the text, and follows from all
+        that lies before."""
         lines = _before(adapter.read(source, None), since)
         carry, more = None, True
         while more:
@@ -302,15 +353,25 @@ class Preparer:
     def _clean_calls(self, calls: list[Kept]) -> list[Kept]:
         """Calls of records of which some hold a secret: it may stand where the model should."""
         return [
-            msgspec.structs.replace(kept, call=self._clean_call(kept.call), superseded=tuple(map(self._clean_call, kept.superseded)))
+            msgspec.structs.replace(
+                kept,
+                call=self._clean_call(kept.call),
+                superseded=tuple(map(self._clean_call, kept.superseded)),
+            )
             for kept in calls
         ]
 
     def _clean_call(self, call: Call) -> Call:
-        return msgspec.structs.replace(call, **{name: self._text(said) for name in CALL_WORDS if (said := getattr(call, name))})
+        return msgspec.structs.replace(
+            call, **{name: self._text(said) for name in CALL_WORDS if (said := getattr(call, name))}
+        )
 
     def _clean_carry(self, carry: bytes) -> bytes:
-        return clean_carry(carry, self.redactor) if self.redactor and self.redactor.suspects([carry]) else carry
+        return (
+            clean_carry(carry, self.redactor)
+            if self.redactor and self.redactor.suspects([carry])
+            else carry
+        )
 
     def _text(self, text: str) -> str:
         return self.redactor.text(text) if self.redactor else text
@@ -334,7 +395,15 @@ class _Part:
         self.links: list[tuple[int, int]] = []
         self.originals: list[tuple[int, int]] = []
 
-    def add(self, flavor: str, event: SessionEvent, text: str, body: bytes, link: str | None, original: str | None) -> None:
+    def add(
+        self,
+        flavor: str,
+        event: SessionEvent,
+        text: str,
+        body: bytes,
+        link: str | None,
+        original: str | None,
+    ) -> None:
         rows, copied = self.rows, None
         if link is not None:
             self.links.append((len(rows), native_hash(flavor, link)))
@@ -408,7 +477,8 @@ def _position(adapter: Adapter, job: Job, since: Position, records: list[Record]
 
 
 def _followed(aliases: Mapping[str, str | None]) -> dict[str, str | None]:
-    """By native id of a record without an event, that of the event to which a chain of such records leads. None is gone along twice."""
+    """By native id of a record without an event, that of the event to which a chain of such records
+    leads. None is gone along twice."""
     found: dict[str, str | None] = {}
     for first in aliases:
         chain: list[str] = []
@@ -421,17 +491,33 @@ def _followed(aliases: Mapping[str, str | None]) -> dict[str, str | None]:
     return found
 
 
-def _aliases(flavor: str, found: Normalized, followed: Mapping[str, str | None]) -> list[tuple[int, int]]:
+def _aliases(
+    flavor: str, found: Normalized, followed: Mapping[str, str | None]
+) -> list[tuple[int, int]]:
     named = {event.native_id for event in found.events}
-    targets = [(alias, target) for alias in found.aliases if (target := followed[alias]) is not None and alias not in named]
+    targets = [
+        (alias, target)
+        for alias in found.aliases
+        if (target := followed[alias]) is not None and alias not in named
+    ]
     return [(native_hash(flavor, alias), native_hash(flavor, target)) for alias, target in targets]
 
 
 def _calls(flavor: str, found: Normalized) -> list[Kept]:
     """The calls of a batch, one for each key."""
-    events = {(call.key, call.session_uid, call.ts): event for call, event in found.calls if event is not None}
+    events = {
+        (call.key, call.session_uid, call.ts): event
+        for call, event in found.calls
+        if event is not None
+    }
     kept = []
     for one in merge(call for call, _ in found.calls):
         event = events.get((one.call.key, one.call.session_uid, one.call.ts))
-        kept.append(Kept(call=one.call, superseded=one.superseded, event=native_hash(flavor, event) if event is not None else 0))
+        kept.append(
+            Kept(
+                call=one.call,
+                superseded=one.superseded,
+                event=native_hash(flavor, event) if event is not None else 0,
+            )
+        )
     return kept

@@ -1,4 +1,5 @@
-"""Every question a face may ask, whatever the store and whoever asks. Nothing here prints, and nothing is written."""
+"""Every question a face may ask, whatever the store and whoever asks. Nothing here prints, and
+nothing is written."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ CHOICE, TITLE = 4, 40
 """Of the sessions that a name may mean, so many are told, with so much of their titles."""
 
 LOOKED_AT, FIRST_RECORDS, LONG_RECORD = 5, 20, 20_000
-"""Of an agent's sources, of the records in one, and of the bytes in a record: where its version is looked for."""
+"""Of an agent's sources, of the records in one, and of the bytes in a record: where its version is
+looked for."""
 _VERSION = rb'version"\s*:\s*(?!null|true|false)"?([0-9A-Za-z][0-9A-Za-z.+-]{0,23})'
 _VERSIONS = (
     re.compile(rb'"(?:cli_?|copilot_?|client_?|agent_?)' + _VERSION, re.IGNORECASE),
@@ -38,8 +40,8 @@ _VERSIONS = (
 """That of the agent, and then what may be one, or that of its format."""
 
 SYNCED = "synced"
-"""The file whose time is that of the last whole sync of this machine: touching it is all that an idle
-sync writes. It is empty unless that sync met something that could not be read."""
+"""The file whose time is that of the last whole sync of this machine: touching it is all that an
+idle sync writes. It is empty unless that sync met something that could not be read."""
 
 FRESH_S = 86_400
 """Transcripts that a sync this long ago could have read are stored, however old they are."""
@@ -51,25 +53,36 @@ EMPTY = "the store is empty; run `runlore sync`, or `runlore demo` for something
 """What is said of a store without sessions, whatever was asked of it."""
 
 
-# ── which session ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── which session ─────────────────────────────────────────────────────────────────────────────────
 def resolve(store: Store, name: str) -> str:
-    """The uid that a person means: a uid, a native id, a unique beginning of either, `latest`, `latest:<agent or repo>`.
+    """The uid that a person means: a uid, a native id, a unique beginning of either, `latest`,
+    `latest:<agent or repo>`.
 
     Where a session and its subagents begin alike, the session is meant. Raises NotFound, Ambiguous.
     """
     if (word := name.lower()) == "latest" or word.startswith("latest:"):
         return _latest(store, name.partition(":")[2])
-    found = (store.find(name) or store.find(word)) if name else []  # Agents write their ids in small letters, people as they like.
+    # Agents write their ids in small letters, people as they like.
+    found = (store.find(name) or store.find(word)) if name else []
     if not found and word.startswith(HANDLE) and len(word) > 1:
-        found = [uid for uid in store.uids(Filter(parents_only=False)) if handle(uid).startswith(word)]
+        found = [
+            uid for uid in store.uids(Filter(parents_only=False)) if handle(uid).startswith(word)
+        ]
     above, slash, below = name.partition("/")
-    if not found and slash and above:  # A subagent as a listing shows it: the session's short id, then its own.
+    # A subagent as a listing shows it: the session's short id, then its own.
+    if not found and slash and above:
         found = store.find(f"{resolve(store, above)}/{below}")
     if len(found) > 1:
-        own = [uid for uid in found if (session := store.session(uid)) is None or session.relation != "subagent"]
+        own = [
+            uid
+            for uid in found
+            if (session := store.session(uid)) is None or session.relation != "subagent"
+        ]
         found = own or found
     if not found:
-        raise NotFound(EMPTY if is_empty(store) else f"no session {name!r}; `runlore ls` lists them")
+        raise NotFound(
+            EMPTY if is_empty(store) else f"no session {name!r}; `runlore ls` lists them"
+        )
     if len(found) > 1:
         raise Ambiguous(f"{name!r} may be {_choice(store, found)}; give more of the id")
     return found[0]
@@ -80,13 +93,20 @@ def _latest(store: Store, of: str) -> str:
     for chosen in tries:
         for line in store.sessions(chosen, limit=1):
             return line.uid
-    raise NotFound(EMPTY if is_empty(store) or not of else f"no session of an agent or repository {of!r}; `runlore ls` lists them")
+    raise NotFound(
+        EMPTY
+        if is_empty(store) or not of
+        else f"no session of an agent or repository {of!r}; `runlore ls` lists them"
+    )
 
 
 def _choice(store: Store, uids: Sequence[str]) -> str:
     """A few sessions by the ids that tell them apart, with their titles."""
     titles = {uid: get(store, uid).called or "" for uid in uids[:CHOICE]}
-    some = [f"{name} ({titles[uid][:TITLE]})" if titles[uid] else name for uid, name in names(store, list(titles)).items()]
+    some = [
+        f"{name} ({titles[uid][:TITLE]})" if titles[uid] else name
+        for uid, name in names(store, list(titles)).items()
+    ]
     return ", ".join(some) + (" or others" if len(uids) > CHOICE else "")
 
 
@@ -121,10 +141,11 @@ def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:
         if uid in every and uid not in chosen:
             chosen.add(uid)
             rest += below.get(uid, ())
-    return [line for uid, line in every.items() if uid in chosen]  # As a listing has them: the newest first.
+    # As a listing has them: the newest first.
+    return [line for uid, line in every.items() if uid in chosen]
 
 
-# ── one session ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── one session ───────────────────────────────────────────────────────────────────────────────────
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     """A session with all that happened in it."""
 
@@ -151,7 +172,9 @@ def transcript(store: Store, uid: str) -> Transcript:
         branches=branches(events),
         calls=pairs(events),
         children=children,
-        names=names(store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]),
+        names=names(
+            store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]
+        ),
     )
 
 
@@ -163,7 +186,8 @@ def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
 
 
 def has_text(store: Store, uid: str, seq: int | None) -> bool:
-    """Whether something of this event is stored. Of one that has left it is what its digest quotes."""
+    """Whether something of this event is stored. Of one that has left it is what its digest
+    quotes."""
     return seq is not None and bool(store.bodies(uid, seq, seq).get(seq))
 
 
@@ -177,11 +201,15 @@ def context_at(store: Store, uid: str, seq: int) -> list[tuple[ContextEvent, str
     """What the model saw when event `seq` had happened, each with its body. Raises NotFound."""
     event_at(store, uid, seq)
     bodies = store.bodies(uid, 0, seq)
-    return [(seen, bodies.get(seen.event.seq, "")) for seen in model_context(store.events(uid, 0, seq), seq)]
+    return [
+        (seen, bodies.get(seen.event.seq, ""))
+        for seen in model_context(store.events(uid, 0, seq), seq)
+    ]
 
 
 def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[bytes]:
-    """The native records of a session, or the one that an event came from. Raises NotFound when none are kept."""
+    """The native records of a session, or the one that an event came from. Raises NotFound when
+    none are kept."""
     session = get(store, uid)
     place = None
     if seq is None:
@@ -193,17 +221,24 @@ def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[byte
             yield from raw_records(store, origin, at)
             return
         place = store.record_of(uid, seq)
-        found = (data for _, _, data in store.records(place[0], place[1], place[1])) if place else iter(())
+        found = (
+            (data for _, _, data in store.records(place[0], place[1], place[1]))
+            if place
+            else iter(())
+        )
     first = next(found, None)
     if first is None:
         path = place[0] if place else session.source_path
-        raise NotFound(f"no native records of {uid} are kept; its source was {path or 'not a file'}")
+        raise NotFound(
+            f"no native records of {uid} are kept; its source was {path or 'not a file'}"
+        )
     yield first
     yield from found
 
 
 def _all_records(store: Store, session: Session) -> Iterator[bytes]:
-    """Of every file that the session has a part in; of one that a subagent shares with its parent only the subagent's own."""
+    """Of every file that the session has a part in; of one that a subagent shares with its parent
+    only the subagent's own."""
     blocks: dict[int, list[SessionEvent]] = {}
     for event in store.events(session.session_uid):
         if event.record is not None:
@@ -212,20 +247,31 @@ def _all_records(store: Store, session: Session) -> Iterator[bytes]:
     for events in blocks.values():
         if place := store.record_of(session.session_uid, events[0].seq):
             files.setdefault(place[0], set()).update(event.record for event in events)
-    parent = store.session(session.parent_uid) if session.relation == "subagent" and session.parent_uid else None
+    parent = (
+        store.session(session.parent_uid)
+        if session.relation == "subagent" and session.parent_uid
+        else None
+    )
     shared = parent.source_path if parent else None
     for path, own in files.items():
-        yield from (data for number, _, data in store.records(path) if path != shared or number in own)
+        yield from (
+            data for number, _, data in store.records(path) if path != shared or number in own
+        )
 
 
 def resume_command(session: Session) -> list[str]:
-    """The words of the agent's own command that takes a session up. Raises RunloreError when it cannot be."""
+    """The words of the agent's own command that takes a session up. Raises RunloreError when it
+    cannot be."""
     adapter = adapters.get(session.flavor)
     words = adapter.resume(session)
     if words is None:
         raise RunloreError(f"{adapter.label} has no command that takes a session up again")
-    if session.native_session_id.startswith("-") or any(clean(word) != word for word in (*words, session.cwd or "")):
-        raise RunloreError(f"{session.session_uid}: its id or folder would not be safe on a command line")
+    if session.native_session_id.startswith("-") or any(
+        clean(word) != word for word in (*words, session.cwd or "")
+    ):
+        raise RunloreError(
+            f"{session.session_uid}: its id or folder would not be safe on a command line"
+        )
     return words
 
 
@@ -237,7 +283,7 @@ def in_shell(words: Sequence[str], cwd: str | None) -> str:
     return " && ".join(shlex.join(part) for part in (there, words) if part)
 
 
-# ── is it up to date ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── is it up to date ──────────────────────────────────────────────────────────────────────────────
 class Risk(msgspec.Struct, frozen=True, kw_only=True):
     """Transcripts that their agent will soon delete, and that are not stored."""
 
@@ -254,7 +300,8 @@ def synced_mark(config: Config) -> Path:
 
 
 def last_sync(config: Config) -> datetime | None:
-    """When everything was last looked at; of a store that was filled in another way, when it was last written."""
+    """When everything was last looked at; of a store that was filled in another way, when it was
+    last written."""
     for path in (str(synced_mark(config)), os.path.expanduser(config.store)):
         try:
             return datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
@@ -264,10 +311,11 @@ def last_sync(config: Config) -> datetime | None:
 
 
 def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
-    """For each agent that deletes its transcripts: how many are within a week of that and not stored.
+    """For each agent that deletes its transcripts: how many are within a week of that and not
+    stored.
 
-    Cheap as long as syncs come often and can read everything: a transcript that is so old now was already there at a sync a
-    day ago.
+    Cheap as long as syncs come often and can read everything: a transcript that is so old now was
+    already there at a sync a day ago.
     """
     synced = last_sync(config) if _could_read_all(config) else None
     if synced is not None and (now - synced).total_seconds() < FRESH_S:
@@ -288,12 +336,21 @@ def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
             age
             for root, _ in find_roots(config, adapter)
             for source in adapter.discover(root)
-            if (age := now.timestamp() - source.mtime_ns / 1e9) >= (now - oldest_safe).total_seconds()
+            if (age := now.timestamp() - source.mtime_ns / 1e9)
+            >= (now - oldest_safe).total_seconds()
             and not _is_stored(adapter, source, known.get(source.path), settled)
         ]
         if risky:
             left = days - max(risky) / 86_400
-            found.append(Risk(agent=name, label=adapter.label, sources=len(risky), keeps_days=days, days_left=max(0.0, round(left, 1))))
+            found.append(
+                Risk(
+                    agent=name,
+                    label=adapter.label,
+                    sources=len(risky),
+                    keeps_days=days,
+                    days_left=max(0.0, round(left, 1)),
+                )
+            )
     return found
 
 
@@ -304,7 +361,9 @@ def _could_read_all(config: Config) -> bool:
         return True
 
 
-def _is_stored(adapter: Adapter, source: Source, state: SourceState | None, settled: Sequence[str | None]) -> bool:
+def _is_stored(
+    adapter: Adapter, source: Source, state: SourceState | None, settled: Sequence[str | None]
+) -> bool:
     """Whether there is nothing in the source that a sync would still want."""
     if state is None or state.source.size != source.size or state.problem not in settled:
         return False
@@ -316,7 +375,7 @@ def _is_stored(adapter: Adapter, source: Source, state: SourceState | None, sett
         return False
 
 
-# ── what there is ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what there is ─────────────────────────────────────────────────────────────────────────────────
 FACETS = {
     "agent": "flavor",
     "repo": "repo",
@@ -338,26 +397,36 @@ class Day(msgspec.Struct, frozen=True, gc=False):
 
 
 def activity(store: Store, since: datetime, day_of: Callable[[datetime], date]) -> dict[date, Day]:
-    """What was begun on each day since then. `day_of` says on which day a moment is where people are; it is asked for hours."""
+    """What was begun on each day since then. `day_of` says on which day a moment is where people
+    are; it is asked for hours."""
     sql = (
         "select substr(started_at, 1, 13), count(*), sum(turns), sum(errors) from sessions"
         " where coalesce(relation, '') != 'subagent' and started_at >= ? group by 1"
     )
     found: dict[date, Day] = {}
     for hour, sessions, turns, errors in store.rows(sql, (format_time(since),)):
-        day = day_of(datetime.fromisoformat(f"{hour}:30:00+00:00"))  # Half past: some zones are half an hour off.
+        # Half past: some zones are half an hour off.
+        day = day_of(datetime.fromisoformat(f"{hour}:30:00+00:00"))
         before = found.get(day, Day(0, 0, 0))
-        found[day] = Day(before.sessions + int(sessions), before.turns + int(turns or 0), before.errors + int(errors or 0))
+        found[day] = Day(
+            before.sessions + int(sessions),
+            before.turns + int(turns or 0),
+            before.errors + int(errors or 0),
+        )
     return found
 
 
 def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
-    """Of each of FACETS the commonest values, and how many sessions have each. Subagents are not counted."""
+    """Of each of FACETS the commonest values, and how many sessions have each. Subagents are not
+    counted."""
     sql = (
-        "select {0}, count(*) from sessions where coalesce(relation, '') != 'subagent' and {0} is not null"
-        " group by {0} order by 2 desc, 1 limit ?"
+        "select {0}, count(*) from sessions where coalesce(relation, '') != 'subagent' and {0} is"
+        " not null group by {0} order by 2 desc, 1 limit ?"
     )
-    return {name: [(value, int(count)) for value, count in store.rows(sql.format(column), (limit,))] for name, column in FACETS.items()}
+    return {
+        name: [(value, int(count)) for value, count in store.rows(sql.format(column), (limit,))]
+        for name, column in FACETS.items()
+    }
 
 
 class Root(msgspec.Struct, frozen=True, kw_only=True):
@@ -394,7 +463,9 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
 def agents(store: Store | None, config: Config) -> list[AgentFacts]:
     """Every installed adapter, with what is stored of its sessions when there is a store."""
     sql = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
-    sources = {name: (int(number), int(size)) for name, number, size in store.rows(sql)} if store else {}
+    sources = (
+        {name: (int(number), int(size)) for name, number, size in store.rows(sql)} if store else {}
+    )
     sql = "select flavor, count(*) from sessions group by flavor"
     sessions = {name: int(number) for name, number in store.rows(sql)} if store else {}
     found = []
@@ -407,7 +478,10 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
                 name=name,
                 label=adapter.label,
                 enabled=setting is None or setting.enabled,
-                roots=[Root(path=str(root), exists=root.exists(), machine=machine) for root, machine in roots],
+                roots=[
+                    Root(path=str(root), exists=root.exists(), machine=machine)
+                    for root, machine in roots
+                ],
                 keeps_days=adapter.keeps_days,
                 lacks=list(adapters.lacks(adapter)),
                 sources=number,
@@ -421,9 +495,12 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
 
 
 def _version_seen(store: Store, agent: str) -> str | None:
-    """The version of the agent, or of its format, that the newest of its sources tells in its first records. None where none does, or
-    where the records are not kept."""
-    sql = "select number from sources where agent = ? and records > 0 order by mtime_ns desc, path limit ?"
+    """The version of the agent, or of its format, that the newest of its sources tells in its first
+    records. None where none does, or where the records are not kept."""
+    sql = (
+        "select number from sources where agent = ? and records > 0 order by mtime_ns desc, path"
+        " limit ?"
+    )
     for (number,) in store.rows(sql, (agent, LOOKED_AT)):
         # With the files beside it: some tell it there.
         texts = [record.data[:LONG_RECORD] for record in islice(store.kept(number), FIRST_RECORDS)]

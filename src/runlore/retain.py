@@ -1,8 +1,9 @@
 """What may leave Tier 1, and in which order. Decides; a store lets go.
 
-First what is older than the policy keeps. Then, while the store is over its soft budget, what is oldest: native records before bodies, for
-they are only needed to derive a session again. A session leaves whole, and only when its digest covers all that is stored of it; what is
-pinned stays, and so does what another session still refers to.
+First what is older than the policy keeps. Then, while the store is over its soft budget, what is
+oldest: native records before bodies, for they are only needed to derive a session again. A session
+leaves whole, and only when its digest covers all that is stored of it; what is pinned stays, and so
+does what another session still refers to.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ PINNED, UNANALYZED, REFERRED = "pinned", "not analyzed yet", "referred to by ano
 
 
 KEPT = 10
-"""One part in so many stays of a store when all text has left: digests, calls and numbers (bench/evict.py)."""
+"""One part in so many stays of a store when all text has left: digests, calls and numbers
+(bench/evict.py)."""
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """What is to leave. Sizes are estimates: rows and words of a session share pages with others."""
+    """What is to leave. Sizes are estimates: rows and words of a session share pages with
+    others."""
 
     sessions: list[Weight] = []
     bulks: list[Bulk] = []
@@ -42,11 +45,19 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 class _Scale:
-    """How many bytes of the store come with each byte of packed bodies: rows, words and the rest."""
+    """How many bytes of the store come with each byte of packed bodies: rows, words and the
+    rest."""
 
-    def __init__(self, weights: Sequence[Weight], bulks: Sequence[Bulk], used: int, factor: float | None = None) -> None:
+    def __init__(
+        self,
+        weights: Sequence[Weight],
+        bulks: Sequence[Bulk],
+        used: int,
+        factor: float | None = None,
+    ) -> None:
         bodies = sum(weight.body_bytes for weight in weights)
-        # What stays is in it as well, so it is too high, and the more so the less there is that may leave.
+        # What stays is in it as well, so it is too high, and the more so the less there is that may
+        # leave.
         guess = max(1.0, (used - sum(bulk.size for bulk in bulks)) / bodies) if bodies else 1.0
         self.factor = guess if factor is None else min(guess, factor)
         self.records: dict[str, int] = {}
@@ -69,12 +80,17 @@ def by_policy(
     is_forced: bool = False,
     factor: float | None = None,
 ) -> Plan:
-    """What leaves by age and by size. `is_forced` takes sessions that no digest covers as well; `factor` is how many bytes came with
-    each byte of packed bodies when some left, where that was seen."""
+    """What leaves by age and by size. `is_forced` takes sessions that no digest covers as well;
+    `factor` is how many bytes came with each byte of packed bodies when some left, where that was
+    seen."""
     plan = Plan(used=used, goal=soft)
     scale = _Scale(weights, bulks, used, factor)
     pinned = _pinned(weights)
-    why = {weight.uid: _why_not(weight, pinned, is_forced) for weight in weights if not weight.is_evicted}
+    why = {
+        weight.uid: _why_not(weight, pinned, is_forced)
+        for weight in weights
+        if not weight.is_evicted
+    }
     stays: Counter[str] = Counter()
     leaving: set[str] = set()
 
@@ -109,7 +125,14 @@ def by_policy(
     return plan
 
 
-def by_name(weights: Sequence[Weight], bulks: Sequence[Bulk], uids: Iterable[str], *, used: int, is_forced: bool = False) -> Plan:
+def by_name(
+    weights: Sequence[Weight],
+    bulks: Sequence[Bulk],
+    uids: Iterable[str],
+    *,
+    used: int,
+    is_forced: bool = False,
+) -> Plan:
     """What leaves when these sessions are to: those of them that may."""
     wanted = set(uids)
     scale = _Scale(weights, bulks, used)
@@ -134,7 +157,8 @@ def _pinned(weights: Iterable[Weight]) -> set[str]:
 
 
 def _why_not(weight: Weight, pinned: set[str], is_forced: bool) -> str | None:
-    """Why a session may not leave; None when it may. What a pinned one started is pinned as well."""
+    """Why a session may not leave; None when it may. What a pinned one started is pinned as
+    well."""
     if weight.uid in pinned or weight.parent_uid in pinned:
         return PINNED
     if not weight.is_covered and not is_forced:

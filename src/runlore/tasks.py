@@ -62,13 +62,17 @@ def moved_from(source: Source, lost: list[SourceState]) -> SourceState | None:
         old = state.source
         if old.agent != source.agent or not 0 < state.position.offset <= source.size:
             continue
-        alike = (source.inode and source.inode == old.inode) or Path(old.path).name == Path(source.path).name
+        alike = (source.inode and source.inode == old.inode) or Path(old.path).name == Path(
+            source.path
+        ).name
         if alike and adapter.follows(source, state.position):
             return state
     return None
 
 
-def start_workers(config: Config, count: int, quiet_s: float = PAUSE.total_seconds()) -> Workers | None:
+def start_workers(
+    config: Config, count: int, quiet_s: float = PAUSE.total_seconds()
+) -> Workers | None:
     """Start processes that prepare tasks and make digests; None where the system allows none."""
     try:
         return Workers(count, begin_work, setting(config, quiet_s))
@@ -83,7 +87,9 @@ class Runner:
     knows of the part before.
     """
 
-    def __init__(self, store: Store, config: Config, workers: Workers | None, quiet_s: float) -> None:
+    def __init__(
+        self, store: Store, config: Config, workers: Workers | None, quiet_s: float
+    ) -> None:
         self._store = store
         self._setting = setting(config, quiet_s)
         self._workers = workers
@@ -128,7 +134,11 @@ class Runner:
         yield batch
         # Only the last part has the modification time of the source. Offsets cannot tell: a part
         # that ends where the source ends may be followed by an empty one.
-        more = not self._stored[task.source.path].is_done if task.is_gone else batch.source.mtime_ns != task.source.mtime_ns
+        more = (
+            not self._stored[task.source.path].is_done
+            if task.is_gone
+            else batch.source.mtime_ns != task.source.mtime_ns
+        )
         while more:
             result = self._here.prepare(self._job(task, goes_on=True))
             if result.problem is not None:  # A part must not replace the whole source.
@@ -154,12 +164,26 @@ class Runner:
         if goes_on:
             known = self._store.sources(task.source.agent)[task.source.path]
         if known is not None and task.is_gone:
-            kept = self._stored.setdefault(task.source.path, Stored(self._store.kept(known.number), known.position))
+            kept = self._stored.setdefault(
+                task.source.path, Stored(self._store.kept(known.number), known.position)
+            )
             since, records, until = kept.take()
             resume = self._store.resume(known.number) if goes_on else Resume()
-            return Job(source=task.source, since=since, resume=resume, kept=records, until=until, cut_words=cut_words)
+            return Job(
+                source=task.source,
+                since=since,
+                resume=resume,
+                kept=records,
+                until=until,
+                cut_words=cut_words,
+            )
         if known is not None and (goes_on or task.why == "grown"):
-            return Job(source=task.source, since=known.position, resume=self._store.resume(known.number), cut_words=cut_words)
+            return Job(
+                source=task.source,
+                since=known.position,
+                resume=self._store.resume(known.number),
+                cut_words=cut_words,
+            )
         return Job(source=task.source, is_new=task.why == "new", cut_words=cut_words)
 
 
@@ -180,16 +204,22 @@ class Stored:
         since, size = self._at, 0
         records: list[Record] = []
         # A sidecar stays in the same part as the record that follows it.
-        while self._next is not None and (size < BATCH_BYTES or self._next.aside is not None or records[-1].aside is not None):
+        while self._next is not None and (
+            size < BATCH_BYTES or self._next.aside is not None or records[-1].aside is not None
+        ):
             records.append(self._next)
             size += len(self._next.data)
             self._next = next(self._records, None)
         done = (since.records if since else 0) + sum(record.aside is None for record in records)
-        self._at = self._end if self._next is None else Position(offset=self._next.offset, records=done)
+        self._at = (
+            self._end if self._next is None else Position(offset=self._next.offset, records=done)
+        )
         return since, records, self._at
 
 
-def groups(results: Iterable[tuple[Task, Result]], most: int) -> Iterator[list[tuple[Task, Result]]]:
+def groups(
+    results: Iterable[tuple[Task, Result]], most: int
+) -> Iterator[list[tuple[Task, Result]]]:
     """Yield the results in groups of at most `most`.
 
     A result with a further part ends its group, because the next part can be prepared only after

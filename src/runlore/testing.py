@@ -1,12 +1,14 @@
 """For people who write adapters or session stores: fixtures, and the promises that each keeps.
 
-A fixture is a folder `<agent>/<case>/` with `root/`, what the agent left on disk, and `expected.json`, what the adapter makes of
-it. The checks raise AssertionError with what is wrong; none needs a store or a test runner.
+A fixture is a folder `<agent>/<case>/` with `root/`, what the agent left on disk, and
+`expected.json`, what the adapter makes of it. The checks raise AssertionError with what is wrong;
+none needs a store or a test runner.
 
     for fixture in iter_fixtures(Path("tests/adapters/fixtures")):
         check_law(fixture.adapter, fixture.root)
 
-`run_store_conformance(factory)` kills, tears and damages a session store, anyone's: see `docs/live.md`.
+`run_store_conformance(factory)` kills, tears and damages a session store, anyone's: see
+`docs/live.md`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from .adapters import Adapter, Facts, Normalized, Record, Source
 from .pricing.ledger import Merged, merge
 
 __all__ = [
-    "Check", "Fixture", "StoreReport", "check_breakage", "check_law", "check_noise", "derive", "iter_fixtures",
+    "Check", "Fixture", "StoreReport", "check_breakage", "check_law", "check_noise", "derive",
+    "iter_fixtures",
     "run_store_conformance",
 ]  # fmt: skip
 
@@ -60,33 +63,45 @@ def iter_fixtures(folder: Path) -> Iterator[Fixture]:
 
 
 def derive(adapter: Adapter, root: Path) -> list[dict[str, Any]]:
-    """What an adapter makes of a folder, for reading and comparing: one entry for each source, defaults left out."""
-    return [_readable(source, adapter.normalize(source, records, None)) for source, records in _sources(adapter, root)]
+    """What an adapter makes of a folder, for reading and comparing: one entry for each source,
+    defaults left out."""
+    return [
+        _readable(source, adapter.normalize(source, records, None))
+        for source, records in _sources(adapter, root)
+    ]
 
 
 def check_law(adapter: Adapter, root: Path, cuts: int = 20, seed: int = 0) -> None:
-    """Cut anywhere, read in pieces, and the result is that of reading at once. Of API calls, that which the ledger makes of them:
-    a copy more or less is no difference.
+    """Cut anywhere, read in pieces, and the result is that of reading at once. Of API calls, that
+    which the ledger makes of them: a copy more or less is no difference.
 
-    Every source is read record by record, in two pieces at up to `cuts` places, and in random pieces as often.
+    Every source is read record by record, in two pieces at up to `cuts` places, and in random
+    pieces as often.
     """
-    rng = random.Random(seed)  # noqa: S311 # a choice of places, no secret
+    rng = random.Random(seed)  # a choice of places, no secret  # noqa: S311
     for source, records in _some_sources(adapter, root):
         whole = _summed([adapter.normalize(source, records, None)])
         steps = _steps(records)
         places = range(1, len(steps))
         plans = [list(places)]
         plans += [[place] for place in rng.sample(places, min(cuts, len(places)))]
-        plans += [sorted(rng.sample(places, rng.randint(1, len(places)))) for _ in range(cuts if places else 0)]
+        plans += [
+            sorted(rng.sample(places, rng.randint(1, len(places))))
+            for _ in range(cuts if places else 0)
+        ]
         for plan in plans:
-            _compare(whole, _summed(_in_pieces(adapter, source, steps, plan)), f"{source.path} cut before lines {plan}")
+            _compare(
+                whole,
+                _summed(_in_pieces(adapter, source, steps, plan)),
+                f"{source.path} cut before lines {plan}",
+            )
 
 
 def check_breakage(adapter: Adapter, root: Path, rng: random.Random, count: int) -> None:
     """One value broken in one record costs at most one event, and never an exception.
 
-    An event is the same when kind and text are. A record of several events may change the kind of all of them, when the value
-    was about the record; their texts stay.
+    An event is the same when kind and text are. A record of several events may change the kind of
+    all of them, when the value was about the record; their texts stay.
     """
     for source, records in _some_sources(adapter, root):
         whole = adapter.normalize(source, records, None)
@@ -101,10 +116,12 @@ def check_breakage(adapter: Adapter, root: Path, rng: random.Random, count: int)
 
 
 def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) -> None:
-    """Damaged bytes raise nothing. The record they are in gives an event, is merged, or is skipped; all others give what they gave.
+    """Damaged bytes raise nothing. The record they are in gives an event, is merged, or is skipped;
+    all others give what they gave.
 
-    But for one: a record that tells a change, say of a setting, may say nothing when what was before it is gone. It is then merged.
-    And a record that repeats the damaged one, and goes on, tells what that one had told.
+    But for one: a record that tells a change, say of a setting, may say nothing when what was
+    before it is gone. It is then merged. And a record that repeats the damaged one, and goes on,
+    tells what that one had told.
     """
     for source, records in _some_sources(adapter, root):
         whole = _texts(adapter.normalize(source, records, None))
@@ -116,17 +133,31 @@ def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) ->
             what = f"{source.path}: record {n} as {damaged[:2000]!r}"
             found = _try(adapter, source, others, what)
             texts = _texts(found)
-            number = sum(record.aside is None for record in records[:n])  # What stands beside the source belongs to what follows it.
+            # What stands beside the source belongs to what follows it.
+            number = sum(record.aside is None for record in records[:n])
             skipped = {skip.offset for skip in found.skips}
-            if records[n].aside is None and number not in texts and records[n].offset not in skipped:
-                before, after = (adapter.normalize(source, part, None).merged for part in (records[:n], others[: n + 1]))
+            if (
+                records[n].aside is None
+                and number not in texts
+                and records[n].offset not in skipped
+            ):
+                before, after = (
+                    adapter.normalize(source, part, None).merged
+                    for part in (records[:n], others[: n + 1])
+                )
                 assert sum(after.values()) > sum(before.values()), f"{what}\nvanishes"
             told, nothing = whole.get(number, Counter()), Counter[str]()
-            changed = [other for other in whole if other != number and not _is_same(whole[other], texts.get(other, nothing), told)]
-            assert len(changed) <= 1 and not any(other in texts for other in changed), f"{what}\nchanges records {changed}"  # noqa: PT018 # one promise
+            changed = [
+                other
+                for other in whole
+                if other != number and not _is_same(whole[other], texts.get(other, nothing), told)
+            ]
+            assert len(changed) <= 1 and not any(other in texts for other in changed), (  # noqa: PT018
+                f"{what}\nchanges records {changed}"
+            )  # one promise
 
 
-# ── what the checks are made of ──────────────────────────────────────────────────────────────────────────────────────
+# ── what the checks are made of ───────────────────────────────────────────────────────────────────
 
 
 def _sources(adapter: Adapter, root: Path) -> Iterator[tuple[Source, list[Record]]]:
@@ -143,9 +174,15 @@ def _some_sources(adapter: Adapter, root: Path) -> list[tuple[Source, list[Recor
 
 def _readable(source: Source, found: Normalized) -> dict[str, Any]:
     events = []
-    for event, body, parent, original in zip(found.events, found.bodies, found.parents, found.originals, strict=True):
+    for event, body, parent, original in zip(
+        found.events, found.bodies, found.parents, found.originals, strict=True
+    ):
         default = type(event)(session_uid=event.session_uid, seq=-0).to_dict()
-        row = {name: value for name, value in event.to_dict().items() if name in ("session_uid", "seq") or value != default.get(name)}
+        row = {
+            name: value
+            for name, value in event.to_dict().items()
+            if name in ("session_uid", "seq") or value != default.get(name)
+        }
         more = {"body": body, "parent": parent, "original": original}
         events.append({**row, **{name: value for name, value in more.items() if value}})
     facts = msgspec.to_builtins(found.facts)
@@ -175,10 +212,14 @@ def _steps(records: Sequence[Record]) -> list[list[Record]]:
     return [*steps, held] if held else steps
 
 
-def _in_pieces(adapter: Adapter, source: Source, steps: list[list[Record]], cuts: list[int]) -> Iterator[Normalized]:
+def _in_pieces(
+    adapter: Adapter, source: Source, steps: list[list[Record]], cuts: list[int]
+) -> Iterator[Normalized]:
     carry = None
     for start, stop in zip([0, *cuts], [*cuts, len(steps)], strict=True):
-        found = adapter.normalize(source, [record for step in steps[start:stop] for record in step], carry)
+        found = adapter.normalize(
+            source, [record for step in steps[start:stop] for record in step], carry
+        )
         carry = found.carry
         yield found
 
@@ -204,7 +245,10 @@ def _summed(parts: Iterator[Normalized] | list[Normalized]) -> Normalized:
 def _merged_facts(old: Facts | None, new: Facts) -> Facts:
     if old is None:
         return new
-    merged = {name: getattr(old, name) if (value := getattr(new, name)) is None else value for name in new.__struct_fields__}
+    merged = {
+        name: getattr(old, name) if (value := getattr(new, name)) is None else value
+        for name in new.__struct_fields__
+    }
     if new.title_rank < old.title_rank:
         merged |= {"title": old.title, "title_rank": old.title_rank}
     return Facts(**merged)
@@ -218,13 +262,16 @@ def _compare(one: Normalized, other: Normalized, what: str) -> None:
             assert getattr(one, name) == getattr(other, name), (
                 f"{what}: {name} differ:\n{getattr(other, name)}\nand not\n{getattr(one, name)}"
             )
-    assert len(one.events) == len(other.events), f"{what}: {len(other.events)} events and not {len(one.events)}"
+    assert len(one.events) == len(other.events), (
+        f"{what}: {len(other.events)} events and not {len(one.events)}"
+    )
     for call, recall in zip_longest(_billed(one), _billed(other)):
         assert call == recall, f"{what}: a call is\n{recall}\nand not\n{call}"
 
 
 def _billed(found: Normalized) -> list[Merged]:
-    """The calls as a ledger keeps them. Their events must be events, or a report cannot show where money went."""
+    """The calls as a ledger keeps them. Their events must be events, or a report cannot show where
+    money went."""
     events = {event.native_id for event in found.events} | found.aliases.keys()
     lost = [event for _, event in found.calls if event is not None and event not in events]
     assert not lost, f"calls of events that there are not: {lost}"
@@ -234,7 +281,8 @@ def _billed(found: Normalized) -> list[Merged]:
 def _try(adapter: Adapter, source: Source, records: list[Record], what: str) -> Normalized:
     try:
         return adapter.normalize(source, records, None)
-    except Exception as error:  # The adapter's code is on trial here: whatever it raises is the finding.
+    except Exception as error:
+        # The adapter's code is on trial here: whatever it raises is the finding.
         raise AssertionError(f"{what}\nraises {type(error).__name__}: {error}") from error
 
 
@@ -247,13 +295,18 @@ def _texts(found: Normalized) -> dict[int | None, Counter[str]]:
 
 
 def _is_same(before: Counter[str], after: Counter[str], damaged: Counter[str]) -> bool:
-    """Whether a record tells what it told, and nothing more but what another one, which is damaged now, had told before."""
+    """Whether a record tells what it told, and nothing more but what another one, which is damaged
+    now, had told before."""
     return before <= after and after - before <= damaged
 
 
 def _lost(before: Normalized, after: Normalized) -> list[tuple[str, str]]:
-    texts = Counter((event.record, body) for event, body in zip(after.events, after.bodies, strict=True))
-    kept = Counter((event.kind, body) for event, body in zip(after.events, after.bodies, strict=True))
+    texts = Counter(
+        (event.record, body) for event, body in zip(after.events, after.bodies, strict=True)
+    )
+    kept = Counter(
+        (event.kind, body) for event, body in zip(after.events, after.bodies, strict=True)
+    )
     lost = []
     changed: set[int | None] = set()
     for event, body in zip(before.events, before.bodies, strict=True):
@@ -277,7 +330,13 @@ def _loads(record: Record) -> Any:
 
 def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """The paths of all values that hold no others."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         if isinstance(item, dict | list) and item:
             yield from _leaves(item, (*path, key))
@@ -302,6 +361,20 @@ def _broken(value: Any, path: tuple[str | int, ...]) -> Iterator[bytes]:
 
 def _damaged(data: bytes, rng: random.Random) -> bytes:
     at = rng.randrange(len(data) + 1)
-    bit = rng.choice([b"", b"\0", b"\xff", b'"', b"}{", b"\\ud800", b"[" * 5000, b"NaN", b"9" * 5000, b"\\", bytes([rng.randrange(256)])])
+    bit = rng.choice(
+        [
+            b"",
+            b"\0",
+            b"\xff",
+            b'"',
+            b"}{",
+            b"\\ud800",
+            b"[" * 5000,
+            b"NaN",
+            b"9" * 5000,
+            b"\\",
+            bytes([rng.randrange(256)]),
+        ]
+    )
     end = rng.choice([at, at + 1, at + 20, len(data)])
     return data[:at] + bit + data[end:]

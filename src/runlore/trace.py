@@ -1,6 +1,7 @@
 """Which sessions a commit or a file comes from: who made it, who touched it, who only speaks of it.
 
-The index says where to look and the events themselves are the proof. Nothing here prints, and nothing is written.
+The index says where to look and the events themselves are the proof. Nothing here prints, and
+nothing is written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from .search.text import without_own
 from .store import SegmentEvent, SessionLine, Store
 
 PROOFS = 800
-"""How many segments are unpacked at most: about a quarter of a second. Then the answer says that it is partial."""
+"""How many segments are unpacked at most: about a quarter of a second. Then the answer says that it
+is partial."""
 
 SHORTEST_SHA, ABBREVIATED, LONGEST_SHA = 4, 7, 40
 """What git takes, what it prints unless it must print more, and all of it."""
@@ -29,18 +31,21 @@ EVENTS = 3
 """Events shown of each session."""
 
 _NEAR = (4, 64)
-"""Events between a result and its call: most have none, and no agent was seen to do more, parallel calls and other agents included."""
+"""Events between a result and its call: most have none, and no agent was seen to do more, parallel
+calls and other agents included."""
 
 ACTIONS = ("edit", "read", "search")
 """What is done to a file; the rest is other."""
 
 FIRST = 2
-"""Of the results of a session that name a commit, so many may be what made it: before that it had no name."""
+"""Of the results of a session that name a commit, so many may be what made it: before that it had
+no name."""
 
 
-# ── commits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── commits ───────────────────────────────────────────────────────────────────────────────────────
 class CommitTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that made a commit, or has its name. The events are those that show it, the first ones."""
+    """A session that made a commit, or has its name. The events are those that show it, the first
+    ones."""
 
     session: SessionLine
     is_made: bool
@@ -56,22 +61,37 @@ class CommitAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def commit(store: Store, sha: str, *, limit: int = 20, proofs: int | None = None) -> CommitAnswer:
-    """The sessions that know a commit by this name or a longer or shorter form of it. Where there are too many, the oldest are
-    looked at: one of them made it. Raises QueryError."""
+    """The sessions that know a commit by this name or a longer or shorter form of it. Where there
+    are too many, the oldest are looked at: one of them made it. Raises QueryError."""
     sha = sha.lower()
     if not re.fullmatch(f"[0-9a-f]{{{SHORTEST_SHA},{LONGEST_SHA}}}", sha):
-        raise QueryError(f"{sha!r} is not the name of a commit: give {SHORTEST_SHA} to {LONGEST_SHA} characters of 0-9 and a-f")
-    candidates, is_partial = _newest_first(store, store.postings(sha[:ABBREVIATED], prefix=True), proofs or PROOFS, keeps_oldest=True)
-    found = [trace for session, segments in candidates if (trace := _trace_commit(store, session, segments, sha)) is not None]
+        raise QueryError(
+            f"{sha!r} is not the name of a commit: give {SHORTEST_SHA} to {LONGEST_SHA} characters"
+            " of 0-9 and a-f"
+        )
+    candidates, is_partial = _newest_first(
+        store, store.postings(sha[:ABBREVIATED], prefix=True), proofs or PROOFS, keeps_oldest=True
+    )
+    found = [
+        trace
+        for session, segments in candidates
+        if (trace := _trace_commit(store, session, segments, sha)) is not None
+    ]
     found.sort(key=lambda trace: not trace.is_made)
     return CommitAnswer(found=found[:limit], total=len(found), is_partial=is_partial)
 
 
-def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: str) -> CommitTrace | None:
+def _trace_commit(
+    store: Store, session: SessionLine, segments: list[int], sha: str
+) -> CommitTrace | None:
     mentioned: list[EventHit] = []
     made: list[EventHit] = []
     digest = _digest(store, session.uid)
-    told = {made.seq for made in (digest.commits if digest else ()) if made.sha.startswith(sha) or sha.startswith(made.sha)}
+    told = {
+        made.seq
+        for made in (digest.commits if digest else ())
+        if made.sha.startswith(sha) or sha.startswith(made.sha)
+    }
     left = (digest.before or digest) if digest and session.evicted_at else None
     results = 0
     begin = sha[:ABBREVIATED].encode()
@@ -86,18 +106,30 @@ def _trace_commit(store: Store, session: SessionLine, segments: list[int], sha: 
                 continue
             snippet, marks = _line_around(text, *spot)
             hit = EventHit(
-                seq=event.seq, kind=event.kind, ts=event.ts, tool=event.tool, is_error=event.is_error, snippet=snippet, marks=marks
+                seq=event.seq,
+                kind=event.kind,
+                ts=event.ts,
+                tool=event.tool,
+                is_error=event.is_error,
+                snippet=snippet,
+                marks=marks,
             )
             mentioned.append(hit)
             if event.seq in told:
                 made.append(hit)
                 continue
             if event.kind != "tool_result" or results >= FIRST or (left and left.knows(event.seq)):
-                continue  # Of what has left, the commands are not there any more: what they made is told by the digest.
+                # Of what has left, the commands are not there any more: what they made is told by
+                # the digest.
+                continue
             results += 1
             if makes_commit(_command_of(store, session.uid, event.seq), text, sha, event.is_error):
                 made.append(hit)
-    return CommitTrace(session=session, is_made=bool(made), events=(made or mentioned)[:EVENTS]) if mentioned else None
+    return (
+        CommitTrace(session=session, is_made=bool(made), events=(made or mentioned)[:EVENTS])
+        if mentioned
+        else None
+    )
 
 
 def _digest(store: Store, uid: str) -> Digest | None:
@@ -113,7 +145,11 @@ def _command_of(store: Store, uid: str, seq: int) -> str:
         near = store.events(uid, max(0, seq - distance), seq)
         for event in reversed(near):
             if event.is_call and event.call_id == near[-1].call_id:
-                return store.bodies(uid, event.seq, event.seq).get(event.seq, "") if event.action == "shell" else ""
+                return (
+                    store.bodies(uid, event.seq, event.seq).get(event.seq, "")
+                    if event.action == "shell"
+                    else ""
+                )
     return ""
 
 
@@ -124,29 +160,40 @@ def find_sha(text: str, sha: str) -> Iterator[tuple[int, int]]:
         name = match.group().lower()
         if not (name.startswith(sha) or sha.startswith(name)) or len(name) > LONGEST_SHA:
             continue
-        # A short one is only told from words (dead, facade) and from numbers by having both letters and digits.
+        # A short one is only told from words (dead, facade) and from numbers by having both letters
+        # and digits.
         is_short = len(name) < ABBREVIATED or (name.isdecimal() and len(sha) < ABBREVIATED)
-        if not (is_short and (name.isalpha() or name.isdecimal())) and not _is_uuid(text, *match.span()):
+        if not (is_short and (name.isalpha() or name.isdecimal())) and not _is_uuid(
+            text, *match.span()
+        ):
             yield match.span()
 
 
 def _is_uuid(text: str, first: int, last: int) -> bool:
     """Whether this is a part of an id like 1a2b3c4d-0000-4000-8000-000000000000."""
-    return bool(re.match("-[0-9a-fA-F]{4}-", text[last : last + 6]) or re.match("-[0-9a-fA-F]{4}-", text[max(0, first - 6) : first]))
+    return bool(
+        re.match("-[0-9a-fA-F]{4}-", text[last : last + 6])
+        or re.match("-[0-9a-fA-F]{4}-", text[max(0, first - 6) : first])
+    )
 
 
 def makes_commit(command: str, output: str, sha: str, is_error: bool = False) -> bool:
     """Whether a shell command that says `output` made this commit.
 
-    git tells what it made, `[main 1a2b3c4] Subject`, also when what follows fails. A quiet one is seen in what is printed
-    after it: the subject that the command gave it, or, where nothing tells them apart, the first name that there is.
+    git tells what it made, `[main 1a2b3c4] Subject`, also when what follows fails. A quiet one is
+    seen in what is printed after it: the subject that the command gave it, or, where nothing tells
+    them apart, the first name that there is.
     """
     made = commits.find_reported_commits(command, lambda: output)
     if made or is_error or not commits.git_verbs(command) & commits.COMMITTING:
         return any(sha.startswith(name) or name.startswith(sha) for name, _ in made)
     told = [name for name, _ in commits.find_printed_commits(command, output)]
     if not told:
-        told = [found.group() for found in commits.COMMIT_NAME.finditer(output) if not found.group().isdecimal()][:1]
+        told = [
+            found.group()
+            for found in commits.COMMIT_NAME.finditer(output)
+            if not found.group().isdecimal()
+        ][:1]
     return any(next(find_sha(name, sha), None) for name in told)
 
 
@@ -159,12 +206,15 @@ def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int,
     stop = min(end, start + SNIPPET)
     before = "…" if start > begin else ""
     shift = len(before) - start
-    return f"{before}{text[start:stop]}{'…' if stop < end else ''}", [(first + shift, min(last, stop) + shift)]
+    return f"{before}{text[start:stop]}{'…' if stop < end else ''}", [
+        (first + shift, min(last, stop) + shift)
+    ]
 
 
-# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────
 class FileTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session did to a file. `actions` counts calls by what they do: edit, read, search, other."""
+    """What a session did to a file. `actions` counts calls by what they do: edit, read, search,
+    other."""
 
     session: SessionLine
     actions: dict[str, int]
@@ -175,19 +225,23 @@ class FileTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The last to touch it comes first. `elsewhere` counts sessions that touched only other files whose path ends alike."""
+    """The last to touch it comes first. `elsewhere` counts sessions that touched only other files
+    whose path ends alike."""
 
     path: str | None
-    """The one file that all of `found` is about; None when an end of a path is all that is known of it."""
+    """The one file that all of `found` is about; None when an end of a path is all that is known of
+    it."""
     found: list[FileTrace]
     total: int
     elsewhere: int
     is_partial: bool
 
 
-def file(store: Store, path: str, *, folder: str, limit: int = 20, proofs: int | None = None) -> FileAnswer:
-    """The sessions that touched a file: the one at this path, seen from `folder`; where none did, or the path begins with
-    `*/`, any whose path ends so. Raises QueryError."""
+def file(
+    store: Store, path: str, *, folder: str, limit: int = 20, proofs: int | None = None
+) -> FileAnswer:
+    """The sessions that touched a file: the one at this path, seen from `folder`; where none did,
+    or the path begins with `*/`, any whose path ends so. Raises QueryError."""
     end = _names(path.removeprefix("*/"))
     if not end:
         raise QueryError(f"{path!r} names no file")
@@ -198,17 +252,25 @@ def file(store: Store, path: str, *, folder: str, limit: int = 20, proofs: int |
     left = dict(store.digests_of_evicted(end[-1]))
     digests = {digest.session_uid: digest for digest in left.values()}
     also = digests.keys() - {session.uid for session, _ in candidates}
-    candidates += [(session, []) for session in store.lines(list(left)).values() if session.uid in also]
+    candidates += [
+        (session, []) for session in store.lines(list(left)).values() if session.uid in also
+    ]
     here: list[FileTrace] = []
     alike: list[FileTrace] = []
     for session, segments in candidates:
         touches = _touched_in(store, session, segments, end, digests.get(session.uid))
-        own = [touch for touch in touches if exact is not None and touch.path.lower() == exact.lower()]
+        own = [
+            touch for touch in touches if exact is not None and touch.path.lower() == exact.lower()
+        ]
         if own:
             here.append(_trace_file(session, own))
         elif touches:
             alike.append(_trace_file(session, touches))
-    found = sorted(here or alike, key=lambda trace: (trace.last_at or "", trace.session.ended_at or "", trace.session.uid), reverse=True)
+    found = sorted(
+        here or alike,
+        key=lambda trace: (trace.last_at or "", trace.session.ended_at or "", trace.session.uid),
+        reverse=True,
+    )
     return FileAnswer(
         path=exact if here else None,
         found=found[:limit],
@@ -219,8 +281,9 @@ def file(store: Store, path: str, *, folder: str, limit: int = 20, proofs: int |
 
 
 def _naming(store: Store, names: list[str], proofs: int) -> tuple[list[int], bool]:
-    """The segments that have the last of these names. An agent may write a path in full or from where it is, so the
-    others are asked for only while there are too many; then some may be missing."""
+    """The segments that have the last of these names. An agent may write a path in full or from
+    where it is, so the others are asked for only while there are too many; then some may be
+    missing."""
     every = found = store.postings(names[-1])
     for n in range(2, len(names) + 1):
         if len(found) <= proofs:
@@ -229,7 +292,9 @@ def _naming(store: Store, names: list[str], proofs: int) -> tuple[list[int], boo
     return found, len(found) < len(every)
 
 
-def _touched_in(store: Store, session: SessionLine, segments: list[int], end: list[str], left: Digest | None) -> list[FileActivity]:
+def _touched_in(
+    store: Store, session: SessionLine, segments: list[int], end: list[str], left: Digest | None
+) -> list[FileActivity]:
     """What a session did to each file whose path ends so. What has left is told by its digest."""
     before = left and (left.before or left)
     touches = _touches(store, session, segments, end)
@@ -239,14 +304,19 @@ def _touched_in(store: Store, session: SessionLine, segments: list[int], end: li
     return known + _by_path(touch for touch in touches if not before.knows(touch[0].seq))
 
 
-def _touches(store: Store, session: SessionLine, segments: list[int], end: list[str]) -> Iterator[tuple[SessionEvent, str]]:
+def _touches(
+    store: Store, session: SessionLine, segments: list[int], end: list[str]
+) -> Iterator[tuple[SessionEvent, str]]:
     """The events on a file whose path ends so, each with that path."""
     for _, events in _unpacked(store, segments):
         for event in events:
-            if not event.files or not any(_ends_so(file, end[-1:]) for file in event.files):  # Most have none.
+            # Most have none.
+            if not event.files or not any(_ends_so(file, end[-1:]) for file in event.files):
                 continue
             for whole in store.events(session.uid, event.seq, event.seq):
-                yield from ((whole, path) for path in _paths(whole, session.cwd) if _ends_so(path, end))
+                yield from (
+                    (whole, path) for path in _paths(whole, session.cwd) if _ends_so(path, end)
+                )
 
 
 def _paths(event: SessionEvent, folder: str | None) -> list[str]:
@@ -254,8 +324,8 @@ def _paths(event: SessionEvent, folder: str | None) -> list[str]:
 
 
 def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) -> list[FileActivity]:
-    """What these events of a session did to files, as `file` tells it, for when they have left: where their text names the file. What the
-    session has from another is told there."""
+    """What these events of a session did to files, as `file` tells it, for when they have left:
+    where their text names the file. What the session has from another is told there."""
     by_segment: dict[int, list[SessionEvent]] = {}
     for event in events:
         if event.files and event.origin is None and event.payload_ref and not is_own(event.tool):
@@ -265,7 +335,11 @@ def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) ->
         for data, _ in _unpacked(store, [segment]):
             text = data.lower()
             pairs = [(event, path) for event in those for path in _paths(event, folder)]
-            touches += [(event, path) for event, path in pairs if path.rpartition("/")[2].lower().encode("utf-8", "replace") in text]
+            touches += [
+                (event, path)
+                for event, path in pairs
+                if path.rpartition("/")[2].lower().encode("utf-8", "replace") in text
+            ]
     return _by_path(touches)
 
 
@@ -277,14 +351,21 @@ def _by_path(touches: Iterable[tuple[SessionEvent, str]]) -> list[FileActivity]:
 
 
 def _touched(path: str, events: list[SessionEvent]) -> FileActivity:
-    calls = {event.call_id or event.seq: event for event in reversed(events)}  # Of a call and its result, the call.
+    # Of a call and its result, the call.
+    calls = {event.call_id or event.seq: event for event in reversed(events)}
     last = max(events, key=lambda event: (event.ts is not None, event.ts, event.seq))
-    actions = Counter(event.action if event.action in ACTIONS else "other" for event in calls.values())
-    return FileActivity(path=path, last_seq=last.seq, last_at=format_time(last.ts) if last.ts else None, **actions)
+    actions = Counter(
+        event.action if event.action in ACTIONS else "other" for event in calls.values()
+    )
+    return FileActivity(
+        path=path, last_seq=last.seq, last_at=format_time(last.ts) if last.ts else None, **actions
+    )
 
 
 def _trace_file(session: SessionLine, touches: list[FileActivity]) -> FileTrace:
-    actions = {action: sum(getattr(touch, action) for touch in touches) for action in (*ACTIONS, "other")}
+    actions = {
+        action: sum(getattr(touch, action) for touch in touches) for action in (*ACTIONS, "other")
+    }
     last = max(touches, key=lambda touch: (touch.last_at or "", touch.last_seq))
     return FileTrace(
         session=session,
@@ -304,7 +385,8 @@ def _full(path: str, folder: str | None) -> str:
 
 
 def _ends_so(path: str, end: list[str]) -> bool:
-    """Whether these are the last names of a path, in whatever case: not every system tells them apart."""
+    """Whether these are the last names of a path, in whatever case: not every system tells them
+    apart."""
     return [name.lower() for name in _names(path)[-len(end) :]] == [name.lower() for name in end]
 
 
@@ -313,12 +395,12 @@ def _names(path: str) -> list[str]:
     return [name for name in path.replace("\\", "/").split("/") if name not in ("", ".", "..", "~")]
 
 
-# ── both ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── both ──────────────────────────────────────────────────────────────────────────────────────────
 def _newest_first(
     store: Store, segments: list[int], proofs: int, *, keeps_oldest: bool = False
 ) -> tuple[list[tuple[SessionLine, list[int]]], bool]:
-    """The sessions of these segments with their own, as many as may be looked at, and whether some had to be left out: the oldest,
-    unless those are what is looked for."""
+    """The sessions of these segments with their own, as many as may be looked at, and whether some
+    had to be left out: the oldest, unless those are what is looked for."""
     by_session: dict[int, list[int]] = {}
     for segment in segments:
         by_session.setdefault(segment >> 20, []).append(segment)

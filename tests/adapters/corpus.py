@@ -22,7 +22,8 @@ Everything = list[tuple[Source, list[Record], Normalized]]
 
 
 def needs(*folders: Path) -> pytest.MarkDecorator:
-    """Return a mark that skips a test unless all folders are there, and names those that are not."""
+    """Return a mark that skips a test unless all folders are there, and names those that are
+    not."""
     missing = [str(folder.relative_to(SHARED.parent)) for folder in folders if not folder.is_dir()]
     return pytest.mark.skipif(bool(missing), reason=f"no samples here: {', '.join(missing)}")
 
@@ -38,7 +39,9 @@ def read_all(adapter: Adapter, root: Path) -> Everything:
     """Read and normalize every source below a folder. There must be one."""
     sources = [(source, list(adapter.read(source, None))) for source in adapter.discover(root)]
     assert sources, f"no source of {adapter.name} below {root}"
-    return [(source, records, adapter.normalize(source, records, None)) for source, records in sources]
+    return [
+        (source, records, adapter.normalize(source, records, None)) for source, records in sources
+    ]
 
 
 def unread(root: Path, everything: Everything) -> list[Path]:

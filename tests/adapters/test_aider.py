@@ -1,4 +1,5 @@
-"""What aider's adapter promises beyond what its fixtures show: how a history in Markdown is taken apart, and read on."""
+"""What aider's adapter promises beyond what its fixtures show: how a history in Markdown is taken
+apart, and read on."""
 
 import json
 import os
@@ -20,7 +21,11 @@ from runlore.testing import iter_fixtures
 from runlore.timeline import pairs
 
 ADAPTER = get("aider")
-FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == "aider"]
+FIXTURES = [
+    fixture
+    for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
+    if fixture.agent == "aider"
+]
 START = "\n# aider chat started at 2026-05-04 10:00:00\n\n"
 
 
@@ -45,7 +50,11 @@ def write(folder: Path, text: str, age_s: float = 0) -> Path:
 
 
 def said(records: Iterator[Record]) -> list[Any]:
-    return [value.get("text", value.get("lines")) for record in records if (value := json.loads(record.data))]
+    return [
+        value.get("text", value.get("lines"))
+        for record in records
+        if (value := json.loads(record.data))
+    ]
 
 
 def sync(store: Store, root: Path) -> pipeline.Report:
@@ -66,7 +75,17 @@ def test_nothing_that_was_said_is_carried_over() -> None:
             assert not [body for body in made.bodies if len(body) > 20 and body in carry]
 
 
-WORDS = ["#### a", "#### b  ", "> c  ", "> d", "", "text", "```", "# aider chat started at 2026-05-04 10:00:00", "é"]
+WORDS = [
+    "#### a",
+    "#### b  ",
+    "> c  ",
+    "> d",
+    "",
+    "text",
+    "```",
+    "# aider chat started at 2026-05-04 10:00:00",
+    "é",
+]
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=12), st.booleans())
@@ -76,18 +95,34 @@ def test_pieces_lie_one_after_another_and_nothing_is_lost(lines: list[str], is_s
     ends = [0, *(end for _, end, _ in found)]
     assert all(begin >= end for (begin, _, _), end in zip(found, ends, strict=False))
     if is_stale:
-        said = "\n".join(text for _, _, piece in found for text in [piece.get("text", ""), *piece.get("lines", [])])
+        said = "\n".join(
+            text
+            for _, _, piece in found
+            for text in [piece.get("text", ""), *piece.get("lines", [])]
+        )
         for line in lines:
             assert line.lstrip("#> ").strip() in said
 
 
-@given(st.lists(st.sampled_from(["#### b  ", "> c  ", "", "text", "# aider chat started at 2026-05-04 10:00:00"]), max_size=12), st.data())
-def test_a_history_read_in_parts_gives_the_same_pieces(lines: list[str], data: st.DataObject) -> None:
+@given(
+    st.lists(
+        st.sampled_from(
+            ["#### b  ", "> c  ", "", "text", "# aider chat started at 2026-05-04 10:00:00"]
+        ),
+        max_size=12,
+    ),
+    st.data(),
+)
+def test_a_history_read_in_parts_gives_the_same_pieces(
+    lines: list[str], data: st.DataObject
+) -> None:
     """As the program writes it: a prompt, a reply or a line of its own at a time."""
     forms = {"#### b  ": "\n#### b  \n", "> c  ": "> c  \n", START.strip(): START}
     written = "".join(forms.get(line, reply("text")) for line in lines)
     # Two replies never follow each other without a line of the program between them.
-    whole = written.replace(reply("text"), reply("text") + "> Tokens: 1 sent, 1 received.  \n").encode()
+    whole = written.replace(
+        reply("text"), reply("text") + "> Tokens: 1 sent, 1 received.  \n"
+    ).encode()
     head = b"> \x20 \n#### x  \n"
     once = [piece for _, _, piece in pieces(whole, head, is_end=True, is_stale=True)]
     cut = data.draw(st.sampled_from([0, *(n + 1 for n, char in enumerate(whole) if char == 10)]))
@@ -106,7 +141,10 @@ def test_only_what_is_new_is_read_and_what_may_go_on_is_held_back(tmp_path: Path
     position = ADAPTER.position(source, records[-1].end, len(records))
     write(tmp_path, text + tool("Applied edit to a.py") + user("two"))
     assert ADAPTER.follows(source, position)
-    assert said(ADAPTER.read(source, position)) == [["Tokens: 5 sent, 1 received.", "Applied edit to a.py"], "two"]
+    assert said(ADAPTER.read(source, position)) == [
+        ["Tokens: 5 sent, 1 received.", "Applied edit to a.py"],
+        "two",
+    ]
     write(tmp_path, text, age_s=3600)
     (source,) = ADAPTER.discover(tmp_path)
     assert said(ADAPTER.read(source, None))[-1] == ["Tokens: 5 sent, 1 received."]
@@ -115,11 +153,15 @@ def test_only_what_is_new_is_read_and_what_may_go_on_is_held_back(tmp_path: Path
 
 
 def test_a_long_history_is_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = START + "".join(user(f"prompt {n}") + reply(f"reply {n} " + "x" * 300) + tool("Tokens: 5 sent, 1 received.") for n in range(50))
+    text = START + "".join(
+        user(f"prompt {n}") + reply(f"reply {n} " + "x" * 300) + tool("Tokens: 5 sent, 1 received.")
+        for n in range(50)
+    )
     write(tmp_path, text, age_s=3600)
     (source,) = ADAPTER.discover(tmp_path)
     whole = list(ADAPTER.read(source, None))
-    monkeypatch.setattr("runlore.adapters.aider.CHUNK", 256)  # Less than a reply: then it takes more at a time.
+    # Less than a reply: then it takes more at a time.
+    monkeypatch.setattr("runlore.adapters.aider.CHUNK", 256)
     assert list(ADAPTER.read(source, None)) == whole
     assert len(whole) == 151
 
@@ -132,15 +174,24 @@ def test_a_prompt_has_the_time_at_which_the_same_words_were_typed(store: Store) 
     prompt = next(event for event in events if event.kind == "user_msg")
     assert prompt.ts is not None
     assert prompt.ts.isoformat() == "2026-05-04T10:01:00.500000+00:00"
-    assert {event.kind for event in events if event.ts} == {"lifecycle", "human_intervention", "user_msg"}
+    assert {event.kind for event in events if event.ts} == {
+        "lifecycle",
+        "human_intervention",
+        "user_msg",
+    }
 
 
 def test_an_edit_is_paired_with_the_line_that_it_was_applied(store: Store) -> None:
     sync(store, case("history"))
     uid = store.rows("select uid from sessions order by started_at, uid")[0][0]
-    calls = [call for call in pairs(store.events(uid)) if call.call is not None and call.call.kind == "edit"]
+    calls = [
+        call
+        for call in pairs(store.events(uid))
+        if call.call is not None and call.call.kind == "edit"
+    ]
     assert [(call.call and call.call.files, call.result is not None) for call in calls] == [
-        (("shop/price.py",), False), (("shop/price.py",), True), (("tests/test_vat.py",), True), (("shop/price.py",), False),
+        (("shop/price.py",), False), (("shop/price.py",), True), (("tests/test_vat.py",), True),
+        (("shop/price.py",), False),
     ]  # fmt: skip
 
 
@@ -159,7 +210,8 @@ def test_tokens_are_counted_as_they_are_written(store: Store) -> None:
                       " group by model order by model")  # fmt: skip
     sent, received = 1300 + 3000 + 300 + 500, 104 + 1200 + 20 + 10
     assert [tuple(row) for row in rows] == [
-        (None, 100, 5, 0, 0), ("claude-sonnet-4-5", sent, received, 900, 1100), ("deepseek-chat", 1000, 20, 4000, 0),
+        (None, 100, 5, 0, 0), ("claude-sonnet-4-5", sent, received, 900, 1100),
+        ("deepseek-chat", 1000, 20, 4000, 0),
     ]  # fmt: skip
 
 
@@ -185,10 +237,15 @@ def test_repositories_are_found_below_a_root_but_not_in_folders_of_others(tmp_pa
     assert source.path == str(tmp_path / "a/.aider.chat.history.md")
 
 
-def test_the_history_in_the_home_folder_is_found_and_told(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_in_the_home_folder_is_found_and_told(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A root may be a file."""
     path = write(tmp_path, START + user("one") + reply("1"))
     monkeypatch.setenv("AIDER_CHAT_HISTORY_FILE", str(path))
     assert not pipeline.sync(store, config.load(), agents=["aider"]).problems
     (row,) = [row for row in query.agents(store, config.load()) if row.name == "aider"]
-    assert (row.sessions, [(root.path, root.exists) for root in row.roots]) == (1, [(str(path), True)])
+    assert (row.sessions, [(root.path, root.exists) for root in row.roots]) == (
+        1,
+        [(str(path), True)],
+    )

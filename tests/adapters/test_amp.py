@@ -1,4 +1,5 @@
-"""What Amp's adapter promises beyond what its fixtures show: how a document is read that is written again and again."""
+"""What Amp's adapter promises beyond what its fixtures show: how a document is read that is written
+again and again."""
 
 import json
 import os
@@ -17,10 +18,20 @@ from runlore.store import Store
 from runlore.testing import iter_fixtures
 
 ADAPTER = get("amp")
-FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == "amp"]
+FIXTURES = [
+    fixture
+    for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
+    if fixture.agent == "amp"
+]
 MAIN = "amp:T-11110000-0000-4000-8000-000000000001"
-HELLO = {"role": "user", "messageId": 0, "content": [{"type": "text", "text": "Hello"}], "meta": {"sentAt": 1767000000000}}
-CALL = {"role": "assistant", "messageId": 1, "content": [{"type": "tool_use", "id": "c", "name": "Bash", "input": {"cmd": "ls"}}],
+HELLO = {
+    "role": "user",
+    "messageId": 0,
+    "content": [{"type": "text", "text": "Hello"}],
+    "meta": {"sentAt": 1767000000000},
+}
+CALL = {"role": "assistant", "messageId": 1,
+"content": [{"type": "tool_use", "id": "c", "name": "Bash", "input": {"cmd": "ls"}}],
         "state": {"type": "complete", "stopReason": "tool_use"}}  # fmt: skip
 
 
@@ -43,7 +54,11 @@ def write(folder: Path, *messages: dict[str, Any], age_s: float = 0, **more: Any
 
 
 def result(status: str, **run: Any) -> dict[str, Any]:
-    return {"role": "user", "messageId": 2, "content": [{"type": "tool_result", "toolUseID": "c", "run": {"status": status, **run}}]}
+    return {
+        "role": "user",
+        "messageId": 2,
+        "content": [{"type": "tool_result", "toolUseID": "c", "run": {"status": status, **run}}],
+    }
 
 
 def test_nothing_that_was_said_is_carried_over() -> None:
@@ -62,7 +77,11 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     write(tmp_path, HELLO, CALL)
     (source,) = ADAPTER.discover(tmp_path)
     assert ADAPTER.follows(source, position)
-    assert [json.loads(record.data)["messageId"] for record in ADAPTER.read(source, position) if record.aside is None] == [1]
+    assert [
+        json.loads(record.data)["messageId"]
+        for record in ADAPTER.read(source, position)
+        if record.aside is None
+    ] == [1]
 
 
 def test_what_is_not_finished_is_not_given_before_it_is_old(tmp_path: Path) -> None:
@@ -71,7 +90,11 @@ def test_what_is_not_finished_is_not_given_before_it_is_old(tmp_path: Path) -> N
     def numbers(*messages: dict[str, Any], age_s: float = 0) -> list[int]:
         write(tmp_path, *messages, age_s=age_s)
         (source,) = ADAPTER.discover(tmp_path)
-        return [json.loads(record.data)["messageId"] for record in ADAPTER.read(source, None) if record.aside is None]
+        return [
+            json.loads(record.data)["messageId"]
+            for record in ADAPTER.read(source, None)
+            if record.aside is None
+        ]
 
     assert numbers(HELLO, streaming) == [0]
     assert numbers(HELLO, streaming, age_s=7200) == [0, 1]
@@ -89,7 +112,11 @@ def test_a_thread_that_grew_old_is_another_source(tmp_path: Path) -> None:
 def test_what_an_edit_took_away_stays_and_is_marked(store: Store, tmp_path: Path) -> None:
     write(tmp_path, HELLO, CALL, result("done", result="a.py"), nextMessageId=3)
     sync(store, tmp_path)
-    write(tmp_path, {**HELLO, "messageId": 3, "content": [{"type": "text", "text": "Edited"}]}, nextMessageId=4)
+    write(
+        tmp_path,
+        {**HELLO, "messageId": 3, "content": [{"type": "text", "text": "Edited"}]},
+        nextMessageId=4,
+    )
     sync(store, tmp_path)
     assert [(event.summary, event.is_gone) for event in store.events("amp:T-1")] == [
         ("Hello", True), ("ls", True), ("a.py", True), ("Edited", False),
@@ -97,18 +124,25 @@ def test_what_an_edit_took_away_stays_and_is_marked(store: Store, tmp_path: Path
 
 
 def test_usage_is_counted_once_whoever_tells_it(store: Store) -> None:
-    """Of the messages; of the ledger the title and the oracle, not what the messages or the subagent's thread tell."""
+    """Of the messages; of the ledger the title and the oracle, not what the messages or the
+    subagent's thread tell."""
     sync(store, case("thread"))
     rows = store.rows("select session_uid_of, sum(total) from (select s.uid as session_uid_of, c.input_tokens + c.output_tokens"
                       " + c.cache_read_tokens + c.cache_write_5m_tokens as total from calls c join sessions s on s.number = c.session)"
                       " group by 1 order by 1")  # fmt: skip
     main = 950 + 1065 + 1035 + 1018 + 1034 + 1043 + 308 + 750
-    assert [tuple(row) for row in rows] == [(MAIN, main), (MAIN[:-1] + "2", 907), (MAIN[:-1] + "3", 105)]
+    assert [tuple(row) for row in rows] == [
+        (MAIN, main),
+        (MAIN[:-1] + "2", 907),
+        (MAIN[:-1] + "3", 105),
+    ]
 
 
 def test_an_older_thread_is_counted_by_its_ledger(store: Store) -> None:
     sync(store, case("older"))
-    assert store.rows("select count(*), sum(input_tokens), sum(output_tokens) from calls")[0][:] == (3, 340, 21)
+    assert store.rows("select count(*), sum(input_tokens), sum(output_tokens) from calls")[0][
+        :
+    ] == (3, 340, 21)
 
 
 def test_forks_subagents_and_handoffs_know_where_they_come_from(store: Store) -> None:
@@ -121,7 +155,9 @@ def test_forks_subagents_and_handoffs_know_where_they_come_from(store: Store) ->
     assert copied == [True] * 6 + [False] * 2
 
 
-def test_a_document_that_is_no_thread_is_a_problem_and_secrets_are_not_opened(tmp_path: Path) -> None:
+def test_a_document_that_is_no_thread_is_a_problem_and_secrets_are_not_opened(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "secrets.json").write_text("{}")
     (tmp_path / "other.json").write_text("{}")
     (source,) = ADAPTER.discover(tmp_path)

@@ -15,7 +15,11 @@ from runlore.pipeline import Report
 from runlore.store import CallFilter, Store, open_store
 
 ADAPTER = get("atif")
-INNER = {"trajectory_id": "h", "agent": {"name": "h", "version": "1"}, "steps": [{"step_id": 1, "source": "user", "message": "help"}]}
+INNER = {
+    "trajectory_id": "h",
+    "agent": {"name": "h", "version": "1"},
+    "steps": [{"step_id": 1, "source": "user", "message": "help"}],
+}
 
 
 def write(root: Path, steps: int, name: str = "j/t/agent/trajectory.json", **more: Any) -> None:
@@ -24,7 +28,12 @@ def write(root: Path, steps: int, name: str = "j/t/agent/trajectory.json", **mor
         "session_id": "run",
         "agent": {"name": "a", "version": "1"},
         "steps": [
-            {"step_id": n, "source": "agent", "message": f"step {n}", "metrics": {"prompt_tokens": 10, "completion_tokens": 1}}
+            {
+                "step_id": n,
+                "source": "agent",
+                "message": f"step {n}",
+                "metrics": {"prompt_tokens": 10, "completion_tokens": 1},
+            }
             for n in range(1, steps + 1)
         ],
         "subagent_trajectories": [INNER],
@@ -42,7 +51,9 @@ def sync(root: Path, tmp_path: Path) -> tuple[Store, Report]:
     return store, pipeline.sync(store, config.load(), agents=[ADAPTER.name], roots=[str(root)])
 
 
-def test_steps_that_are_added_are_added_once_though_subagents_stand_behind_them(tmp_path: Path) -> None:
+def test_steps_that_are_added_are_added_once_though_subagents_stand_behind_them(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "root"
     write(root, 2)
     store, _ = sync(root, tmp_path)
@@ -57,7 +68,9 @@ def test_steps_that_are_added_are_added_once_though_subagents_stand_behind_them(
     assert (counted.calls, counted.input_tokens) == (3, 30)
 
 
-def test_what_the_verifier_says_later_is_told_though_the_document_is_the_same(tmp_path: Path) -> None:
+def test_what_the_verifier_says_later_is_told_though_the_document_is_the_same(
+    tmp_path: Path,
+) -> None:
     root = tmp_path / "root"
     write(root, 1)
     store, _ = sync(root, tmp_path)
@@ -70,8 +83,12 @@ def test_what_the_verifier_says_later_is_told_though_the_document_is_the_same(tm
     assert (last.kind, last.summary, last.is_error) == ("completion", "rewarded: reward 1.0", False)
 
 
-@pytest.mark.parametrize("text", ['{"schema_version": "ATIF-v1.', "[1, 2]", "{}", '{"schema_version": 7, "steps": []}'])
-def test_a_document_that_is_cut_off_or_of_another_kind_is_a_problem_and_no_session(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ['{"schema_version": "ATIF-v1.', "[1, 2]", "{}", '{"schema_version": 7, "steps": []}']
+)
+def test_a_document_that_is_cut_off_or_of_another_kind_is_a_problem_and_no_session(
+    tmp_path: Path, text: str
+) -> None:
     (tmp_path / "trajectory.json").write_text(text)
     (source,) = ADAPTER.discover(tmp_path)
     with pytest.raises(ReadError):
@@ -79,11 +96,26 @@ def test_a_document_that_is_cut_off_or_of_another_kind_is_a_problem_and_no_sessi
 
 
 def test_only_files_that_may_be_trajectories_are_looked_into(tmp_path: Path) -> None:
-    for name in ("a/trajectory.json", "a/trajectory.cont-1.json", "a/x_atif.json", "transcripts/1.json", "a/result.json", "a/config.json"):
+    for name in (
+        "a/trajectory.json",
+        "a/trajectory.cont-1.json",
+        "a/x_atif.json",
+        "transcripts/1.json",
+        "a/result.json",
+        "a/config.json",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
-    found = sorted(str(Path(source.path).relative_to(tmp_path)).replace(os.sep, "/") for source in ADAPTER.discover(tmp_path))
-    assert found == ["a/trajectory.cont-1.json", "a/trajectory.json", "a/x_atif.json", "transcripts/1.json"]
+    found = sorted(
+        str(Path(source.path).relative_to(tmp_path)).replace(os.sep, "/")
+        for source in ADAPTER.discover(tmp_path)
+    )
+    assert found == [
+        "a/trajectory.cont-1.json",
+        "a/trajectory.json",
+        "a/x_atif.json",
+        "transcripts/1.json",
+    ]
 
 
 def test_subagents_that_are_nested_without_end_are_kept_as_they_are(tmp_path: Path) -> None:
@@ -94,4 +126,5 @@ def test_subagents_that_are_nested_without_end_are_kept_as_they_are(tmp_path: Pa
     (source,) = ADAPTER.discover(tmp_path)
     found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
     assert sum(event.is_sidechain for event in found.events) == 2 * 5  # A start and a prompt each.
-    assert [event.native for event in found.events][-1] == "subagent_trajectory"  # What is below that is kept as it is.
+    # What is below that is kept as it is.
+    assert [event.native for event in found.events][-1] == "subagent_trajectory"

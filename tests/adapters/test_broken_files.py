@@ -1,4 +1,5 @@
-"""What an adapter makes of a file with one wrong value. `check_breakage` breaks records; what is read as a whole is wrong before that."""
+"""What an adapter makes of a file with one wrong value. `check_breakage` breaks records; what is
+read as a whole is wrong before that."""
 
 from __future__ import annotations
 
@@ -16,12 +17,26 @@ from runlore.adapters import Adapter
 from runlore.errors import ReadError
 from runlore.testing import Fixture, iter_fixtures
 
-WRONG: tuple[Any, ...] = (None, True, -1, 1 << 63, 10**400, 1e300, "x", [], ["x"], {}, {"a": {"b": 1}})
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1 << 63,
+    10**400,
+    1e300,
+    "x",
+    [],
+    ["x"],
+    {},
+    {"a": {"b": 1}},
+)
 FIXTURES = list(iter_fixtures(Path(__file__).parent / "fixtures"))
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: f"{fixture.agent}-{fixture.case}")
-def test_a_wrong_value_in_a_file_raises_nothing(fixture: Fixture, loops: Callable[[int], int], tmp_path: Path) -> None:
+def test_a_wrong_value_in_a_file_raises_nothing(
+    fixture: Fixture, loops: Callable[[int], int], tmp_path: Path
+) -> None:
     rng = random.Random()
     root = Path(shutil.copytree(fixture.root, tmp_path / fixture.root.name))
     files = sorted(path for path in root.rglob("*.json*") if path.is_file() and path.stat().st_size)
@@ -63,14 +78,23 @@ def _broken(data: bytes, is_lines: bool, rng: random.Random) -> bytes:
     [
         ("vscode_copilot", "*.json", '"timestamp"', '"timestamp": 1' + "0" * 400 + ', "_"'),
         ("vscode_copilot", "*.json", '"requests"', '"strange": "abc", "requests"'),
-        ("vscode_copilot", "*.jsonl", '"copilotCredits"],"v":', '"copilotCredits"],"v":1' + "0" * 400 + ',"_":'),
+        (
+            "vscode_copilot",
+            "*.jsonl",
+            '"copilotCredits"],"v":',
+            '"copilotCredits"],"v":1' + "0" * 400 + ',"_":',
+        ),
         ("amp", "T-*.json", '"toMessageId":', '"toMessageId": ["x"], "_":'),
         ("cline", "ui_messages.json", '"ts":', '"partial": true, "ts": {}, "_":'),
     ],
 )
-def test_what_once_cost_a_session_costs_no_more_than_itself(agent: str, path: str, right: str, wrong: str, tmp_path: Path) -> None:
+def test_what_once_cost_a_session_costs_no_more_than_itself(
+    agent: str, path: str, right: str, wrong: str, tmp_path: Path
+) -> None:
     for fixture in (fixture for fixture in FIXTURES if fixture.agent == agent):
         root = Path(shutil.copytree(fixture.root, tmp_path / fixture.case / fixture.root.name))
         for file in root.rglob(path):
-            file.write_text(file.read_text(encoding="utf-8").replace(right, wrong), encoding="utf-8")
+            file.write_text(
+                file.read_text(encoding="utf-8").replace(right, wrong), encoding="utf-8"
+            )
         _read_all(fixture.adapter, root)

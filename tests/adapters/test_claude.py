@@ -18,14 +18,22 @@ from runlore.testing import check_law, iter_fixtures
 
 ADAPTER = get("claude")
 SESSION = "11111111-2222-4333-8444-555555555555"
-FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == ADAPTER.name]
+FIXTURES = [
+    fixture
+    for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
+    if fixture.agent == ADAPTER.name
+]
 
 
 def source(path: str = f"/p/-home-me/{SESSION}.jsonl", *hints: str) -> Source:
     return Source(agent=ADAPTER.name, path=path, root="/p", size=0, mtime_ns=0, hints=hints)
 
 
-def read(*lines: dict[str, Any] | bytes, path: str = f"/p/-home-me/{SESSION}.jsonl", carry: bytes | None = None) -> Normalized:
+def read(
+    *lines: dict[str, Any] | bytes,
+    path: str = f"/p/-home-me/{SESSION}.jsonl",
+    carry: bytes | None = None,
+) -> Normalized:
     records, offset = [], 0
     for line in lines:
         data = line if isinstance(line, bytes) else json.dumps(line).encode()
@@ -39,11 +47,25 @@ def uuid(n: int) -> str:
 
 
 def user(n: int, content: Any, **more: Any) -> dict[str, Any]:
-    return {"type": "user", "uuid": uuid(n), "message": {"role": "user", "content": content}, **more}
+    return {
+        "type": "user",
+        "uuid": uuid(n),
+        "message": {"role": "user", "content": content},
+        **more,
+    }
 
 
-def assistant(n: int, *blocks: dict[str, Any], usage: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    message = {"role": "assistant", "model": "m-1", "id": f"msg_{n}", "content": list(blocks), "usage": usage, **more.pop("message", {})}
+def assistant(
+    n: int, *blocks: dict[str, Any], usage: dict[str, Any] | None = None, **more: Any
+) -> dict[str, Any]:
+    message = {
+        "role": "assistant",
+        "model": "m-1",
+        "id": f"msg_{n}",
+        "content": list(blocks),
+        "usage": usage,
+        **more.pop("message", {}),
+    }
     return {"type": "assistant", "uuid": uuid(n), "message": message, **more}
 
 
@@ -78,9 +100,24 @@ def test_both_ways_of_decoding_give_the_same(fixture: Any, request: pytest.Fixtu
 
 NAMES = """type message content role uuid text input name id data attachment subtype error usage toolUseResult compactMetadata timestamp
 agentId isSidechain tool_use_id thinking model forkedFrom sessionId parentUuid x""".split()
-WORDS = "user assistant system attachment progress tool_use tool_result text agent_progress api_error compact_boundary pr-link".split()
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.sampled_from(WORDS)
-ANY_JSON = st.recursive(LEAVES, lambda some: st.lists(some, max_size=4) | st.dictionaries(st.sampled_from(NAMES), some, max_size=6))
+WORDS = (
+    "user assistant system attachment progress tool_use tool_result text agent_progress api_error"
+    " compact_boundary pr-link".split()
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=9)
+    | st.sampled_from(WORDS)
+)
+ANY_JSON = st.recursive(
+    LEAVES,
+    lambda some: (
+        st.lists(some, max_size=4) | st.dictionaries(st.sampled_from(NAMES), some, max_size=6)
+    ),
+)
 
 
 @given(ANY_JSON)
@@ -133,7 +170,9 @@ def test_the_carry_stays_small(loops: Callable[[int], int]) -> None:
     carry = None
     for start in range(0, loops(40_000), 1000):
         lines = [
-            line for n in range(start, start + 1000) for line in (call(n, "Task", prompt=f"{n}"), user(10**7 + n, "x", isSidechain=True))
+            line
+            for n in range(start, start + 1000)
+            for line in (call(n, "Task", prompt=f"{n}"), user(10**7 + n, "x", isSidechain=True))
         ]
         carry = read(*lines, carry=carry).carry
     assert carry is not None
@@ -158,7 +197,12 @@ def test_what_follows_a_record_follows_its_last_event(n_blocks: int) -> None:
 
 def test_tokens_add_up_to_the_most_of_each_message_wherever_the_file_is_cut(tmp_path: Path) -> None:
     rng = random.Random(4)
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    names = (
+        "input_tokens",
+        "output_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+    )
     lines: list[dict[str, Any]] = []
     most = [0, 0, 0, 0]
     for message in range(30):
@@ -167,10 +211,25 @@ def test_tokens_add_up_to_the_most_of_each_message_wherever_the_file_is_cut(tmp_
             counts = [rng.randint(0, 50) for _ in range(4)]
             highest = [max(pair) for pair in zip(highest, counts, strict=True)]
             usage = dict(zip(names, counts, strict=True))
-            content = {"type": "text", "text": "x"} if rng.random() < 0.7 or block == 0 else {"type": "thinking", "thinking": ""}
-            lines.append(assistant(message * 10 + block, content, usage=usage, message={"id": f"msg_{message}"}))
+            content = (
+                {"type": "text", "text": "x"}
+                if rng.random() < 0.7 or block == 0
+                else {"type": "thinking", "thinking": ""}
+            )
+            lines.append(
+                assistant(
+                    message * 10 + block, content, usage=usage, message={"id": f"msg_{message}"}
+                )
+            )
         if lines[-1]["message"]["content"][0]["type"] == "thinking":
-            lines.append(assistant(message * 10 + 9, {"type": "text", "text": "y"}, usage=usage, message={"id": f"msg_{message}"}))
+            lines.append(
+                assistant(
+                    message * 10 + 9,
+                    {"type": "text", "text": "y"},
+                    usage=usage,
+                    message={"id": f"msg_{message}"},
+                )
+            )
         most = [sum(pair) for pair in zip(most, highest, strict=True)]
     usages = [event.usage for event in read(*lines).events if event.usage]
     fields = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -184,8 +243,15 @@ def test_a_message_that_only_thought_in_secret_is_still_paid_for() -> None:
     spoken = assistant(2, {"type": "text", "text": "hi"}, usage={"input_tokens": 1})
     found = read(thought, spoken)
     assert [event.tokens for event in found.events] == [8]
-    later = assistant(3, {"type": "thinking", "thinking": ""}, usage={"input_tokens": 9}, message={"id": "msg_2"})
-    found = read(thought, spoken, later, assistant(4, {"type": "text", "text": "ho"}, usage={"input_tokens": 100}))
+    later = assistant(
+        3, {"type": "thinking", "thinking": ""}, usage={"input_tokens": 9}, message={"id": "msg_2"}
+    )
+    found = read(
+        thought,
+        spoken,
+        later,
+        assistant(4, {"type": "text", "text": "ho"}, usage={"input_tokens": 100}),
+    )
     assert [event.tokens for event in found.events] == [8, 108]
 
 
@@ -193,8 +259,20 @@ def test_a_message_that_only_thought_in_secret_is_still_paid_for() -> None:
     ("counts", "written"),
     [
         ({"cache_creation_input_tokens": 9}, 9),
-        ({"cache_creation_input_tokens": 9, "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}}, 9),
-        ({"cache_creation_input_tokens": 2, "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 5}}, 9),
+        (
+            {
+                "cache_creation_input_tokens": 9,
+                "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+            },
+            9,
+        ),
+        (
+            {
+                "cache_creation_input_tokens": 2,
+                "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 5},
+            },
+            9,
+        ),
         ({"cache_creation_input_tokens": None, "cache_creation": None}, 0),
         ({"cache_creation_input_tokens": -3}, 0),
         ({"cache_creation_input_tokens": 1 << 41}, 0),
@@ -202,7 +280,9 @@ def test_a_message_that_only_thought_in_secret_is_still_paid_for() -> None:
     ],
 )
 def test_cache_writes_are_the_larger_of_sum_and_parts(counts: dict[str, Any], written: int) -> None:
-    (event,) = read(assistant(1, {"type": "text", "text": "x"}, usage={"input_tokens": 1, **counts})).events
+    (event,) = read(
+        assistant(1, {"type": "text", "text": "x"}, usage={"input_tokens": 1, **counts})
+    ).events
     assert event.usage is not None
     assert event.usage.cache_write_tokens == written
 
@@ -217,12 +297,29 @@ def test_cache_writes_are_the_larger_of_sum_and_parts(counts: dict[str, Any], wr
         ("/p/x/ \n.jsonl", "\t", "unknown", None),
         ("/p/x/agent-a1.jsonl", SESSION, f"{SESSION}/agent-a1", SESSION),
         ("/p/x/agent-a1.jsonl", None, "agent-a1", None),
-        (f"/p/x/{SESSION}/subagents/agent-a1.jsonl", f"{SESSION}#agent-a1", f"{SESSION}/agent-a1", SESSION),
-        (f"/p/x/{SESSION}/subagents/workflows/w1/agent-a1.jsonl", None, f"{SESSION}/agent-a1", SESSION),
-        (f"/p/x/{SESSION}/subagents/workflows/w1/journal.jsonl", None, f"{SESSION}/journal-w1", SESSION),
+        (
+            f"/p/x/{SESSION}/subagents/agent-a1.jsonl",
+            f"{SESSION}#agent-a1",
+            f"{SESSION}/agent-a1",
+            SESSION,
+        ),
+        (
+            f"/p/x/{SESSION}/subagents/workflows/w1/agent-a1.jsonl",
+            None,
+            f"{SESSION}/agent-a1",
+            SESSION,
+        ),
+        (
+            f"/p/x/{SESSION}/subagents/workflows/w1/journal.jsonl",
+            None,
+            f"{SESSION}/journal-w1",
+            SESSION,
+        ),
     ],
 )
-def test_a_session_is_named_by_its_file_or_by_its_records(path: str, line_session: str | None, native: str, parent: str | None) -> None:
+def test_a_session_is_named_by_its_file_or_by_its_records(
+    path: str, line_session: str | None, native: str, parent: str | None
+) -> None:
     found = read(user(1, "hi", sessionId=line_session), path=path)
     ((uid, facts),) = found.facts.items()
     assert uid == make_uid(ADAPTER.name, native)
@@ -233,7 +330,9 @@ def test_a_file_that_goes_on_from_another_session_is_its_continuation() -> None:
     other = SESSION.replace("1", "9")
     (facts,) = read(user(1, "hi", sessionId=other), user(2, "on", sessionId=SESSION)).facts.values()
     assert (facts.relation, facts.parent_uid) == ("continuation", f"{ADAPTER.name}:{other}")
-    (facts,) = read(user(1, "hi", sessionId=other, forkedFrom={"sessionId": other, "messageUuid": uuid(9)})).facts.values()
+    (facts,) = read(
+        user(1, "hi", sessionId=other, forkedFrom={"sessionId": other, "messageUuid": uuid(9)})
+    ).facts.values()
     assert facts.relation == "fork"
     (facts,) = read(user(1, "hi", sessionId="not-a-uuid")).facts.values()
     assert facts.relation is None
@@ -250,8 +349,14 @@ def test_the_title_is_the_best_that_was_given_and_the_latest_of_those() -> None:
     assert title(*prompts) == ("first prompt", 1)
     assert title(*agents, *prompts) == ("two", 2)
     assert title(own, *agents, *prompts) == ("mine", 3)
-    assert title({"type": "summary", "summary": "of another", "leafUuid": uuid(9)}, *prompts) == ("first prompt", 1)
-    assert title(*prompts, {"type": "summary", "summary": "of this", "leafUuid": uuid(2)}) == ("of this", 2)
+    assert title({"type": "summary", "summary": "of another", "leafUuid": uuid(9)}, *prompts) == (
+        "first prompt",
+        1,
+    )
+    assert title(*prompts, {"type": "summary", "summary": "of this", "leafUuid": uuid(2)}) == (
+        "of this",
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,11 +364,25 @@ def test_the_title_is_the_best_that_was_given_and_the_latest_of_those() -> None:
     [
         ("Implement the following plan:\n\n# Cache the index\n\nIt is slow.", "Cache the index"),
         ("Look at this:", "Look at this:"),
-        ("Plan how the libraries come into the repository. What is known:\n\n## Layout\nThree packages", None),
-        ("Make the components of the shop in the folder components:\n1. Basket - what is in it\n2. Total", None),
+        (
+            (
+                "Plan how the libraries come into the repository. What is known:\n\n##"
+                " Layout\nThree packages"
+            ),
+            None,
+        ),
+        (
+            (
+                "Make the components of the shop in the folder components:\n1. Basket - what is in"
+                " it\n2. Total"
+            ),
+            None,
+        ),
     ],
 )
-def test_a_first_line_is_passed_over_for_a_title_only_when_all_it_does_is_announce(prompt: str, title: str | None) -> None:
+def test_a_first_line_is_passed_over_for_a_title_only_when_all_it_does_is_announce(
+    prompt: str, title: str | None
+) -> None:
     (facts,) = read(user(1, prompt)).facts.values()
     assert facts.title == (title or prompt.partition("\n")[0])
 
@@ -277,7 +396,10 @@ def test_overflow_is_only_read_from_its_own_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
 
     def shown(place: str) -> str:
-        text = f"<persisted-output>\nOutput too large (9KB). Full output saved to: {place}\n\nPreview (first 2KB):\nstart"
+        text = (
+            f"<persisted-output>\nOutput too large (9KB). Full output saved to: {place}\n\nPreview"
+            " (first 2KB):\nstart"
+        )
         (folder / f"{SESSION}.jsonl").write_text(json.dumps(result(1, 0, text)) + "\n")
         (found,) = ADAPTER.discover(tmp_path)
         return ADAPTER.normalize(found, ADAPTER.read(found, None), None).bodies[0]
@@ -285,7 +407,15 @@ def test_overflow_is_only_read_from_its_own_folder(tmp_path: Path) -> None:
     assert shown("/elsewhere/tool-results/whole.txt") == "all of it"
     assert shown("C:\\Users\\me\\whole.txt") == "all of it"
     assert shown("C:\\Users\\new\\ref\\whole.txt") == "all of it"
-    for place in ("../secret.txt", "../../secret.txt", "/etc/passwd", "link.txt", "..", "missing.txt", ""):
+    for place in (
+        "../secret.txt",
+        "../../secret.txt",
+        "/etc/passwd",
+        "link.txt",
+        "..",
+        "missing.txt",
+        "",
+    ):
         assert shown(place).startswith("<persisted-output>")
 
 
@@ -297,13 +427,25 @@ def test_a_record_speaks_of_a_few_files_at_most(tmp_path: Path) -> None:
     text = "<persisted-output>\n" + "".join(f"saved to: /x/{n}.txt\n" for n in range(9))
     (folder / f"{SESSION}.jsonl").write_text(json.dumps(result(1, 0, text)) + "\n")
     (found,) = ADAPTER.discover(tmp_path)
-    assert [record.data for record in ADAPTER.read(found, None) if record.aside] == [b"0", b"1", b"2", b"3"]
+    assert [record.data for record in ADAPTER.read(found, None) if record.aside] == [
+        b"0",
+        b"1",
+        b"2",
+        b"3",
+    ]
 
 
 @pytest.mark.parametrize(
-    "block", [{"type": "text", "text": "x"}, {"type": "tool_use", "id": "a", "name": "Bash", "input": {}}, {"type": "?"}]
+    "block",
+    [
+        {"type": "text", "text": "x"},
+        {"type": "tool_use", "id": "a", "name": "Bash", "input": {}},
+        {"type": "?"},
+    ],
 )
-def test_a_record_gives_ten_thousand_events_and_says_how_many_it_does_not(block: dict[str, Any]) -> None:
+def test_a_record_gives_ten_thousand_events_and_says_how_many_it_does_not(
+    block: dict[str, Any],
+) -> None:
     found = read(assistant(1, *[block] * 10_003), user(2, "next", parentUuid=uuid(1)))
     assert len(found.events) == 10_002
     left_out, following = found.events[-2:]
@@ -325,16 +467,24 @@ def test_what_the_program_put_before_a_prompt_is_passed_over_however_much_it_is(
     (event,) = read(user(1, around * 5000 + "the prompt")).events
     assert (event.kind, event.summary) == ("user_msg", "the prompt")
     found = read(user(1, around * 5000))
-    assert [(event.kind, event.native) for event in found.events] == [("lifecycle", "system-reminder")]
+    assert [(event.kind, event.native) for event in found.events] == [
+        ("lifecycle", "system-reminder")
+    ]
     assert read(user(1, around * 2 + "<system-reminder>not closed")).events[0].kind == "lifecycle"
 
 
 def test_the_reply_that_ends_a_turn_is_marked() -> None:
     text = {"type": "text", "text": "done"}
     found = read(
-        assistant(1, text), assistant(2, text, message={"stop_reason": "end_turn"}), assistant(3, text, message={"stop_reason": 7})
+        assistant(1, text),
+        assistant(2, text, message={"stop_reason": "end_turn"}),
+        assistant(3, text, message={"stop_reason": 7}),
     )
-    assert [event.native for event in found.events] == ["assistant", "assistant/end_turn", "assistant"]
+    assert [event.native for event in found.events] == [
+        "assistant",
+        "assistant/end_turn",
+        "assistant",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -365,8 +515,15 @@ def test_a_summary_is_one_line_and_not_cut_within_a_word() -> None:
 
 def test_pictures_never_reach_a_body_and_slim_leaves_the_same_reference() -> None:
     data = "iVBORw0KGgo" + "A" * 400 + "="
-    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
-    line = user(1, [picture, {"type": "text", "text": "see"}], toolUseResult={"type": "image", "file": {"base64": data}})
+    picture = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": data},
+    }
+    line = user(
+        1,
+        [picture, {"type": "text", "text": "see"}],
+        toolUseResult={"type": "image", "file": {"base64": data}},
+    )
     found = read(line)
     assert data not in "".join(found.bodies)
     slim = ADAPTER.slim(json.dumps(line).encode())
@@ -378,7 +535,12 @@ def test_pictures_never_reach_a_body_and_slim_leaves_the_same_reference() -> Non
 
 def test_the_signature_of_a_thought_is_not_kept_and_anything_else_of_that_name_is() -> None:
     signature, thought = "Er8C" + "+a/" * 200 + "=", 'so "this", or \\ that'
-    call = {"type": "tool_use", "id": "t1", "name": "Sign", "input": {"text": "x", "signature": signature}}
+    call = {
+        "type": "tool_use",
+        "id": "t1",
+        "name": "Sign",
+        "input": {"text": "x", "signature": signature},
+    }
     said = assistant(1, {"type": "thinking", "thinking": thought, "signature": signature}, call)
     line = json.dumps(said, separators=(",", ":")).encode()
     slim = ADAPTER.slim(line)
@@ -391,12 +553,15 @@ def test_the_signature_of_a_thought_is_not_kept_and_anything_else_of_that_name_i
 
 
 PIECES = (
-    b'"type":"thinking","thinking":"', b'","signature":"', b'"', b"\\", b'\\"', b"abc", b"A" * 63, b"B" * 64, b"C" * 70 + b"==", b"},",
+    b'"type":"thinking","thinking":"', b'","signature":"', b'"', b"\\", b'\\"', b"abc", b"A" * 63,
+    b"B" * 64, b"C" * 70 + b"==", b"},",
 )  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=9).map(b"".join), st.integers(0, 200))
-def test_what_is_quickly_seen_of_a_signature_is_what_the_pattern_finds(rest: bytes, quotes: int) -> None:
+def test_what_is_quickly_seen_of_a_signature_is_what_the_pattern_finds(
+    rest: bytes, quotes: int
+) -> None:
     line = PIECES[0] + b'\\"' * quotes + rest
     found = words._SIGNED.sub(lambda found: b"%s[signature %d B]" % (found[1], len(found[2])), line)
     assert words.without_signatures(line) == found
@@ -404,37 +569,63 @@ def test_what_is_quickly_seen_of_a_signature_is_what_the_pattern_finds(rest: byt
 
 def test_a_session_is_resumed_by_its_id_and_a_subagent_by_its_parents() -> None:
     def resume(native: str) -> list[str] | None:
-        return ADAPTER.resume(Session(session_uid=f"{ADAPTER.name}:{native}", flavor=ADAPTER.name, native_session_id=native))
+        return ADAPTER.resume(
+            Session(
+                session_uid=f"{ADAPTER.name}:{native}",
+                flavor=ADAPTER.name,
+                native_session_id=native,
+            )
+        )
 
     assert resume(SESSION) == resume(f"{SESSION}/agent-a1") == ["claude", "--resume", SESSION]
 
 
 def test_roots_follow_the_variables_that_the_agent_knows(home: Path) -> None:
     assert ADAPTER.find_roots({}) == [home / ".claude/projects", home / ".config/claude/projects"]
-    assert ADAPTER.find_roots({"XDG_CONFIG_HOME": "/x"}) == [home / ".claude/projects", Path("/x/claude/projects")]
-    assert ADAPTER.find_roots({"CLAUDE_CONFIG_DIR": "/a,/b"}) == [Path("/a/projects"), Path("/b/projects")]
-    assert ADAPTER.find_roots({"CLAUDE_PROJECTS_DIR": "/p", "CLAUDE_CONFIG_DIR": "/a"}) == [Path("/p")]
+    assert ADAPTER.find_roots({"XDG_CONFIG_HOME": "/x"}) == [
+        home / ".claude/projects",
+        Path("/x/claude/projects"),
+    ]
+    assert ADAPTER.find_roots({"CLAUDE_CONFIG_DIR": "/a,/b"}) == [
+        Path("/a/projects"),
+        Path("/b/projects"),
+    ]
+    assert ADAPTER.find_roots({"CLAUDE_PROJECTS_DIR": "/p", "CLAUDE_CONFIG_DIR": "/a"}) == [
+        Path("/p")
+    ]
 
 
 @pytest.mark.parametrize(
     ("command", "is_test"),
     [
-        ("pytest", True), ("cd x && uv run pytest -q", True), ("FOO=1 .venv/bin/python -m pytest tests", True), ("npm run test:unit", True),
-        ("go test ./... 2>&1 | tail", True), ("timeout 60 cargo nextest run", True), ("./gradlew test", True), ("make check", True),
-        ("docker compose exec web pytest", True), ("python manage.py test", True), ("bundle exec rspec", True), ("npx vitest run", True),
+        ("pytest", True), ("cd x && uv run pytest -q", True),
+        ("FOO=1 .venv/bin/python -m pytest tests", True), ("npm run test:unit", True),
+        ("go test ./... 2>&1 | tail", True), ("timeout 60 cargo nextest run", True),
+        ("./gradlew test", True), ("make check", True),
+        ("docker compose exec web pytest", True), ("python manage.py test", True),
+        ("bundle exec rspec", True), ("npx vitest run", True),
         ("set -e\ncd a\nmake -j4 check", True), ("echo test; (cd b && mvn -q verify)", True),
-        ("pip install pytest", False), ("cat pytest.ini", False), ("grep -r pytest .", False), ("git commit -m 'pytest'", False),
-        ("npm run build", False), ("git checkout test", False), ("ls tests", False), ("echo 'make test'", False), ("", False),
+        ("pip install pytest", False), ("cat pytest.ini", False), ("grep -r pytest .", False),
+        ("git commit -m 'pytest'", False),
+        ("npm run build", False), ("git checkout test", False), ("ls tests", False),
+        ("echo 'make test'", False), ("", False),
         ("gh pr create --body \"$(cat <<'EOF'\nFull `go test ./...` passes.\nEOF\n)\" 2>&1 | tail -2", False),
-        ("git commit -q -F - <<EOF\nMend it\n\npytest -q\nEOF", False), ('git commit -m "Mend it\n\nRun `go test` first"', False),
-        ("bd update x --append-notes \"Passed: bun test a; go test ./...\"", False), ("rg -n \"a|jest b\" x | head", False),
-        ("gh pr edit 1 --body $'## It\\'s\\n- `npm test` passes'", False), ("ssh host 'cd a && pytest -q'", True),
+        ("git commit -q -F - <<EOF\nMend it\n\npytest -q\nEOF", False),
+        ('git commit -m "Mend it\n\nRun `go test` first"', False),
+        ("bd update x --append-notes \"Passed: bun test a; go test ./...\"", False),
+        ("rg -n \"a|jest b\" x | head", False),
+        ("gh pr edit 1 --body $'## It\\'s\\n- `npm test` passes'", False),
+        ("ssh host 'cd a && pytest -q'", True),
         ('docker exec x sh -c "cd /app && pytest -q"', True),
-        ("cat <<EOF\npytest", False), ("git commit -F - <<EOF\nMend it\nEOF\npytest -q", True), ("bash <<'EOF'\npytest -q\nEOF", True),
-        ("cat > test_a.py <<'EOF' && pytest test_a.py\nassert 1\nEOF", True), ("git commit -m 'Mend it' && pytest", True),
+        ("cat <<EOF\npytest", False), ("git commit -F - <<EOF\nMend it\nEOF\npytest -q", True),
+        ("bash <<'EOF'\npytest -q\nEOF", True),
+        ("cat > test_a.py <<'EOF' && pytest test_a.py\nassert 1\nEOF", True),
+        ("git commit -m 'Mend it' && pytest", True),
     ],
 )  # fmt: skip
-def test_commands_that_run_tests_are_told_from_those_that_speak_of_them(command: str, is_test: bool) -> None:
+def test_commands_that_run_tests_are_told_from_those_that_speak_of_them(
+    command: str, is_test: bool
+) -> None:
     (event,) = read(call(1, "Bash", command=command)).events
     assert (event.kind == "test_run") is is_test
 
@@ -449,8 +640,10 @@ COUNTS = [
     (" Test Files  1 passed (1)\n      Tests  4 passed | 1 skipped (5)", (4, 0, 1)),
     ("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured\n\ntest result: FAILED. 3 passed; 2 failed; 0 ignored;", (15, 2, 1)),
     ("     Summary [   0.5s] 5 tests run: 4 passed, 1 failed, 2 skipped", (4, 1, 2)),
-    ("=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.01s)\n    --- SKIP: TestC\nFAIL", (1, 1, 1)),
-    ("ok  \tgithub.com/a/b\t0.01s\nok  \tgithub.com/a/c\t(cached)\nFAIL\tgithub.com/a/d\t0.2s", (2, 1, None)),
+    ("=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.01s)\n    --- SKIP: TestC\nFAIL",
+    (1, 1, 1)),
+    ("ok  \tgithub.com/a/b\t0.01s\nok  \tgithub.com/a/c\t(cached)\nFAIL\tgithub.com/a/d\t0.2s",
+    (2, 1, None)),
     ("  12 passing (1s)\n  2 pending\n  1 failing", (12, 1, 2)),
     ("12 examples, 1 failure, 2 pending", (9, 1, 2)),
     ("OK (12 tests, 30 assertions)", (12, 0, 0)),
@@ -468,20 +661,43 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("output", "counts"), COUNTS)
-def test_results_of_test_runs_are_counted(output: str, counts: tuple[int | None, int | None, int | None]) -> None:
+def test_results_of_test_runs_are_counted(
+    output: str, counts: tuple[int | None, int | None, int | None]
+) -> None:
     event = read(call(1, "Bash", command="make test"), result(2, 1, "noise\n" + output)).events[1]
     assert event.tests == Tests(passed=counts[0], failed=counts[1], skipped=counts[2])
 
 
-@pytest.mark.parametrize("output", ["", "no tests here", "all good", "make: *** No rule to make target 'test'."])
+@pytest.mark.parametrize(
+    "output", ["", "no tests here", "all good", "make: *** No rule to make target 'test'."]
+)
 def test_output_without_counts_has_none(output: str) -> None:
     assert read(call(1, "Bash", command="make test"), result(2, 1, output)).events[1].tests is None
 
 
 def test_hostile_output_is_counted_in_linear_time() -> None:
-    for piece in ("1 passed ", "\n", " " * 99, "= ", "1 a, ", "ok a ", "Tests ", "Tests: 1 failed | ", "Ran 1 tests in 1s \n"):
+    for piece in (
+        "1 passed ",
+        "\n",
+        " " * 99,
+        "= ",
+        "1 a, ",
+        "ok a ",
+        "Tests ",
+        "Tests: 1 failed | ",
+        "Ran 1 tests in 1s \n",
+    ):
         _tools.test_counts(piece * (20_000 // len(piece)))
-    for piece in ("uv run --with ", "python -m ", "A=1 ", "timeout 1 ", "test ", "npm run ", "make test <<E\n", "make test -m '"):
+    for piece in (
+        "uv run --with ",
+        "python -m ",
+        "A=1 ",
+        "timeout 1 ",
+        "test ",
+        "npm run ",
+        "make test <<E\n",
+        "make test -m '",
+    ):
         _tools.is_test_run(piece * 1000)
 
 
@@ -496,23 +712,33 @@ def test_hostile_output_is_counted_in_linear_time() -> None:
         ("", {}, {"returnCodeInterpretation": "No matches found"}, None, False),
     ],
 )
-def test_exit_codes_are_told_where_they_are_known(content: str, more: dict[str, Any], raw: Any, code: int | None, is_error: bool) -> None:
+def test_exit_codes_are_told_where_they_are_known(
+    content: str, more: dict[str, Any], raw: Any, code: int | None, is_error: bool
+) -> None:
     event = read(call(1, "Bash", command="x"), result(2, 1, content, raw, **more)).events[1]
     assert (event.exit_code, event.is_error) == (code, is_error)
 
 
 def test_a_copy_of_a_file_gives_the_same_ids() -> None:
-    """A resumed session begins with copies of lines, some of them without an id: they are one event each, wherever they stand."""
+    """A resumed session begins with copies of lines, some of them without an id: they are one event
+    each, wherever they stand."""
     for fixture in FIXTURES:
         for found in ADAPTER.discover(fixture.root):
             records = list(ADAPTER.read(found, None))
             again = msgspec.structs.replace(found, root="/elsewhere", size=1)
             one, other = (ADAPTER.normalize(which, records, None) for which in (found, again))
-            assert [event.native_id for event in one.events] == [event.native_id for event in other.events]
+            assert [event.native_id for event in one.events] == [
+                event.native_id for event in other.events
+            ]
 
 
 def test_ids_and_names_are_fit_to_be_shown_and_stored() -> None:
-    strange = {"type": "user", "uuid": "a\0b\n" * 500, "parentUuid": " \x1b[0m ", "message": {"content": "x"}}
+    strange = {
+        "type": "user",
+        "uuid": "a\0b\n" * 500,
+        "parentUuid": " \x1b[0m ",
+        "message": {"content": "x"},
+    }
     found = read(strange, user(2, "y", isSidechain=True, agentId="\0" * 9), path="/p/\x07\t.jsonl")
     for event, parent in zip(found.events, found.parents, strict=True):
         names = (event.session_uid, event.native_id or "", parent or "")

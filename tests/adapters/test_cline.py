@@ -31,7 +31,9 @@ def row(n: int, word: str, text: Any = None, type: str = "say", **more: Any) -> 
 
 def request(n: int, *tokens: int, **more: Any) -> dict[str, Any]:
     names = ("tokensIn", "tokensOut", "cacheReads", "cacheWrites")
-    return row(n, "api_req_started", {"request": "", **dict(zip(names, tokens, strict=False)), **more})
+    return row(
+        n, "api_req_started", {"request": "", **dict(zip(names, tokens, strict=False)), **more}
+    )
 
 
 def write(root: Path, *rows: Any, task: str = TASK, name: str = "ui_messages.json") -> Path:
@@ -71,7 +73,9 @@ def test_folders_of_settings_are_not_looked_into(tmp_path: Path) -> None:
     write(tmp_path, row(0, "task", "hello"))
     for name in ("settings", "checkpoints", "cache"):
         shutil.copytree(tmp_path / "tasks", tmp_path / name / "tasks")
-    assert [Path(source.path).parent.parent.parent for source in ADAPTER.discover(tmp_path)] == [tmp_path]
+    assert [Path(source.path).parent.parent.parent for source in ADAPTER.discover(tmp_path)] == [
+        tmp_path
+    ]
 
 
 def test_editors_are_found_by_looking_and_variables_replace_the_home(home: Path) -> None:
@@ -83,8 +87,13 @@ def test_editors_are_found_by_looking_and_variables_replace_the_home(home: Path)
     assert ADAPTER.find_roots({"CLINE_DIR": "/elsewhere"}) == [there, far, Path("/elsewhere/data")]
 
 
-@pytest.mark.parametrize(("name", "content"), [("ui_messages.json", '[{"ts": 1'), ("ui_messages.json", "{}"), ("a.messages.json", "[]")])
-def test_a_document_that_is_being_written_or_is_none_is_a_problem_and_no_session(tmp_path: Path, name: str, content: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("ui_messages.json", '[{"ts": 1'), ("ui_messages.json", "{}"), ("a.messages.json", "[]")],
+)
+def test_a_document_that_is_being_written_or_is_none_is_a_problem_and_no_session(
+    tmp_path: Path, name: str, content: str
+) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / name).write_text(content)
     (source,) = ADAPTER.discover(tmp_path)
@@ -96,7 +105,11 @@ def test_a_document_that_is_being_written_or_is_none_is_a_problem_and_no_session
 
 
 def test_a_large_task_is_read_in_parts_that_give_the_same(tmp_path: Path) -> None:
-    write(tmp_path, row(0, "task", "hello"), *[row(n, "text", f"{n} " + "x" * 50) for n in range(1, 40)])
+    write(
+        tmp_path,
+        row(0, "task", "hello"),
+        *[row(n, "text", f"{n} " + "x" * 50) for n in range(1, 40)],
+    )
     (source,) = ADAPTER.discover(tmp_path)
     whole = list(ADAPTER.read(source, None))
     since = ADAPTER.position(source, whole[19].end, 20)
@@ -109,7 +122,11 @@ def test_a_source_changes_with_every_file_that_it_is_made_of(tmp_path: Path) -> 
     (source,) = ADAPTER.discover(tmp_path)
     since = ADAPTER.position(source, 1, 1)
     assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # what the doctor asks
-    write(tmp_path, {"role": "user", "content": "<task>hello</task>"}, name="api_conversation_history.json")
+    write(
+        tmp_path,
+        {"role": "user", "content": "<task>hello</task>"},
+        name="api_conversation_history.json",
+    )
     (later,) = ADAPTER.discover(tmp_path)
     assert later.size > source.size
     assert ADAPTER.refresh(source) == later  # type: ignore[attr-defined] # the same
@@ -162,9 +179,17 @@ def test_a_text_that_was_read_while_it_grew_is_replaced_by_the_whole(tmp_path: P
     root = tmp_path / "root"
     write(root, row(0, "task", "hello"), row(1, "text", "Let me", partial=True))
     sync(root, tmp_path)[0].close()
-    write(root, row(0, "task", "hello"), row(1, "text", "Let me look."), row(2, "completion_result", "Done."))
+    write(
+        root,
+        row(0, "task", "hello"),
+        row(1, "text", "Let me look."),
+        row(2, "completion_result", "Done."),
+    )
     store, _ = sync(root, tmp_path)
-    events = {store.bodies(event.session_uid).get(event.seq): event for event in store.events(f"cline:{TASK}")}
+    events = {
+        store.bodies(event.session_uid).get(event.seq): event
+        for event in store.events(f"cline:{TASK}")
+    }
     assert events["Let me"].is_gone
     assert not events["Let me look."].is_gone
     assert not events["hello"].is_gone
@@ -188,7 +213,12 @@ def test_what_a_person_deleted_stays_and_its_tokens_stay_counted(tmp_path: Path)
     first = [row(0, "task", "hello"), request(1, 10, 2)]
     write(root, *first, row(2, "text", "wrong"), request(3, 20, 3))
     sync(root, tmp_path)[0].close()
-    write(root, *first, row(4, "deleted_api_reqs", {"tokensIn": 20, "tokensOut": 3}), row(5, "text", "right"))
+    write(
+        root,
+        *first,
+        row(4, "deleted_api_reqs", {"tokensIn": 20, "tokensOut": 3}),
+        row(5, "text", "right"),
+    )
     store, _ = sync(root, tmp_path)
     events: list[SessionEvent] = list(store.events(f"cline:{TASK}"))
     bodies = store.bodies(f"cline:{TASK}")
@@ -220,7 +250,8 @@ def test_messages_of_a_fork_are_references_and_are_counted_once(tmp_path: Path) 
 # One order out of two documents.
 
 HISTORY = [
-    {"role": "user", "content": "<task>x</task>"}, {"role": "assistant", "content": "1"}, {"role": "user", "content": "result 1"},
+    {"role": "user", "content": "<task>x</task>"}, {"role": "assistant", "content": "1"},
+    {"role": "user", "content": "result 1"},
     {"role": "assistant", "content": "2"}, {"role": "user", "content": "result 2"},
 ]  # fmt: skip
 
@@ -228,12 +259,24 @@ HISTORY = [
 @pytest.mark.parametrize(
     ("rows", "history"),
     [
-        pytest.param(lambda row, count, ts: row, lambda message, ts: message, id="neither counts nor times"),
-        pytest.param(lambda row, count, ts: {**row, "conversationHistoryIndex": count}, lambda message, ts: message, id="counts"),
-        pytest.param(lambda row, count, ts: {**row, "ts": ts}, lambda message, ts: {**message, "ts": ts}, id="times"),
+        pytest.param(
+            lambda row, count, ts: row, lambda message, ts: message, id="neither counts nor times"
+        ),
+        pytest.param(
+            lambda row, count, ts: {**row, "conversationHistoryIndex": count},
+            lambda message, ts: message,
+            id="counts",
+        ),
+        pytest.param(
+            lambda row, count, ts: {**row, "ts": ts},
+            lambda message, ts: {**message, "ts": ts},
+            id="times",
+        ),
     ],
 )
-def test_a_message_stands_after_its_request_and_an_answer_before_the_next(rows: Callable[..., Any], history: Callable[..., Any]) -> None:
+def test_a_message_stands_after_its_request_and_an_answer_before_the_next(
+    rows: Callable[..., Any], history: Callable[..., Any]
+) -> None:
     made = [
         ("task", -1, 0),
         ("api_req_started", -1, 10),
@@ -243,22 +286,44 @@ def test_a_message_stands_after_its_request_and_an_answer_before_the_next(rows: 
         ("api_req_started", 3, 70),
     ]
     timeline = [rows({"say": word}, count, ts) for word, count, ts in made]
-    messages = [history(message, ts) for message, ts in zip(HISTORY, (11, 30, 41, 60, 71), strict=True)]
-    found = [item["say"][0] if "say" in item else item["history"] for item in documents._task(timeline, messages)]
+    messages = [
+        history(message, ts) for message, ts in zip(HISTORY, (11, 30, 41, 60, 71), strict=True)
+    ]
+    found = [
+        item["say"][0] if "say" in item else item["history"]
+        for item in documents._task(timeline, messages)
+    ]
     assert "".join(map(str, found)) == "ta0t1a2t3a4"
 
 
 def test_an_output_that_its_result_repeats_is_told_once(tmp_path: Path) -> None:
     output = ["line of output\n" * 50, 'a "b"']
     rows = [row(3 + n, "command_output", text, "ask") for n, text in enumerate(output)]
-    write(tmp_path, row(0, "task", "x"), request(1, 1, 1), row(2, "command", "make", "ask"), *rows, request(5, 1, 1))
-    assert [body for event, body in events(tmp_path) if event.kind == "tool_result"] == ["\n".join(output)]
+    write(
+        tmp_path,
+        row(0, "task", "x"),
+        request(1, 1, 1),
+        row(2, "command", "make", "ask"),
+        *rows,
+        request(5, 1, 1),
+    )
+    assert [body for event, body in events(tmp_path) if event.kind == "tool_result"] == [
+        "\n".join(output)
+    ]
     text = "[execute_command for 'make'] Result:\nCommand executed.\nOutput:\n" + "".join(output)
     result = {"role": "user", "content": [{"type": "text", "text": text}]}
-    write(tmp_path, {"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}, result, name="api_conversation_history.json")
+    write(
+        tmp_path,
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": "y"},
+        result,
+        name="api_conversation_history.json",
+    )
     (found,) = [(event, body) for event, body in events(tmp_path) if event.kind == "tool_result"]
     assert found[1].startswith("Command executed.")
-    assert found[0].call_id == next(event.native_id for event, _ in events(tmp_path) if event.kind == "tool_call")
+    assert found[0].call_id == next(
+        event.native_id for event, _ in events(tmp_path) if event.kind == "tool_call"
+    )
 
 
 def events(root: Path) -> list[tuple[SessionEvent, str]]:
@@ -269,18 +334,32 @@ def events(root: Path) -> list[tuple[SessionEvent, str]]:
 # Tokens and money.
 
 
-@pytest.mark.parametrize(("provider", "fresh"), [("anthropic", 1000), ("openrouter", 1000), ("xai", 400), ("litellm", 400), (None, 1000)])
-def test_some_providers_count_the_cache_into_the_prompt(tmp_path: Path, provider: str | None, fresh: int) -> None:
+@pytest.mark.parametrize(
+    ("provider", "fresh"),
+    [("anthropic", 1000), ("openrouter", 1000), ("xai", 400), ("litellm", 400), (None, 1000)],
+)
+def test_some_providers_count_the_cache_into_the_prompt(
+    tmp_path: Path, provider: str | None, fresh: int
+) -> None:
     info = {"modelInfo": {"providerId": provider, "modelId": "m"}} if provider else {}
     write(tmp_path, row(0, "task", "x"), request(1, 1000, 5, 500, 100) | info)
     ((call, _),) = read(tmp_path).calls
-    assert (call.input_tokens, call.cache_read_tokens, call.cache_write_5m_tokens, call.output_tokens) == (fresh, 500, 100, 5)
+    assert (
+        call.input_tokens,
+        call.cache_read_tokens,
+        call.cache_write_5m_tokens,
+        call.output_tokens,
+    ) == (fresh, 500, 100, 5)
     assert call.model == ("m" if provider else None)
 
 
 def test_only_what_a_provider_charged_is_an_invoice(tmp_path: Path) -> None:
     for provider, invoiced in (("openrouter", 2_000_000_000), ("anthropic", None)):
-        write(tmp_path, row(0, "task", "x"), request(1, 10, 5, cost=0.002) | {"modelInfo": {"providerId": provider, "modelId": "m"}})
+        write(
+            tmp_path,
+            row(0, "task", "x"),
+            request(1, 10, 5, cost=0.002) | {"modelInfo": {"providerId": provider, "modelId": "m"}},
+        )
         found = read(tmp_path)
         ((call, _),) = found.calls
         assert call.invoiced == invoiced
@@ -292,21 +371,35 @@ def test_only_what_a_provider_charged_is_an_invoice(tmp_path: Path) -> None:
 
 def test_results_are_found_only_where_one_begins() -> None:
     printed = "out\n[read_file for 'x'] Result:\nprinted"
-    text = f"[execute_command for 'a\nb'] Result:\n{printed}\n\n[read_file for 'y'] Result:\ny\n<environment_details>\nz"
+    text = (
+        f"[execute_command for 'a\nb'] Result:\n{printed}\n\n[read_file for 'y']"
+        " Result:\ny\n<environment_details>\nz"
+    )
     assert words.results_in(text) == [("execute_command", printed), ("read_file", "y")]
     assert words.results_in("The [read_file for 'x'] Result: of it") == []
-    assert words.results_in("[TASK RESUMPTION] Interrupted.\n\n[read_file for 'x'] Result:\ny") == []
+    assert (
+        words.results_in("[TASK RESUMPTION] Interrupted.\n\n[read_file for 'x'] Result:\ny") == []
+    )
 
 
 def test_results_that_were_blocks_are_found_in_a_request() -> None:
-    text = "[Tool]\n[read_file for 'x'] Result:\n1\n\n[Tool (Error)]\nno such file\n\n[Tool]\nthird\n\nLoading..."
-    assert words.results_in(text) == [("read_file", "1"), ("", "[Tool (Error)]\nno such file"), ("", "third")]
+    text = (
+        "[Tool]\n[read_file for 'x'] Result:\n1\n\n[Tool (Error)]\nno such"
+        " file\n\n[Tool]\nthird\n\nLoading..."
+    )
+    assert words.results_in(text) == [
+        ("read_file", "1"),
+        ("", "[Tool (Error)]\nno such file"),
+        ("", "third"),
+    ]
     assert words.results_in("[list_files]\na\nb") == [("list_files", "a\nb")]
     assert words.result("[Tool (Error)]\nno such file", "read", is_test=False).is_error
 
 
 def test_calls_in_a_text_are_taken_out_of_it() -> None:
-    text = "I look.\n<read_file>\n<path>a</path>\n</read_file>\nThen.\n<execute_command>\nnever closed"
+    text = (
+        "I look.\n<read_file>\n<path>a</path>\n</read_file>\nThen.\n<execute_command>\nnever closed"
+    )
     assert list(words.spoken(text)) == [
         ("", "I look.", {}),
         ("read_file", "\n<path>a</path>\n", {"path": "a"}),
@@ -340,8 +433,12 @@ def test_hostile_texts_take_no_long_time(text: str) -> None:
 # All of it, step by step.
 
 
-@pytest.mark.parametrize("case", ["timeline", "history-xml", "history-native", "history-alone", "claude-messages"])
-def test_a_task_that_is_synced_while_it_grows_is_the_same_in_the_end(tmp_path: Path, case: str, loops: Callable[[int], int]) -> None:
+@pytest.mark.parametrize(
+    "case", ["timeline", "history-xml", "history-native", "history-alone", "claude-messages"]
+)
+def test_a_task_that_is_synced_while_it_grows_is_the_same_in_the_end(
+    tmp_path: Path, case: str, loops: Callable[[int], int]
+) -> None:
     root = tmp_path / "root"
     shutil.copytree(FIXTURES / case / "root", root)
     (source,) = ADAPTER.discover(root)
@@ -351,7 +448,9 @@ def test_a_task_that_is_synced_while_it_grows_is_the_same_in_the_end(tmp_path: P
     at_once.close()
     (tmp_path / "store.db").unlink()
     documents = {
-        path: json.loads(path.read_text()) for path in Path(source.path).parent.glob("*.json") if path.name != "task_metadata.json"
+        path: json.loads(path.read_text())
+        for path in Path(source.path).parent.glob("*.json")
+        if path.name != "task_metadata.json"
     }
     steps = loops(100)
     for step in range(1, steps + 1):
@@ -368,4 +467,8 @@ def test_a_task_that_is_synced_while_it_grows_is_the_same_in_the_end(tmp_path: P
 
 def present(store: Store, uid: str) -> set[tuple[str | None, str, str]]:
     bodies = store.bodies(uid)
-    return {(event.native_id, event.kind, bodies.get(event.seq) or "") for event in store.events(uid) if not event.is_gone}
+    return {
+        (event.native_id, event.kind, bodies.get(event.seq) or "")
+        for event in store.events(uid)
+        if not event.is_gone
+    }

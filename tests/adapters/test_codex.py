@@ -26,14 +26,20 @@ from runlore.testing import check_law, iter_fixtures
 ADAPTER = get("codex")
 THREAD = "019cadc6-9a80-7000-8000-0000000000aa"
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
-FIXTURES = {fixture.case: fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == ADAPTER.name}
+FIXTURES = {
+    fixture.case: fixture
+    for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
+    if fixture.agent == ADAPTER.name
+}
 
 
 def source(path: str = f"/r/sessions/rollout-2026-03-02T09-00-00-{THREAD}.jsonl") -> Source:
     return Source(agent=ADAPTER.name, path=path, root="/r", size=0, mtime_ns=0)
 
 
-def read(*lines: dict[str, Any] | bytes, path: str | None = None, carry: bytes | None = None) -> Normalized:
+def read(
+    *lines: dict[str, Any] | bytes, path: str | None = None, carry: bytes | None = None
+) -> Normalized:
     records, offset = [], 0
     for line in lines:
         data = line if isinstance(line, bytes) else json.dumps(line).encode()
@@ -43,11 +49,24 @@ def read(*lines: dict[str, Any] | bytes, path: str | None = None, carry: bytes |
 
 
 def row(type: str, payload: Any, at: float = 0) -> dict[str, Any]:
-    return {"timestamp": (START + timedelta(seconds=at)).isoformat().replace("+00:00", "Z"), "type": type, "payload": payload}
+    return {
+        "timestamp": (START + timedelta(seconds=at)).isoformat().replace("+00:00", "Z"),
+        "type": type,
+        "payload": payload,
+    }
 
 
 def meta(thread: str = THREAD, at: float = 0, **more: Any) -> dict[str, Any]:
-    return row("session_meta", {"id": thread, "timestamp": (START + timedelta(seconds=at)).isoformat(), "cwd": "/w", **more}, at)
+    return row(
+        "session_meta",
+        {
+            "id": thread,
+            "timestamp": (START + timedelta(seconds=at)).isoformat(),
+            "cwd": "/w",
+            **more,
+        },
+        at,
+    )
 
 
 def event(type: str, at: float = 1, **payload: Any) -> dict[str, Any]:
@@ -75,7 +94,13 @@ def output(call_id: str, text: Any, at: float = 1) -> dict[str, Any]:
 
 
 def tokens(total: int, last: int | None, at: float = 1) -> dict[str, Any]:
-    counts = {"input_tokens": total, "cached_input_tokens": 0, "output_tokens": 0, "reasoning_output_tokens": 0, "total_tokens": total}
+    counts = {
+        "input_tokens": total,
+        "cached_input_tokens": 0,
+        "output_tokens": 0,
+        "reasoning_output_tokens": 0,
+        "total_tokens": total,
+    }
     info: dict[str, Any] = {"total_token_usage": counts}
     if last is not None:
         info["last_token_usage"] = {**counts, "input_tokens": last, "total_tokens": last}
@@ -93,7 +118,10 @@ def sources(case: str) -> dict[str, Normalized]:
 def linked(found: Normalized) -> list[SessionEvent]:
     """The events with their parents, as a store links them."""
     seqs = {made.native_id: made.seq for made in found.events}
-    return [msgspec.structs.replace(made, parent_seq=seqs.get(parent)) for made, parent in zip(found.events, found.parents, strict=True)]
+    return [
+        msgspec.structs.replace(made, parent_seq=seqs.get(parent))
+        for made, parent in zip(found.events, found.parents, strict=True)
+    ]
 
 
 def spent(found: Iterable[SessionEvent]) -> int:
@@ -128,8 +156,20 @@ turn_id changes action query invocation result plan thread_settings git source s
 WORDS = """session_meta response_item event_msg turn_context compacted message reasoning function_call function_call_output token_count
 user_message agent_message item_completed patch_apply_end exec_command_end mcp_tool_call_end web_search_end thread_rolled_back user
 assistant task_complete turn_aborted exec_command update_plan apply_patch AgentMessage FileChange McpToolCall CommandExecution""".split()
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.sampled_from(WORDS)
-ANY_JSON = st.recursive(LEAVES, lambda some: st.lists(some, max_size=4) | st.dictionaries(st.sampled_from(NAMES), some, max_size=6))
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=9)
+    | st.sampled_from(WORDS)
+)
+ANY_JSON = st.recursive(
+    LEAVES,
+    lambda some: (
+        st.lists(some, max_size=4) | st.dictionaries(st.sampled_from(NAMES), some, max_size=6)
+    ),
+)
 
 
 @given(ANY_JSON)
@@ -140,12 +180,20 @@ def test_any_json_gives_an_event_or_is_counted(value: Any) -> None:
         assert made.session_uid == make_uid(ADAPTER.name, made.session_uid.partition(":")[2])
 
 
-@given(st.sampled_from(WORDS), st.dictionaries(st.sampled_from(NAMES), ANY_JSON, max_size=6), st.sampled_from(WORDS[:5]))
-def test_any_payload_of_a_known_type_gives_an_event_or_is_counted(kind: str, payload: dict[str, Any], envelope: str) -> None:
+@given(
+    st.sampled_from(WORDS),
+    st.dictionaries(st.sampled_from(NAMES), ANY_JSON, max_size=6),
+    st.sampled_from(WORDS[:5]),
+)
+def test_any_payload_of_a_known_type_gives_an_event_or_is_counted(
+    kind: str, payload: dict[str, Any], envelope: str
+) -> None:
     found = read(meta(), row(envelope, {"type": kind, **payload}))
     assert len(found.events) + sum(found.merged.values()) >= 2
     first = read(meta())
-    assert read(row(envelope, {"type": kind, **payload}), carry=first.carry).events == found.events[1:]
+    assert (
+        read(row(envelope, {"type": kind, **payload}), carry=first.carry).events == found.events[1:]
+    )
 
 
 # Copies.
@@ -154,9 +202,14 @@ def test_any_payload_of_a_known_type_gives_an_event_or_is_counted(kind: str, pay
 def test_a_copy_has_the_id_of_its_original_and_says_so() -> None:
     parent, child, grandchild = sources("fork-v7").values()
     known = {made.native_id for made in parent.events}
-    copied = [(made, original) for made, original in zip(child.events, child.originals, strict=True) if original]
+    copied = [
+        (made, original)
+        for made, original in zip(child.events, child.originals, strict=True)
+        if original
+    ]
     assert [made.kind for made, _ in copied] == [
-        "lifecycle", "lifecycle", "user_msg", "tool_call", "tool_result", "assistant_msg", "completion",
+        "lifecycle", "lifecycle", "user_msg", "tool_call", "tool_result", "assistant_msg",
+        "completion",
     ]  # fmt: skip
     assert all(made.native_id == original and original in known for made, original in copied)
     known |= {made.native_id for made in child.events}
@@ -168,7 +221,11 @@ def test_what_a_fork_did_itself_is_its_own(case: str) -> None:
     own: list[str | None] = []
     for found in sources(case).values():
         thread = next(iter(found.facts.values())).native_session_id
-        mine = [made.native_id for made, original in zip(found.events, found.originals, strict=True) if not original]
+        mine = [
+            made.native_id
+            for made, original in zip(found.events, found.originals, strict=True)
+            if not original
+        ]
         assert all(native and native.startswith(f"{thread}:") for native in mine)
         own += mine
     assert len(own) == len(set(own))
@@ -176,7 +233,12 @@ def test_what_a_fork_did_itself_is_its_own(case: str) -> None:
 
 def test_the_same_prompt_in_parent_and_fork_is_two_events() -> None:
     _, child, grandchild = sources("fork-v7").values()
-    asked = {made.native_id for found in (child, grandchild) for made in found.events if made.summary == "and the words?"}
+    asked = {
+        made.native_id
+        for found in (child, grandchild)
+        for made in found.events
+        if made.summary == "and the words?"
+    }
     assert len(asked) == 2
 
 
@@ -195,13 +257,20 @@ def test_tokens_are_counted_where_they_were_spent(case: str, expected: list[int]
 
 def test_a_thread_in_two_places_gives_the_same_ids() -> None:
     live, _, archived = sources("archived-and-packed").values()
-    assert [made.native_id for made in live.events] == [made.native_id for made in archived.events][: len(live.events)]
+    assert [made.native_id for made in live.events] == [made.native_id for made in archived.events][
+        : len(live.events)
+    ]
     assert live.facts.keys() == archived.facts.keys()
 
 
 def test_a_fork_of_which_the_parent_is_named_twice_has_one_such_event() -> None:
     parent = "019cadc6-0000-7000-8000-000000000001"
-    lines = [meta(at=0, forked_from_id=parent), meta(parent, 0.1), meta(parent, 0.2), user("hi", 0.3)]
+    lines = [
+        meta(at=0, forked_from_id=parent),
+        meta(parent, 0.1),
+        meta(parent, 0.2),
+        user("hi", 0.3),
+    ]
     found = read(*lines)
     assert [made.native_id for made in found.events][:2] == [f"{THREAD}:meta", f"{parent}:meta"]
     assert found.merged["session_meta"] == 1
@@ -210,17 +279,40 @@ def test_a_fork_of_which_the_parent_is_named_twice_has_one_such_event() -> None:
 @pytest.mark.parametrize("last_turn_only", [False, True])
 def test_a_copy_that_leaves_out_calls_and_settings_has_the_same_ids(last_turn_only: bool) -> None:
     """What a subagent is given: messages and events, sometimes of the last turns only."""
-    thread, turns = "019cadc6-0000-7000-8000-000000000001", [f"019cadc6-{n:04x}-7000-8000-000000000002" for n in (1, 2)]
+    thread, turns = (
+        "019cadc6-0000-7000-8000-000000000001",
+        [f"019cadc6-{n:04x}-7000-8000-000000000002" for n in (1, 2)],
+    )
     parent = [meta(thread)]
     for turn in turns:
-        parent += [event("task_started", turn_id=turn), row("turn_context", {"turn_id": turn, "model": "m"}), user("continue")]
-        parent += [event("user_message", message="continue", images=[]), call("c", cmd="ls"), output("c", "a")]
-        parent += [event("agent_message", message="done"), reply("done"), tokens(1000, 1000), event("task_complete", turn_id=turn)]
+        parent += [
+            event("task_started", turn_id=turn),
+            row("turn_context", {"turn_id": turn, "model": "m"}),
+            user("continue"),
+        ]
+        parent += [
+            event("user_message", message="continue", images=[]),
+            call("c", cmd="ls"),
+            output("c", "a"),
+        ]
+        parent += [
+            event("agent_message", message="done"),
+            reply("done"),
+            tokens(1000, 1000),
+            event("task_complete", turn_id=turn),
+        ]
     dropped = ("turn_context", "function_call", "function_call_output")
-    copied = [line for line in parent[1:] if line["type"] not in dropped and line["payload"]["type"] not in dropped]
+    copied = [
+        line
+        for line in parent[1:]
+        if line["type"] not in dropped and line["payload"]["type"] not in dropped
+    ]
     if last_turn_only:
         copied = copied[len(copied) // 2 :]
-    own = [event("task_started", 9, turn_id="019cadc6-9a81-7000-8000-000000000003"), user("continue", 9)]
+    own = [
+        event("task_started", 9, turn_id="019cadc6-9a81-7000-8000-000000000003"),
+        user("continue", 9),
+    ]
     child = read(meta(at=8, forked_from_id=thread), parent[0], *copied, *own)
     known = {made.native_id for made in read(*parent, path=f"/r/{thread}.jsonl").events}
     copies = {original for original in child.originals if original}
@@ -232,15 +324,23 @@ def test_a_copy_that_leaves_out_calls_and_settings_has_the_same_ids(last_turn_on
 def test_a_page_of_history_says_where_the_own_part_begins() -> None:
     parent = "aaaaaaaa-0000-4000-8000-000000000001"
     first = meta(
-        parent_thread_id=parent, source={"subagent": {"thread_spawn": {"parent_thread_id": parent}}}, subagent_history_start_ordinal=2
+        parent_thread_id=parent,
+        source={"subagent": {"thread_spawn": {"parent_thread_id": parent}}},
+        subagent_history_start_ordinal=2,
     )
-    found = read({**first, "ordinal": 0}, {**user("copied", 90), "ordinal": 1}, {**user("own", 91), "ordinal": 2})
+    found = read(
+        {**first, "ordinal": 0},
+        {**user("copied", 90), "ordinal": 1},
+        {**user("own", 91), "ordinal": 2},
+    )
     assert [original is not None for original in found.originals] == [False, True, False]
 
 
 def test_a_subagent_without_its_parents_history_copies_nothing() -> None:
     found = sources("subagent")
-    reader = next(part for part in found.values() if next(iter(part.facts.values())).title == "Read a.py")
+    reader = next(
+        part for part in found.values() if next(iter(part.facts.values())).title == "Read a.py"
+    )
     facts = next(iter(reader.facts.values()))
     assert facts.relation == "subagent"
     assert not any(reader.originals)
@@ -248,8 +348,21 @@ def test_a_subagent_without_its_parents_history_copies_nothing() -> None:
 
 
 def test_totals_before_a_subagent_has_said_anything_are_its_parents() -> None:
-    spawn = meta(source={"subagent": {"thread_spawn": {"parent_thread_id": "aaaaaaaa-0000-4000-8000-000000000001"}}})
-    lines = [spawn, tokens(1000, 1000), tokens(2000, 1000), user("do it", 5), reply("done", 9), tokens(2700, 700, 9)]
+    spawn = meta(
+        source={
+            "subagent": {
+                "thread_spawn": {"parent_thread_id": "aaaaaaaa-0000-4000-8000-000000000001"}
+            }
+        }
+    )
+    lines = [
+        spawn,
+        tokens(1000, 1000),
+        tokens(2000, 1000),
+        user("do it", 5),
+        reply("done", 9),
+        tokens(2700, 700, 9),
+    ]
     assert spent(read(*lines).events) == 700
 
 
@@ -270,17 +383,35 @@ def test_tokens_of_a_running_total(rows: list[tuple[int, int | None]], expected:
 
 
 def test_buckets_of_tokens_do_not_overlap() -> None:
-    counts = {"input_tokens": 1000, "cached_input_tokens": 600, "cache_write_input_tokens": 100, "output_tokens": 50}
+    counts = {
+        "input_tokens": 1000,
+        "cached_input_tokens": 600,
+        "cache_write_input_tokens": 100,
+        "output_tokens": 50,
+    }
     counts |= {"reasoning_output_tokens": 20, "total_tokens": 1050}
     context = row("turn_context", {"model": "m-1", "turn_id": "t"})
-    lines = [meta(), context, event("token_count", info={"total_token_usage": counts, "last_token_usage": counts})]
+    lines = [
+        meta(),
+        context,
+        event("token_count", info={"total_token_usage": counts, "last_token_usage": counts}),
+    ]
     made = read(*lines).events[-1]
-    assert made.usage == Usage(input_tokens=300, cache_read_tokens=600, cache_write_tokens=100, output_tokens=50, reasoning_tokens=20)
+    assert made.usage == Usage(
+        input_tokens=300,
+        cache_read_tokens=600,
+        cache_write_tokens=100,
+        output_tokens=50,
+        reasoning_tokens=20,
+    )
     assert (made.tokens, made.model, made.kind) == (1050, "m-1", "lifecycle")
 
 
 def test_tokens_of_a_headless_run_are_counted_unless_there_is_a_total() -> None:
-    end = {"type": "turn.completed", "usage": {"input_tokens": 1200, "cached_input_tokens": 200, "output_tokens": 50}}
+    end = {
+        "type": "turn.completed",
+        "usage": {"input_tokens": 1200, "cached_input_tokens": 200, "output_tokens": 50},
+    }
     assert spent(read(meta(), end, end).events) == 2500
     assert spent(read(meta(), reply("x"), tokens(700, 700), end).events) == 700
 
@@ -292,7 +423,10 @@ def test_a_rollback_leaves_a_branch_behind() -> None:
     (found,) = sources("rollback").values()
     events = linked(found)
     lines = timeline.branches([made for made in events if made.seq < 18])
-    assert [[events[seq].summary for seq in line.seqs if events[seq].kind == "user_msg"] for line in lines] == [
+    assert [
+        [events[seq].summary for seq in line.seqs if events[seq].kind == "user_msg"]
+        for line in lines
+    ] == [
         ["q1", "q2 again"],
         ["q2 dropped", "q3 dropped"],
     ]
@@ -308,7 +442,11 @@ def test_after_a_compaction_the_model_sees_what_was_kept_and_the_summary() -> No
     (found,) = sources("compaction").values()
     events = linked(found)
     at = next(made.seq for made in events if made.summary == "Second answer.")
-    assert [one.event.summary for one in timeline.model_context(events, at)] == ["second ask", "We did the first ask.", "Second answer."]
+    assert [one.event.summary for one in timeline.model_context(events, at)] == [
+        "second ask",
+        "We did the first ask.",
+        "Second answer.",
+    ]
 
 
 def test_every_call_has_its_result() -> None:
@@ -322,11 +460,17 @@ def test_every_call_has_its_result() -> None:
 # Messages.
 
 
-def test_a_message_that_both_sides_tell_is_one_event_wherever_the_file_is_cut(tmp_path: Path) -> None:
+def test_a_message_that_both_sides_tell_is_one_event_wherever_the_file_is_cut(
+    tmp_path: Path,
+) -> None:
     shutil.copytree(FIXTURES["twins"].root, tmp_path / "root")
     check_law(ADAPTER, tmp_path / "root", cuts=200)
     (found,) = sources("twins").values()
-    said = [body for made, body in zip(found.events, found.bodies, strict=True) if made.kind == "assistant_msg"]
+    said = [
+        body
+        for made, body in zip(found.events, found.bodies, strict=True)
+        if made.kind == "assistant_msg"
+    ]
     assert said == ["ok", "ok", "only sent", "only shown"]
 
 
@@ -350,18 +494,24 @@ def test_the_same_message_much_later_is_another_one() -> None:
 )
 def test_what_the_program_wrote_is_told_from_what_people_did(text: str, word: str | None) -> None:
     made = read(meta(), user(text)).events[-1]
-    assert (made.kind, made.native, made.view) == (("lifecycle", word, "context") if word else ("user_msg", "user_message", None))
+    assert (made.kind, made.native, made.view) == (
+        ("lifecycle", word, "context") if word else ("user_msg", "user_message", None)
+    )
 
 
 def test_the_title_is_what_was_asked_without_what_the_editor_put_before_it() -> None:
-    found = read(meta(), user("# Context from my IDE setup:\n- a.py\n\n## My request for Codex:\nrename a\n"))
+    found = read(
+        meta(), user("# Context from my IDE setup:\n- a.py\n\n## My request for Codex:\nrename a\n")
+    )
     assert found.facts[f"codex:{THREAD}"].title == "rename a"
     assert "Context from my IDE" in found.bodies[-1]
 
 
 def test_pictures_never_reach_a_body_and_slim_leaves_the_same_reference() -> None:
     picture = "data:image/png;base64," + "iVBORw0KGgoA" * 50
-    line = json.dumps(item("message", role="user", content=[{"type": "input_image", "image_url": picture}])).encode()
+    line = json.dumps(
+        item("message", role="user", content=[{"type": "input_image", "image_url": picture}])
+    ).encode()
     slim = ADAPTER.slim(line)
     assert len(slim) < 300
     for found in (read(meta(), line), read(meta(), slim)):
@@ -370,9 +520,15 @@ def test_pictures_never_reach_a_body_and_slim_leaves_the_same_reference() -> Non
 
 
 def test_ciphertext_is_not_kept() -> None:
-    line = json.dumps(item("reasoning", summary=[], encrypted_content="gAAA" * 500), separators=(",", ":")).encode()
+    line = json.dumps(
+        item("reasoning", summary=[], encrypted_content="gAAA" * 500), separators=(",", ":")
+    ).encode()
     assert len(ADAPTER.slim(line)) < 200
-    assert read(meta(), ADAPTER.slim(line)).merged == read(meta(), line).merged == {"empty reasoning": 1}
+    assert (
+        read(meta(), ADAPTER.slim(line)).merged
+        == read(meta(), line).merged
+        == {"empty reasoning": 1}
+    )
 
 
 # Calls.
@@ -383,9 +539,27 @@ def test_ciphertext_is_not_kept() -> None:
     [
         ("Exit code: 0\nWall time: 1.5 seconds\nOutput:\nfine", 0, 1500, False),
         ("Exit code: 2\nWall time: 0 seconds\nOutput:\nExit code: 7", 2, 0, True),
-        ("Chunk ID: x\nWall time: 0.1 seconds\nProcess exited with code 127\nOutput:\nno", 127, 100, True),
-        ("Command: ls\nChunk ID: x\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n", 0, 100, False),
-        ("Chunk ID: x\nWall time: 9 seconds\nProcess running with session ID 7\nOutput:\n", None, 9000, False),
+        (
+            "Chunk ID: x\nWall time: 0.1 seconds\nProcess exited with code 127\nOutput:\nno",
+            127,
+            100,
+            True,
+        ),
+        (
+            (
+                "Command: ls\nChunk ID: x\nWall time: 0.1 seconds\nProcess exited with code"
+                " 0\nOutput:\n"
+            ),
+            0,
+            100,
+            False,
+        ),
+        (
+            "Chunk ID: x\nWall time: 9 seconds\nProcess running with session ID 7\nOutput:\n",
+            None,
+            9000,
+            False,
+        ),
         ('{"output":"no\\n","metadata":{"exit_code":1,"duration_seconds":0.25}}', 1, 250, True),
         ('{"output":"no","metadata":{"exit_code":99999999999}}', None, None, False),
         ("Script failed\nWall time 0.5 seconds\nOutput:\nTypeError", None, 500, True),
@@ -393,8 +567,10 @@ def test_ciphertext_is_not_kept() -> None:
         ("Exit code: many\nOutput:\n", None, None, False),
         ("the words Exit code: 3 in a text", None, None, False),
         (
-            f"Command: cat <<E\nExit code: 9\nOutput:\n{'x' * 9000}\nE\nChunk ID: x\nWall time: 1 seconds\n"
-            "Process exited with code 4\nOutput:\n",
+            (
+                f"Command: cat <<E\nExit code: 9\nOutput:\n{'x' * 9000}\nE\nChunk ID: x\nWall time:"
+                " 1 seconds\nProcess exited with code 4\nOutput:\n"
+            ),
             4,
             1000,
             True,
@@ -416,11 +592,15 @@ def test_how_a_command_ended(text: str, code: int | None, ms: int | None, is_err
             f"exec_command failed for `{'x' * 900}`: CreateProcess {{ message: \"Rejected(\\\"rejected by user\\\")\" }}",
             "human_intervention", "rejected", False,
         ),
-        ("exec_command failed for `grep 'rejected by user' a`: No such file", "tool_result", "function_call_output", True),
-        ('{"output":"the plan was rejected by user 7","metadata":{"exit_code":0}}', "tool_result", "function_call_output", False),
-        ('{"output":"denied by user","metadata":{"exit_code":1}}', "tool_result", "function_call_output", True),
+        ("exec_command failed for `grep 'rejected by user' a`: No such file", "tool_result",
+        "function_call_output", True),
+        ('{"output":"the plan was rejected by user 7","metadata":{"exit_code":0}}', "tool_result",
+        "function_call_output", False),
+        ('{"output":"denied by user","metadata":{"exit_code":1}}', "tool_result",
+        "function_call_output", True),
         ("Exit code: 1\nOutput:\nrejected by user", "tool_result", "function_call_output", True),
-        (f"if it was rejected by user, {'say so. ' * 60}", "tool_result", "function_call_output", False),
+        (f"if it was rejected by user, {'say so. ' * 60}", "tool_result", "function_call_output",
+        False),
         ("aborted by user after 10.2s", "tool_result", "tool_result/aborted", False),
         ("Wall time: 10.2 seconds\naborted by user", "tool_result", "tool_result/aborted", False),
         ("aborted", "tool_result", "tool_result/aborted", False),
@@ -428,7 +608,9 @@ def test_how_a_command_ended(text: str, code: int | None, ms: int | None, is_err
         ("Exit code: 1\nOutput:\naborted by user", "tool_result", "function_call_output", True),
     ],
 )  # fmt: skip
-def test_what_a_person_stopped_is_told_from_output_with_such_words(text: str, kind: str, native: str, is_error: bool) -> None:
+def test_what_a_person_stopped_is_told_from_output_with_such_words(
+    text: str, kind: str, native: str, is_error: bool
+) -> None:
     made = read(meta(), call("c", cmd="ls"), output("c", text)).events[-1]
     assert (made.kind, made.native, made.is_error) == (kind, native, is_error)
 
@@ -443,11 +625,20 @@ def test_what_a_person_stopped_is_told_from_output_with_such_words(text: str, ki
         ({"exit_code": 1, "aggregated_output": "aborted: no such branch"}, 1, True),
     ],
 )
-def test_a_command_that_only_its_end_tells_of(told: dict[str, Any], code: int | None, is_error: bool) -> None:
+def test_a_command_that_only_its_end_tells_of(
+    told: dict[str, Any], code: int | None, is_error: bool
+) -> None:
     end = {"command": ["ls"], "cwd": "/w", "aggregated_output": "out", **told}
     made = read(meta(), event("exec_command_end", call_id="c", **end)).events[-1]
-    paged = read(meta(), event("item_completed", item={"type": "CommandExecution", "id": "c", **end})).events[-1]
-    after = read(meta(), call("c", cmd="ls"), event("exec_command_end", call_id="c", **end), output("c", "out")).events[-1]
+    paged = read(
+        meta(), event("item_completed", item={"type": "CommandExecution", "id": "c", **end})
+    ).events[-1]
+    after = read(
+        meta(),
+        call("c", cmd="ls"),
+        event("exec_command_end", call_id="c", **end),
+        output("c", "out"),
+    ).events[-1]
     assert {(one.exit_code, one.is_error) for one in (made, paged, after)} == {(code, is_error)}
 
 
@@ -455,10 +646,34 @@ def test_a_command_that_only_its_end_tells_of(told: dict[str, Any], code: int | 
     ("name", "args", "kind", "action", "summary"),
     [
         ("shell", {"command": ["bash", "-lc", "pytest -q"]}, "test_run", "shell", "pytest -q"),
-        ("shell", {"command": ["git", "commit", "-m", "two words"]}, "tool_call", "shell", "git commit -m 'two words'"),
-        ("exec_command", {"cmd": "grep '*** Begin Patch' a"}, "tool_call", "shell", "grep '*** Begin Patch' a"),
-        ("shell", {"command": ["powershell.exe", "-NoProfile", "-Command", "pytest -q"]}, "test_run", "shell", "pytest -q"),
-        ("shell", {"command": ["C:\\\\Git\\\\bin\\\\bash.exe", "-lc", "go test ./..."]}, "test_run", "shell", "go test ./..."),
+        (
+            "shell",
+            {"command": ["git", "commit", "-m", "two words"]},
+            "tool_call",
+            "shell",
+            "git commit -m 'two words'",
+        ),
+        (
+            "exec_command",
+            {"cmd": "grep '*** Begin Patch' a"},
+            "tool_call",
+            "shell",
+            "grep '*** Begin Patch' a",
+        ),
+        (
+            "shell",
+            {"command": ["powershell.exe", "-NoProfile", "-Command", "pytest -q"]},
+            "test_run",
+            "shell",
+            "pytest -q",
+        ),
+        (
+            "shell",
+            {"command": ["C:\\\\Git\\\\bin\\\\bash.exe", "-lc", "go test ./..."]},
+            "test_run",
+            "shell",
+            "go test ./...",
+        ),
         ("shell", {"command": ["bash", "-l", "-c", "ls"]}, "tool_call", "shell", "ls"),
         ("write_stdin", {"session_id": 7, "chars": "y\n"}, "tool_call", "shell", "y"),
         ("view_image", {"path": "/a.png"}, "tool_call", "read", "/a.png"),
@@ -467,7 +682,9 @@ def test_a_command_that_only_its_end_tells_of(told: dict[str, Any], code: int | 
         ("something_new", {"n": 1}, "tool_call", "other", "something_new"),
     ],
 )
-def test_what_a_call_does(name: str, args: dict[str, Any], kind: str, action: str, summary: str) -> None:
+def test_what_a_call_does(
+    name: str, args: dict[str, Any], kind: str, action: str, summary: str
+) -> None:
     made = read(meta(), call("c", name=name, **args)).events[-1]
     assert (made.kind, made.action, made.summary) == (kind, action, summary)
 
@@ -475,38 +692,64 @@ def test_what_a_call_does(name: str, args: dict[str, Any], kind: str, action: st
 @pytest.mark.parametrize(
     ("program", "kind", "summary"),
     [
-        ('const r = await tools.exec_command({"cmd":"pytest -q \\"a b\\"","workdir":"/w"});', "test_run", 'pytest -q "a b"'),
+        (
+            'const r = await tools.exec_command({"cmd":"pytest -q \\"a b\\"","workdir":"/w"});',
+            "test_run",
+            'pytest -q "a b"',
+        ),
         ("await tools.exec_command({'cmd': 'ls -la'})", "tool_call", "ls -la"),
         ("await tools.exec_command({cmd: `go test ./...`})", "test_run", "go test ./..."),
-        ('await tools.exec_command({cmd: "grep \\d x"})', "tool_call", "grep \\d x"),  # An escape that JSON does not have.
+        # An escape that JSON does not have.
+        ('await tools.exec_command({cmd: "grep \\d x"})', "tool_call", "grep \\d x"),
         ('await tools.exec_command({cmd: "\ud800"})', "tool_call", "\ud800"),
         ("text(1)", "tool_call", "text(1)"),
-        (f"exec({{cmd: 'cat {'x' * 3000}'}}); exec({{cmd: 'pytest -q'}})", "test_run", f"cat {'x' * 3000}"),
+        (
+            f"exec({{cmd: 'cat {'x' * 3000}'}}); exec({{cmd: 'pytest -q'}})",
+            "test_run",
+            f"cat {'x' * 3000}",
+        ),
         (f"/* {'#' * 30_000} */ exec({{cmd: 'pytest -q'}})", "test_run", "pytest -q"),
         ("exec({cmd: \"never closed }); exec({cmd: 'ls'})", "tool_call", "ls"),
     ],
 )
-def test_a_program_is_told_by_the_first_command_that_it_runs(program: str, kind: str, summary: str) -> None:
+def test_a_program_is_told_by_the_first_command_that_it_runs(
+    program: str, kind: str, summary: str
+) -> None:
     made = tools.describe_call("exec", None, program)
-    assert (made.kind, made.action, made.summary, made.body) == (kind, "shell", summary[:640], program)
+    assert (made.kind, made.action, made.summary, made.body) == (
+        kind,
+        "shell",
+        summary[:640],
+        program,
+    )
 
 
 def test_a_test_run_that_goes_on_is_counted_where_it_ends() -> None:
     (found,) = sources("exec-outputs").values()
-    counted = [made for made in found.events if made.tests is not None and made.tool == "write_stdin"]
+    counted = [
+        made for made in found.events if made.tests is not None and made.tool == "write_stdin"
+    ]
     assert [made.tests.failed for made in counted if made.tests] == [1]
 
 
 def test_a_pull_request_that_was_opened_is_the_sessions_task() -> None:
-    lines = [meta(), call("a", cmd="gh pr view 3"), output("a", "https://github.com/ada/shop/pull/3")]
+    lines = [
+        meta(),
+        call("a", cmd="gh pr view 3"),
+        output("a", "https://github.com/ada/shop/pull/3"),
+    ]
     assert read(*lines).facts[f"codex:{THREAD}"].task_ref is None
-    lines += [call("b", cmd="git push && gh pr create --fill"), output("b", "Exit code: 0\nOutput:\nhttps://github.com/ada/shop/pull/17\n")]
+    lines += [
+        call("b", cmd="git push && gh pr create --fill"),
+        output("b", "Exit code: 0\nOutput:\nhttps://github.com/ada/shop/pull/17\n"),
+    ]
     assert read(*lines).facts[f"codex:{THREAD}"].task_ref == "ada/shop#17"
 
 
 def test_an_edit_is_its_paths_and_its_lines() -> None:
     patch = (
-        "*** Begin Patch\n*** Update File: a.py\n@@ def f():\n-x\n+y\n*** Delete File: b.py\n*** Add File: c.py\n+z\n*** End Patch\nEOF\n"
+        "*** Begin Patch\n*** Update File: a.py\n@@ def f():\n-x\n+y\n*** Delete File: b.py\n***"
+        " Add File: c.py\n+z\n*** End Patch\nEOF\n"
     )
     body, files = tools.patch_body(patch)
     assert body == "a.py\n@@\n def f():\n-x\n+y\nb.py\n[deleted]\nc.py\n@@\n+z"
@@ -515,7 +758,13 @@ def test_an_edit_is_its_paths_and_its_lines() -> None:
 
 def test_hostile_programs_and_outputs_are_read_in_linear_time() -> None:
     began = time.process_time()
-    for text in ('cmd:"' * 200_000, "cmd: '\\" * 200_000, "*** Add File: x\n" * 100_000, "@@" * 500_000, "Wall time" * 100_000):
+    for text in (
+        'cmd:"' * 200_000,
+        "cmd: '\\" * 200_000,
+        "*** Add File: x\n" * 100_000,
+        "@@" * 500_000,
+        "Wall time" * 100_000,
+    ):
         for name in ("exec", "apply_patch", "update_plan", "exec_command"):
             tools.describe_call(name, None, text)
         tools.output_of(text)
@@ -534,13 +783,21 @@ def test_a_fork_that_begins_with_a_damaged_line_still_counts_only_its_own() -> N
     for one in ADAPTER.discover(FIXTURES["fork-v7"].root):
         whole = list(ADAPTER.read(one, None))
         damaged = [msgspec.structs.replace(whole[0], data=whole[0].data[:50]), *whole[1:]]
-        assert spent(ADAPTER.normalize(one, damaged, None).events) == spent(ADAPTER.normalize(one, whole, None).events)
+        assert spent(ADAPTER.normalize(one, damaged, None).events) == spent(
+            ADAPTER.normalize(one, whole, None).events
+        )
 
 
 def test_events_carry_their_folder_where_it_is_not_the_sessions() -> None:
     there = row("turn_context", {"turn_id": "t", "cwd": "/other", "model": "m"})
     found = read(
-        meta(), user("a"), there, user("b"), call("c1", cmd="ls"), call("c2", cmd="ls", workdir="/w"), call("c3", cmd="ls", workdir="/x")
+        meta(),
+        user("a"),
+        there,
+        user("b"),
+        call("c1", cmd="ls"),
+        call("c2", cmd="ls", workdir="/w"),
+        call("c3", cmd="ls", workdir="/x"),
     )
     assert [made.cwd for made in found.events] == [None, None, "/other", "/other", None, "/x"]
     assert found.facts[f"codex:{THREAD}"].cwd == "/w"
@@ -550,7 +807,10 @@ def test_events_carry_their_folder_where_it_is_not_the_sessions() -> None:
     ("name", "thread"),
     [
         (f"rollout-2026-03-02T09-00-00-{THREAD}.jsonl", THREAD),
-        (f"rollout-2026-03-02T09-00-00-{THREAD}_019cadc6-9a80-7000-8000-0000000000bb.jsonl", THREAD),
+        (
+            f"rollout-2026-03-02T09-00-00-{THREAD}_019cadc6-9a80-7000-8000-0000000000bb.jsonl",
+            THREAD,
+        ),
         (f"rollout-2026-03-02T09-00-00-{THREAD}.jsonl.zst", THREAD),
         ("snap-00.jsonl", "snap-00"),
     ],
@@ -583,10 +843,20 @@ def test_the_carry_holds_no_text() -> None:
         item("reasoning", summary=[{"type": "summary_text", "text": "SECRET thought"}]),
         call("c1", cmd="echo SECRET"),
         output("c1", "SECRET output"),
-        item("custom_tool_call", name="apply_patch", input="*** Begin Patch\n*** Add File: SECRET\n+SECRET\n", call_id="c2"),
+        item(
+            "custom_tool_call",
+            name="apply_patch",
+            input="*** Begin Patch\n*** Add File: SECRET\n+SECRET\n",
+            call_id="c2",
+        ),
         event("thread_name_updated", thread_name="SECRET title"),
         row("compacted", {"message": "SECRET summary", "replacement_history": []}),
-        event("web_search_end", call_id="w", query="SECRET", action={"type": "search", "query": "SECRET"}),
+        event(
+            "web_search_end",
+            call_id="w",
+            query="SECRET",
+            action={"type": "search", "query": "SECRET"},
+        ),
         b"SECRET malformed",
     ]
     assert b"SECRET" not in read(*lines).carry
@@ -598,7 +868,12 @@ def test_the_carry_stays_small(loops: Callable[[int], int]) -> None:
         numbers = range(start, start + 1000)
         lines: list[dict[str, Any]] = []
         for n in numbers:
-            lines += [user(f"ask {n}"), reply(f"say {n}"), call(f"call_{n}", cmd="ls"), tokens(n + 1, 1)]
+            lines += [
+                user(f"ask {n}"),
+                reply(f"say {n}"),
+                call(f"call_{n}", cmd="ls"),
+                tokens(n + 1, 1),
+            ]
             lines.append(event("task_started", turn_id=f"t{n % 7}"))
         carry = read(*lines, carry=carry).carry
     assert carry is not None
@@ -612,7 +887,11 @@ def test_ids_stay_unique_when_more_is_said_than_is_remembered() -> None:
 
 
 def test_a_turn_that_is_entered_again_counts_anew() -> None:
-    lines = [line for turn in ("a", "b", "a") for line in (event("task_started", turn_id=turn), reply("ok"))]
+    lines = [
+        line
+        for turn in ("a", "b", "a")
+        for line in (event("task_started", turn_id=turn), reply("ok"))
+    ]
     natives = [made.native_id for made in read(meta(), *lines).events]
     assert len(set(natives)) == len(natives) == 7
 
@@ -629,23 +908,37 @@ def test_a_record_gives_ten_thousand_events_and_says_how_many_it_does_not() -> N
 
 
 def test_only_rollouts_are_found(tmp_path: Path) -> None:
-    names = ["sessions/2026/a.jsonl", "archived_sessions/b.jsonl.zst", "sessions/rollout-c.json", "sessions/other.json", "history.jsonl"]
+    names = [
+        "sessions/2026/a.jsonl",
+        "archived_sessions/b.jsonl.zst",
+        "sessions/rollout-c.json",
+        "sessions/other.json",
+        "history.jsonl",
+    ]
     names += ["log/d.jsonl", "archived_sessions/session_index.jsonl"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     found = [Path(one.path).relative_to(tmp_path).as_posix() for one in ADAPTER.discover(tmp_path)]
-    assert found == ["sessions/2026/a.jsonl", "sessions/rollout-c.json", "archived_sessions/b.jsonl.zst"]
+    assert found == [
+        "sessions/2026/a.jsonl",
+        "sessions/rollout-c.json",
+        "archived_sessions/b.jsonl.zst",
+    ]
     assert [Path(one.path).name for one in ADAPTER.discover(tmp_path / "log")] == ["d.jsonl"]
     assert list(ADAPTER.discover(tmp_path / "nowhere")) == []
 
 
 def packed(path: Path, *lines: Mapping[str, Any]) -> Source:
-    path.write_bytes(zstandard.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+    path.write_bytes(
+        zstandard.compress("".join(json.dumps(line) + "\n" for line in lines).encode())
+    )
     return next(one for one in ADAPTER.discover(path.parent) if one.path == str(path))
 
 
-def test_a_packed_rollout_is_read_on_from_a_position_and_is_another_one_when_it_changes(tmp_path: Path) -> None:
+def test_a_packed_rollout_is_read_on_from_a_position_and_is_another_one_when_it_changes(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "rollout-1.jsonl.zst"
     one = packed(path, meta(), user("a"), user("b"))
     records = list(ADAPTER.read(one, None))
@@ -668,7 +961,9 @@ def test_a_packed_rollout_without_a_last_line_end_is_whole(tmp_path: Path) -> No
 def test_damage_costs_the_rest_of_a_packed_rollout_and_is_told(tmp_path: Path) -> None:
     lines = b"".join(json.dumps(reply(f"{n} {n * n}")).encode() + b"\n" for n in range(20_000))
     whole = zstandard.compress(lines)
-    (tmp_path / "a.jsonl.zst").write_bytes(whole[: len(whole) // 2] + b"\xff" * 400 + whole[len(whole) // 2 :])
+    (tmp_path / "a.jsonl.zst").write_bytes(
+        whole[: len(whole) // 2] + b"\xff" * 400 + whole[len(whole) // 2 :]
+    )
     (one,) = ADAPTER.discover(tmp_path)
     records = list(ADAPTER.read(one, None))
     assert "damaged" in (records[-1].problem or "")
@@ -678,7 +973,9 @@ def test_damage_costs_the_rest_of_a_packed_rollout_and_is_told(tmp_path: Path) -
     assert list(ADAPTER.read(one, position)) == []
 
 
-def test_a_rollout_that_unpacks_to_too_much_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rollout_that_unpacks_to_too_much_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(codex, "LARGEST_ROLLOUT", 1 << 20)
     (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(b'{"a":1}\n' * (1 << 20)))
     (one,) = ADAPTER.discover(tmp_path)
@@ -689,7 +986,14 @@ def test_a_rollout_that_unpacks_to_too_much_is_cut(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize(
     "text",
-    ['{"session": {"id": "x"}, "items": [', "[]", "", '{"items": 3}', "\x00", '{"session": 5, "items": [1, null, {"role": "user"}]}'],
+    [
+        '{"session": {"id": "x"}, "items": [',
+        "[]",
+        "",
+        '{"items": 3}',
+        "\x00",
+        '{"session": 5, "items": [1, null, {"role": "user"}]}',
+    ],
 )
 def test_a_document_that_is_none_raises_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "rollout-1.json").write_text(text)
@@ -701,13 +1005,22 @@ def test_a_document_that_is_none_raises_nothing(tmp_path: Path, text: str) -> No
 
 def test_a_document_is_read_again_as_a_whole_when_it_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "rollout-1.json"
-    path.write_text(json.dumps({"session": {"id": "s"}, "items": [{"role": "user", "content": "a"}]}))
+    path.write_text(
+        json.dumps({"session": {"id": "s"}, "items": [{"role": "user", "content": "a"}]})
+    )
     (one,) = ADAPTER.discover(tmp_path)
     records = list(ADAPTER.read(one, None))
     position = ADAPTER.position(one, records[-1].end, len(records))
     assert ADAPTER.follows(one, position)
     assert list(ADAPTER.read(one, position)) == []
-    path.write_text(json.dumps({"session": {"id": "s"}, "items": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]}))
+    path.write_text(
+        json.dumps(
+            {
+                "session": {"id": "s"},
+                "items": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}],
+            }
+        )
+    )
     assert not ADAPTER.follows(one, position)
 
 
@@ -762,11 +1075,19 @@ def test_a_fork_has_lost_nothing_that_its_parent_has() -> None:
 
 def page(word: str, /, **fields: Any) -> list[SessionEvent]:
     """What an item of a page of history gives, after the event of the session itself."""
-    return read(meta(), event("item_completed", item={"type": word, "id": "c", **fields})).events[1:]
+    return read(meta(), event("item_completed", item={"type": word, "id": "c", **fields})).events[
+        1:
+    ]
 
 
 def test_items_are_read_in_both_spellings() -> None:
-    snake = {"command": ["bash", "-lc", "pytest"], "cwd": "/w/a", "status": "failed", "exit_code": 2, "aggregated_output": "1 failed in 2s"}
+    snake = {
+        "command": ["bash", "-lc", "pytest"],
+        "cwd": "/w/a",
+        "status": "failed",
+        "exit_code": 2,
+        "aggregated_output": "1 failed in 2s",
+    }
     camel = {**snake, "exitCode": 2, "aggregatedOutput": "1 failed in 2s", "cwd": "file:///w/a"}
     del camel["exit_code"], camel["aggregated_output"]
     for fields in (snake, camel):
@@ -789,42 +1110,94 @@ def test_an_mcp_call_that_failed_says_why() -> None:
     call, result = page("McpToolCall", **fields)
     assert (call.tool, call.action) == ("mcp__wiki__ask", "mcp")
     assert (result.kind, result.summary, result.is_error) == ("tool_result", "no such page", True)
-    refused = page("McpToolCall", **{**fields, "error": {"message": "user rejected MCP tool call"}})[1]
+    refused = page(
+        "McpToolCall", **{**fields, "error": {"message": "user rejected MCP tool call"}}
+    )[1]
     assert (refused.kind, refused.is_error) == ("human_intervention", False)
 
 
 def test_a_tool_of_the_client_is_a_call_and_its_result() -> None:
-    told = {"namespace": "app", "tool": "open_tab", "arguments": {"url": "https://a"}, "success": False}
+    told = {
+        "namespace": "app",
+        "tool": "open_tab",
+        "arguments": {"url": "https://a"},
+        "success": False,
+    }
     for items in ("content_items", "contentItems"):
-        call, result = page("DynamicToolCall", status="failed", **told, **{items: [{"type": "inputText", "text": "no tab"}]})
-        assert (call.kind, call.tool, call.summary, call.call_id) == ("tool_call", "open_tab", "https://a", "c")
+        call, result = page(
+            "DynamicToolCall",
+            status="failed",
+            **told,
+            **{items: [{"type": "inputText", "text": "no tab"}]},
+        )
+        assert (call.kind, call.tool, call.summary, call.call_id) == (
+            "tool_call",
+            "open_tab",
+            "https://a",
+            "c",
+        )
         assert (result.summary, result.is_error, result.call_id) == ("no tab", True, "c")
-    assert page("DynamicToolCall", status="failed", error="gone", tool="t", arguments=None)[1].summary == "gone"
+    assert (
+        page("DynamicToolCall", status="failed", error="gone", tool="t", arguments=None)[1].summary
+        == "gone"
+    )
 
 
 def test_agents_that_a_page_tells_of_are_linked() -> None:
     child = "019cadc6-9a80-7000-8000-0000000000bb"
-    call, result = page("CollabAgentToolCall", tool="spawnAgent", status="completed", receiverThreadIds=[child, 7, ""], prompt="look")
+    call, result = page(
+        "CollabAgentToolCall",
+        tool="spawnAgent",
+        status="completed",
+        receiverThreadIds=[child, 7, ""],
+        prompt="look",
+    )
     assert (call.tool, call.action, call.summary) == ("spawn_agent", "agent", "look")
     assert result.refs == (f"codex:{child}",)
-    waiting, _ = page("CollabAgentToolCall", tool="wait", status="completed", receiver_thread_ids=[child])
+    waiting, _ = page(
+        "CollabAgentToolCall", tool="wait", status="completed", receiver_thread_ids=[child]
+    )
     assert (waiting.tool, waiting.action) == ("wait_agent", "agent")
     (activity,) = page("SubAgentActivity", kind="started", agentThreadId=child, agentPath="/root/x")
-    assert (activity.kind, activity.native, activity.refs) == ("lifecycle", "sub_agent_activity", (f"codex:{child}",))
+    assert (activity.kind, activity.native, activity.refs) == (
+        "lifecycle",
+        "sub_agent_activity",
+        (f"codex:{child}",),
+    )
 
 
 def test_other_items_of_a_page_are_what_they_are_elsewhere() -> None:
     (image,) = page("ImageView", path="file:///w/a%20b.png")
     assert (image.kind, image.action, image.files) == ("tool_call", "read", ("/w/a b.png",))
-    drawn, made = page("ImageGeneration", status="completed", revised_prompt="a cat", result="", saved_path="/w/cat.png")
+    drawn, made = page(
+        "ImageGeneration",
+        status="completed",
+        revised_prompt="a cat",
+        result="",
+        saved_path="/w/cat.png",
+    )
     assert (drawn.tool, drawn.summary, made.summary) == ("image_generation", "a cat", "/w/cat.png")
     (hook,) = page("HookPrompt", fragments=[{"text": "lint first", "hookRunId": "h"}])
-    assert (hook.kind, hook.native, hook.view, hook.summary) == ("lifecycle", "hook_prompt", "context", "lint first")
+    assert (hook.kind, hook.native, hook.view, hook.summary) == (
+        "lifecycle",
+        "hook_prompt",
+        "context",
+        "lint first",
+    )
 
 
 def test_an_item_of_a_call_that_was_told_is_no_second_call() -> None:
     lines = [meta(), call("c", name="open_tab", url="https://a")]
-    done = event("item_completed", item={"type": "DynamicToolCall", "id": "c", "tool": "open_tab", "arguments": {}, "status": "failed"})
+    done = event(
+        "item_completed",
+        item={
+            "type": "DynamicToolCall",
+            "id": "c",
+            "tool": "open_tab",
+            "arguments": {},
+            "status": "failed",
+        },
+    )
     found = read(*lines, done, output("c", "no tab"))
     assert [made.kind for made in found.events[1:]] == ["tool_call", "tool_result"]
     assert found.events[-1].is_error
@@ -832,25 +1205,42 @@ def test_an_item_of_a_call_that_was_told_is_no_second_call() -> None:
 
 def test_what_is_sealed_or_a_picture_is_not_kept_of_a_record_that_nobody_knows_either() -> None:
     for kind in ("compaction", "context_compaction", "something_new"):
-        made = read(meta(), item(kind, encrypted_content="Q" * 5000, image="data:image/png;base64," + "A" * 4000))
+        made = read(
+            meta(),
+            item(kind, encrypted_content="Q" * 5000, image="data:image/png;base64," + "A" * 4000),
+        )
         assert (made.events[-1].kind, made.events[-1].native) == ("lifecycle", kind)
         assert len(made.bodies[-1]) < 300
         assert "[encrypted 5000 B]" in made.bodies[-1]
 
 
 def test_what_agents_write_to_each_other_is_told_once() -> None:
-    said: dict[str, Any] = {"author": "/root", "recipient": "/root/x", "content": "look at the shop"}
-    sent = row("inter_agent_communication", {**said, "other_recipients": [], "trigger_turn": True}, 1)
-    heard = item("agent_message", **{**said, "content": [{"type": "input_text", "text": said["content"]}]})
+    said: dict[str, Any] = {
+        "author": "/root",
+        "recipient": "/root/x",
+        "content": "look at the shop",
+    }
+    sent = row(
+        "inter_agent_communication", {**said, "other_recipients": [], "trigger_turn": True}, 1
+    )
+    heard = item(
+        "agent_message", **{**said, "content": [{"type": "input_text", "text": said["content"]}]}
+    )
     for lines in ([sent], [heard], [sent, heard], [heard, sent]):
         made = read(meta(), *lines).events[1:]
-        assert [(one.kind, one.summary) for one in made] == [("lifecycle", "/root → /root/x: look at the shop")]
-    child = meta(source={"subagent": {"thread_spawn": {"parent_thread_id": "p"}}}, agent_path="/root/x")
+        assert [(one.kind, one.summary) for one in made] == [
+            ("lifecycle", "/root → /root/x: look at the shop")
+        ]
+    child = meta(
+        source={"subagent": {"thread_spawn": {"parent_thread_id": "p"}}}, agent_path="/root/x"
+    )
     assert [one.kind for one in read(child, sent, heard).events[1:]] == ["user_msg"]
 
 
 def test_tools_that_are_offered_are_no_event() -> None:
-    assert read(meta(), item("additional_tools", tools=[{"name": "a"}])).merged == {"additional_tools": 1}
+    assert read(meta(), item("additional_tools", tools=[{"name": "a"}])).merged == {
+        "additional_tools": 1
+    }
 
 
 # Names that people give to threads are in a file beside all rollouts.
@@ -870,13 +1260,16 @@ def rollout(home: Path, *lines: dict[str, Any]) -> Path:
 
 @pytest.mark.parametrize("root", ["", "sessions"])
 def test_a_thread_has_the_name_that_was_given_to_it_last(tmp_path: Path, root: str) -> None:
-    rollout(tmp_path, meta(), user("first words"), event("thread_name_updated", thread_name="long ago"))
+    rollout(
+        tmp_path, meta(), user("first words"), event("thread_name_updated", thread_name="long ago")
+    )
     index(
         tmp_path,
         {"id": THREAD, "thread_name": "before", "updated_at": "2026-03-02T10:00:00Z"},
         b"{broken", b"[]", b"7", {"id": 7, "thread_name": []},
         {"id": "another", "thread_name": "of another", "updated_at": "2026-03-03T10:00:00Z"},
-        {"id": THREAD, "thread_name": "Fix the\x1b[31m shop\n", "updated_at": "2026-03-02T11:00:00Z"},
+        {"id": THREAD, "thread_name": "Fix the\x1b[31m shop\n",
+        "updated_at": "2026-03-02T11:00:00Z"},
     )  # fmt: skip
     (found,) = ADAPTER.discover(tmp_path / root)
     facts = ADAPTER.normalize(found, ADAPTER.read(found, None), None).facts[f"codex:{THREAD}"]
@@ -884,16 +1277,27 @@ def test_a_thread_has_the_name_that_was_given_to_it_last(tmp_path: Path, root: s
     assert (facts.title.startswith("Fix the"), facts.title_rank) == (True, 3)
 
 
-def test_a_name_that_is_given_later_is_read_though_no_line_was_added(tmp_path: Path, store: Store) -> None:
+def test_a_name_that_is_given_later_is_read_though_no_line_was_added(
+    tmp_path: Path, store: Store
+) -> None:
     file = rollout(tmp_path, meta(), user("first words"))
     os.utime(file, ns=(10**18, 10**18))
     title = partial(title_of, store, tmp_path)
     assert title() == "first words"
-    index(tmp_path, {"id": THREAD, "thread_name": "a better name", "updated_at": "2026-03-02T11:00:00.5Z"})
+    index(
+        tmp_path,
+        {"id": THREAD, "thread_name": "a better name", "updated_at": "2026-03-02T11:00:00.5Z"},
+    )
     assert title() == "a better name"
     (before,) = ADAPTER.discover(tmp_path)
-    index(tmp_path, {"id": THREAD, "thread_name": "a better name", "updated_at": "2026-03-02T11:00:00.5Z"}, {"id": "x", "thread_name": "y"})
-    assert list(ADAPTER.discover(tmp_path)) == [before], "the name of another thread changes nothing"
+    index(
+        tmp_path,
+        {"id": THREAD, "thread_name": "a better name", "updated_at": "2026-03-02T11:00:00.5Z"},
+        {"id": "x", "thread_name": "y"},
+    )
+    assert list(ADAPTER.discover(tmp_path)) == [before], (
+        "the name of another thread changes nothing"
+    )
     index(tmp_path, {"id": THREAD, "thread_name": "far", "updated_at": "9999-01-01T00:00:00Z"})
     assert next(ADAPTER.discover(tmp_path)).mtime_ns == 10**18
 
@@ -907,4 +1311,8 @@ def title_of(store: Store, root: Path) -> str | None:
 
 @given(st.text())
 def test_white_space_of_any_kind_tells_no_two_messages_apart(text: str) -> None:
-    assert words.key_of(text) == words.key_of("".join(text.split())) == words.key_of("\u2003".join(text.split()))
+    assert (
+        words.key_of(text)
+        == words.key_of("".join(text.split()))
+        == words.key_of("\u2003".join(text.split()))
+    )

@@ -1,4 +1,5 @@
-"""What the adapter of Copilot CLI promises beyond what its fixtures show: which file is read, what is new in it, and tokens."""
+"""What the adapter of Copilot CLI promises beyond what its fixtures show: which file is read, what
+is new in it, and tokens."""
 
 import json
 import os
@@ -44,13 +45,17 @@ def test_what_was_added_is_read_alone(root: Path) -> None:
     records = [record for record in ADAPTER.read(source, None) if record.aside is None]
     since = ADAPTER.position(source, records[-1].end, len(records))
     with path.open("a") as file:
-        file.write('{"type":"user.message","id":"new","data":{"content":"more"}}\n{"type":"user.mess')
+        file.write(
+            '{"type":"user.message","id":"new","data":{"content":"more"}}\n{"type":"user.mess'
+        )
     assert ADAPTER.follows(only(root), since)
     (record,) = [record for record in ADAPTER.read(only(root), since) if record.aside is None]
     assert json.loads(record.data)["id"] == "new"
 
 
-def test_a_title_that_comes_later_is_taken_without_reading_the_log_again(root: Path, store: Store) -> None:
+def test_a_title_that_comes_later_is_taken_without_reading_the_log_again(
+    root: Path, store: Store
+) -> None:
     about = root / f"session-state/{MAIN}/workspace.yaml"
     about.unlink()
     sync(store, root)
@@ -68,21 +73,35 @@ def test_a_rewind_cuts_the_log_and_what_was_cut_stays(root: Path, store: Store) 
     sync(store, root)
     lines = path.read_bytes().splitlines(keepends=True)
     kept = next(n for n, line in enumerate(lines) if b"and now the tax" in line)
-    path.write_bytes(b"".join(lines[:kept]) + b'{"type":"user.message","id":"again","data":{"content":"something else"}}\n')
+    path.write_bytes(
+        b"".join(lines[:kept])
+        + b'{"type":"user.message","id":"again","data":{"content":"something else"}}\n'
+    )
     assert sync(store, root).found == {"rewritten": 1}
     events = list(store.events(f"copilot_cli:{MAIN}"))
-    assert [event.is_gone for event in events if event.summary in ("and now the tax", "why is the total wrong?")] == [False, True]
+    assert [
+        event.is_gone
+        for event in events
+        if event.summary in ("and now the tax", "why is the total wrong?")
+    ] == [False, True]
     assert [event.is_gone for event in events if event.summary == "something else"] == [False]
 
 
 def test_only_logs_of_sessions_are_opened(root: Path) -> None:
-    for name in ("config.json", "session-store.db", "logs/process.jsonl", f"session-state/{MAIN}/files/data.jsonl"):
+    for name in (
+        "config.json",
+        "session-store.db",
+        "logs/process.jsonl",
+        f"session-state/{MAIN}/files/data.jsonl",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("{}\n")
     assert [source.path for source in ADAPTER.discover(root)] == [str(root / LOG)]
 
 
-def test_a_log_beside_its_folder_goes_before_the_one_in_it_and_both_before_a_document(root: Path) -> None:
+def test_a_log_beside_its_folder_goes_before_the_one_in_it_and_both_before_a_document(
+    root: Path,
+) -> None:
     flat = root / f"session-state/{MAIN}.jsonl"
     shutil.copyfile(root / LOG, flat)
     document = root / f"history-session-state/session_{MAIN}_1759000000000.json"
@@ -95,34 +114,47 @@ def test_a_log_beside_its_folder_goes_before_the_one_in_it_and_both_before_a_doc
     assert only(root).path == str(document)
 
 
-def test_a_document_that_is_no_session_is_named_and_nothing_else_is_lost(root: Path, store: Store) -> None:
+def test_a_document_that_is_no_session_is_named_and_nothing_else_is_lost(
+    root: Path, store: Store
+) -> None:
     folder = root / "history-session-state"
     folder.mkdir()
     (folder / "session_a_1.json").write_text("{")
     (folder / "session_b_1.json").write_text("[]")
     report = pipeline.sync(store, config.load(), agents=["copilot_cli"], roots=[str(root)])
     reasons = sorted(reason for _, reason in report.problems)
-    assert reasons == ["no whole JSON document; it is read again when it has changed", "not a session: it has no timeline"]
+    assert reasons == [
+        "no whole JSON document; it is read again when it has changed",
+        "not a session: it has no timeline",
+    ]
     assert report.new_sessions == 1
 
 
-@pytest.mark.parametrize(("case", "wanted"), [("basic", (620 + 2000, 274 + 8 + 55, 7000, 2500)), ("totals", (500, 75, 1900, 100))])
+@pytest.mark.parametrize(
+    ("case", "wanted"),
+    [("basic", (620 + 2000, 274 + 8 + 55, 7000, 2500)), ("totals", (500, 75, 1900, 100))],
+)
 def test_tokens_are_those_of_the_totals(case: str, wanted: tuple[int, ...]) -> None:
     """In `basic` a second run counts for itself; in `totals` it goes on from the first."""
     found = normalized(only(FIXTURES / case / "root"))
-    largest = {call.key: call for call, _ in sorted(found.calls, key=lambda item: item[0].total)}.values()
+    largest = {
+        call.key: call for call, _ in sorted(found.calls, key=lambda item: item[0].total)
+    }.values()
     calls = tuple(
         sum(getattr(call, name) for call in largest)
         for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens")
     )
     used = [event.usage for event in found.events if event.usage]
     events = tuple(
-        sum(getattr(usage, name) for usage in used) for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+        sum(getattr(usage, name) for usage in used)
+        for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     )
     assert calls == events == wanted
 
 
-def test_the_model_sees_the_summary_in_place_of_what_was_compacted(store: Store, root: Path) -> None:
+def test_the_model_sees_the_summary_in_place_of_what_was_compacted(
+    store: Store, root: Path
+) -> None:
     sync(store, root)
     events = list(store.events(f"copilot_cli:{MAIN}"))
     place = next(event.seq for event in events if event.native == "abort")
@@ -133,6 +165,10 @@ def test_the_model_sees_the_summary_in_place_of_what_was_compacted(store: Store,
 
 def test_a_session_is_taken_up_again_by_its_name() -> None:
     def resume(native: str) -> list[str] | None:
-        return ADAPTER.resume(Session(session_uid=f"copilot_cli:{native}", flavor="copilot_cli", native_session_id=native))
+        return ADAPTER.resume(
+            Session(
+                session_uid=f"copilot_cli:{native}", flavor="copilot_cli", native_session_id=native
+            )
+        )
 
     assert resume("s1") == resume("s1/agent-t-1") == ["copilot", "--resume", "s1"]

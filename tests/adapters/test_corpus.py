@@ -1,6 +1,8 @@
-"""Real transcripts, where they are at hand: nothing raises, every line is accounted for, and a second count agrees.
+"""Real transcripts, where they are at hand: nothing raises, every line is accounted for, and a
+second count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter.
 """
 
 import json
@@ -55,7 +57,9 @@ def test_sessions_are_named_and_numbered(everything: Everything) -> None:
             assert numbers == list(range(len(numbers)))
 
 
-def test_both_ways_of_decoding_agree(everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_of_decoding_agree(
+    everything: Everything, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(_: bytes) -> Any:
         raise msgspec.DecodeError
 
@@ -73,7 +77,11 @@ def test_both_ways_of_decoding_agree(everything: Everything, monkeypatch: pytest
 
 
 def test_any_cut_gives_the_same(everything: Everything, tmp_path: Path) -> None:
-    small = [source for source, _, _ in everything if source.size < 200_000 and "/subagents/" not in source.path]
+    small = [
+        source
+        for source, _, _ in everything
+        if source.size < 200_000 and "/subagents/" not in source.path
+    ]
     assert small
     for n, source in enumerate(small[::3]):
         (tmp_path / str(n)).mkdir()
@@ -93,11 +101,35 @@ def test_a_second_count_agrees(everything: Everything) -> None:
 # The second count.
 
 EDITS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
-SILENT = {"last-prompt", "mode", "file-history-snapshot", "file-history-delta", "queue-operation", "bridge-session"}
+SILENT = {
+    "last-prompt",
+    "mode",
+    "file-history-snapshot",
+    "file-history-delta",
+    "queue-operation",
+    "bridge-session",
+}
 SILENT |= {"ai-title", "custom-title", "agent-name", "summary"}
-REFUSALS = ("The user doesn't want to proceed with this tool use", "The user doesn't want to take this action", "User rejected tool use")
-SYSTEM = {"turn_duration": "completion", "api_error": "retry", "error": "error", "model_refusal_fallback": "error", "api_refusal": "error"}
-NOTICES = ("<task-notification>", "<teammate-message", "<local-command-", "<bash-stdout>", "<bash-stderr>", "Caveat: The messages below")
+REFUSALS = (
+    "The user doesn't want to proceed with this tool use",
+    "The user doesn't want to take this action",
+    "User rejected tool use",
+)
+SYSTEM = {
+    "turn_duration": "completion",
+    "api_error": "retry",
+    "error": "error",
+    "model_refusal_fallback": "error",
+    "api_refusal": "error",
+}
+NOTICES = (
+    "<task-notification>",
+    "<teammate-message",
+    "<local-command-",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "Caveat: The messages below",
+)
 WRAPPERS = ("ide_opened_file", "ide_selection", "ide_diagnostics", "system-reminder")
 
 
@@ -134,7 +166,10 @@ class Second:
             yield self.attachment(value["attachment"])
         elif kind == "progress":
             about = value["data"]
-            if about.get("type") == "agent_progress" and f"agent:{about['agentId']}" not in self.hints:
+            if (
+                about.get("type") == "agent_progress"
+                and f"agent:{about['agentId']}" not in self.hints
+            ):
                 yield from self.message(about["message"])
         elif kind == "permission-mode":
             if self.mode not in (None, value["permissionMode"]):
@@ -144,7 +179,11 @@ class Second:
             link = value["prRepository"], value["prNumber"]
             yield "lifecycle" if link != self.link else None
             self.link = link
-        elif (value.get("message") or {}).get("role") in ("user", "assistant") if isinstance(value.get("message"), dict) else False:
+        elif (
+            (value.get("message") or {}).get("role") in ("user", "assistant")
+            if isinstance(value.get("message"), dict)
+            else False
+        ):
             yield from self.message({**value, "type": value["message"]["role"]})
         else:
             yield "lifecycle"
@@ -165,7 +204,11 @@ class Second:
             elif kind == "text":
                 yield self.typed(value, block["text"])
             elif kind in ("image", "document"):
-                alone = n == 0 and all(other["type"] in ("image", "document") for other in blocks) and not value.get("isMeta")
+                alone = (
+                    n == 0
+                    and all(other["type"] in ("image", "document") for other in blocks)
+                    and not value.get("isMeta")
+                )
                 yield "user_msg" if alone else "lifecycle"
             else:
                 yield "lifecycle"
@@ -185,19 +228,29 @@ class Second:
             self.asks.add(block["id"])
         if block["name"] in EDITS:
             return "edit"
-        # Which commands run tests is a judgement, and has tests of its own: here they are taken together.
+        # Which commands run tests is a judgement, and has tests of its own: here they are taken
+        # together.
         return "tool_call"
 
     def result(self, value: dict[str, Any], block: dict[str, Any]) -> str:
         content = block.get("content")
         is_error = block.get("is_error") is True
         raw = value.get("toolUseResult")
-        if is_error and ((isinstance(content, str) and content.startswith(REFUSALS)) or raw == "User rejected tool use"):
+        if is_error and (
+            (isinstance(content, str) and content.startswith(REFUSALS))
+            or raw == "User rejected tool use"
+        ):
             return "human_intervention"
         if is_error and value.get("toolDenialKind") == "user-rejected":
             return "human_intervention"
-        is_answer = isinstance(raw, dict) and (isinstance(raw.get("answers"), dict) or isinstance(raw.get("plan"), str))
-        return "decision" if not is_error and (block.get("tool_use_id") in self.asks or is_answer) else "tool_result"
+        is_answer = isinstance(raw, dict) and (
+            isinstance(raw.get("answers"), dict) or isinstance(raw.get("plan"), str)
+        )
+        return (
+            "decision"
+            if not is_error and (block.get("tool_use_id") in self.asks or is_answer)
+            else "tool_result"
+        )
 
     def typed(self, value: dict[str, Any], text: str) -> str | None:
         if value.get("isCompactSummary") or value.get("isMeta"):
@@ -219,9 +272,13 @@ class Second:
     def attachment(self, about: dict[str, Any]) -> str:
         kind = about["type"]
         if kind == "queued_command":
-            is_notice = about.get("commandMode") == "task-notification" or str(about["prompt"]).startswith("<task-notification>")
+            is_notice = about.get("commandMode") == "task-notification" or str(
+                about["prompt"]
+            ).startswith("<task-notification>")
             return "lifecycle" if is_notice else "user_msg"
-        return "error" if kind in ("hook_blocking_error", "hook_non_blocking_error") else "lifecycle"
+        return (
+            "error" if kind in ("hook_blocking_error", "hook_non_blocking_error") else "lifecycle"
+        )
 
 
 def typed(text: str) -> str | None:
@@ -233,5 +290,7 @@ def typed(text: str) -> str | None:
             rest = stripped.partition(f"</{wrapper}>")[2].strip()
             return typed(rest) if rest else "lifecycle"
     if stripped.startswith(("<command-name>", "<command-message>", "<command-args>")):
-        return "user_msg" if re.search(r"<command-args>\s*[^<\s]", stripped) else "human_intervention"
+        return (
+            "user_msg" if re.search(r"<command-args>\s*[^<\s]", stripped) else "human_intervention"
+        )
     return "lifecycle" if stripped.startswith(NOTICES) else "user_msg"

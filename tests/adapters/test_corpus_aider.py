@@ -29,7 +29,9 @@ def everything(aged: Path) -> Everything:
     return corpus.read_all(ADAPTER, aged)
 
 
-def test_every_file_is_a_history_but_what_was_typed_without_one(aged: Path, everything: Everything) -> None:
+def test_every_file_is_a_history_but_what_was_typed_without_one(
+    aged: Path, everything: Everything
+) -> None:
     assert {path.name for path in corpus.unread(aged, everything)} <= {".aider.input.history"}
 
 
@@ -42,11 +44,21 @@ def test_a_second_count_agrees(everything: Everything) -> None:
         ours = Counter(event.native for event in found.events)
         assert ours["start"] == len(starts)
         lines = text.split("\n")
-        assert ours["edit"] + ours["applied"] == sum(line.startswith(("> Applied edit", "> Creating empty")) for line in lines)
-        assert ours["skipped"] == sum(line.startswith(("> Did not apply", "> Skipping")) for line in lines)
-        # A heading within a reply stands directly above its text; a prompt does so only where a session begins.
+        assert ours["edit"] + ours["applied"] == sum(
+            line.startswith(("> Applied edit", "> Creating empty")) for line in lines
+        )
+        assert ours["skipped"] == sum(
+            line.startswith(("> Did not apply", "> Skipping")) for line in lines
+        )
+        # A heading within a reply stands directly above its text; a prompt does so only where a
+        # session begins.
         headings = [n for n, line in enumerate(lines) if line.startswith("#### ")]
-        prompts = [n for n in headings if not lines[n + 1].strip() or any(line.startswith("# aider") for line in lines[max(0, n - 2) : n])]
+        prompts = [
+            n
+            for n in headings
+            if not lines[n + 1].strip()
+            or any(line.startswith("# aider") for line in lines[max(0, n - 2) : n])
+        ]
         assert ours["user"] + ours["command"] == len(prompts)
         said = "\n".join(found.bodies)
         assert all(line.lstrip("#> ").strip() in said or line.startswith("> ") for line in lines)

@@ -23,9 +23,17 @@ def test_every_file_is_a_thread_and_a_second_count_agrees() -> None:
         thread = json.loads(Path(source.path).read_text())
         assert (facts.native_session_id, facts.title) == (thread["id"], thread["title"])
         assert facts.cwd == thread.get("env", {}).get("initial", {}).get("cwd")
-        texts = [(m["role"], m["text"] if "text" in m else "".join(block["text"] for block in m["content"])) for m in thread["messages"]]
+        texts = [
+            (
+                m["role"],
+                m["text"] if "text" in m else "".join(block["text"] for block in m["content"]),
+            )
+            for m in thread["messages"]
+        ]
         assert list(zip([event.role for event in found.events], found.bodies, strict=True)) == texts
-        sent = [m["createdAt"] if "createdAt" in m else m["meta"]["sentAt"] for m in thread["messages"]]
+        sent = [
+            m["createdAt"] if "createdAt" in m else m["meta"]["sentAt"] for m in thread["messages"]
+        ]
         assert [event.ts and round(event.ts.timestamp() * 1000) for event in found.events] == sent
         used = [m["usage"] for m in thread["messages"] if "usage" in m]
         assert len(found.calls) == len(used)

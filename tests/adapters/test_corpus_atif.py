@@ -1,6 +1,8 @@
-"""Documents in ATIF that others wrote, where they are at hand: nothing raises, every record is accounted for, and a second count agrees.
+"""Documents in ATIF that others wrote, where they are at hand: nothing raises, every record is
+accounted for, and a second count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter.
 """
 
 import json
@@ -24,7 +26,9 @@ def test_every_document_is_read_and_a_second_count_agrees() -> None:
     everything = corpus.read_all(ADAPTER, CORPUS)
     assert corpus.unread(CORPUS, everything) == []
     for source, records, found in everything:
-        assert len(records) == len({event.record for event in found.events}) + sum(found.merged.values())
+        assert len(records) == len({event.record for event in found.events}) + sum(
+            found.merged.values()
+        )
         assert not found.skips
         document = json.loads(Path(source.path).read_text())
         mine = Counter("tool_call" if event.is_call else event.kind for event in found.events)

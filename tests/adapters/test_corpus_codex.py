@@ -1,7 +1,9 @@
-"""Real rollouts of Codex, where they are at hand: nothing raises, every line is accounted for, and a second count agrees.
+"""Real rollouts of Codex, where they are at hand: nothing raises, every line is accounted for, and
+a second count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter. It looks at
-a file as a whole, where the adapter folds over it: a message that is told twice is counted by how often each side tells it.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter. It looks at a file as a whole, where the adapter folds over it: a message
+that is told twice is counted by how often each side tells it.
 """
 
 import json
@@ -39,7 +41,12 @@ def everything(roots: dict[Path, str]) -> Everything:
 
 
 def test_every_rollout_is_read(everything: Everything, roots: dict[Path, str]) -> None:
-    assert [path for root in roots for path in corpus.unread(root, everything) if path.suffix == ".jsonl"] == []
+    assert [
+        path
+        for root in roots
+        for path in corpus.unread(root, everything)
+        if path.suffix == ".jsonl"
+    ] == []
 
 
 def test_every_line_is_accounted_for(everything: Everything) -> None:
@@ -68,19 +75,28 @@ def test_native_ids_are_unique_and_parents_are_known(everything: Everything) -> 
 
 
 def test_growing_snapshots_of_a_thread_give_the_same_events(everything: Everything) -> None:
-    """A shorter state of a file gives the first events of a longer one: that is what makes an archived copy a copy."""
+    """A shorter state of a file gives the first events of a longer one: that is what makes an
+    archived copy a copy."""
     by_thread: dict[str, list[Normalized]] = {}
     for source, _, found in everything:
         if "EntityProcess" in source.path:
             by_thread.setdefault(next(iter(found.facts)), []).append(found)
-    series = [sorted(group, key=lambda found: len(found.events)) for group in by_thread.values() if len(group) > 1]
+    series = [
+        sorted(group, key=lambda found: len(found.events))
+        for group in by_thread.values()
+        if len(group) > 1
+    ]
     assert series
     for group in series:
         for shorter, longer in pairwise(group):
-            assert [event.native_id for event in shorter.events] == [event.native_id for event in longer.events[: len(shorter.events)]]
+            assert [event.native_id for event in shorter.events] == [
+                event.native_id for event in longer.events[: len(shorter.events)]
+            ]
 
 
-def test_both_ways_of_decoding_agree(everything: Everything, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_of_decoding_agree(
+    everything: Everything, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(_: bytes) -> Any:
         raise msgspec.DecodeError
 
@@ -88,7 +104,12 @@ def test_both_ways_of_decoding_agree(everything: Everything, monkeypatch: pytest
     for source, records, fast in everything:
         slow = get(source.agent).normalize(source, records, None)
         assert fast.events == slow.events, source.path
-        assert (fast.bodies, fast.parents, fast.facts, fast.merged) == (slow.bodies, slow.parents, slow.facts, slow.merged), source.path
+        assert (fast.bodies, fast.parents, fast.facts, fast.merged) == (
+            slow.bodies,
+            slow.parents,
+            slow.facts,
+            slow.merged,
+        ), source.path
 
 
 def test_any_cut_gives_the_same(everything: Everything, tmp_path: Path) -> None:
@@ -118,8 +139,13 @@ def test_tokens_add_up_to_the_last_total(everything: Everything) -> None:
 
 def test_a_second_count_agrees(everything: Everything) -> None:
     for source, records, found in everything:
-        if source.path.endswith("stage0/agents/codex/small.jsonl") or "harness-smoke" in source.path:
-            continue  # In the first all texts and ids are the same; in the second nothing tells copies from what is new.
+        if (
+            source.path.endswith("stage0/agents/codex/small.jsonl")
+            or "harness-smoke" in source.path
+        ):
+            # In the first all texts and ids are the same; in the second nothing tells copies from
+            # what is new.
+            continue
         mine: Counter[str] = Counter()
         for event in found.events:
             mine["tool_call" if event.kind == "test_run" else event.kind] += 1
@@ -127,10 +153,15 @@ def test_a_second_count_agrees(everything: Everything) -> None:
 
 
 def test_usage_of_forks_is_only_their_own(everything: Everything) -> None:
-    """Children of which a part is copied, one second after the other, and the rest happened on the next day."""
+    """Children of which a part is copied, one second after the other, and the rest happened on the
+    next day."""
     checked = 0
     for source, records, found in everything:
-        if "Issue2037" not in source.path or "smoke" in source.path or source.path.endswith("parent.jsonl"):
+        if (
+            "Issue2037" not in source.path
+            or "smoke" in source.path
+            or source.path.endswith("parent.jsonl")
+        ):
             continue
         own = [json.loads(record.data) for record in records if b"2030-01-02" in record.data]
         last: Any = None
@@ -140,7 +171,11 @@ def test_usage_of_forks_is_only_their_own(everything: Everything) -> None:
             if row in own and info["total_token_usage"] != last:
                 expected += info["last_token_usage"]["total_tokens"]
             last = info["total_token_usage"]
-        assert sum(event.usage.total for event in found.events if event.usage is not None) == expected > 0, source.path
+        assert (
+            sum(event.usage.total for event in found.events if event.usage is not None)
+            == expected
+            > 0
+        ), source.path
         checked += 1
     assert checked
 
@@ -152,7 +187,11 @@ def info_in(record: Record) -> dict[str, Any] | None:
         info = json.loads(record.data)["payload"].get("info")
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    usable = isinstance(info, dict) and isinstance(info.get("total_token_usage"), dict) and isinstance(info.get("last_token_usage"), dict)
+    usable = (
+        isinstance(info, dict)
+        and isinstance(info.get("total_token_usage"), dict)
+        and isinstance(info.get("last_token_usage"), dict)
+    )
     return info if usable else None
 
 
@@ -178,11 +217,18 @@ def gaps(records: list[Record]) -> Iterator[int]:
 # The second count.
 
 CONTEXT = re.compile(
-    r"<environment_context>|<user_instructions>|# AGENTS\.md instructions|<external_|<skill>|<turn_aborted>|<subagent_notification>"
+    r"<environment_context>|<user_instructions>|# AGENTS\.md"
+    r" instructions|<external_|<skill>|<turn_aborted>|<subagent_notification>"
     r"|<codex_internal_context|<goal_context>|<recommended_plugins>|<hook_prompt|<user_action>"
 )
 PATCH = re.compile(r"apply_patch.*\*\*\* Begin Patch", re.DOTALL)
-ENVELOPES = ("session_meta", "turn_context", "compacted", "world_state", "inter_agent_communication_metadata")
+ENVELOPES = (
+    "session_meta",
+    "turn_context",
+    "compacted",
+    "world_state",
+    "inter_agent_communication_metadata",
+)
 BARE = ("message", "reasoning", "function_call", "local_shell_call_output", "error")
 SILENT = {"world_state", "inter_agent_communication_metadata", "thread_name_updated"}
 LIFECYCLE = {
@@ -193,9 +239,19 @@ LIFECYCLE = {
     "exited_review_mode",
     "guardian_assessment",
 }
-ENDS = {"exec_command_end": "tool_call", "patch_apply_end": "edit", "mcp_tool_call_end": "tool_call"}
+ENDS = {
+    "exec_command_end": "tool_call",
+    "patch_apply_end": "edit",
+    "mcp_tool_call_end": "tool_call",
+}
 ITEM_ENDS = {"CommandExecution": "tool_call", "FileChange": "edit", "McpToolCall": "tool_call"}
-OTHER_ENDS = {"view_image_tool_call", "dynamic_tool_call_request", "collab_agent_spawn_end", "collab_waiting_end", "collab_close_end"}
+OTHER_ENDS = {
+    "view_image_tool_call",
+    "dynamic_tool_call_request",
+    "collab_agent_spawn_end",
+    "collab_waiting_end",
+    "collab_close_end",
+}
 OTHER_ENDS |= {"collab_agent_interaction_end"}
 
 
@@ -295,10 +351,17 @@ class Second:
             found = self.called(payload)
             self.kinds[found] += 1
             self.calls[call] = payload.get("name") or kind
-        elif kind in ("function_call_output", "custom_tool_call_output", "tool_search_output", "local_shell_call_output"):
+        elif kind in (
+            "function_call_output",
+            "custom_tool_call_output",
+            "tool_search_output",
+            "local_shell_call_output",
+        ):
             name, output = self.calls.get(call), payload.get("output")
             if not (name == "update_plan" and output == "Plan updated"):
-                is_refused = isinstance(output, str) and re.match(r".{0,60}rejected by user", output)
+                is_refused = isinstance(output, str) and re.match(
+                    r".{0,60}rejected by user", output
+                )
                 self.kinds["human_intervention" if is_refused else "tool_result"] += 1
         elif kind in ENDS:
             self.end(ENDS[kind], call)
@@ -338,7 +401,9 @@ class Second:
 
     def message(self, payload: dict[str, Any]) -> None:
         role, content = payload.get("role"), payload.get("content", payload.get("message"))
-        texts = [content] if isinstance(content, str) else [part.get("text") for part in content or []]
+        texts = (
+            [content] if isinstance(content, str) else [part.get("text") for part in content or []]
+        )
         if content is None:
             self.kinds["lifecycle"] += 1
         elif role == "assistant":
@@ -352,7 +417,13 @@ class Second:
                 self.typed("".join(asked), "response")
         else:
             for text in texts:
-                self.kinds["human_intervention" if (text or "").startswith("Approved command prefix") else "lifecycle"] += 1
+                self.kinds[
+                    (
+                        "human_intervention"
+                        if (text or "").startswith("Approved command prefix")
+                        else "lifecycle"
+                    )
+                ] += 1
 
     def typed(self, text: str, side: str) -> None:
         self.tell("lifecycle" if CONTEXT.match(text.strip()) else "user_msg", text, side)
@@ -363,10 +434,16 @@ class Second:
             self.told.setdefault((kind, words), Counter())[side] += 1
 
     def setting(self, now: dict[str, Any]) -> None:
-        changed = {name for name in ("model", "approval_policy") if now.get(name) and self.settings.get(name) not in (None, now[name])}
+        changed = {
+            name
+            for name in ("model", "approval_policy")
+            if now.get(name) and self.settings.get(name) not in (None, now[name])
+        }
         if changed:
             self.kinds["human_intervention" if "approval_policy" in changed else "decision"] += 1
-        self.settings.update({name: now[name] for name in ("model", "approval_policy") if now.get(name)})
+        self.settings.update(
+            {name: now[name] for name in ("model", "approval_policy") if now.get(name)}
+        )
 
     def tokens(self, payload: dict[str, Any], at: str) -> None:
         info = payload.get("info")

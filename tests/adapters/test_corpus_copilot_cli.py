@@ -1,6 +1,8 @@
-"""Real and made-up logs of Copilot CLI, where they are at hand: nothing raises, every record is accounted for, and a second count agrees.
+"""Real and made-up logs of Copilot CLI, where they are at hand: nothing raises, every record is
+accounted for, and a second count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter.
 """
 
 import json
@@ -28,7 +30,12 @@ pytestmark = corpus.needs(CORPUS)
 
 @pytest.fixture(scope="module")
 def everything() -> Everything:
-    return [entry for root in (CORPUS, NEWER) if root.is_dir() for entry in corpus.read_all(ADAPTER, root)]
+    return [
+        entry
+        for root in (CORPUS, NEWER)
+        if root.is_dir()
+        for entry in corpus.read_all(ADAPTER, root)
+    ]
 
 
 def lines(path: str) -> Iterator[dict[str, Any]]:
@@ -49,7 +56,9 @@ def test_every_record_is_accounted_for(everything: Everything) -> None:
         count = sum(record.aside is None for record in records)
         told = {event.record for event in found.events}
         assert count <= len(told) + sum(found.merged.values()), source.path
-        assert [skip.reason for skip in found.skips] == (["not json: expecting ',' delimiter"] if "truncated" in source.path else [])
+        assert [skip.reason for skip in found.skips] == (
+            ["not json: expecting ',' delimiter"] if "truncated" in source.path else []
+        )
         assert len({event.native_id for event in found.events}) == len(found.events)
 
 
@@ -63,9 +72,13 @@ def test_a_second_count_agrees(everything: Everything) -> None:
                 continue
             theirs["prompts"] += record["type"] == "user.message"
             theirs["replies"] += record["type"] == "assistant.message" and bool(data["content"])
-            theirs["thoughts"] += bool(data.get("reasoningText")) and data["reasoningText"] != "[trimmed for fixture]"
+            theirs["thoughts"] += (
+                bool(data.get("reasoningText")) and data["reasoningText"] != "[trimmed for fixture]"
+            )
             theirs["results"] += record["type"] == "tool.execution_complete"
-            theirs["failed"] += record["type"] == "tool.execution_complete" and data.get("success") is False
+            theirs["failed"] += (
+                record["type"] == "tool.execution_complete" and data.get("success") is False
+            )
             theirs["interrupts"] += record["type"] == "abort"
             calls |= {request["toolCallId"] for request in data.get("toolRequests") or []}
             calls |= {data["toolCallId"]} if record["type"] == "tool.execution_start" else set()
@@ -74,7 +87,9 @@ def test_a_second_count_agrees(everything: Everything) -> None:
         for event in found.events:
             ours["prompts"] += event.kind == "user_msg"
             ours["replies"] += event.kind == "assistant_msg"
-            ours["thoughts"] += event.kind == "thinking" and event.summary != "[trimmed for fixture]"
+            ours["thoughts"] += (
+                event.kind == "thinking" and event.summary != "[trimmed for fixture]"
+            )
             ours["results"] += event.role == "tool"
             ours["failed"] += event.role == "tool" and event.is_error and not event.exit_code
             ours["interrupts"] += event.native == "abort"
@@ -88,24 +103,43 @@ def test_usage_agrees_with_the_totals_at_the_end_of_each_run(everything: Everyth
         records = list(lines(source.path))
         ends = [record["data"] for record in records if record.get("type") == "session.shutdown"]
         usages = [
-            item["usage"] for end in ends for item in end.get("modelMetrics", {}).values() if isinstance(item, dict) and "usage" in item
+            item["usage"]
+            for end in ends
+            for item in end.get("modelMetrics", {}).values()
+            if isinstance(item, dict) and "usage" in item
         ]
         told = [
-            record["data"].get("outputTokens") or 0 for record in records if record.get("type") == "assistant.message" and "data" in record
+            record["data"].get("outputTokens") or 0
+            for record in records
+            if record.get("type") == "assistant.message" and "data" in record
         ]
         if not usages:
-            assert sum(call.output_tokens for call, _ in found.calls if not call.input_tokens) == sum(told)
+            assert sum(
+                call.output_tokens for call, _ in found.calls if not call.input_tokens
+            ) == sum(told)
             continue
         runs += 1
         calls = [call for call, _ in found.calls]
-        assert sum(call.prompt_tokens for call in calls) == sum(usage["inputTokens"] for usage in usages), source.path
-        assert sum(call.output_tokens for call in calls) == sum(usage["outputTokens"] for usage in usages)
-        assert sum(call.cache_read_tokens for call in calls) == sum(usage["cacheReadTokens"] for usage in usages)
-        assert sum(event.usage.total for event in found.events if event.usage) <= sum(call.total for call in calls)
-        for end in ends:  # Where the agent also tells them in buckets that do not overlap, they are ours.
+        assert sum(call.prompt_tokens for call in calls) == sum(
+            usage["inputTokens"] for usage in usages
+        ), source.path
+        assert sum(call.output_tokens for call in calls) == sum(
+            usage["outputTokens"] for usage in usages
+        )
+        assert sum(call.cache_read_tokens for call in calls) == sum(
+            usage["cacheReadTokens"] for usage in usages
+        )
+        assert sum(event.usage.total for event in found.events if event.usage) <= sum(
+            call.total for call in calls
+        )
+        # Where the agent also tells them in buckets that do not overlap, they are ours.
+        for end in ends:
             if details := end.get("tokenDetails"):
                 assert sum(call.input_tokens for call in calls) == details["input"]["tokenCount"]
-                assert sum(call.cache_write_5m_tokens for call in calls) == details["cache_write"]["tokenCount"]
+                assert (
+                    sum(call.cache_write_5m_tokens for call in calls)
+                    == details["cache_write"]["tokenCount"]
+                )
     assert runs
 
 

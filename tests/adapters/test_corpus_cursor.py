@@ -1,6 +1,8 @@
-"""Samples of Cursor's stores, where they are at hand: nothing raises, everything is accounted for, and a second count agrees.
+"""Samples of Cursor's stores, where they are at hand: nothing raises, everything is accounted for,
+and a second count agrees.
 
-The second count is written from the format's description alone, with plain `json` and `sqlite3`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json` and `sqlite3`,
+and shares no code with the adapter.
 """
 
 import json
@@ -42,14 +44,26 @@ def everything() -> Everything:
 def rows(path: Path, table: str, folder: Path) -> dict[str, Any]:
     """The values of a table, from a copy: opening a database may write to it."""
     db = sqlite3.connect(shutil.copyfile(path, folder / "copy.db"))
-    found = {key: json.loads(value) for key, value in db.execute(f"select key, value from {table}") if value and value[0] in "[{"}
+    found = {
+        key: json.loads(value)
+        for key, value in db.execute(f"select key, value from {table}")
+        if value and value[0] in "[{"
+    }
     db.close()
     return found
 
 
 def test_every_file_is_read_or_known_to_be_none(everything: Everything) -> None:
-    read = {path for source, _, _ in everything for path in (Path(source.path), Path(source.path).parent)}
-    left = [path for path in CORPUS.rglob("*") if path.is_file() and path not in read and path.name not in ("PROVENANCE.md", "INDEX.tsv")]
+    read = {
+        path
+        for source, _, _ in everything
+        for path in (Path(source.path), Path(source.path).parent)
+    }
+    left = [
+        path
+        for path in CORPUS.rglob("*")
+        if path.is_file() and path not in read and path.name not in ("PROVENANCE.md", "INDEX.tsv")
+    ]
     assert [path for path in left if not any(word in str(path) for word in OTHER)] == []
     assert not ADAPTER.refused  # type: ignore[attr-defined] # ours has it
 
@@ -57,9 +71,13 @@ def test_every_file_is_read_or_known_to_be_none(everything: Everything) -> None:
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
         count = sum(record.aside is None for record in records)
-        assert count == len({event.record for event in found.events}) + found.merged.get("empty", 0), source.path
+        assert count == len({event.record for event in found.events}) + found.merged.get(
+            "empty", 0
+        ), source.path
         assert len({event.native_id for event in found.events}) == len(found.events)
-        assert [skip.reason for skip in found.skips] == (["not json: expecting value"] if "edge-cases" in source.path else [])
+        assert [skip.reason for skip in found.skips] == (
+            ["not json: expecting value"] if "edge-cases" in source.path else []
+        )
 
 
 def test_a_second_count_of_databases_agrees(everything: Everything, tmp_path: Path) -> None:
@@ -69,8 +87,13 @@ def test_a_second_count_of_databases_agrees(everything: Everything, tmp_path: Pa
         theirs = Counter[str]()
         if "slevin48" in str(path):
             values = rows(path, "ItemTable", tmp_path)
-            talks = [tab["bubbles"] for tab in values["workbench.panel.aichat.view.aichat.chatdata"]["tabs"]]
-            talks += [talk["conversation"] for talk in values["composer.composerData"]["allComposers"]]
+            talks = [
+                tab["bubbles"]
+                for tab in values["workbench.panel.aichat.view.aichat.chatdata"]["tabs"]
+            ]
+            talks += [
+                talk["conversation"] for talk in values["composer.composerData"]["allComposers"]
+            ]
         else:
             values = rows(path, "cursorDiskKV", tmp_path)
             talks = [[value for key, value in values.items() if key.startswith("bubbleId:")]]
@@ -91,7 +114,9 @@ def test_a_second_count_of_databases_agrees(everything: Everything, tmp_path: Pa
 
 
 def test_a_second_count_of_transcripts_agrees(everything: Everything) -> None:
-    transcripts = [(source, found) for source, _, found in everything if source.path.endswith(".jsonl")]
+    transcripts = [
+        (source, found) for source, _, found in everything if source.path.endswith(".jsonl")
+    ]
     assert transcripts
     for source, found in transcripts:
         theirs = Counter[str]()
@@ -103,8 +128,17 @@ def test_a_second_count_of_transcripts_agrees(everything: Everything) -> None:
             theirs["ends"] += record.get("type") == "turn_ended"
             theirs["errors"] += record.get("type") == "error"
             for block in record.get("message", {}).get("content", []):
-                said = block.get("text", "").replace("<user_query>", "").replace("</user_query>", "").strip()
-                is_text = "tool" not in block["type"] and "thinking" not in block and said not in ("", "[REDACTED]")
+                said = (
+                    block.get("text", "")
+                    .replace("<user_query>", "")
+                    .replace("</user_query>", "")
+                    .strip()
+                )
+                is_text = (
+                    "tool" not in block["type"]
+                    and "thinking" not in block
+                    and said not in ("", "[REDACTED]")
+                )
                 theirs["prompts"] += record["role"] == "user" and is_text
                 theirs["replies"] += record["role"] == "assistant" and is_text
                 theirs["thoughts"] += block["type"] == "thinking"

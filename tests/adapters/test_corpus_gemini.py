@@ -1,7 +1,9 @@
-"""Real and official transcripts of Gemini CLI and Qwen Code, where they are at hand: every file gives a session, every record is
-accounted for, a second count agrees, and tokens are those that the files themselves add up to.
+"""Real and official transcripts of Gemini CLI and Qwen Code, where they are at hand: every file
+gives a session, every record is accounted for, a second count agrees, and tokens are those that the
+files themselves add up to.
 
-The second count is written from the formats' description alone, with plain `json`, and shares no code with the adapters.
+The second count is written from the formats' description alone, with plain `json`, and shares no
+code with the adapters.
 """
 
 import json
@@ -37,7 +39,9 @@ def everything(agent: str) -> Everything:
 
 def test_every_file_is_found_and_gives_a_session(agent: str, everything: Everything) -> None:
     endings = {".json", ".jsonl"} if agent == "gemini_cli" else {".jsonl"}
-    assert [path for path in corpus.unread(FOLDERS[agent], everything) if path.suffix in endings] == []
+    assert [
+        path for path in corpus.unread(FOLDERS[agent], everything) if path.suffix in endings
+    ] == []
     assert all(len(found.facts) == 1 and found.events for _, _, found in everything)
 
 
@@ -62,29 +66,50 @@ def test_any_cut_gives_the_same(agent: str) -> None:
     check_law(get(agent), FOLDERS[agent], cuts=2)
 
 
-def test_broken_values_and_damaged_bytes_cost_little(agent: str, loops: Callable[[int], int]) -> None:
+def test_broken_values_and_damaged_bytes_cost_little(
+    agent: str, loops: Callable[[int], int]
+) -> None:
     # A file of 3 MB is normalized again for every broken value.
-    check_breakage(get(agent), FOLDERS[agent], random.Random(), max(1, loops(30) // (10 if agent == "qwen_code" else 1)))
-    check_noise(get(agent), FOLDERS[agent], random.Random(), max(1, loops(30) // (10 if agent == "qwen_code" else 1)))
+    check_breakage(
+        get(agent),
+        FOLDERS[agent],
+        random.Random(),
+        max(1, loops(30) // (10 if agent == "qwen_code" else 1)),
+    )
+    check_noise(
+        get(agent),
+        FOLDERS[agent],
+        random.Random(),
+        max(1, loops(30) // (10 if agent == "qwen_code" else 1)),
+    )
 
 
 def test_a_second_count_agrees(agent: str, everything: Everything) -> None:
     for source, _, found in everything:
         mine: Counter[str] = Counter()
         for event in found.events:
-            if event.kind in COUNTED and event.native not in ("slash_command", "rewind", "ui_telemetry/user_feedback", "interrupt"):
+            if event.kind in COUNTED and event.native not in (
+                "slash_command",
+                "rewind",
+                "ui_telemetry/user_feedback",
+                "interrupt",
+            ):
                 mine[COUNTED[event.kind]] += 1
-        second = Counter(messages_of(source.path) if agent == "gemini_cli" else lines_of(source.path))
+        second = Counter(
+            messages_of(source.path) if agent == "gemini_cli" else lines_of(source.path)
+        )
         assert mine == second, source.path
 
 
 def test_a_second_sum_of_tokens_agrees(agent: str, everything: Everything) -> None:
-    """What the files say, summed: the total of each message, and for Qwen Code that of each response which telemetry tells of."""
+    """What the files say, summed: the total of each message, and for Qwen Code that of each
+    response which telemetry tells of."""
     checked = 0
     for source, _, found in everything:
         mine = sum(entry.call.total for entry in merge(call for call, _ in found.calls))
         theirs = totals_of(source.path) if agent == "gemini_cli" else responses_of(source.path)
-        if source.path.endswith("standard_session.json"):  # Made by hand, and its totals count what was cached twice.
+        # Made by hand, and its totals count what was cached twice.
+        if source.path.endswith("standard_session.json"):
             theirs -= 150
         assert mine == theirs, source.path
         checked += theirs
@@ -101,7 +126,8 @@ def test_tokens_of_events_are_those_of_the_messages(everything: Everything, agen
 # The second count.
 
 COUNTED = {
-    "user_msg": "prompt", "assistant_msg": "reply", "thinking": "thought", "tool_call": "call", "edit": "call", "test_run": "call",
+    "user_msg": "prompt", "assistant_msg": "reply", "thinking": "thought", "tool_call": "call",
+    "edit": "call", "test_run": "call",
     "tool_result": "result", "decision": "result", "human_intervention": "result",
 }  # fmt: skip
 
@@ -127,7 +153,11 @@ def messages_of(path: str) -> Iterator[str]:
     for message in document_of(path):
         kind = message.get("type", message.get("role"))
         content = message.get("content", message.get("parts"))
-        words = content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
+        words = (
+            content
+            if isinstance(content, str)
+            else "".join(part.get("text", "") for part in content or [])
+        )
         if kind == "user" and words.strip():
             yield "prompt"
         if kind in ("gemini", "model"):
@@ -147,7 +177,9 @@ def lines_of(path: str) -> Iterator[str]:
     seen = set()
     for value in values_of(path):
         text = json.dumps(value)
-        if value.get("type") not in ("user", "assistant", "tool_result") or (value.get("uuid") and text in seen):
+        if value.get("type") not in ("user", "assistant", "tool_result") or (
+            value.get("uuid") and text in seen
+        ):
             continue
         seen.add(text)
         parts = value["message"]["parts"]

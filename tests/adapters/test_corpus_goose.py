@@ -1,6 +1,7 @@
 """Sessions that goose itself wrote, where they are at hand: a second count agrees.
 
-The second count is written from the format's description alone, with plain `json` and `sqlite3`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json` and `sqlite3`,
+and shares no code with the adapter.
 """
 
 import json
@@ -26,7 +27,11 @@ pytestmark = corpus.needs(CORPUS)
 
 @pytest.fixture(scope="module")
 def everything() -> dict[str, Normalized]:
-    return {facts.native_session_id: found for _, _, found in corpus.read_all(ADAPTER, CORPUS) for facts in found.facts.values()}
+    return {
+        facts.native_session_id: found
+        for _, _, found in corpus.read_all(ADAPTER, CORPUS)
+        for facts in found.facts.values()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +44,38 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> sqlite3.Connection:
     return sqlite3.connect(copy)
 
 
-def test_every_file_is_accounted_for(everything: dict[str, Normalized], db: sqlite3.Connection) -> None:
-    """What a person exported is a copy of a session in the database, and lies where the agent keeps none."""
-    others = {path.name for path in CORPUS.rglob("*") if path.is_file() and not path.name.startswith("sessions.db")}
+def test_every_file_is_accounted_for(
+    everything: dict[str, Normalized], db: sqlite3.Connection
+) -> None:
+    """What a person exported is a copy of a session in the database, and lies where the agent keeps
+    none."""
+    others = {
+        path.name
+        for path in CORPUS.rglob("*")
+        if path.is_file() and not path.name.startswith("sessions.db")
+    }
     assert others <= {"goose-session-export.json"}
-    assert all(json.loads(path.read_text())["id"] in everything for path in CORPUS.rglob("goose-session-export.json"))
-    assert set(everything) == {id_ for (id_,) in db.execute("select distinct session_id from messages")}
+    assert all(
+        json.loads(path.read_text())["id"] in everything
+        for path in CORPUS.rglob("goose-session-export.json")
+    )
+    assert set(everything) == {
+        id_ for (id_,) in db.execute("select distinct session_id from messages")
+    }
 
 
-def blocks(db: sqlite3.Connection, session: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    rows = db.execute("select role, content_json, metadata_json from messages where session_id = ? order by id", (session,))
-    return [(role, json.loads(about), block) for role, content, about in rows for block in json.loads(content)]
+def blocks(
+    db: sqlite3.Connection, session: str
+) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    rows = db.execute(
+        "select role, content_json, metadata_json from messages where session_id = ? order by id",
+        (session,),
+    )
+    return [
+        (role, json.loads(about), block)
+        for role, content, about in rows
+        for block in json.loads(content)
+    ]
 
 
 def test_a_second_count_agrees(everything: dict[str, Normalized], db: sqlite3.Connection) -> None:
@@ -65,7 +91,9 @@ def test_a_second_count_agrees(everything: dict[str, Normalized], db: sqlite3.Co
             theirs["calls"] += kind == "toolRequest"
             theirs["results"] += kind == "toolResponse"
             value = block.get("toolResult", {}).get("value", {})
-            theirs["errors"] += block.get("toolResult", {}).get("status") == "error" or value.get("isError") is True
+            theirs["errors"] += (
+                block.get("toolResult", {}).get("status") == "error" or value.get("isError") is True
+            )
             theirs["failed commands"] += bool(value.get("structuredContent", {}).get("exit_code"))
             theirs["context"] += about.get("turnContext") is True
         for event in found.events:
@@ -80,21 +108,34 @@ def test_a_second_count_agrees(everything: dict[str, Normalized], db: sqlite3.Co
         assert +ours == +theirs, session
 
 
-def test_usage_agrees_with_the_sums_of_the_sessions(everything: dict[str, Normalized], db: sqlite3.Connection) -> None:
+def test_usage_agrees_with_the_sums_of_the_sessions(
+    everything: dict[str, Normalized], db: sqlite3.Connection
+) -> None:
     sums = "accumulated_input_tokens, accumulated_output_tokens, accumulated_cache_read_tokens"
     for session, *wanted in db.execute(f"select id, {sums} from sessions"):
         calls = [entry.call for entry in merge(call for call, _ in everything[session].calls)]
-        ours = [sum(call.prompt_tokens for call in calls), sum(call.output_tokens for call in calls)]
+        ours = [
+            sum(call.prompt_tokens for call in calls),
+            sum(call.output_tokens for call in calls),
+        ]
         assert [*ours, sum(call.cache_read_tokens for call in calls)] == wanted
 
 
-def test_subagents_and_compactions_are_known(everything: dict[str, Normalized], db: sqlite3.Connection) -> None:
+def test_subagents_and_compactions_are_known(
+    everything: dict[str, Normalized], db: sqlite3.Connection
+) -> None:
     for session, above in db.execute("select id, parent_session_id from sessions"):
         (facts,) = everything[session].facts.values()
         assert facts.parent_uid == (f"goose:{above}" if above else None)
-        asked = [block["id"] for _, _, block in blocks(db, above) if block["type"] == "toolRequest"] if above else [None]
+        asked = (
+            [block["id"] for _, _, block in blocks(db, above) if block["type"] == "toolRequest"]
+            if above
+            else [None]
+        )
         assert facts.parent_call in asked
-        (compactions,) = db.execute("select sum(is_compaction) from usage_ledger where session_id = ?", (session,)).fetchone()
+        (compactions,) = db.execute(
+            "select sum(is_compaction) from usage_ledger where session_id = ?", (session,)
+        ).fetchone()
         assert sum(event.view == "compact" for event in everything[session].events) == compactions
 
 

@@ -1,7 +1,8 @@
-"""Real and official samples of both agents called grok, where they are at hand: nothing raises, every line or row is accounted
-for, and a second count agrees.
+"""Real and official samples of both agents called grok, where they are at hand: nothing raises,
+every line or row is accounted for, and a second count agrees.
 
-The second count is written from the formats' description alone, with plain `json` and `sqlite3`, and shares no code with the adapters.
+The second count is written from the formats' description alone, with plain `json` and `sqlite3`,
+and shares no code with the adapters.
 """
 
 import json
@@ -44,7 +45,11 @@ def test_every_file_is_read_or_known_to_be_none(agent: str, everything: Everythi
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
         lines = sum(record.aside is None for record in records)
-        told = {event.record for event in found.events if event.record is not None and event.record < lines}
+        told = {
+            event.record
+            for event in found.events
+            if event.record is not None and event.record < lines
+        }
         assert lines == len(told) + sum(found.merged.values()), source.path
         assert not found.skips
         assert len(found.events) == len(found.bodies) == len(found.parents) == len(found.originals)
@@ -69,7 +74,9 @@ def test_any_cut_gives_the_same(agent: str) -> None:
     check_law(get(agent), FOLDERS[agent])
 
 
-def test_broken_values_and_damaged_bytes_cost_little(agent: str, loops: Callable[[int], int]) -> None:
+def test_broken_values_and_damaged_bytes_cost_little(
+    agent: str, loops: Callable[[int], int]
+) -> None:
     check_breakage(get(agent), FOLDERS[agent], random.Random(), loops(300))
     check_noise(get(agent), FOLDERS[agent], random.Random(), loops(300))
 
@@ -80,7 +87,11 @@ def test_a_second_count_agrees(agent: str, everything: Everything) -> None:
         for event in found.events:
             mine["tool_call" if event.kind == "test_run" else event.kind] += 1
         second = (
-            rows_of(source.path) if agent == "grok_cli" else updates_of(source.path) if "updates" in source.path else chat_of(source.path)
+            rows_of(source.path)
+            if agent == "grok_cli"
+            else updates_of(source.path)
+            if "updates" in source.path
+            else chat_of(source.path)
         )
         assert mine == Counter(second), source.path
 
@@ -91,7 +102,12 @@ def test_a_second_sum_of_tokens_and_ticks_agrees(agent: str, everything: Everyth
         ticks = sum(event.extra.get("cost_usd_ticks", 0) for event in found.events)
         if agent == "grok_cli":
             with sqlite3.connect(f"file:{source.path}?mode=ro", uri=True) as db:
-                assert used == db.execute("select sum(input_tokens + output_tokens) from usage_events").fetchone()[0]
+                assert (
+                    used
+                    == db.execute(
+                        "select sum(input_tokens + output_tokens) from usage_events"
+                    ).fetchone()[0]
+                )
             db.close()
             continue
         usages = [update["usage"] for update in lines_of(source.path) if "usage" in update]
@@ -125,11 +141,17 @@ def updates_of(path: str) -> Iterator[str]:
             if update.get("status") in ("completed", "failed"):
                 yield "tool_result"
         elif tag == "tool_call":
-            yield "edit" if update.get("kind") == "edit" or update["title"] in EDITS else "tool_call"
+            yield (
+                "edit" if update.get("kind") == "edit" or update["title"] in EDITS else "tool_call"
+            )
         elif tag == "retry_state":
             yield "retry" if update["type"] == "retrying" else "error"
         else:
-            kinds = {"agent_message_chunk": "assistant_msg", "plan": "decision", "turn_completed": "completion"}
+            kinds = {
+                "agent_message_chunk": "assistant_msg",
+                "plan": "decision",
+                "turn_completed": "completion",
+            }
             yield kinds.get(tag, "lifecycle")
 
 
@@ -139,7 +161,9 @@ def chat_of(path: str) -> Iterator[str]:
         if kind == "user":
             if line.get("prior_turn_interrupt"):
                 yield "human_intervention"
-            for block in line["content"] if isinstance(line["content"], list) else [{"type": "text"}]:
+            for block in (
+                line["content"] if isinstance(line["content"], list) else [{"type": "text"}]
+            ):
                 is_human = line.get("synthetic_reason") in (None, "interjection")
                 yield "user_msg" if is_human and block["type"] == "text" else "lifecycle"
         elif kind == "assistant":
@@ -151,12 +175,21 @@ def chat_of(path: str) -> Iterator[str]:
                 name = call.get("name") or call["function"]["name"]
                 yield "edit" if name in EDITS else "tool_call"
         else:
-            kinds = {"system": "lifecycle", "reasoning": "thinking", "backend_tool_call": "tool_call"}
+            kinds = {
+                "system": "lifecycle",
+                "reasoning": "thinking",
+                "backend_tool_call": "tool_call",
+            }
             yield kinds.get(kind, kind)
 
 
 def rows_of(path: str) -> Iterator[str]:
-    kinds = {"text": "assistant_msg", "reasoning": "thinking", "tool-call": "tool_call", "tool-result": "tool_result"}
+    kinds = {
+        "text": "assistant_msg",
+        "reasoning": "thinking",
+        "tool-call": "tool_call",
+        "tool-result": "tool_result",
+    }
     db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     for role, text in db.execute("select role, message_json from messages"):
         content = json.loads(text)["content"]

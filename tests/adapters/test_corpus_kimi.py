@@ -1,6 +1,8 @@
-"""Sessions of Kimi CLI and Kimi Code, real ones and what the program wrote for us, where they are at hand: a second count agrees.
+"""Sessions of Kimi CLI and Kimi Code, real ones and what the program wrote for us, where they are
+at hand: a second count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter.
 """
 
 import json
@@ -46,9 +48,18 @@ def plain(path: str) -> tuple[list[dict[str, Any]], int]:
 
 
 def test_every_file_is_a_session_or_belongs_to_one(everything: Everything, aged: Path) -> None:
-    """What the model saw is read where there is no log, or an empty one; the rest tells about a session, or is of a test."""
+    """What the model saw is read where there is no log, or an empty one; the rest tells about a
+    session, or is of a test."""
     read = {source.path for source, _, _ in everything}
-    names = {"state.json", "kimi.json", "meta.json", "prompt.txt", "output", "assistant_tools.state.json", "test"}
+    names = {
+        "state.json",
+        "kimi.json",
+        "meta.json",
+        "prompt.txt",
+        "output",
+        "assistant_tools.state.json",
+        "test",
+    }
     for path in corpus.unread(aged, everything):
         if path.name == "context.jsonl":
             assert str(path.with_name("wire.jsonl")) in read
@@ -72,16 +83,24 @@ def told(records: list[dict[str, Any]]) -> Counter[str]:
         elif record["type"] in ("turn.prompt", "turn.steer"):
             count["prompts"] += record["origin"]["kind"] == "user"
             prompts[text_of(record["input"])] += 1
-        elif record["type"] == "context.append_message" and message["role"] == "user" and message["origin"]["kind"] == "user":
+        elif (
+            record["type"] == "context.append_message"
+            and message["role"] == "user"
+            and message["origin"]["kind"] == "user"
+        ):
             count["prompts"] += prompts[text_of(message["content"])] == 0
             prompts[text_of(message["content"])] -= 1
         elif record["type"] == "context.append_loop_event":
             event = record["event"]
-            count["thoughts"] += event["type"] == "content.part" and event["part"]["type"] == "think"
+            count["thoughts"] += (
+                event["type"] == "content.part" and event["part"]["type"] == "think"
+            )
             count["replies"] += event["type"] == "content.part" and event["part"]["type"] == "text"
             count["calls"] += event["type"] == "tool.call"
             count["results"] += event["type"] == "tool.result"
-            count["failures"] += event["type"] == "tool.result" and event["result"].get("isError") is True
+            count["failures"] += (
+                event["type"] == "tool.result" and event["result"].get("isError") is True
+            )
         elif record["type"] == "llm.request":
             count["retries"] += "attempt" in record
         elif record["type"] == "context.apply_compaction":
@@ -122,7 +141,9 @@ def context(record: dict[str, Any]) -> Counter[str]:
 
 
 def text_of(content: Any) -> str:
-    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+    return (
+        content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+    )
 
 
 def test_a_second_count_agrees(everything: Everything) -> None:
@@ -137,7 +158,9 @@ def test_a_second_count_agrees(everything: Everything) -> None:
                 ours["replies"] += event.kind == "assistant_msg"
                 ours["calls"] += event.is_call
                 ours["results"] += event.role == "tool"
-                ours["failures"] += event.role == "tool" and (event.is_error or "/rejected" in str(event.native))
+                ours["failures"] += event.role == "tool" and (
+                    event.is_error or "/rejected" in str(event.native)
+                )
                 ours["retries"] += event.kind == "retry"
                 ours["interrupts"] += event.native in ("StepInterrupted", "turn.cancel")
                 ours["compactions"] += event.view == "compact"
@@ -145,7 +168,8 @@ def test_a_second_count_agrees(everything: Everything) -> None:
 
 
 def test_usage_agrees_with_the_sums_of_the_records(everything: Everything) -> None:
-    """Of Kimi CLI what each step took; of Kimi Code what was recorded of all requests, of which the steps are a part."""
+    """Of Kimi CLI what each step took; of Kimi Code what was recorded of all requests, of which the
+    steps are a part."""
     total = 0
     for source, _, found in everything:
         records, _ = plain(source.path)
@@ -153,21 +177,32 @@ def test_usage_agrees_with_the_sums_of_the_records(everything: Everything) -> No
         used += [
             record["message"]["payload"]["token_usage"]
             for record in records
-            if record.get("message", {}).get("type") == "StatusUpdate" and record["message"]["payload"].get("token_usage")
+            if record.get("message", {}).get("type") == "StatusUpdate"
+            and record["message"]["payload"].get("token_usage")
         ]
         calls = [entry.call for entry in merge(call for call, _ in found.calls)]
-        assert sum(call.total for call in calls) == sum(sum(counts.values()) for counts in used), source.path
+        assert sum(call.total for call in calls) == sum(sum(counts.values()) for counts in used), (
+            source.path
+        )
         total += sum(call.total for call in calls)
     assert total
 
 
 def test_a_subagent_is_not_counted_in_its_session_as_well(everything: Everything) -> None:
     sessions = {uid: (source, found) for source, _, found in everything for uid in found.facts}
-    agents = {uid: found.facts[uid] for uid, (_, found) in sessions.items() if found.facts[uid].relation == "subagent"}
+    agents = {
+        uid: found.facts[uid]
+        for uid, (_, found) in sessions.items()
+        if found.facts[uid].relation == "subagent"
+    }
     assert agents
     for uid, facts in agents.items():
         source, above = sessions[str(facts.parent_uid)]
-        told = [record for record in plain(source.path)[0] if record.get("message", {}).get("type") == "SubagentEvent"]
+        told = [
+            record
+            for record in plain(source.path)[0]
+            if record.get("message", {}).get("type") == "SubagentEvent"
+        ]
         assert above.merged["SubagentEvent"] == len(told)
         assert (uid,) in [event.refs for event in above.events]
         assert facts.cwd == above.facts[str(facts.parent_uid)].cwd is not None

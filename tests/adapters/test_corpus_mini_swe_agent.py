@@ -1,6 +1,8 @@
-"""Real trajectories of mini-SWE-agent, where they are at hand: nothing raises, every record is accounted for, and a second count agrees.
+"""Real trajectories of mini-SWE-agent, where they are at hand: nothing raises, every record is
+accounted for, and a second count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter.
 """
 
 import json
@@ -31,12 +33,15 @@ def everything() -> Everything:
 
 
 def test_every_trajectory_is_read(everything: Everything) -> None:
-    assert {path.name for path in corpus.unread(CORPUS, everything)} <= {"results.json"}  # What was made of a run.
+    # What was made of a run.
+    assert {path.name for path in corpus.unread(CORPUS, everything)} <= {"results.json"}
 
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
-        assert len(records) == len({event.record for event in found.events}) + sum(found.merged.values()), source.path
+        assert len(records) == len({event.record for event in found.events}) + sum(
+            found.merged.values()
+        ), source.path
         assert not found.skips
 
 
@@ -53,7 +58,11 @@ def test_sessions_are_named_and_numbered(everything: Everything) -> None:
 
 def test_a_second_count_agrees(everything: Everything) -> None:
     for source, _, found in everything:
-        mine = Counter("tool_call" if event.is_call else event.kind for event in found.events if event.kind != "lifecycle")
+        mine = Counter(
+            "tool_call" if event.is_call else event.kind
+            for event in found.events
+            if event.kind != "lifecycle"
+        )
         assert mine == Counter(kinds_of(json.loads(Path(source.path).read_text()))), source.path
 
 
@@ -61,16 +70,29 @@ def test_tokens_are_what_the_answers_say(everything: Everything) -> None:
     for source, _, found in everything:
         document = json.loads(Path(source.path).read_text())
         messages = document if isinstance(document, list) else document["messages"]
-        answers = [message["extra"]["response"]["usage"] for message in messages if "response" in message.get("extra", {})]
+        answers = [
+            message["extra"]["response"]["usage"]
+            for message in messages
+            if "response" in message.get("extra", {})
+        ]
         calls = [call for call, _ in found.calls]
         assert len(calls) == len({call.key for call in calls}) == len(answers)
-        assert sum(call.prompt_tokens for call in calls) == sum(answer["prompt_tokens"] for answer in answers)
-        assert sum(call.output_tokens for call in calls) == sum(answer["completion_tokens"] for answer in answers)
+        assert sum(call.prompt_tokens for call in calls) == sum(
+            answer["prompt_tokens"] for answer in answers
+        )
+        assert sum(call.output_tokens for call in calls) == sum(
+            answer["completion_tokens"] for answer in answers
+        )
         if isinstance(document, dict):
-            assert len(calls) == document["info"]["model_stats"]["api_calls"] or "patch_repair" in document["info"]
+            assert (
+                len(calls) == document["info"]["model_stats"]["api_calls"]
+                or "patch_repair" in document["info"]
+            )
 
 
-def test_the_laws_hold_for_real_trajectories(everything: Everything, tmp_path: Path, loops: Callable[[int], int]) -> None:
+def test_the_laws_hold_for_real_trajectories(
+    everything: Everything, tmp_path: Path, loops: Callable[[int], int]
+) -> None:
     """Of the three that are smallest: each check reads them again and again."""
     for source, _, _ in sorted(everything, key=lambda entry: entry[0].size)[:3]:
         shutil.copy(source.path, tmp_path)
@@ -89,11 +111,21 @@ def kinds_of(document: Any) -> Iterator[str]:
         role, text = message["role"], message["content"]
         if role == "assistant":
             is_block = "tool_calls" not in message and "```" in text
-            yield from ["assistant_msg"] * bool(text.partition("```")[0].strip() if is_block else text.strip())
-            yield from ["tool_call"] * (len(message["tool_calls"] or ()) if "tool_calls" in message else is_block)
+            yield from ["assistant_msg"] * bool(
+                text.partition("```")[0].strip() if is_block else text.strip()
+            )
+            yield from ["tool_call"] * (
+                len(message["tool_calls"] or ()) if "tool_calls" in message else is_block
+            )
         elif role == "user":
             users += 1
             is_last = n == len(messages) - 1
-            yield "user_msg" if users == 1 else "completion" if is_last and "<returncode>" not in text else "tool_result"
+            yield (
+                "user_msg"
+                if users == 1
+                else "completion"
+                if is_last and "<returncode>" not in text
+                else "tool_result"
+            )
         elif role in ("tool", "exit"):
             yield {"tool": "tool_result", "exit": "completion"}[role]

@@ -1,4 +1,5 @@
-"""Sessions that mycode itself wrote, where they are at hand: a second count, with plain `json`, agrees."""
+"""Sessions that mycode itself wrote, where they are at hand: a second count, with plain `json`,
+agrees."""
 
 import json
 import random
@@ -43,17 +44,23 @@ def test_a_second_count_agrees(everything: Everything) -> None:
         for line in lines:
             theirs.update(kinds(line))
         assert ours == theirs
-        texts = [block["text"] for line in lines for block in line.get("content", []) if "text" in block]
+        texts = [
+            block["text"] for line in lines for block in line.get("content", []) if "text" in block
+        ]
         assert [body for body in found.bodies if body in texts] == texts
-        times = [line["meta"]["created_at"] for line in lines if "created_at" in line.get("meta", {})]
-        assert not times or {event.ts.isoformat() for event in found.events if event.ts} == set(times)
+        times = [
+            line["meta"]["created_at"] for line in lines if "created_at" in line.get("meta", {})
+        ]
+        assert not times or {event.ts.isoformat() for event in found.events if event.ts} == set(
+            times
+        )
         used = [line["meta"]["usage"] for line in lines if "usage" in line.get("meta", {})]
         assert sum(call.input_tokens + call.cache_read_tokens for call, _ in found.calls) == sum(
             usage.get("input_tokens", usage.get("prompt_tokens")) for usage in used
         )
-        assert sum(call.output_tokens for call, _ in found.calls) == sum(usage["total_tokens"] for usage in used) - sum(
-            usage.get("input_tokens", usage.get("prompt_tokens")) for usage in used
-        )
+        assert sum(call.output_tokens for call, _ in found.calls) == sum(
+            usage["total_tokens"] for usage in used
+        ) - sum(usage.get("input_tokens", usage.get("prompt_tokens")) for usage in used)
 
 
 def kinds(line: dict[str, Any]) -> list[str]:
@@ -66,9 +73,17 @@ def kinds(line: dict[str, Any]) -> list[str]:
 
 def kind(role: str, block: dict[str, Any]) -> str:
     if block["type"] == "tool_use":
-        return "test_run" if "pytest" in block["input"].get("command", "") else KINDS.get(block["name"], "tool_call")
+        return (
+            "test_run"
+            if "pytest" in block["input"].get("command", "")
+            else KINDS.get(block["name"], "tool_call")
+        )
     if block["type"] == "tool_result":
-        return "human_intervention" if block.get("output") in ("error: cancelled", "error: permission denied") else "tool_result"
+        return (
+            "human_intervention"
+            if block.get("output") in ("error: cancelled", "error: permission denied")
+            else "tool_result"
+        )
     return "thinking" if block["type"] == "thinking" else f"{role}_msg"
 
 
@@ -76,7 +91,9 @@ def test_what_was_rewound_is_on_a_line_of_its_own(everything: Everything) -> Non
     (found,) = [found for source, _, found in everything if "f00dfeed" in source.path]
     seq_of = {event.native_id: event.seq for event in found.events}
     linked = [
-        type(event).from_dict({**event.to_dict(), "parent_seq": None if parent is None else seq_of[parent]})
+        type(event).from_dict(
+            {**event.to_dict(), "parent_seq": None if parent is None else seq_of[parent]}
+        )
         for event, parent in zip(found.events, found.parents, strict=True)
     ]
     bodies = [found.bodies[event.seq] for event in active(linked)]

@@ -1,6 +1,8 @@
-"""Sessions of pi, real ones and what the program wrote for us, where they are at hand: a second count agrees.
+"""Sessions of pi, real ones and what the program wrote for us, where they are at hand: a second
+count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter.
 """
 
 import json
@@ -59,14 +61,22 @@ def test_a_second_count_agrees(everything: Everything) -> None:
         blocks = [block for message in spoken for block in message["content"]]
         theirs = Counter(
             prompts=sum(message["role"] == "user" for message in messages),
-            replies=sum(block["type"] == "text" and bool(block["text"].strip()) for block in blocks),
-            thoughts=sum(block["type"] == "thinking" and bool(block["thinking"].strip()) for block in blocks),
-            calls=sum(block["type"] == "toolCall" for block in blocks) + sum(message["role"] == "bashExecution" for message in messages),
+            replies=sum(
+                block["type"] == "text" and bool(block["text"].strip()) for block in blocks
+            ),
+            thoughts=sum(
+                block["type"] == "thinking" and bool(block["thinking"].strip()) for block in blocks
+            ),
+            calls=sum(block["type"] == "toolCall" for block in blocks)
+            + sum(message["role"] == "bashExecution" for message in messages),
             results=sum(message["role"] in ("toolResult", "bashExecution") for message in messages),
             errors=sum(message.get("isError") is True for message in messages),
             failures=sum(message.get("stopReason") == "error" for message in spoken),
             interrupts=sum(message.get("stopReason") == "aborted" for message in spoken),
-            edits=sum(block["type"] == "toolCall" and block["name"] in ("edit", "write") for block in blocks),
+            edits=sum(
+                block["type"] == "toolCall" and block["name"] in ("edit", "write")
+                for block in blocks
+            ),
             compactions=sum(entry["type"] == "compaction" for entry in entries),
         )
         ours = Counter[str]()
@@ -86,12 +96,20 @@ def test_a_second_count_agrees(everything: Everything) -> None:
 
 def test_usage_agrees_with_the_sums_of_the_messages(everything: Everything) -> None:
     for source, _, found in everything:
-        used = [entry["message"]["usage"] for entry in plain(source.path)[0] if "usage" in entry.get("message", {})]
-        theirs = [sum(usage.get(word, 0) for usage in used) for word in ("input", "output", "cacheRead", "cacheWrite")]
+        used = [
+            entry["message"]["usage"]
+            for entry in plain(source.path)[0]
+            if "usage" in entry.get("message", {})
+        ]
+        theirs = [
+            sum(usage.get(word, 0) for usage in used)
+            for word in ("input", "output", "cacheRead", "cacheWrite")
+        ]
         calls = [entry.call for entry in merge(call for call, _ in found.calls)]
         ours = [
             sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls),
-            sum(call.cache_read_tokens for call in calls), sum(call.cache_write_5m_tokens for call in calls),
+            sum(call.cache_read_tokens for call in calls),
+            sum(call.cache_write_5m_tokens for call in calls),
         ]  # fmt: skip
         assert ours == theirs, source.path
 
@@ -102,12 +120,16 @@ def test_the_calls_of_a_fork_are_those_of_its_parent(everything: Everything) -> 
         (entry.get("id"), entry["timestamp"], json.dumps(entry["message"], sort_keys=True))
         for source, _, _ in everything
         for entry in plain(source.path)[0]
-        if any(entry.get("message", {}).get("usage", {}).get(word, 0) for word in ("input", "output"))
+        if any(
+            entry.get("message", {}).get("usage", {}).get(word, 0) for word in ("input", "output")
+        )
     }
     assert len(merge(whole)) == len(entries) < len(whole)
 
 
-def test_the_promises_hold(everything: Everything, tmp_path: Path, loops: Callable[[int], int]) -> None:
+def test_the_promises_hold(
+    everything: Everything, tmp_path: Path, loops: Callable[[int], int]
+) -> None:
     check_law(ADAPTER, CORPUS, cuts=loops(3))
     for source, _, _ in everything:
         if source.size < 300_000:

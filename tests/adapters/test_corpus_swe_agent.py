@@ -1,6 +1,8 @@
-"""Real trajectories of SWE-agent, where they are at hand: nothing raises, every record is accounted for, and a second count agrees.
+"""Real trajectories of SWE-agent, where they are at hand: nothing raises, every record is accounted
+for, and a second count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter.
 """
 
 import json
@@ -30,12 +32,16 @@ def everything() -> Everything:
 
 
 def test_every_trajectory_is_read(everything: Everything) -> None:
-    assert [path for root in ROOTS for path in corpus.unread(root, everything) if path.suffix == ".traj"] == []
+    assert [
+        path for root in ROOTS for path in corpus.unread(root, everything) if path.suffix == ".traj"
+    ] == []
 
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
-        assert len(records) == len({event.record for event in found.events}) + sum(found.merged.values()), source.path
+        assert len(records) == len({event.record for event in found.events}) + sum(
+            found.merged.values()
+        ), source.path
         assert not found.skips
         assert not [event for event in found.events if event.native in ("unknown", "step")]
 
@@ -58,11 +64,25 @@ def test_a_second_count_agrees(everything: Everything) -> None:
 
 
 def test_edits_say_which_file_and_refused_ones_are_errors(everything: Everything) -> None:
-    edits = {event.call_id: event for _, _, found in everything for event in found.events if event.kind == "edit"}
-    results = [event for _, _, found in everything for event in found.events if event.kind == "tool_result" and event.call_id in edits]
+    edits = {
+        event.call_id: event
+        for _, _, found in everything
+        for event in found.events
+        if event.kind == "edit"
+    }
+    results = [
+        event
+        for _, _, found in everything
+        for event in found.events
+        if event.kind == "tool_result" and event.call_id in edits
+    ]
     assert len(edits) == len(results) > 0
     assert sum(bool(event.files) for event in edits.values()) >= 0.98 * len(edits)
-    texts = {event.native_id: body for _, _, found in everything for event, body in zip(found.events, found.bodies, strict=True)}
+    texts = {
+        event.native_id: body
+        for _, _, found in everything
+        for event, body in zip(found.events, found.bodies, strict=True)
+    }
     refused = [event for event in results if REFUSED in texts[event.native_id]]
     assert len(refused) == sum(map(refusals_in, (source.path for source, _, _ in everything))) > 0
     assert all(event.is_error for event in refused)
@@ -88,7 +108,10 @@ REFUSED = "proposed edit has introduced new syntax"
 
 
 def refusals_in(path: str) -> int:
-    return sum(REFUSED in step["observation"] for step in json.loads(Path(path).read_text()).get("trajectory") or ())
+    return sum(
+        REFUSED in step["observation"]
+        for step in json.loads(Path(path).read_text()).get("trajectory") or ()
+    )
 
 
 def kinds_of(document: dict[str, Any]) -> Iterator[str]:

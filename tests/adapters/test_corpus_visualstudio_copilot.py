@@ -1,4 +1,5 @@
-"""Traces of Visual Studio's Copilot, where they are at hand: a second count, with plain `json` and no code of the adapter's, agrees."""
+"""Traces of Visual Studio's Copilot, where they are at hand: a second count, with plain `json` and
+no code of the adapter's, agrees."""
 
 import json
 import random
@@ -47,12 +48,22 @@ def test_every_file_is_read_and_a_second_count_agrees() -> None:
 @needs_corpus
 def test_a_conversation_in_several_files_is_one_session(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store.db"))
-    report = pipeline.sync(store, config.load(), agents=["visualstudio_copilot"], roots=[str(CORPUS)])
+    report = pipeline.sync(
+        store, config.load(), agents=["visualstudio_copilot"], roots=[str(CORPUS)]
+    )
     files = [path for path in CORPUS.rglob("*") if path.is_file()]
     given = [each for path in files for each in spans(path)]
-    turns = Counter(each["gen_ai.conversation.id"] for each in given if each["gen_ai.operation.name"] == "invoke_agent")
+    turns = Counter(
+        each["gen_ai.conversation.id"]
+        for each in given
+        if each["gen_ai.operation.name"] == "invoke_agent"
+    )
     assert max(turns.values()) > 1
-    assert (report.found, report.new_sessions, report.problems) == ({"new": len(files)}, len(turns), [])
+    assert (report.found, report.new_sessions, report.problems) == (
+        {"new": len(files)},
+        len(turns),
+        [],
+    )
     for session, count in turns.items():
         events = store.events(f"visualstudio_copilot:{session}")
         assert sum(event.native == "invoke_agent" for event in events) == count
@@ -68,7 +79,9 @@ def test_the_promises_hold(loops: Callable[[int], int]) -> None:
 
 def test_what_was_added_is_read_alone(tmp_path: Path) -> None:
     path = tmp_path / "1_VSGitHubCopilot_traces.jsonl"
-    lines = (FIXTURE / "20260612_1_VSGitHubCopilot_traces.jsonl").read_bytes().splitlines(keepends=True)
+    lines = (
+        (FIXTURE / "20260612_1_VSGitHubCopilot_traces.jsonl").read_bytes().splitlines(keepends=True)
+    )
     path.write_bytes(b"".join(lines[:2]))
     (source,) = ADAPTER.discover(tmp_path)
     records = list(ADAPTER.read(source, None))

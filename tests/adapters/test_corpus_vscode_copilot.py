@@ -1,6 +1,8 @@
-"""Real chats of VS Code, where they are at hand: nothing raises, everything is accounted for, and a second count agrees.
+"""Real chats of VS Code, where they are at hand: nothing raises, everything is accounted for, and a
+second count agrees.
 
-The second count is written from the format's description alone, with plain `json`, and shares no code with the adapter.
+The second count is written from the format's description alone, with plain `json`, and shares no
+code with the adapter.
 """
 
 import json
@@ -26,9 +28,15 @@ pytestmark = corpus.needs(CORPUS)
 
 @pytest.fixture(scope="module")
 def everything() -> Everything:
-    sources = [(source, list(ADAPTER.read(source, None))) for source in ADAPTER.discover(CORPUS) if not is_expectation(source)]
+    sources = [
+        (source, list(ADAPTER.read(source, None)))
+        for source in ADAPTER.discover(CORPUS)
+        if not is_expectation(source)
+    ]
     assert sources
-    return [(source, records, ADAPTER.normalize(source, records, None)) for source, records in sources]
+    return [
+        (source, records, ADAPTER.normalize(source, records, None)) for source, records in sources
+    ]
 
 
 def is_expectation(source: Source) -> bool:
@@ -63,17 +71,23 @@ def test_every_file_is_read_or_says_why_not(everything: Everything) -> None:
     for other in others:
         with pytest.raises(ReadError, match="no list of requests"):
             list(ADAPTER.read(other, None))
-    assert {str(path) for path in corpus.unread(CORPUS, everything)} == {other.path for other in others}
+    assert {str(path) for path in corpus.unread(CORPUS, everything)} == {
+        other.path for other in others
+    }
 
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
         count = sum(record.aside is None for record in records)
-        assert count == len({event.record for event in found.events}) + sum(found.merged.values()), source.path
+        assert count == len({event.record for event in found.events}) + sum(
+            found.merged.values()
+        ), source.path
         assert not found.skips
         assert len({event.native_id for event in found.events}) == len(found.events)
         (facts,) = found.facts.values()
-        assert (facts.native_session_id, facts.title) == tuple(document(source.path)[name] for name in ("sessionId", "customTitle"))
+        assert (facts.native_session_id, facts.title) == tuple(
+            document(source.path)[name] for name in ("sessionId", "customTitle")
+        )
 
 
 def test_a_second_count_agrees(everything: Everything) -> None:
@@ -82,14 +96,23 @@ def test_a_second_count_agrees(everything: Everything) -> None:
         for request in document(source.path)["requests"]:
             metadata = request["result"]["metadata"]
             parts = request["response"]
-            runs = "".join("t" if part.get("kind", "inlineReference") == "inlineReference" and text(part) else "." for part in parts)
+            runs = "".join(
+                "t"
+                if part.get("kind", "inlineReference") == "inlineReference" and text(part)
+                else "."
+                for part in parts
+            )
             theirs["prompts"] += 1
             theirs["replies"] += len([run for run in split(runs, parts) if run.strip("` \n")])
-            theirs["thoughts"] += sum(part.get("kind") == "thinking" and bool(part["value"]) for part in parts)
+            theirs["thoughts"] += sum(
+                part.get("kind") == "thinking" and bool(part["value"]) for part in parts
+            )
             theirs["calls"] += sum(part.get("kind") == "toolInvocationSerialized" for part in parts)
             theirs["results"] += len(metadata["toolCallResults"])
             theirs["failed"] += sum(bool(state(part).get("exitCode")) for part in parts)
-            theirs["arguments"] += sum(len(turn["toolCalls"]) for turn in metadata["toolCallRounds"])
+            theirs["arguments"] += sum(
+                len(turn["toolCalls"]) for turn in metadata["toolCallRounds"]
+            )
         ours = Counter[str]()
         for event in found.events:
             ours["prompts"] += event.kind == "user_msg"
@@ -98,12 +121,16 @@ def test_a_second_count_agrees(everything: Everything) -> None:
             ours["calls"] += event.is_call
             ours["results"] += event.role == "tool"
             ours["failed"] += bool(event.exit_code)
-            ours["arguments"] += event.is_call and bool(event.call_id) and event.call_id.startswith("toolu_")  # type: ignore[union-attr] # it has one
+            ours["arguments"] += (
+                event.is_call and bool(event.call_id) and event.call_id.startswith("toolu_")  # type: ignore[union-attr]
+            )  # it has one
         assert +ours == +theirs, source.path
 
 
 def text(part: dict[str, Any]) -> str:
-    return part.get("value", "") if "kind" not in part else part["inlineReference"].get("name") or "x"
+    return (
+        part.get("value", "") if "kind" not in part else part["inlineReference"].get("name") or "x"
+    )
 
 
 def split(runs: str, parts: list[dict[str, Any]]) -> list[str]:
@@ -121,27 +148,51 @@ def state(part: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_calls_are_joined_with_what_was_given_to_them_and_what_came_of_them(everything: Everything) -> None:
+def test_calls_are_joined_with_what_was_given_to_them_and_what_came_of_them(
+    everything: Everything,
+) -> None:
     for source, _, found in everything:
-        rounds = [turn for request in document(source.path)["requests"] for turn in request["result"]["metadata"]["toolCallRounds"]]
-        given = {call["id"].partition("__")[0]: json.loads(call["arguments"]) for turn in rounds for call in turn["toolCalls"]}
+        rounds = [
+            turn
+            for request in document(source.path)["requests"]
+            for turn in request["result"]["metadata"]["toolCallRounds"]
+        ]
+        given = {
+            call["id"].partition("__")[0]: json.loads(call["arguments"])
+            for turn in rounds
+            for call in turn["toolCalls"]
+        }
         for event, body in zip(found.events, found.bodies, strict=True):
             if event.is_call:
-                values = [value for value in given.pop(event.call_id).values() if isinstance(value, str)]
-                assert any(value in body or value in event.files for value in values), (source.path, body)
+                values = [
+                    value for value in given.pop(event.call_id).values() if isinstance(value, str)
+                ]
+                assert any(value in body or value in event.files for value in values), (
+                    source.path,
+                    body,
+                )
         assert not given
 
 
 def test_tokens_are_what_the_requests_say(everything: Everything) -> None:
-    wanted = {request["requestId"]: request for source, _, _ in everything for request in document(source.path)["requests"]}
+    wanted = {
+        request["requestId"]: request
+        for source, _, _ in everything
+        for request in document(source.path)["requests"]
+    }
     calls = [call for _, _, found in everything for call, _ in found.calls]
     told = {name: request for name, request in wanted.items() if "promptTokens" in request}
     assert len(calls) == len(told) > 0
     for call, request in zip(calls, told.values(), strict=True):
-        assert (call.input_tokens, call.output_tokens) == (request["promptTokens"], request["completionTokens"])
+        assert (call.input_tokens, call.output_tokens) == (
+            request["promptTokens"],
+            request["completionTokens"],
+        )
 
 
-def test_the_promises_hold(tmp_path: Path, everything: Everything, loops: Callable[[int], int]) -> None:
+def test_the_promises_hold(
+    tmp_path: Path, everything: Everything, loops: Callable[[int], int]
+) -> None:
     for n, (source, _, _) in enumerate(everything):
         (tmp_path / f"{n}{Path(source.path).suffix}").write_bytes(Path(source.path).read_bytes())
     check_law(ADAPTER, tmp_path, cuts=loops(20))

@@ -1,6 +1,8 @@
-"""What the adapter of Crush promises beyond what its fixtures show: how a database is read whose messages change in place.
+"""What the adapter of Crush promises beyond what its fixtures show: how a database is read whose
+messages change in place.
 
-The databases of the fixtures are made from the `content.json` beside them: `REGENERATE=1 pytest tests/adapters/test_crush.py`.
+The databases of the fixtures are made from the `content.json` beside them: `REGENERATE=1 pytest
+tests/adapters/test_crush.py`.
 """
 
 import json
@@ -60,7 +62,11 @@ def put(db: apsw.Connection, table: str, row: Content) -> None:
     values = [json.dumps(value) if isinstance(value, list) else value for value in row.values()]
     marks = ", ".join("?" * len(values))
     upsert = ", ".join(f"{name} = excluded.{name}" for name in row)
-    db.execute(f"insert into {table} ({', '.join(row)}) values ({marks}) on conflict (id) do update set {upsert}", values)
+    db.execute(
+        f"insert into {table} ({', '.join(row)}) values ({marks}) on conflict (id) do update set"
+        f" {upsert}",
+        values,
+    )
 
 
 def content_of(case: str) -> Content:
@@ -83,7 +89,11 @@ def normalized(source: Source) -> Normalized:
 
 
 def listing(root: Path) -> dict[str, tuple[int, int]]:
-    return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        path.name: (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.fixture
@@ -111,7 +121,8 @@ def test_the_database_of_a_fixture_holds_what_its_content_says(case: Path, tmp_p
     content = content_of(case.name)
     if os.environ.get("REGENERATE") == "1":
         shutil.rmtree(case / "root", ignore_errors=True)
-        make(case / "root/crush.db", content).close()  # Not below `.crush`: then it would tell where this repository lies.
+        # Not below `.crush`: then it would tell where this repository lies.
+        make(case / "root/crush.db", content).close()
     make(tmp_path / "wanted/crush.db", content).close()
     assert derive(ADAPTER, case / "root") == derive(ADAPTER, tmp_path / "wanted")
 
@@ -120,7 +131,9 @@ def test_the_database_of_a_fixture_holds_what_its_content_says(case: Path, tmp_p
 def test_a_second_count_agrees(case: Path, tmp_path: Path) -> None:
     db = sqlite3.connect(shutil.copyfile(case / "root/crush.db", tmp_path / "copy.db"))
     theirs = Counter[str]()
-    for role, text in db.execute("select role, parts from messages where session_id not like 'title-%'"):
+    for role, text in db.execute(
+        "select role, parts from messages where session_id not like 'title-%'"
+    ):
         try:
             parts = [part for part in json.loads(text) if isinstance(part, dict) and "data" in part]
         except ValueError:
@@ -150,24 +163,41 @@ def test_samples_have_the_sessions_that_have_messages(tmp_path: Path) -> None:
         db = sqlite3.connect(tmp_path / f"{n}.db")
         theirs = {session for (session,) in db.execute("select distinct session_id from messages")}
         db.close()
-        ours = [facts.native_session_id for source in sources(path.parent) for facts in normalized(source).facts.values()]
+        ours = [
+            facts.native_session_id
+            for source in sources(path.parent)
+            for facts in normalized(source).facts.values()
+        ]
         assert sorted(ours) == sorted(theirs), path
 
 
 def test_projects_are_found_by_the_list_of_the_user(tmp_path: Path) -> None:
     for name in ("one", "two"):
         make(tmp_path / name / ".crush/crush.db", content_of("basic")).close()
-    projects = [{"path": str(tmp_path / "one"), "data_dir": ".crush"}, {"path": 7, "data_dir": str(tmp_path / "two/.crush")}, "x", {}]
+    projects = [
+        {"path": str(tmp_path / "one"), "data_dir": ".crush"},
+        {"path": 7, "data_dir": str(tmp_path / "two/.crush")},
+        "x",
+        {},
+    ]
     (tmp_path / "data").mkdir()
     (tmp_path / "data/projects.json").write_text(json.dumps({"projects": projects}))
     found = sources(tmp_path / "data")
-    assert {str(Path(source.path).parents[2]) for source in found} == {str(tmp_path / "one"), str(tmp_path / "two")}
-    assert {next(iter(normalized(source).facts.values())).cwd for source in found} == {str(tmp_path / "one"), str(tmp_path / "two")}
+    assert {str(Path(source.path).parents[2]) for source in found} == {
+        str(tmp_path / "one"),
+        str(tmp_path / "two"),
+    }
+    assert {next(iter(normalized(source).facts.values())).cwd for source in found} == {
+        str(tmp_path / "one"),
+        str(tmp_path / "two"),
+    }
     (tmp_path / "data/projects.json").write_text("[no JSON")
     assert sources(tmp_path / "data") == []
 
 
-def test_a_live_database_is_read_with_its_log_and_nothing_changes(root: Path, live: apsw.Connection) -> None:
+def test_a_live_database_is_read_with_its_log_and_nothing_changes(
+    root: Path, live: apsw.Connection
+) -> None:
     for table in ("sessions", "messages"):
         for row in content_of("basic")[table]:
             put(live, table, row)
@@ -191,13 +221,21 @@ def test_what_was_added_is_read_alone(root: Path, live: apsw.Connection) -> None
     assert (record.offset, json.loads(record.data)["id"]) == (records[-1].end, own[4]["id"])
 
 
-def test_a_growing_session_is_stored_as_it_is_at_the_end(root: Path, live: apsw.Connection, tmp_path: Path) -> None:
+def test_a_growing_session_is_stored_as_it_is_at_the_end(
+    root: Path, live: apsw.Connection, tmp_path: Path
+) -> None:
     pieces, at_once = open_store(str(tmp_path / "pieces.db")), open_store(str(tmp_path / "once.db"))
     content = content_of("basic")
     put(live, "sessions", content["sessions"][0])
-    for n, message in enumerate(message for message in content["messages"] if message["session_id"] == MAIN):
+    for n, message in enumerate(
+        message for message in content["messages"] if message["session_id"] == MAIN
+    ):
         if message["role"] == "assistant":
-            put(live, "messages", {**message, "parts": message["parts"][:1], "finished_at": None, "updated_at": NOW})
+            put(
+                live,
+                "messages",
+                {**message, "parts": message["parts"][:1], "finished_at": None, "updated_at": NOW},
+            )
             assert "rewritten" not in sync(pieces, root).found
         put(live, "messages", message)
         if n % 2:
@@ -205,7 +243,10 @@ def test_a_growing_session_is_stored_as_it_is_at_the_end(root: Path, live: apsw.
     sync(pieces, root)
     sync(at_once, root)
     uid = f"crush:{MAIN}"
-    one, other = ([event.to_dict() | {"payload_ref": None} for event in store.events(uid)] for store in (pieces, at_once))
+    one, other = (
+        [event.to_dict() | {"payload_ref": None} for event in store.events(uid)]
+        for store in (pieces, at_once)
+    )
     assert one == other
     assert pieces.bodies(uid) == at_once.bodies(uid)
     pieces.close()
@@ -225,7 +266,9 @@ def test_a_message_that_is_being_written_is_told_when_it_is_finished_or_given_up
     assert sync(store, root).events == 2
 
 
-def test_messages_that_were_deleted_stay_and_say_so(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_messages_that_were_deleted_stay_and_say_so(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     content = content_of("strange")
     for table in ("sessions", "messages"):
         for row in content[table]:
@@ -242,14 +285,23 @@ def test_a_summary_stands_for_what_came_before_it(store: Store) -> None:
     sync(store, FIXTURES / "basic/root")
     events = list(store.events(f"crush:{MAIN}"))
     seen = [found.event.summary for found in model_context(events, events[-1].seq)]
-    assert seen == ["The cart was half repaired.", "And now?", "[https://example.com/a.png]", "All done"]
+    assert seen == [
+        "The cart was half repaired.",
+        "And now?",
+        "[https://example.com/a.png]",
+        "All done",
+    ]
 
 
 def test_a_subagent_knows_the_call_that_started_it(store: Store) -> None:
     sync(store, FIXTURES / "basic/root")
     child = next(source for source in sources(FIXTURES / "basic/root") if "$$" in source.path)
     (facts,) = normalized(child).facts.values()
-    assert (facts.parent_uid, facts.relation, facts.parent_call) == (f"crush:{MAIN}", "subagent", "call_2")
+    assert (facts.parent_uid, facts.relation, facts.parent_call) == (
+        f"crush:{MAIN}",
+        "subagent",
+        "call_2",
+    )
 
 
 def test_a_result_without_a_name_has_that_of_its_call() -> None:
@@ -270,18 +322,28 @@ def test_pictures_are_not_kept() -> None:
     assert ADAPTER.slim(ADAPTER.slim(line)) == ADAPTER.slim(line)
 
 
-def test_the_doctor_knows_where_a_session_is(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_the_doctor_knows_where_a_session_is(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     for table in ("sessions", "messages"):
         for row in content_of("basic")[table]:
             put(live, table, row)
     sync(store, root)
     report = doctor.examine(store, config.load())
     assert report.ok, report
-    assert not [note for check in report.checks for note in check.notes if "not there" in note or "rewritten" in note]
+    assert not [
+        note
+        for check in report.checks
+        for note in check.notes
+        if "not there" in note or "rewritten" in note
+    ]
     source = main_source(root)
     live.execute("delete from messages")
     assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined] # ours has it
 
 
 def test_there_is_no_command_to_go_on_that_we_know() -> None:
-    assert ADAPTER.resume(Session(session_uid="crush:s1", flavor="crush", native_session_id="s1")) is None
+    assert (
+        ADAPTER.resume(Session(session_uid="crush:s1", flavor="crush", native_session_id="s1"))
+        is None
+    )

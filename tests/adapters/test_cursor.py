@@ -1,6 +1,8 @@
-"""What the adapter of Cursor promises beyond what its fixtures show: three stores and one session, and reading what changed.
+"""What the adapter of Cursor promises beyond what its fixtures show: three stores and one session,
+and reading what changed.
 
-The databases of the fixtures are made from the `content.json` beside them: `REGENERATE=1 pytest tests/adapters/test_cursor.py`.
+The databases of the fixtures are made from the `content.json` beside them: `REGENERATE=1 pytest
+tests/adapters/test_cursor.py`.
 """
 
 import hashlib
@@ -41,25 +43,42 @@ def make(root: Path, content: dict[str, Any]) -> None:
             make_store(db, tables)
         else:
             for table, rows in tables.items():
-                db.execute(f"create table {table} (key text unique on conflict replace, value blob)")
+                db.execute(
+                    f"create table {table} (key text unique on conflict replace, value blob)"
+                )
                 for key, value in rows.items():
                     put(db, key, value, table)
         db.close()
 
 
 def put(db: apsw.Connection, key: str, value: Any, table: str = "cursorDiskKV") -> None:
-    db.execute(f"insert into {table} values (?, ?)", (key, value if isinstance(value, str | None) else json.dumps(value)))
+    db.execute(
+        f"insert into {table} values (?, ?)",
+        (key, value if isinstance(value, str | None) else json.dumps(value)),
+    )
 
 
 def make_store(db: apsw.Connection, content: dict[str, Any]) -> None:
     """Messages, the last ones in a tree of their own, and a root that names them."""
-    db.execute("create table blobs (id text primary key, data blob); create table meta (key text primary key, value text)")
+    db.execute(
+        "create table blobs (id text primary key, data blob); create table meta (key text primary"
+        " key, value text)"
+    )
     names = [add(db, json.dumps(message).encode()) for message in content["messages"]]
     for message in content["left"]:
         add(db, json.dumps(message).encode())
     tree = add(db, b"".join(b"\x0a\x20" + name for name in names[-2:]))
-    nodes = [*(b"\x0a\x20" + name for name in names[:-2]), b"\x12\x20" + tree, b"\x18\x07", b"\x22\x03abc"]
-    meta = content["meta"] if not names else {"latestRootBlobId": add(db, b"".join(nodes)).hex(), **content["meta"]}
+    nodes = [
+        *(b"\x0a\x20" + name for name in names[:-2]),
+        b"\x12\x20" + tree,
+        b"\x18\x07",
+        b"\x22\x03abc",
+    ]
+    meta = (
+        content["meta"]
+        if not names
+        else {"latestRootBlobId": add(db, b"".join(nodes)).hex(), **content["meta"]}
+    )
     if not names:
         db.execute("delete from blobs")
     db.execute("insert into meta values ('0', ?)", (json.dumps(meta).encode().hex(),))
@@ -72,7 +91,9 @@ def add(db: apsw.Connection, data: bytes) -> bytes:
 
 
 def content_of(case: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FIXTURES / case / "content.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(
+        (FIXTURES / case / "content.json").read_text(encoding="utf-8")
+    )
     return found
 
 
@@ -104,7 +125,9 @@ def source_of(root: Path, name: str) -> Source:
 
 def say(db: apsw.Connection, session: str, **changes: Any) -> dict[str, Any]:
     """Changes what is told of a session."""
-    row = db.execute("select value from cursorDiskKV where key = ?", (f"composerData:{session}",)).fetchone()
+    row = db.execute(
+        "select value from cursorDiskKV where key = ?", (f"composerData:{session}",)
+    ).fetchone()
     assert row is not None
     about: dict[str, Any] = {**json.loads(row[0]), **changes}
     put(db, f"composerData:{session}", about)
@@ -114,7 +137,15 @@ def say(db: apsw.Connection, session: str, **changes: Any) -> dict[str, Any]:
 def append(db: apsw.Connection, session: str, bubble: dict[str, Any], **changes: Any) -> None:
     put(db, f"bubbleId:{session}:{bubble['bubbleId']}", bubble)
     headers = say(db, session)["fullConversationHeadersOnly"]
-    say(db, session, fullConversationHeadersOnly=[*headers, {"bubbleId": bubble["bubbleId"], "type": bubble["type"]}], **changes)
+    say(
+        db,
+        session,
+        fullConversationHeadersOnly=[
+            *headers,
+            {"bubbleId": bubble["bubbleId"], "type": bubble["type"]},
+        ],
+        **changes,
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -131,7 +162,8 @@ def test_a_session_in_three_stores_is_one(root: Path) -> None:
     found = {"/".join(Path(source.path).parts[-2:]) for source in ADAPTER.discover(root)}
     name = "c0550000-0000-4000-8000-0000000000{}".format
     assert {path for path in found if not path.startswith("state.vscdb")} == {
-        f"{name(12)}/store.db", f"{name(15)}/store.db", f"{name(13)}/{name(13)}.jsonl", f"subagents/{name(16)}.jsonl",
+        f"{name(12)}/store.db", f"{name(15)}/store.db", f"{name(13)}/{name(13)}.jsonl",
+        f"subagents/{name(16)}.jsonl",
         f"agent-transcripts/{name(14)}.txt",
     }  # fmt: skip
 
@@ -144,10 +176,14 @@ def test_what_the_editor_holds_is_not_taken_from_another_root(root: Path) -> Non
     assert not [path for path in paths if "000000000011" in path]
     assert len(paths) == 5
     alone = type(ADAPTER)()
-    assert [source.path for source in alone.discover(root / ".cursor") if "000000000011" in source.path]
+    assert [
+        source.path for source in alone.discover(root / ".cursor") if "000000000011" in source.path
+    ]
 
 
-def test_a_live_database_is_read_with_its_log_and_nothing_changes(root: Path, live: apsw.Connection) -> None:
+def test_a_live_database_is_read_with_its_log_and_nothing_changes(
+    root: Path, live: apsw.Connection
+) -> None:
     append(live, MAIN, {"type": 1, "bubbleId": "new", "text": "just now"})
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     source = source_of(root, MAIN)
@@ -155,7 +191,9 @@ def test_a_live_database_is_read_with_its_log_and_nothing_changes(root: Path, li
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
 
-def test_only_the_sessions_that_changed_are_read(root: Path, live: apsw.Connection, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_sessions_that_changed_are_read(
+    root: Path, live: apsw.Connection, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = sync(store, root)
     assert first.found == {"new": 5}
     assert sync(store, root).found == {"unchanged": 5}
@@ -183,13 +221,40 @@ def test_what_was_added_is_read_alone(root: Path, live: apsw.Connection) -> None
     assert (record.offset, json.loads(record.data)["id"]) == (records[-1].end, "new")
 
 
-def test_a_bubble_that_is_being_written_is_told_when_it_is_done(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_a_bubble_that_is_being_written_is_told_when_it_is_done(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     sync(store, root)
-    call: dict[str, Any] = {"name": "run_terminal_cmd", "toolCallId": "n1", "rawArgs": '{"command": "ls"}', "status": "loading"}
-    append(live, MAIN, {"type": 2, "bubbleId": "n1", "toolFormerData": call}, status="generating", lastUpdatedAt=NOW_MS)
-    append(live, MAIN, {"type": 2, "bubbleId": "n2", "text": "Loo"}, status="generating", lastUpdatedAt=NOW_MS)
+    call: dict[str, Any] = {
+        "name": "run_terminal_cmd",
+        "toolCallId": "n1",
+        "rawArgs": '{"command": "ls"}',
+        "status": "loading",
+    }
+    append(
+        live,
+        MAIN,
+        {"type": 2, "bubbleId": "n1", "toolFormerData": call},
+        status="generating",
+        lastUpdatedAt=NOW_MS,
+    )
+    append(
+        live,
+        MAIN,
+        {"type": 2, "bubbleId": "n2", "text": "Loo"},
+        status="generating",
+        lastUpdatedAt=NOW_MS,
+    )
     assert sync(store, root).events == 0
-    put(live, f"bubbleId:{MAIN}:n1", {"type": 2, "bubbleId": "n1", "toolFormerData": {**call, "status": "completed", "result": '"a.py"'}})
+    put(
+        live,
+        f"bubbleId:{MAIN}:n1",
+        {
+            "type": 2,
+            "bubbleId": "n1",
+            "toolFormerData": {**call, "status": "completed", "result": '"a.py"'},
+        },
+    )
     say(live, MAIN, lastUpdatedAt=NOW_MS + 1)
     assert sync(store, root).events == 2
     put(live, f"bubbleId:{MAIN}:n2", {"type": 2, "bubbleId": "n2", "text": "Looked."})
@@ -198,8 +263,16 @@ def test_a_bubble_that_is_being_written_is_told_when_it_is_done(root: Path, live
     assert (report.found["grown"], report.events) == (1, 1)
 
 
-def test_a_session_that_was_left_while_it_was_generating_is_told_after_an_hour(root: Path, live: apsw.Connection, store: Store) -> None:
-    append(live, MAIN, {"type": 2, "bubbleId": "n1", "text": "Half a"}, status="generating", lastUpdatedAt=NOW_MS - 4_000_000)
+def test_a_session_that_was_left_while_it_was_generating_is_told_after_an_hour(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
+    append(
+        live,
+        MAIN,
+        {"type": 2, "bubbleId": "n1", "text": "Half a"},
+        status="generating",
+        lastUpdatedAt=NOW_MS - 4_000_000,
+    )
     sync(store, root)
     assert "Half a" in [event.summary for event in store.events(f"cursor:{MAIN}")]
 
@@ -207,7 +280,13 @@ def test_a_session_that_was_left_while_it_was_generating_is_told_after_an_hour(r
 def test_a_session_that_is_given_up_is_told_when_it_is_old(
     root: Path, live: apsw.Connection, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append(live, MAIN, {"type": 2, "bubbleId": "n1", "text": "Half a"}, status="generating", lastUpdatedAt=NOW_MS)
+    append(
+        live,
+        MAIN,
+        {"type": 2, "bubbleId": "n1", "text": "Half a"},
+        status="generating",
+        lastUpdatedAt=NOW_MS,
+    )
     sync(store, root)
     assert sync(store, root).found == {"unchanged": 5}
     monkeypatch.setattr("runlore.adapters._cursor.composers.time", lambda: NOW_MS / 1000 + 4000)
@@ -216,7 +295,9 @@ def test_a_session_that_is_given_up_is_told_when_it_is_old(
     assert sync(store, root).found == {"unchanged": 5}
 
 
-def test_what_was_taken_back_is_kept_and_nothing_follows_it(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_what_was_taken_back_is_kept_and_nothing_follows_it(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     sync(store, root)
     events = {event.summary: event for event in store.events(f"cursor:{MAIN}")}
     left = {events["fix the totla"].seq, events["What is a totla?"].seq}
@@ -226,19 +307,30 @@ def test_what_was_taken_back_is_kept_and_nothing_follows_it(root: Path, live: ap
     headers = say(live, MAIN)["fullConversationHeadersOnly"]
     say(live, MAIN, fullConversationHeadersOnly=headers[:3])
     assert sync(store, root).found["rewritten"] == 1
-    assert {event.native_id for event in store.events(f"cursor:{MAIN}")} >= {event.native_id for event in events.values()}
+    assert {event.native_id for event in store.events(f"cursor:{MAIN}")} >= {
+        event.native_id for event in events.values()
+    }
 
 
 def test_secrets_beside_the_sessions_are_never_read(root: Path, live: apsw.Connection) -> None:
-    found = b"".join(record.data for source in ADAPTER.discover(root) for record in ADAPTER.read(source, None))
+    found = b"".join(
+        record.data for source in ADAPTER.discover(root) for record in ADAPTER.read(source, None)
+    )
     assert b"not for us" not in found
     sources = (Path(__file__).parents[2] / "src/runlore/adapters/_cursor").glob("*.py")
-    tables = [line for path in sources for line in path.read_text().splitlines() if "ItemTable where" in line]
+    tables = [
+        line
+        for path in sources
+        for line in path.read_text().splitlines()
+        if "ItemTable where" in line
+    ]
     assert tables
     assert all("key = " in line for line in tables)
 
 
-def test_a_folder_is_found_by_the_workspace_that_names_the_session(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_a_folder_is_found_by_the_workspace_that_names_the_session(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     sync(store, root)
     for number in (1, 2, 3):
         session = store.session(f"cursor:c0550000-0000-4000-8000-{number:012x}")
@@ -258,7 +350,10 @@ def test_a_growing_session_of_the_command_line_is_read_on(root: Path, store: Sto
     at_once = open_store(str(root.parent / "once.db"))
     sync(at_once, root)
     uid = f"cursor:{SHELL}"
-    one, other = ([event.to_dict() | {"payload_ref": None} for event in found.events(uid)] for found in (store, at_once))
+    one, other = (
+        [event.to_dict() | {"payload_ref": None} for event in found.events(uid)]
+        for found in (store, at_once)
+    )
     assert one == other
     at_once.close()
 
@@ -297,11 +392,18 @@ def test_in_a_home_only_transcripts_are_opened(tmp_path: Path) -> None:
     assert [Path(source.path).name for source in ADAPTER.discover(home)] == ["a.jsonl"]
 
 
-def test_the_doctor_knows_where_a_session_is(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_the_doctor_knows_where_a_session_is(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     sync(store, root)
     report = doctor.examine(store, config.load())
     assert report.ok, report
-    assert not [note for check in report.checks for note in check.notes if "not there" in note or "rewritten" in note]
+    assert not [
+        note
+        for check in report.checks
+        for note in check.notes
+        if "not there" in note or "rewritten" in note
+    ]
     source = source_of(root, MAIN)
     live.execute("delete from cursorDiskKV where key = ?", (f"composerData:{MAIN}",))
     assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined] # ours has it
@@ -309,7 +411,11 @@ def test_the_doctor_knows_where_a_session_is(root: Path, live: apsw.Connection, 
 
 def test_a_session_of_the_command_line_is_taken_up_again_by_its_name() -> None:
     def resume(path: str) -> list[str] | None:
-        return ADAPTER.resume(Session(session_uid="cursor:s1", flavor="cursor", native_session_id="s1", source_path=path))
+        return ADAPTER.resume(
+            Session(
+                session_uid="cursor:s1", flavor="cursor", native_session_id="s1", source_path=path
+            )
+        )
 
     assert resume("/x/s1/store.db") == ["cursor-agent", "--resume", "s1"]
     assert resume("/x/state.vscdb/s1") is None

@@ -1,6 +1,8 @@
-"""Every fixture of every adapter: what is made of it, and that the promises of adapters hold for it.
+"""Every fixture of every adapter: what is made of it, and that the promises of adapters hold for
+it.
 
-`REGENERATE=1 pytest tests/adapters` rewrites the expectations; read the difference before keeping it.
+`REGENERATE=1 pytest tests/adapters` rewrites the expectations; read the difference before keeping
+it.
 """
 
 import json
@@ -15,14 +17,18 @@ from runlore.adapters import Normalized, Record, Source
 from runlore.testing import Fixture, check_breakage, check_law, check_noise, derive, iter_fixtures
 
 FIXTURES = list(iter_fixtures(Path(__file__).parent / "fixtures"))
-every_fixture = pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: f"{fixture.agent}-{fixture.case}")
+every_fixture = pytest.mark.parametrize(
+    "fixture", FIXTURES, ids=lambda fixture: f"{fixture.agent}-{fixture.case}"
+)
 
 
 @every_fixture
 def test_fixture_gives_what_is_expected(fixture: Fixture) -> None:
     found = json.loads(json.dumps(derive(fixture.adapter, fixture.root)))
     if os.environ.get("REGENERATE") == "1":
-        fixture.expected.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        fixture.expected.write_text(
+            json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     assert found == json.loads(fixture.expected.read_text(encoding="utf-8"))
 
 
@@ -43,17 +49,32 @@ def test_damaged_bytes_raise_nothing(fixture: Fixture, loops: Callable[[int], in
 
 @every_fixture
 def test_values_of_events_fit_a_database(fixture: Fixture) -> None:
-    """Numbers within 64 bits, text that every codec writes, and summaries of one line, which are cut when they have been redacted."""
+    """Numbers within 64 bits, text that every codec writes, and summaries of one line, which are
+    cut when they have been redacted."""
     for source in fixture.adapter.discover(fixture.root):
         found = fixture.adapter.normalize(source, fixture.adapter.read(source, None), None)
         for event, body in zip(found.events, found.bodies, strict=True):
             text = event.to_json() + body + repr(found.facts)
             assert text.encode("utf-8")
-            assert all(abs(n) < 1 << 62 for n in (event.tokens, event.exit_code or 0, event.duration_ms or 0, event.record or 0))
-            assert event.summary is None or (len(event.summary) <= 640 and "\n" not in event.summary and "\x1b" not in event.summary)
+            assert all(
+                abs(n) < 1 << 62
+                for n in (
+                    event.tokens,
+                    event.exit_code or 0,
+                    event.duration_ms or 0,
+                    event.record or 0,
+                )
+            )
+            assert event.summary is None or (
+                len(event.summary) <= 640
+                and "\n" not in event.summary
+                and "\x1b" not in event.summary
+            )
 
 
-def test_the_check_for_noise_sees_a_record_that_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_for_noise_sees_a_record_that_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fixture = next(fixture for fixture in FIXTURES if fixture.case == "basic")
     normalize = fixture.adapter.normalize
 
@@ -73,7 +94,9 @@ def test_the_check_for_noise_sees_a_record_that_is_lost(tmp_path: Path, monkeypa
         check_noise(fixture.adapter, fixture.root, random.Random(1), 20)
 
 
-def test_the_check_for_noise_sees_a_record_that_says_what_nobody_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_for_noise_sees_a_record_that_says_what_nobody_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fixture = next(fixture for fixture in FIXTURES if fixture.case == "basic")
     normalize = fixture.adapter.normalize
 

@@ -1,4 +1,5 @@
-"""Agents that write what another one writes, to a place of their own: what they share, and what is their own."""
+"""Agents that write what another one writes, to a place of their own: what they share, and what is
+their own."""
 
 from pathlib import Path
 
@@ -25,7 +26,9 @@ COMMANDS = {"mimocode": "mimo"}
 
 
 @pytest.mark.parametrize(("fork", "origin"), FORKS.items())
-def test_a_fork_looks_elsewhere_and_has_sessions_of_its_own(fork: str, origin: str, tmp_path: Path) -> None:
+def test_a_fork_looks_elsewhere_and_has_sessions_of_its_own(
+    fork: str, origin: str, tmp_path: Path
+) -> None:
     assert not set(get(fork).roots) & set(get(origin).roots)
     root = next(fixture.root for fixture in iter_fixtures(FIXTURES) if fixture.agent == fork)
     store = open_store(str(tmp_path / "store.db"))
@@ -50,8 +53,18 @@ def test_a_fork_is_not_told_to_call_us_in_the_way_of_its_origin(fork: str) -> No
 def test_what_was_taken_over_from_another_agent_is_read_there_alone() -> None:
     """One session was only taken over, one was gone on with."""
     adapter, root = get("mimocode"), FIXTURES / "mimocode/session/root"
-    found = [adapter.normalize(source, adapter.read(source, None), None) for source in adapter.discover(root)]
-    said = [[body for event, body in zip(each.events, each.bodies, strict=True) if event.kind == "user_msg"] for each in found]
+    found = [
+        adapter.normalize(source, adapter.read(source, None), None)
+        for source in adapter.discover(root)
+    ]
+    said = [
+        [
+            body
+            for event, body in zip(each.events, each.bodies, strict=True)
+            if event.kind == "user_msg"
+        ]
+        for each in found
+    ]
     assert said == [["Count the tests", "List the tests"], ["Gone on with here"]]
 
 

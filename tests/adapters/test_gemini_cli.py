@@ -23,10 +23,19 @@ from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, model_context
 
 ADAPTER = get("gemini_cli")
-FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == ADAPTER.name]
+FIXTURES = [
+    fixture
+    for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
+    if fixture.agent == ADAPTER.name
+]
 SESSION = "0a0b0c0d-0000-4000-8000-00000000000a"
 NAME = "session-2026-05-02T10-00-0a0b0c0d"
-HEADER = {"sessionId": SESSION, "projectHash": "p", "startTime": "2026-05-02T10:00:00.000Z", "kind": "main"}
+HEADER = {
+    "sessionId": SESSION,
+    "projectHash": "p",
+    "startTime": "2026-05-02T10:00:00.000Z",
+    "kind": "main",
+}
 
 
 def records(*lines: dict[str, Any]) -> Iterator[Record]:
@@ -37,22 +46,52 @@ def records(*lines: dict[str, Any]) -> Iterator[Record]:
         offset += len(data) + 1
 
 
-def read(*lines: dict[str, Any], carry: bytes | None = None, hints: tuple[str, ...] = ()) -> Normalized:
-    source = Source(agent=ADAPTER.name, path=f"/g/p/chats/{NAME}.jsonl", root="/g", size=0, mtime_ns=0, hints=hints)
+def read(
+    *lines: dict[str, Any], carry: bytes | None = None, hints: tuple[str, ...] = ()
+) -> Normalized:
+    source = Source(
+        agent=ADAPTER.name,
+        path=f"/g/p/chats/{NAME}.jsonl",
+        root="/g",
+        size=0,
+        mtime_ns=0,
+        hints=hints,
+    )
     return ADAPTER.normalize(source, records(*lines), carry)
 
 
 def user(key: str, text: str, **more: Any) -> dict[str, Any]:
-    return {"id": key, "timestamp": "2026-05-02T10:00:01.000Z", "type": "user", "content": text, **more}
+    return {
+        "id": key,
+        "timestamp": "2026-05-02T10:00:01.000Z",
+        "type": "user",
+        "content": text,
+        **more,
+    }
 
 
 def say(key: str, text: str, **more: Any) -> dict[str, Any]:
-    return {"id": key, "timestamp": "2026-05-02T10:00:02.000Z", "type": "gemini", "content": text, "model": "gemini-2.5-pro", **more}
+    return {
+        "id": key,
+        "timestamp": "2026-05-02T10:00:02.000Z",
+        "type": "gemini",
+        "content": text,
+        "model": "gemini-2.5-pro",
+        **more,
+    }
 
 
-def tool(name: str, args: dict[str, Any], output: str | None, status: str = "success") -> dict[str, Any]:
+def tool(
+    name: str, args: dict[str, Any], output: str | None, status: str = "success"
+) -> dict[str, Any]:
     response = [{"functionResponse": {"id": "c1", "name": name, "response": {"output": output}}}]
-    return {"id": "c1", "name": name, "args": args, "status": status, "result": None if output is None else response}
+    return {
+        "id": "c1",
+        "name": name,
+        "args": args,
+        "status": status,
+        "result": None if output is None else response,
+    }
 
 
 def write(path: Path, *messages: dict[str, Any], **more: Any) -> Path:
@@ -60,7 +99,9 @@ def write(path: Path, *messages: dict[str, Any], **more: Any) -> Path:
     if path.suffix == ".json":
         path.write_text(json.dumps({**HEADER, **more, "messages": messages}, indent=1))
     else:
-        path.write_text("".join(json.dumps(line) + "\n" for line in ({**HEADER, **more}, *messages)))
+        path.write_text(
+            "".join(json.dumps(line) + "\n" for line in ({**HEADER, **more}, *messages))
+        )
     return path
 
 
@@ -74,14 +115,20 @@ def sync(store: Store, root: Path) -> pipeline.Report:
 
 
 def told(found: Normalized) -> list[tuple[str, str]]:
-    return [(event.kind, body) for event, body in zip(found.events, found.bodies, strict=True) if event.native not in ("header", "tokens")]
+    return [
+        (event.kind, body)
+        for event, body in zip(found.events, found.bodies, strict=True)
+        if event.native not in ("header", "tokens")
+    ]
 
 
 # Reading.
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.case)
-def test_both_ways_of_decoding_give_the_same(fixture: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_of_decoding_give_the_same(
+    fixture: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(_: bytes) -> Any:
         raise msgspec.DecodeError
 
@@ -99,15 +146,26 @@ def test_nothing_that_was_said_is_carried_over(fixture: Fixture) -> None:
         assert not [body for body in result.bodies if len(body) > 12 and body in carry]
 
 
-KEYS = "id type content parts text toolCalls thoughts tokens input name args status result functionCall functionResponse $set".split()
+KEYS = (
+    "id type content parts text toolCalls thoughts tokens input name args status result"
+    " functionCall functionResponse $set".split()
+)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.sampled_from(["user", "gemini", "a", "b", "success"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=4)
+    | st.sampled_from(["user", "gemini", "a", "b", "success"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+    ),
     max_leaves=10,
 )
 CONTENTS: list[Any] = [
-    "x", "/y", "", [{"text": "x"}, {"inlineData": {"data": "AAAA"}}], [{"text": "t", "thought": True}, {"text": "z"}],
-    [{"functionCall": {"id": "c1", "name": "glob", "args": {}}}], [{"functionResponse": {"id": "c1", "response": {"output": "a"}}}],
+    "x", "/y", "", [{"text": "x"}, {"inlineData": {"data": "AAAA"}}],
+    [{"text": "t", "thought": True}, {"text": "z"}],
+    [{"functionCall": {"id": "c1", "name": "glob", "args": {}}}],
+    [{"functionResponse": {"id": "c1", "response": {"output": "a"}}}],
 ]  # fmt: skip
 CALLS: list[Any] = [
     17,
@@ -167,11 +225,24 @@ def test_a_message_that_is_told_again_gives_only_what_is_new() -> None:
     call = tool("run_shell_command", {"command": "ls"}, None, "executing")
     done = tool("run_shell_command", {"command": "ls"}, "Output: a.py")
     tokens = {"input": 10, "output": 2, "cached": 4, "thoughts": 1, "tool": 0, "total": 13}
-    found = read(HEADER, say("m", "I look."), say("m", "I look.", toolCalls=[call]), say("m", "I look.", toolCalls=[done], tokens=tokens))
-    assert told(found) == [("assistant_msg", "I look."), ("tool_call", "ls"), ("tool_result", "Output: a.py")]
+    found = read(
+        HEADER,
+        say("m", "I look."),
+        say("m", "I look.", toolCalls=[call]),
+        say("m", "I look.", toolCalls=[done], tokens=tokens),
+    )
+    assert told(found) == [
+        ("assistant_msg", "I look."),
+        ("tool_call", "ls"),
+        ("tool_result", "Output: a.py"),
+    ]
     (again,) = [event for event in found.events if event.usage]
     assert again.usage is not None
-    assert (again.usage.input_tokens, again.usage.cache_read_tokens, again.usage.output_tokens) == (6, 4, 3)
+    assert (again.usage.input_tokens, again.usage.cache_read_tokens, again.usage.output_tokens) == (
+        6,
+        4,
+        3,
+    )
 
 
 def test_a_message_that_says_something_else_takes_the_place_of_what_it_said() -> None:
@@ -181,17 +252,27 @@ def test_a_message_that_says_something_else_takes_the_place_of_what_it_said() ->
 
 
 def test_names_of_parts_do_not_depend_on_when_they_were_read() -> None:
-    calls = [{**tool("glob", {"pattern": "*"}, "x"), "id": "c1"}, {**tool("glob", {"pattern": "?"}, "y"), "id": "c2"}]
+    calls = [
+        {**tool("glob", {"pattern": "*"}, "x"), "id": "c1"},
+        {**tool("glob", {"pattern": "?"}, "y"), "id": "c2"},
+    ]
     pending = [{**call, "result": None, "status": "executing"} for call in calls]
     at_once = read(HEADER, say("m", "", toolCalls=calls, thoughts=[{"subject": "Hm"}]))
-    grown = read(HEADER, say("m", "", toolCalls=pending), say("m", "", toolCalls=calls, thoughts=[{"subject": "Hm"}]))
-    assert {(event.native_id, event.kind) for event in at_once.events} == {(event.native_id, event.kind) for event in grown.events}
+    grown = read(
+        HEADER,
+        say("m", "", toolCalls=pending),
+        say("m", "", toolCalls=calls, thoughts=[{"subject": "Hm"}]),
+    )
+    assert {(event.native_id, event.kind) for event in at_once.events} == {
+        (event.native_id, event.kind) for event in grown.events
+    }
 
 
 def linked(found: Normalized) -> list[Any]:
     places: dict[str | None, int] = {event.native_id: event.seq for event in found.events}
     return [
-        msgspec.structs.replace(event, parent_seq=places.get(parent)) for event, parent in zip(found.events, found.parents, strict=True)
+        msgspec.structs.replace(event, parent_seq=places.get(parent))
+        for event, parent in zip(found.events, found.parents, strict=True)
     ]
 
 
@@ -199,36 +280,73 @@ def linked(found: Normalized) -> list[Any]:
 
 
 def test_a_rewind_leaves_a_line_behind() -> None:
-    lines = (HEADER, user("a", "one"), say("b", "1"), user("c", "two"), say("d", "2"), {"$rewindTo": "c"})
+    lines = (
+        HEADER,
+        user("a", "one"),
+        say("b", "1"),
+        user("c", "two"),
+        say("d", "2"),
+        {"$rewindTo": "c"},
+    )
     found = read(*lines)
     marker = found.events[-1]
     assert (marker.kind, marker.view) == ("human_intervention", "retract")
-    assert [entry.event.summary for entry in model_context(linked(found), marker.seq)] == ["one", "1"]
+    assert [entry.event.summary for entry in model_context(linked(found), marker.seq)] == [
+        "one",
+        "1",
+    ]
     events = linked(read(*lines, user("e", "three")))
-    assert [event.summary for event in active(events) if event.kind == "user_msg"] == ["one", "three"]
-    assert [event.summary for line in abandoned(events) for event in line if event.kind == "user_msg"] == ["two"]
+    assert [event.summary for event in active(events) if event.kind == "user_msg"] == [
+        "one",
+        "three",
+    ]
+    assert [
+        event.summary for line in abandoned(events) for event in line if event.kind == "user_msg"
+    ] == ["two"]
 
 
 def test_after_a_compaction_the_model_sees_the_summary_and_what_was_kept() -> None:
-    summary = {"id": "s", "type": "user", "content": [{"text": "<state_snapshot>so far</state_snapshot>"}]}
+    summary = {
+        "id": "s",
+        "type": "user",
+        "content": [{"text": "<state_snapshot>so far</state_snapshot>"}],
+    }
     kept = {**say("d", ""), "content": [{"text": "2"}]}
     change = {"$set": {"messages": [summary, user("c", "two"), kept]}}
-    found = read(HEADER, user("a", "one"), say("b", "1"), user("c", "two"), say("d", "2"), change, user("e", "three"))
+    found = read(
+        HEADER,
+        user("a", "one"),
+        say("b", "1"),
+        user("c", "two"),
+        say("d", "2"),
+        change,
+        user("e", "three"),
+    )
     seen = [entry.event.summary for entry in model_context(linked(found), found.events[-1].seq)]
     assert seen == ["two", "2", "<state_snapshot>so far</state_snapshot>", "three"]
 
 
 def test_a_result_that_is_masked_is_seen_as_cleared_and_kept_as_it_was() -> None:
     whole = say("b", "", toolCalls=[tool("read_file", {"file_path": "a"}, "long")])
-    masked = say("b", "", toolCalls=[tool("read_file", {"file_path": "a"}, f"{words.MASKED} saved")])
-    found = read(HEADER, user("a", "one"), whole, {"$set": {"messages": [user("a", "one"), masked]}})
+    masked = say(
+        "b", "", toolCalls=[tool("read_file", {"file_path": "a"}, f"{words.MASKED} saved")]
+    )
+    found = read(
+        HEADER, user("a", "one"), whole, {"$set": {"messages": [user("a", "one"), masked]}}
+    )
     assert "long" in found.bodies
-    assert [entry.event.kind for entry in model_context(linked(found), found.events[-1].seq) if entry.is_cleared] == ["tool_result"]
+    assert [
+        entry.event.kind
+        for entry in model_context(linked(found), found.events[-1].seq)
+        if entry.is_cleared
+    ] == ["tool_result"]
     again = read({"$set": {"messages": [user("a", "one"), masked]}}, carry=found.carry)
     assert (again.events, again.merged) == ([], {"$set": 1})
 
 
-def test_a_history_longer_than_what_is_remembered_is_not_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_longer_than_what_is_remembered_is_not_told_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(reader, "MESSAGES", 4)
     messages = [user(f"m{n}", f"words {n}") for n in range(10)]
     found = read(HEADER, *messages, {"$set": {"messages": messages}})
@@ -245,34 +363,57 @@ def test_a_document_that_is_written_anew_is_compared_by_name(root: Path, store: 
     assert sync(store, root).events == 5
     tokens = {"input": 10, "output": 2, "cached": 4, "thoughts": 1, "tool": 0, "total": 13}
     done = tool("run_shell_command", {"command": "ls"}, "a.py")
-    write(path, user("a", "one"), say("b", "I look.", toolCalls=[done], tokens=tokens), summary="Listing")
+    write(
+        path,
+        user("a", "one"),
+        say("b", "I look.", toolCalls=[done], tokens=tokens),
+        summary="Listing",
+    )
     report = sync(store, root)
     assert (report.found, report.events) == ({"rewritten": 1}, 2)
     events = {event.summary: event.is_gone for event in store.events(f"gemini_cli:{SESSION}")}
     assert events == {
-        "session started": False, "one": False, "I look.": False, "ls": False, "never mind": True, "a.py": False,
+        "session started": False, "one": False, "I look.": False, "ls": False, "never mind": True,
+        "a.py": False,
         "10 tokens in, 3 out": False,
     }  # fmt: skip
     session = store.session(f"gemini_cli:{SESSION}")
     assert session is not None
-    assert (session.title, session.cost.input_tokens, session.cost.output_tokens) == ("Listing", 6, 3)
+    assert (session.title, session.cost.input_tokens, session.cost.output_tokens) == (
+        "Listing",
+        6,
+        3,
+    )
     assert sync(store, root).found == {"unchanged": 1}
 
 
 def test_a_document_that_became_a_log_stays_one_session(root: Path, store: Store) -> None:
-    path = write(root / "shop/chats" / f"{NAME}.json", user("a", "one"), say("b", "1", tokens={"input": 5, "output": 1, "total": 6}))
+    path = write(
+        root / "shop/chats" / f"{NAME}.json",
+        user("a", "one"),
+        say("b", "1", tokens={"input": 5, "output": 1, "total": 6}),
+    )
     sync(store, root)
-    write(path.with_suffix(".jsonl"), user("a", "one"), say("b", "1", tokens={"input": 5, "output": 1, "total": 6}), user("c", "two"))
+    write(
+        path.with_suffix(".jsonl"),
+        user("a", "one"),
+        say("b", "1", tokens={"input": 5, "output": 1, "total": 6}),
+        user("c", "two"),
+    )
     sync(store, root)
     assert store.count(Filter()) == 1
     session = store.session(f"gemini_cli:{SESSION}")
     assert session is not None
-    words_said = [event.summary for event in store.events(session.session_uid) if event.kind == "user_msg"]
+    words_said = [
+        event.summary for event in store.events(session.session_uid) if event.kind == "user_msg"
+    ]
     assert words_said == ["one", "two"]
     assert session.cost.input_tokens == 5
 
 
-def test_a_document_that_is_cut_off_is_named_and_read_when_it_is_whole(root: Path, store: Store) -> None:
+def test_a_document_that_is_cut_off_is_named_and_read_when_it_is_whole(
+    root: Path, store: Store
+) -> None:
     path = write(root / "shop/chats" / f"{NAME}.json", user("a", "one"))
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
@@ -285,7 +426,12 @@ def test_a_document_that_is_cut_off_is_named_and_read_when_it_is_whole(root: Pat
 
 def test_a_document_of_the_same_length_is_another_one(root: Path) -> None:
     filler = "x" * 20_000
-    path = write(root / "shop/chats" / f"{NAME}.json", user("a", filler), user("b", "left"), user("c", filler))
+    path = write(
+        root / "shop/chats" / f"{NAME}.json",
+        user("a", filler),
+        user("b", "left"),
+        user("c", filler),
+    )
     (source,) = ADAPTER.discover(root)
     position = ADAPTER.position(source, 10, 1)
     assert ADAPTER.follows(source, position)
@@ -294,15 +440,28 @@ def test_a_document_of_the_same_length_is_another_one(root: Path) -> None:
     assert not ADAPTER.follows(source, Position(offset=10))
 
 
-def test_what_was_typed_is_not_told_again_when_the_agent_deletes_the_session(root: Path, store: Store) -> None:
+def test_what_was_typed_is_not_told_again_when_the_agent_deletes_the_session(
+    root: Path, store: Store
+) -> None:
     path = write(root / "shop/chats" / f"{NAME}.jsonl", user("a", "one"))
-    entry = {"sessionId": SESSION, "messageId": 0, "timestamp": "2026-05-02T10:00:01.000Z", "type": "user", "message": "one"}
+    entry = {
+        "sessionId": SESSION,
+        "messageId": 0,
+        "timestamp": "2026-05-02T10:00:01.000Z",
+        "type": "user",
+        "message": "one",
+    }
     (root / "shop/logs.json").write_text(json.dumps([entry]))
     sync(store, root)
     path.unlink()
-    (root / "shop/logs.json").write_text(json.dumps([entry, {**entry, "messageId": 1, "sessionId": "another", "message": "two"}]))
+    (root / "shop/logs.json").write_text(
+        json.dumps([entry, {**entry, "messageId": 1, "sessionId": "another", "message": "two"}])
+    )
     sync(store, root)
-    assert [event.summary for event in store.events(f"gemini_cli:{SESSION}")] == ["session started", "one"]
+    assert [event.summary for event in store.events(f"gemini_cli:{SESSION}")] == [
+        "session started",
+        "one",
+    ]
     assert store.count(Filter()) == 1
 
 
@@ -311,7 +470,13 @@ def test_what_was_typed_is_not_told_again_when_the_agent_deletes_the_session(roo
 
 def test_only_files_of_sessions_are_found(tmp_path: Path) -> None:
     home = tmp_path / ".gemini"
-    for name in ("settings.json", "oauth_creds.json", "tmp/shop/checkpoint-a.json", "tmp/shop/shell.json", "tmp/shop/chats/a.txt"):
+    for name in (
+        "settings.json",
+        "oauth_creds.json",
+        "tmp/shop/checkpoint-a.json",
+        "tmp/shop/shell.json",
+        "tmp/shop/chats/a.txt",
+    ):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("{}")
     path = write(home / "tmp/shop/chats" / f"{NAME}.jsonl", user("a", "one"))
@@ -320,7 +485,9 @@ def test_only_files_of_sessions_are_found(tmp_path: Path) -> None:
     (tmp_path / "loose").mkdir()
     shutil.copy(path, tmp_path / "loose/a.jsonl")
     shutil.copy(home / "oauth_creds.json", tmp_path / "loose")
-    assert [os.path.basename(source.path) for source in ADAPTER.discover(tmp_path / "loose")] == ["a.jsonl"]
+    assert [os.path.basename(source.path) for source in ADAPTER.discover(tmp_path / "loose")] == [
+        "a.jsonl"
+    ]
 
 
 @pytest.mark.parametrize("way", ["note", "slug", "hash", "nothing"])
@@ -331,7 +498,9 @@ def test_the_folder_of_a_session_is_known_by_its_project(root: Path, way: str) -
     if way == "note":
         (root / name / ".project_root").write_text(place + "\n")
     elif way != "nothing":
-        (root.parent / "projects.json").write_text(json.dumps({"projects": {"/home/dev/x": "x", place: "shop"}}))
+        (root.parent / "projects.json").write_text(
+            json.dumps({"projects": {"/home/dev/x": "x", place: "shop"}})
+        )
     (source,) = ADAPTER.discover(root)
     (facts,) = ADAPTER.normalize(source, ADAPTER.read(source, None), None).facts.values()
     assert facts.cwd == (None if way == "nothing" else place)
@@ -342,7 +511,9 @@ def test_a_variable_names_another_home(tmp_path: Path) -> None:
 
 
 def test_the_command_to_go_on() -> None:
-    session = Session(session_uid=f"gemini_cli:{SESSION}", flavor="gemini_cli", native_session_id=SESSION)
+    session = Session(
+        session_uid=f"gemini_cli:{SESSION}", flavor="gemini_cli", native_session_id=SESSION
+    )
     assert ADAPTER.resume(session) == ["gemini", "--resume", SESSION]
     assert ADAPTER.resume(msgspec.structs.replace(session, relation="subagent")) is None
 
@@ -352,7 +523,14 @@ def test_the_command_to_go_on() -> None:
 
 @pytest.mark.parametrize(
     ("text", "is_command"),
-    [("/chat list", True), ("/help", True), ("?", True), ("/home/dev/a.py is broken", False), ("/ what", True), ("why?", False)],
+    [
+        ("/chat list", True),
+        ("/help", True),
+        ("?", True),
+        ("/home/dev/a.py is broken", False),
+        ("/ what", True),
+        ("why?", False),
+    ],
 )
 def test_a_command_is_no_path(text: str, is_command: bool) -> None:
     assert words.is_command(text) is is_command
@@ -368,7 +546,9 @@ def test_a_command_is_no_path(text: str, is_command: bool) -> None:
     ],
 )
 def test_how_a_command_ended(output: str, code: int | None) -> None:
-    found = read(HEADER, say("m", "", toolCalls=[tool("run_shell_command", {"command": "x"}, output)]))
+    found = read(
+        HEADER, say("m", "", toolCalls=[tool("run_shell_command", {"command": "x"}, output)])
+    )
     assert (found.events[-1].exit_code, found.events[-1].is_error) == (code, bool(code))
 
 
@@ -377,19 +557,32 @@ def test_how_a_command_ended(output: str, code: int | None) -> None:
     [
         ((100, 20, 60, 5, 0, 125), (40, 60, 25, 5)),  # thoughts beside the output
         ((100, 20, 60, 5, 0, 120), (40, 60, 20, 5)),  # thoughts within the output
-        ((100, 20, 60, 5, 10, 135), (50, 60, 25, 5)),  # what the service's own tools found is a prompt as well
+        # what the service's own tools found is a prompt as well
+        ((100, 20, 60, 5, 10, 135), (50, 60, 25, 5)),
         ((10, 1, 60, 0, 0, 11), (0, 10, 1, 0)),  # more in the cache than was sent
         ((-5, None, "x", True, 0, 0), (0, 0, 0, 0)),
     ],
 )
-def test_buckets_of_tokens_do_not_overlap(counts: tuple[Any, ...], buckets: tuple[int, ...]) -> None:
+def test_buckets_of_tokens_do_not_overlap(
+    counts: tuple[Any, ...], buckets: tuple[int, ...]
+) -> None:
     used = words.usage(*counts)
-    assert (used.input_tokens, used.cache_read_tokens, used.output_tokens, used.reasoning_tokens) == buckets
+    assert (
+        used.input_tokens,
+        used.cache_read_tokens,
+        used.output_tokens,
+        used.reasoning_tokens,
+    ) == buckets
 
 
 def test_a_call_of_the_model_is_counted_once_and_has_no_path_in_its_name() -> None:
     tokens = {"input": 10, "output": 2, "cached": 0, "thoughts": 0, "tool": 0, "total": 12}
-    found = read(HEADER, say("m", "a", tokens=tokens), say("m", "a", tokens=tokens), say("n", "b", tokens=tokens))
+    found = read(
+        HEADER,
+        say("m", "a", tokens=tokens),
+        say("m", "a", tokens=tokens),
+        say("n", "b", tokens=tokens),
+    )
     calls = [entry.call for entry in merge(call for call, _ in found.calls)]
     assert [call.key for call in calls] == [f"{SESSION}/m", f"{SESSION}/n"]
     assert {(call.provider, call.model) for call in calls} == {("google", "gemini-2.5-pro")}
@@ -404,7 +597,9 @@ def test_a_record_of_very_many_parts_is_cut_and_says_so() -> None:
 
 def test_a_message_of_an_unknown_role_keeps_its_text_and_its_picture(tmp_path: Path) -> None:
     parts = [{"text": "Describe this:"}, {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}]
-    (tmp_path / "session-1.json").write_text(json.dumps({"sessionId": "s1", "messages": [{"role": None, "parts": parts}]}))
+    (tmp_path / "session-1.json").write_text(
+        json.dumps({"sessionId": "s1", "messages": [{"role": None, "parts": parts}]})
+    )
     adapter = get("gemini_cli")
     (source,) = adapter.discover(tmp_path)
     found = adapter.normalize(source, adapter.read(source, None), None)

@@ -1,6 +1,8 @@
-"""What the adapter of goose promises beyond what its fixtures show: how a database is read whose sessions are written again.
+"""What the adapter of goose promises beyond what its fixtures show: how a database is read whose
+sessions are written again.
 
-The databases of the fixtures are made from the `content.json` beside them: `REGENERATE=1 pytest tests/adapters/test_goose.py`.
+The databases of the fixtures are made from the `content.json` beside them: `REGENERATE=1 pytest
+tests/adapters/test_goose.py`.
 """
 
 import json
@@ -61,8 +63,12 @@ def make(path: Path, content: Content) -> apsw.Connection:
 
 
 def put(db: apsw.Connection, table: str, row: Content) -> None:
-    values = [json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()]
-    db.execute(f"insert into {table} ({', '.join(row)}) values ({', '.join('?' * len(values))})", values)
+    values = [
+        json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()
+    ]
+    db.execute(
+        f"insert into {table} ({', '.join(row)}) values ({', '.join('?' * len(values))})", values
+    )
 
 
 def content_of(case: str) -> Content:
@@ -117,12 +123,22 @@ def test_only_what_is_new_is_read_and_only_of_the_session_that_changed(tmp_path:
     db.close()
 
 
-def test_a_session_that_a_compaction_wrote_again_keeps_its_events(store: Store, tmp_path: Path) -> None:
-    """Before: the messages up to the command, all visible. After: the same with new rowids, hidden, and what came of it."""
+def test_a_session_that_a_compaction_wrote_again_keeps_its_events(
+    store: Store, tmp_path: Path
+) -> None:
+    """Before: the messages up to the command, all visible. After: the same with new rowids, hidden,
+    and what came of it."""
     content = content_of("session")
     own = [row for row in content["messages"] if row["session_id"] == "20261114_1"]
-    last = next(n for n, row in enumerate(own) if row["content_json"] == [{"type": "text", "text": "/compact"}])
-    early = [{**row, "metadata_json": {**row["metadata_json"], "agentVisible": True}} for row in own[: last + 1]]
+    last = next(
+        n
+        for n, row in enumerate(own)
+        if row["content_json"] == [{"type": "text", "text": "/compact"}]
+    )
+    early = [
+        {**row, "metadata_json": {**row["metadata_json"], "agentVisible": True}}
+        for row in own[: last + 1]
+    ]
     db = make(tmp_path / "home/sessions.db", {**content, "messages": early})
     sync(store, tmp_path / "home")
     before = {event.native_id: event.seq for event in store.events(MAIN)}
@@ -145,10 +161,14 @@ def test_usage_agrees_with_the_sums_of_the_sessions(store: Store, tmp_path: Path
         sync(store, FIXTURES / case / "root")
     for session in content_of("session")["sessions"] + content_of("older")["sessions"]:
         (row,) = store.rows(
-            "select sum(input_tokens + cache_read_tokens + cache_write_5m_tokens), sum(output_tokens) from calls where session ="
-            f" (select number from sessions where uid = 'goose:{session['id']}')"
+            "select sum(input_tokens + cache_read_tokens + cache_write_5m_tokens),"
+            " sum(output_tokens) from calls where session = (select number from sessions where uid"
+            f" = 'goose:{session['id']}')"
         )
-        assert tuple(row) == (session["accumulated_input_tokens"], session["accumulated_output_tokens"])
+        assert tuple(row) == (
+            session["accumulated_input_tokens"],
+            session["accumulated_output_tokens"],
+        )
 
 
 def test_a_request_is_told_where_it_was_made(store: Store) -> None:
@@ -156,8 +176,12 @@ def test_a_request_is_told_where_it_was_made(store: Store) -> None:
     linked: dict[str, int] = dict(store.rows("select key, seq from calls"))
     assert [key for key, seq in linked.items() if seq < 0] == ["20261114_1/9"]  # the compaction
     used = {event.seq: event.usage.total for event in store.events(MAIN) if event.usage}
-    assert used == dict(store.rows("select seq, sum(input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens) from calls"
-                                   " where key like '20261114_1/%' and seq >= 0 group by seq"))  # fmt: skip
+    assert used == dict(
+        store.rows(
+            "select seq, sum(input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens) from calls"
+            " where key like '20261114_1/%' and seq >= 0 group by seq"
+        )
+    )
 
 
 def test_a_message_that_comes_before_its_request_is_linked_all_the_same(tmp_path: Path) -> None:
@@ -168,8 +192,13 @@ def test_a_message_that_comes_before_its_request_is_linked_all_the_same(tmp_path
     assert not first.calls
     for row in content["usage_ledger"]:
         put(db, "usage_ledger", row)
-    second = ADAPTER.normalize(source, [r for r in ADAPTER.read(source, None) if r.aside], first.carry)
-    assert [event for _, event in second.calls] == ["20261114_2/chatcmpl-0", "20261114_2/chatcmpl-1"]
+    second = ADAPTER.normalize(
+        source, [r for r in ADAPTER.read(source, None) if r.aside], first.carry
+    )
+    assert [event for _, event in second.calls] == [
+        "20261114_2/chatcmpl-0",
+        "20261114_2/chatcmpl-1",
+    ]
     db.close()
 
 
@@ -178,7 +207,11 @@ def test_a_subagent_knows_the_call_that_started_it(store: Store) -> None:
     below = store.session(BELOW)
     assert below is not None
     assert (below.parent_uid, below.relation) == (MAIN, "subagent")
-    (source,) = [source for name, source in sources(FIXTURES / "session/root").items() if name == "20261114_2"]
+    (source,) = [
+        source
+        for name, source in sources(FIXTURES / "session/root").items()
+        if name == "20261114_2"
+    ]
     found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
     assert found.facts[BELOW].parent_call == "call_5"
     assert ADAPTER.resume(below) is None
@@ -219,5 +252,7 @@ def test_nothing_that_was_said_is_carried_over() -> None:
 
 
 def test_a_session_is_taken_up_by_its_id() -> None:
-    session = Session(session_uid="goose:20261114_1", flavor="goose", native_session_id="20261114_1")
+    session = Session(
+        session_uid="goose:20261114_1", flavor="goose", native_session_id="20261114_1"
+    )
     assert ADAPTER.resume(session) == ["goose", "session", "--resume", "--session-id", "20261114_1"]

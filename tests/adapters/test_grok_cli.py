@@ -1,6 +1,8 @@
-"""What the adapter of superagent's grok promises beyond what its fixtures show; above all, how a database is read that is in use.
+"""What the adapter of superagent's grok promises beyond what its fixtures show; above all, how a
+database is read that is in use.
 
-The databases of the fixtures are made from the `rows.sql` beside them: `REGENERATE=1 pytest tests/adapters/test_grok_cli.py`.
+The databases of the fixtures are made from the `rows.sql` beside them: `REGENERATE=1 pytest
+tests/adapters/test_grok_cli.py`.
 """
 
 import json
@@ -47,14 +49,31 @@ def say(db: apsw.Connection, session: str, seq: int, role: str, content: Any, at
 
 def start(db: apsw.Connection, session: str, title: str | None = None) -> None:
     moment = "2026-06-01T10:00:00.000Z"
-    values = (session, "w", title, None, None, None, "grok-4", "agent", "/home/dev", "/home/dev", "active", moment, moment)
+    values = (
+        session,
+        "w",
+        title,
+        None,
+        None,
+        None,
+        "grok-4",
+        "agent",
+        "/home/dev",
+        "/home/dev",
+        "active",
+        moment,
+        moment,
+    )
     db.execute("insert into sessions values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
 def use(db: apsw.Connection, session: str, tokens: int, at: int) -> None:
     moment = f"2026-06-01T10:{at // 60:02d}:{at % 60:02d}.000Z"
     row = (session, None, "message", "grok-4", tokens, 1, tokens + 1, 0, moment)
-    names = "session_id, message_seq, source, model, input_tokens, output_tokens, total_tokens, cost_micros, created_at"
+    names = (
+        "session_id, message_seq, source, model, input_tokens, output_tokens, total_tokens,"
+        " cost_micros, created_at"
+    )
     db.execute(f"insert into usage_events ({names}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
@@ -69,7 +88,10 @@ def normalized(root: Path) -> Normalized:
 
 
 def listing(root: Path) -> dict[str, tuple[int, int]]:
-    return {name: ((root / name).stat().st_size, (root / name).stat().st_mtime_ns) for name in sorted(os.listdir(root))}
+    return {
+        name: ((root / name).stat().st_size, (root / name).stat().st_mtime_ns)
+        for name in sorted(os.listdir(root))
+    }
 
 
 @pytest.fixture
@@ -105,8 +127,11 @@ def test_the_database_of_a_fixture_holds_what_its_sql_says(case: Path, tmp_path:
         db.pragma("wal_autocheckpoint", 0)
         db.pragma("wal_checkpoint", "truncate")
         db.execute((case / "rows.sql").read_text())
-        if case.name == "log":  # As after a crash: the log has not been taken over, and its index is gone.
-            shutil.copytree(case / "root", tmp_path / "crashed", ignore=shutil.ignore_patterns("*-shm"))
+        # As after a crash: the log has not been taken over, and its index is gone.
+        if case.name == "log":
+            shutil.copytree(
+                case / "root", tmp_path / "crashed", ignore=shutil.ignore_patterns("*-shm")
+            )
         db.close()
         if case.name == "log":
             shutil.copytree(tmp_path / "crashed", case / "root", dirs_exist_ok=True)
@@ -125,8 +150,12 @@ def test_every_row_is_told_or_repeats_one_that_is(case: Path) -> None:
     assert sum(event.usage is not None for event in found.events) == len(table["usage_events"])
     assert sum(event.view == "compact" for event in found.events) == len(table["compactions"])
     calls = {(event.session_uid, event.call_id) for event in found.events if event.is_call}
-    assert calls >= {(f"grok_cli:{row['session_id']}", row["tool_call_id"]) for row in table["tool_calls"]}
-    assert sum(event.kind in ("tool_result", "decision", "human_intervention") for event in found.events) >= len(table["tool_results"])
+    assert calls >= {
+        (f"grok_cli:{row['session_id']}", row["tool_call_id"]) for row in table["tool_calls"]
+    }
+    assert sum(
+        event.kind in ("tool_result", "decision", "human_intervention") for event in found.events
+    ) >= len(table["tool_results"])
 
 
 def test_a_compaction_keeps_what_it_says(store: Store) -> None:
@@ -135,14 +164,17 @@ def test_a_compaction_keeps_what_it_says(store: Store) -> None:
     bodies = store.bodies("grok_cli:bbbb00000001")
     at = next(event.seq for event in events if event.summary == "go on")
     assert [bodies[seen.event.seq] for seen in model_context(events, at)] == [
-        "and then", "Then nothing.", "## Goal\nread all", "[Context checkpoint summary]\nGoal: read all", "go on",
+        "and then", "Then nothing.", "## Goal\nread all",
+        "[Context checkpoint summary]\nGoal: read all", "go on",
     ]  # fmt: skip
 
 
 # Reading leaves no trace.
 
 
-def test_a_live_database_is_read_with_its_log_and_nothing_changes(root: Path, live: apsw.Connection) -> None:
+def test_a_live_database_is_read_with_its_log_and_nothing_changes(
+    root: Path, live: apsw.Connection
+) -> None:
     start(live, "s1")
     live.pragma("wal_checkpoint", "truncate")
     say(live, "s1", 1, "user", "only in the log")
@@ -151,7 +183,9 @@ def test_a_live_database_is_read_with_its_log_and_nothing_changes(root: Path, li
     assert listing(root) == before
 
 
-def test_a_log_whose_index_is_gone_is_read_from_a_copy(root: Path, live: apsw.Connection, tmp_path: Path) -> None:
+def test_a_log_whose_index_is_gone_is_read_from_a_copy(
+    root: Path, live: apsw.Connection, tmp_path: Path
+) -> None:
     start(live, "s1")
     say(live, "s1", 1, "user", "only in the log")
     crashed = tmp_path / "crashed"
@@ -193,7 +227,9 @@ def test_a_transaction_that_is_open_is_not_seen(root: Path, live: apsw.Connectio
     assert normalized(root).bodies == ["done", "not yet"]
 
 
-def test_a_locked_database_is_named_and_read_the_next_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_named_and_read_the_next_time(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_sqlite, "BUSY_MS", 20)
     db = make(root / "grok.db", journal="delete")
     start(db, "s1")
@@ -211,14 +247,18 @@ def test_a_locked_database_is_named_and_read_the_next_time(root: Path, monkeypat
     assert not ADAPTER.follows(source, since)
 
 
-def test_a_file_that_is_no_database_is_a_problem_of_this_source_alone(root: Path, store: Store) -> None:
+def test_a_file_that_is_no_database_is_a_problem_of_this_source_alone(
+    root: Path, store: Store
+) -> None:
     root.mkdir()
     (root / "grok.db").write_bytes(b"this is no database, but it is long enough to look at" * 10)
     report = pipeline.sync(store, config.load(), agents=["grok_cli"], roots=[str(root)])
     assert [reason for _, reason in report.problems] == ["NotADBError: file is not a database"]
 
 
-def test_a_file_that_changes_while_it_is_read_as_one_that_does_not_is_read_again(root: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_as_one_that_does_not_is_read_again(
+    root: Path,
+) -> None:
     db = make(root / "grok.db")
     start(db, "s1")
     say(db, "s1", 1, "user", "hello")
@@ -234,7 +274,9 @@ def test_an_older_database_has_fewer_tables_and_columns(root: Path) -> None:
     root.mkdir()
     db = apsw.Connection(str(root / "grok.db"))
     db.execute("create table messages (session_id text, seq integer, role text, message_json text)")
-    db.execute("""insert into messages values ('s1', 1, 'user', '{"role":"user","content":"hello"}')""")
+    db.execute(
+        """insert into messages values ('s1', 1, 'user', '{"role":"user","content":"hello"}')"""
+    )
     db.close()
     assert normalized(root).bodies == ["hello"]
 
@@ -256,7 +298,9 @@ def test_what_was_added_is_read_alone(root: Path, live: apsw.Connection) -> None
     assert (record.offset, record.end) == (3, 4)
 
 
-def test_a_sync_of_a_growing_database_stores_what_one_sync_at_the_end_does(root: Path, live: apsw.Connection, tmp_path: Path) -> None:
+def test_a_sync_of_a_growing_database_stores_what_one_sync_at_the_end_does(
+    root: Path, live: apsw.Connection, tmp_path: Path
+) -> None:
     pieces, at_once = open_store(str(tmp_path / "pieces.db")), open_store(str(tmp_path / "once.db"))
     start(live, "s1")
     start(live, "s2")
@@ -268,22 +312,34 @@ def test_a_sync_of_a_growing_database_stores_what_one_sync_at_the_end_does(root:
         if n % 4 == 2:
             sync(pieces, root)
         if n == 7:
-            live.execute("insert into compactions values (1, 's1', 4, 'so far', 9, '2026-06-01T10:01:12.000Z')")
+            live.execute(
+                "insert into compactions values (1, 's1', 4, 'so far', 9,"
+                " '2026-06-01T10:01:12.000Z')"
+            )
             sync(pieces, root)
         if n == 8:
             live.pragma("wal_checkpoint", "truncate")
             sync(pieces, root)
-    live.execute("update sessions set title = 'Named at last', updated_at = '2026-06-01T11:00:00.000Z' where id = 's1'")
+    live.execute(
+        "update sessions set title = 'Named at last', updated_at = '2026-06-01T11:00:00.000Z' where"
+        " id = 's1'"
+    )
     sync(pieces, root)
     sync(at_once, root)
     for uid in ("grok_cli:s1", "grok_cli:s2"):
         one, other = (list(store.events(uid)) for store in (pieces, at_once))
-        assert [event.to_dict() | {"payload_ref": None} for event in one] == [event.to_dict() | {"payload_ref": None} for event in other]
+        assert [event.to_dict() | {"payload_ref": None} for event in one] == [
+            event.to_dict() | {"payload_ref": None} for event in other
+        ]
         assert pieces.bodies(uid) == at_once.bodies(uid)
         first, second = pieces.session(uid), at_once.session(uid)
         assert first
         assert second
-        assert (first.cost, first.title, first.content_hash) == (second.cost, second.title, second.content_hash)
+        assert (first.cost, first.title, first.content_hash) == (
+            second.cost,
+            second.title,
+            second.content_hash,
+        )
     named = pieces.session("grok_cli:s1")
     assert named
     assert named.title == "Named at last"
@@ -291,7 +347,9 @@ def test_a_sync_of_a_growing_database_stores_what_one_sync_at_the_end_does(root:
     at_once.close()
 
 
-def test_a_sync_with_nothing_new_opens_nothing(root: Path, live: apsw.Connection, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_with_nothing_new_opens_nothing(
+    root: Path, live: apsw.Connection, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start(live, "s1")
     say(live, "s1", 1, "user", "hello")
     assert sync(store, root).events == 1
@@ -299,7 +357,9 @@ def test_a_sync_with_nothing_new_opens_nothing(root: Path, live: apsw.Connection
     assert sync(store, root).found == {"unchanged": 1}
 
 
-def test_a_checkpoint_alone_brings_nothing_new(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_a_checkpoint_alone_brings_nothing_new(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     start(live, "s1")
     say(live, "s1", 1, "user", "hello")
     use(live, "s1", 5, at=1)
@@ -309,18 +369,25 @@ def test_a_checkpoint_alone_brings_nothing_new(root: Path, live: apsw.Connection
     assert (report.found, report.events) == ({"grown": 1}, 0)
 
 
-def test_a_title_that_changes_is_told_again(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_a_title_that_changes_is_told_again(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     start(live, "s1", "First")
     say(live, "s1", 1, "user", "hello")
     sync(store, root)
-    live.execute("update sessions set title = 'Second', updated_at = '2026-06-01T12:00:00.000Z' where id = 's1'")
+    live.execute(
+        "update sessions set title = 'Second', updated_at = '2026-06-01T12:00:00.000Z' where id ="
+        " 's1'"
+    )
     sync(store, root)
     session = store.session("grok_cli:s1")
     assert session
     assert session.title == "Second"
 
 
-def test_usage_that_comes_after_the_last_message_is_counted_once(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_usage_that_comes_after_the_last_message_is_counted_once(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     start(live, "s1")
     say(live, "s1", 1, "user", "hello", at=1)
     sync(store, root)
@@ -333,7 +400,9 @@ def test_usage_that_comes_after_the_last_message_is_counted_once(root: Path, liv
     assert (session.cost.input_tokens, session.events) == (100, 3)
 
 
-def test_messages_that_were_taken_back_and_said_otherwise_are_both_kept(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_messages_that_were_taken_back_and_said_otherwise_are_both_kept(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     start(live, "s1")
     say(live, "s1", 1, "user", "hello", at=1)
     say(live, "s1", 2, "assistant", "first answer", at=2)
@@ -346,7 +415,9 @@ def test_messages_that_were_taken_back_and_said_otherwise_are_both_kept(root: Pa
     assert events == {"hello": False, "first answer": True, "second answer": False}
 
 
-def test_more_sessions_than_are_remembered_never_share_a_number(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_sessions_than_are_remembered_never_share_a_number(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_grok_cli, "SESSIONS", 3)
     db = make(root / "grok.db")
     for turn in range(1, 4):
@@ -359,7 +430,9 @@ def test_more_sessions_than_are_remembered_never_share_a_number(root: Path, monk
     check_law(ADAPTER, root)
 
 
-def test_a_row_beyond_all_bounds_is_named_and_not_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_beyond_all_bounds_is_named_and_not_kept(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_sqlite, "LONGEST", 2000)
     db = make(root / "grok.db")
     say(db, "s1", 1, "user", "x" * 3000, at=1)
@@ -392,7 +465,10 @@ def test_the_command_to_go_on() -> None:
 
 def test_all_sessions_of_a_store_are_listed(store: Store) -> None:
     sync(store, FIXTURES / "basic/root")
-    assert {line.uid for line in store.sessions(Filter())} == {"grok_cli:aaaa00000001", "grok_cli:aaaa00000002"}
+    assert {line.uid for line in store.sessions(Filter())} == {
+        "grok_cli:aaaa00000001",
+        "grok_cli:aaaa00000002",
+    }
 
 
 def test_a_writer_that_died_in_the_middle_is_taken_back_in_a_copy(root: Path) -> None:
@@ -416,7 +492,11 @@ def test_databases_below_a_folder_are_found_where_it_has_none_itself(tmp_path: P
     for place in ("laptop/.grok", "desk/.grok", "old", "old/older", "a/b/c/d"):
         make(tmp_path / place / "grok.db").close()
     found = [source.path for source in ADAPTER.discover(tmp_path)]
-    assert found == [str(tmp_path / place / "grok.db") for place in ("old", "desk/.grok", "laptop/.grok")]
-    assert [source.path for source in ADAPTER.discover(tmp_path / "desk/.grok/grok.db")] == found[1:2], "or a file itself"
+    assert found == [
+        str(tmp_path / place / "grok.db") for place in ("old", "desk/.grok", "laptop/.grok")
+    ]
+    assert [source.path for source in ADAPTER.discover(tmp_path / "desk/.grok/grok.db")] == found[
+        1:2
+    ], "or a file itself"
     make(tmp_path / "grok.db").close()
     assert [source.path for source in ADAPTER.discover(tmp_path)] == [str(tmp_path / "grok.db")]

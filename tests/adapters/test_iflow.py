@@ -9,7 +9,11 @@ from runlore.adapters import get
 from runlore.testing import iter_fixtures
 
 ADAPTER = get("iflow")
-(FIXTURE,) = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == "iflow"]
+(FIXTURE,) = [
+    fixture
+    for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
+    if fixture.agent == "iflow"
+]
 
 
 def test_only_what_is_new_is_read(tmp_path: Path) -> None:
@@ -23,7 +27,9 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     position = ADAPTER.position(source, first[-1].end, len(first))
     path.write_bytes(b"".join(lines))
     assert ADAPTER.follows(source, position)
-    assert [record.data for record in ADAPTER.read(source, position)] == [line.rstrip(b"\n") for line in lines[3:]]
+    assert [record.data for record in ADAPTER.read(source, position)] == [
+        line.rstrip(b"\n") for line in lines[3:]
+    ]
 
 
 def test_a_call_that_stands_in_several_lines_is_told_once() -> None:
@@ -38,7 +44,11 @@ def test_a_call_that_stands_in_several_lines_is_told_once() -> None:
 
 def test_a_line_that_was_written_twice_is_one_record() -> None:
     (source,) = ADAPTER.discover(FIXTURE.root)
-    lines = [json.loads(record.data) for record in ADAPTER.read(source, None) if record.data.startswith(b"{")]
+    lines = [
+        json.loads(record.data)
+        for record in ADAPTER.read(source, None)
+        if record.data.startswith(b"{")
+    ]
     assert lines.count(lines[-1]) == 2
     found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
     assert [body for body in found.bodies if body == "Thanks"] == ["Thanks"]

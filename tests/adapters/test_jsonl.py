@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.adapters import Record, Source, _jsonl
-from runlore.adapters._jsonl import MALFORMED, JsonLines, lenient, parse, read_small, to_json, values_of
+from runlore.adapters._jsonl import (
+    MALFORMED,
+    JsonLines,
+    lenient,
+    parse,
+    read_small,
+    to_json,
+    values_of,
+)
 from runlore.adapters._sqlite import SqliteFile
 from runlore.errors import ReadError
 
@@ -62,7 +70,9 @@ def test_discovery_is_sorted_and_sees_only_files(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
     (tmp_path / "linked.jsonl").symlink_to(tmp_path / "a.jsonl")
-    found = [Path(source.path).relative_to(tmp_path).as_posix() for source in Plain().discover(tmp_path)]
+    found = [
+        Path(source.path).relative_to(tmp_path).as_posix() for source in Plain().discover(tmp_path)
+    ]
     assert found == ["a.jsonl", "b/1.jsonl", "b/2.jsonl", "c/folder.jsonl/x.jsonl", "linked.jsonl"]
 
 
@@ -101,27 +111,37 @@ def test_a_name_that_cannot_be_written_down_is_left_out(tmp_path: Path) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb"):
             pass
-    assert [Path(source.path).name for source in Plain().discover(tmp_path)] == ["good.jsonl", "é.jsonl"]
+    assert [Path(source.path).name for source in Plain().discover(tmp_path)] == [
+        "good.jsonl",
+        "é.jsonl",
+    ]
 
 
 def test_a_missing_root_has_no_sources(tmp_path: Path) -> None:
     assert list(Plain().discover(tmp_path / "nowhere")) == []
 
 
-def found_and_refused(adapter: JsonLines | SqliteFile, root: Path) -> tuple[list[str], list[tuple[str, str]]]:
+def found_and_refused(
+    adapter: JsonLines | SqliteFile, root: Path
+) -> tuple[list[str], list[tuple[str, str]]]:
     """The names of what is found below a root, and what could not be looked at."""
     found = [os.path.relpath(source.path, root) for source in adapter.discover(root)]
     return found, [(os.path.relpath(error.path, root), error.reason) for error in adapter.refused]
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything, and Windows has other rights")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0,
+    reason="root may read everything, and Windows has other rights",
+)
 def test_a_folder_without_the_right_to_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir(mode=0)
     (tmp_path / "1.jsonl").write_text("")
     assert found_and_refused(Plain(), tmp_path) == (["1.jsonl"], [("secret", "permission denied")])
 
 
-def test_a_folder_that_cannot_be_listed_is_told_and_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_told_and_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a/1.jsonl", "b/2.jsonl", "c/3.jsonl"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
@@ -150,7 +170,9 @@ class Base(SqliteFile):
     files = ("one.db", "two.db")
 
 
-def test_a_database_that_cannot_be_looked_at_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_cannot_be_looked_at_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in Base.files:
         (tmp_path / name).write_bytes(b"x")
     assert found_and_refused(Base(), tmp_path) == (["one.db", "two.db"], [])
@@ -191,8 +213,14 @@ def test_complete_lines_are_read_with_their_places(tmp_path: Path) -> None:
     assert lines_of(path, 10) == [b'{"b":2}']
 
 
-@given(st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=20), st.binary(max_size=9), st.integers(1, 40))
-def test_reading_does_not_depend_on_the_size_of_chunks(lines: list[bytes], rest: bytes, chunk: int) -> None:
+@given(
+    st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=20),
+    st.binary(max_size=9),
+    st.integers(1, 40),
+)
+def test_reading_does_not_depend_on_the_size_of_chunks(
+    lines: list[bytes], rest: bytes, chunk: int
+) -> None:
     content = b"".join(line + b"\n" for line in lines) + rest.replace(b"\n", b"")
     path = Path(os.environ["HOME"]) / "chunks.jsonl"
     path.write_bytes(content)
@@ -203,7 +231,9 @@ def test_reading_does_not_depend_on_the_size_of_chunks(lines: list[bytes], rest:
     assert all(content[record.offset : record.end] == record.data + b"\n" for record in records)
 
 
-def test_a_line_that_is_too_long_is_named_and_reading_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_too_long_is_named_and_reading_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_jsonl, "CHUNK", 7)
     monkeypatch.setattr(_jsonl, "LONGEST", 20)
     monkeypatch.setattr(_jsonl, "KEPT", 5)
@@ -219,7 +249,9 @@ def test_a_line_that_is_too_long_is_named_and_reading_goes_on(tmp_path: Path, mo
     assert [record.end for record in records] == [4, 55, 59, 80]
 
 
-def test_small_files_come_before_what_they_belong_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_files_come_before_what_they_belong_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_jsonl, "CHUNK", 6)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one\ntwo <see>\nthree\n<see><see>\n")
@@ -260,7 +292,9 @@ def test_a_file_that_has_gone_is_a_read_error(tmp_path: Path) -> None:
         Plain().position(source, 0, 0)
 
 
-def test_a_file_that_shrinks_while_being_read_just_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_shrinks_while_being_read_just_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_jsonl, "CHUNK", 8)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"1234567\n" * 100)
@@ -331,7 +365,9 @@ def test_parsing_raises_nothing_and_gives_valid_text(line: bytes) -> None:
         (b"[" * 5000 + b"]" * 5000, None),
     ],
 )
-def test_the_values_of_a_line_are_all_of_them_or_none(line: bytes, values: list[object] | None) -> None:
+def test_the_values_of_a_line_are_all_of_them_or_none(
+    line: bytes, values: list[object] | None
+) -> None:
     assert values_of(line) == values
 
 
@@ -347,7 +383,12 @@ class Outer(msgspec.Struct):
 
 
 def test_a_value_that_does_not_fit_takes_its_default_and_the_others_stay() -> None:
-    data = {"inner": {"word": 7, "items": [{"word": "a"}, "?", {"items": "b"}]}, "number": "six", "rest": [1], "unknown": 1}
+    data = {
+        "inner": {"word": 7, "items": [{"word": "a"}, "?", {"items": "b"}]},
+        "number": "six",
+        "rest": [1],
+        "unknown": 1,
+    }
     value, problems = lenient(Outer, data)
     assert value.inner == Inner(items=[Inner(word="a"), Inner(), Inner(items="b")])
     assert value.number == 5

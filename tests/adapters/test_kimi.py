@@ -21,7 +21,11 @@ from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, model_context
 
 ADAPTER = get("kimi")
-FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent == "kimi"]
+FIXTURES = [
+    fixture
+    for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
+    if fixture.agent == "kimi"
+]
 CLI = "kimi:11110000-0000-4000-8000-000000000001"
 CODE = "kimi:session_33330000-0000-4000-8000-000000000001"
 
@@ -38,7 +42,10 @@ def sync(store: Store, root: Path) -> pipeline.Report:
 
 def read(*lines: dict[str, Any], carry: bytes | None = None, start: int = 0) -> Normalized:
     source = Source(agent="kimi", path="/k/sessions/w/s1/wire.jsonl", root="/k", size=0, mtime_ns=0)
-    records = [Record(json.dumps(line).encode(), n, None, None, n + 1) for n, line in enumerate(lines, start)]
+    records = [
+        Record(json.dumps(line).encode(), n, None, None, n + 1)
+        for n, line in enumerate(lines, start)
+    ]
     return ADAPTER.normalize(source, records, carry)
 
 
@@ -52,13 +59,35 @@ def test_nothing_that_was_said_is_carried_over(fixture: Fixture) -> None:
 
 PARTS = st.lists(st.sampled_from([{"type": "text", "text": "x"}, {"think": "y"}, 17]), max_size=2)
 VALUES = st.none() | st.integers() | st.text(max_size=3) | PARTS
-FIELDS = ["user_input", "text", "think", "function", "return_value", "token_usage", "event", "output"]
+FIELDS = [
+    "user_input",
+    "text",
+    "think",
+    "function",
+    "return_value",
+    "token_usage",
+    "event",
+    "output",
+]
 SHOWN = ["TurnBegin", "ContentPart", "ToolCall", "ToolResult", "StatusUpdate", "SubagentEvent", "x"]
-LOGGED = ["turn.prompt", "context.append_message", "context.append_loop_event", "context.undo", "usage.record", "y"]
+LOGGED = [
+    "turn.prompt",
+    "context.append_message",
+    "context.append_loop_event",
+    "context.undo",
+    "usage.record",
+    "y",
+]
 MESSAGES = st.fixed_dictionaries(
-    {"type": st.sampled_from(SHOWN), "payload": st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=3)},
+    {
+        "type": st.sampled_from(SHOWN),
+        "payload": st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=3),
+    },
 )
-SAID = st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant", "tool", "_usage", None])}, optional={"content": VALUES})
+SAID = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool", "_usage", None])},
+    optional={"content": VALUES},
+)
 LINES = (
     st.fixed_dictionaries({"timestamp": st.sampled_from([1.5, 2.5, None]), "message": MESSAGES})
     | SAID
@@ -91,7 +120,10 @@ def test_any_record_is_taken_and_any_cut_gives_the_same(lines: list[dict[str, An
 def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     path = tmp_path / "sessions/w/s1/wire.jsonl"
     path.parent.mkdir(parents=True)
-    first = {"timestamp": 1.5, "message": {"type": "TurnBegin", "payload": {"user_input": "one" * 50}}}
+    first = {
+        "timestamp": 1.5,
+        "message": {"type": "TurnBegin", "payload": {"user_input": "one" * 50}},
+    }
     path.write_text(json.dumps(first) + "\n")
     (source,) = ADAPTER.discover(tmp_path)
     position = ADAPTER.position(source, next(iter(ADAPTER.read(source, None))).end, 1)
@@ -105,12 +137,21 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
 
 
 def call(arguments: str) -> str:
-    payload = {"type": "function", "id": "c1", "function": {"name": "Shell", "arguments": arguments}}
+    payload = {
+        "type": "function",
+        "id": "c1",
+        "function": {"name": "Shell", "arguments": arguments},
+    }
     return json.dumps({"timestamp": 1.5, "message": {"type": "ToolCall", "payload": payload}})
 
 
 def part(arguments: str) -> str:
-    return json.dumps({"timestamp": 2.5, "message": {"type": "ToolCallPart", "payload": {"arguments_part": arguments}}})
+    return json.dumps(
+        {
+            "timestamp": 2.5,
+            "message": {"type": "ToolCallPart", "payload": {"arguments_part": arguments}},
+        }
+    )
 
 
 OTHER = '{"timestamp": 2.0, "message": {"type": "Notification", "payload": {"title": "x"}}}'
@@ -124,11 +165,17 @@ def commands(tmp_path: Path, *lines: str, age_s: float = 0) -> list[str]:
     os.utime(path, (time.time() - age_s,) * 2)
     (source,) = ADAPTER.discover(tmp_path)
     found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
-    return [body for event, body in zip(found.events, found.bodies, strict=True) if event.tool or event.native == "ToolCallPart"]
+    return [
+        body
+        for event, body in zip(found.events, found.bodies, strict=True)
+        if event.tool or event.native == "ToolCallPart"
+    ]
 
 
 def test_a_call_has_the_arguments_that_came_later(tmp_path: Path) -> None:
-    assert commands(tmp_path, call('{"command": "py'), OTHER, part("test -q"), OTHER, part('"}'), END) == ["pytest -q"]
+    assert commands(
+        tmp_path, call('{"command": "py'), OTHER, part("test -q"), OTHER, part('"}'), END
+    ) == ["pytest -q"]
 
 
 def test_a_call_whose_rest_may_still_come_is_not_given_yet(tmp_path: Path) -> None:
@@ -149,7 +196,9 @@ def test_a_log_that_is_no_longer_written_is_another_source(tmp_path: Path) -> No
 
 def test_a_secret_in_two_parts_is_seen(store: Store, tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    commands(tmp_path, call('{"command": "echo ' + secret[:12]), OTHER, part(secret[12:] + '"}'), END)
+    commands(
+        tmp_path, call('{"command": "echo ' + secret[:12]), OTHER, part(secret[12:] + '"}'), END
+    )
     sync(store, tmp_path)
     ((uid,),) = store.rows("select uid from sessions")
     (event,) = [event for event in store.events(uid) if event.is_call]
@@ -184,7 +233,10 @@ def test_contexts_are_read_only_where_there_is_no_log(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for name in ("context.jsonl", "context_sub_1.jsonl", "context_1.jsonl"):
         (folder / name).write_text('{"role": "user", "content": "x"}\n')
-    assert [Path(source.path).name for source in ADAPTER.discover(tmp_path)] == ["context.jsonl", "context_sub_1.jsonl"]
+    assert [Path(source.path).name for source in ADAPTER.discover(tmp_path)] == [
+        "context.jsonl",
+        "context_sub_1.jsonl",
+    ]
     (folder / "wire.jsonl").write_text(f"{OTHER}\n{END}\n")
     assert [Path(source.path).name for source in ADAPTER.discover(tmp_path)] == ["wire.jsonl"]
 
@@ -198,7 +250,9 @@ def test_both_programs_have_roots_of_their_own() -> None:
 def test_what_was_undone_is_left_behind(store: Store) -> None:
     sync(store, case("code"))
     events = list(store.events(CODE))
-    left = [[event.summary for event in line if event.kind == "user_msg"] for line in abandoned(events)]
+    left = [
+        [event.summary for event in line if event.kind == "user_msg"] for line in abandoned(events)
+    ]
     assert left == [["Use Decimal"]]
     assert "Use integers" in [event.summary for event in active(events)]
 
@@ -207,7 +261,10 @@ def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
     sync(store, case("code"))
     events = list(store.events(CODE))
     at = next(event.seq for event in events if event.summary == "Go on")
-    assert [entry.event.summary for entry in model_context(events, at)] == ["Prices are integers.", "Go on"]
+    assert [entry.event.summary for entry in model_context(events, at)] == [
+        "Prices are integers.",
+        "Go on",
+    ]
 
 
 @pytest.mark.parametrize(("name", "calls"), [("cli", 7 + 2 + 1), ("code", 7 + 1 + 1)])
@@ -222,7 +279,9 @@ def test_a_fork_refers_to_what_it_copied(store: Store) -> None:
     fork = store.session(CODE[:-1] + "2")
     assert fork is not None
     assert (fork.parent_uid, fork.relation) == (CODE, "fork")
-    assert [event.origin is not None for event in store.events(fork.session_uid)] == [True] * 9 + [False] * 4
+    assert [event.origin is not None for event in store.events(fork.session_uid)] == [True] * 9 + [
+        False
+    ] * 4
 
 
 def test_a_subagent_without_a_log_is_told_within_its_session(store: Store) -> None:
@@ -235,26 +294,42 @@ def test_a_subagent_without_a_log_is_told_within_its_session(store: Store) -> No
     assert ADAPTER.resume(agent) is None
 
 
-def test_a_subagent_that_began_after_files_were_looked_for_is_told_by_its_own_log(tmp_path: Path) -> None:
+def test_a_subagent_that_began_after_files_were_looked_for_is_told_by_its_own_log(
+    tmp_path: Path,
+) -> None:
     shutil.copytree(case("cli"), tmp_path / "root")
     (log,) = (tmp_path / "root").rglob("subagents/*/wire.jsonl")
     agent = log.parent.rename(tmp_path / "later")
-    (found,) = [source for source in ADAPTER.discover(tmp_path / "root") if source.path == str(log.parents[2] / "wire.jsonl")]
+    (found,) = [
+        source
+        for source in ADAPTER.discover(tmp_path / "root")
+        if source.path == str(log.parents[2] / "wire.jsonl")
+    ]
     agent.rename(log.parent)
     told = ADAPTER.normalize(found, ADAPTER.read(found, None), None)
-    assert [event.summary for event in told.events if event.is_sidechain] == ["Count the lines", "Twelve lines.", "99 tokens in, 9 out"]
+    assert [event.summary for event in told.events if event.is_sidechain] == [
+        "Count the lines",
+        "Twelve lines.",
+        "99 tokens in, 9 out",
+    ]
 
 
 def test_a_subagent_whose_log_may_still_come_is_not_told_yet(tmp_path: Path) -> None:
     shutil.copytree(case("cli"), tmp_path / "root")
-    path = next(path for path in (tmp_path / "root").rglob("wire.jsonl") if f"kimi:{path.parent.name}" == CLI)
+    path = next(
+        path
+        for path in (tmp_path / "root").rglob("wire.jsonl")
+        if f"kimi:{path.parent.name}" == CLI
+    )
     shutil.rmtree(path.parent / "subagents")
     log = path.read_text().splitlines()
     first = next(n for n, text in enumerate(log) if '"agent_id"' in text)
     path.write_text("\n".join(log[: first + 1]).replace("1780000006.9", f"{time.time()}") + "\n")
 
     def told() -> list[str | None]:
-        (source,) = [source for source in ADAPTER.discover(tmp_path / "root") if source.path == str(path)]
+        (source,) = [
+            source for source in ADAPTER.discover(tmp_path / "root") if source.path == str(path)
+        ]
         found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
         return [event.native for event in found.events][-2:]
 
@@ -263,7 +338,9 @@ def test_a_subagent_whose_log_may_still_come_is_not_told_yet(tmp_path: Path) -> 
     assert told() == ["StatusUpdate", "TurnBegin"], "after a minute it has none"
 
 
-def test_what_is_derived_again_without_its_files_is_told_once(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_derived_again_without_its_files_is_told_once(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(case("cli"), tmp_path / "root")
     sync(store, tmp_path / "root")
     before = [(event.seq, event.summary) for event in store.events(CLI)]
@@ -275,15 +352,25 @@ def test_what_is_derived_again_without_its_files_is_told_once(store: Store, tmp_
 
 
 def test_a_time_that_no_float_holds_costs_no_more_than_its_record(tmp_path: Path) -> None:
-    event = '{"message": {"type": "SubagentEvent", "payload": {"agent_id": "a1", "event": {}}}, "timestamp": 1%s}' % ("0" * 400)
+    event = (
+        '{"message": {"type": "SubagentEvent", "payload": {"agent_id": "a1", "event": {}}},'
+        ' "timestamp": 1%s}' % ("0" * 400)
+    )
     path = tmp_path / "sessions/w/one/wire.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_text('{"type": "metadata", "protocol_version": "1.10"}\n' + event + "\n" + OTHER + "\n")
-    assert [len(list(ADAPTER.read(source, None))) for source in ADAPTER.discover(tmp_path / "sessions")] == [3]
+    path.write_text(
+        '{"type": "metadata", "protocol_version": "1.10"}\n' + event + "\n" + OTHER + "\n"
+    )
+    assert [
+        len(list(ADAPTER.read(source, None))) for source in ADAPTER.discover(tmp_path / "sessions")
+    ] == [3]
 
 
-def test_a_session_that_begins_like_one_that_is_gone_is_another(store: Store, tmp_path: Path) -> None:
-    """Every log has the same name, and the same first line, and one to which nothing came may be gone the next time."""
+def test_a_session_that_begins_like_one_that_is_gone_is_another(
+    store: Store, tmp_path: Path
+) -> None:
+    """Every log has the same name, and the same first line, and one to which nothing came may be
+    gone the next time."""
     first, said = '{"type": "metadata", "protocol_version": "1.10"}\n', OTHER + "\n"
     for name, text in (("one", first), ("two", first + said)):
         path = tmp_path / "sessions/w" / name / "wire.jsonl"
@@ -313,9 +400,14 @@ def test_what_was_taken_over_is_told_where_it_was_as_long_as_that_is_there(tmp_p
     (path,) = (tmp_path / "root").rglob("state.json")
     session = "ses_66660000-0000-4000-8000-000000000001"
     before = session.removeprefix("ses_")
-    for is_there, wanted in ((True, ["And the plums?"]), (False, ["Count the pears", "And the plums?"])):
+    for is_there, wanted in (
+        (True, ["And the plums?"]),
+        (False, ["Count the pears", "And the plums?"]),
+    ):
         state = json.loads(path.read_text())
-        state["custom"]["kimi_cli_source_path"] = str(tmp_path if is_there else tmp_path / "nowhere")
+        state["custom"]["kimi_cli_source_path"] = str(
+            tmp_path if is_there else tmp_path / "nowhere"
+        )
         path.write_text(json.dumps(state))
         (source,) = ADAPTER.discover(tmp_path / "root")
         found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)

@@ -1,6 +1,8 @@
-"""What the adapter of opencode promises beyond what its fixtures show: how sessions that change are read, from a database or a tree.
+"""What the adapter of opencode promises beyond what its fixtures show: how sessions that change are
+read, from a database or a tree.
 
-The databases and trees of the fixtures are made from the `content.json` beside them: `REGENERATE=1 pytest tests/adapters/test_opencode.py`.
+The databases and trees of the fixtures are made from the `content.json` beside them: `REGENERATE=1
+pytest tests/adapters/test_opencode.py`.
 """
 
 import json
@@ -61,7 +63,18 @@ def plain(value: Any) -> Any:
 
 
 def put_session(db: apsw.Connection, session: Content) -> None:
-    names = ("id", "projectID", "parentID", "slug", "directory", "title", "version", "revert", "agent", "model")
+    names = (
+        "id",
+        "projectID",
+        "parentID",
+        "slug",
+        "directory",
+        "title",
+        "version",
+        "revert",
+        "agent",
+        "model",
+    )
     times = session["time"]
     values = [plain(session.get(name)) for name in names]
     db.execute(
@@ -74,17 +87,32 @@ def put_message(db: apsw.Connection, session: str, message: Content, at: int | N
     info, parts = message["info"], message["parts"]
     created = info["time"]["created"]
     updated = at or info["time"].get("completed", created)
-    data = info.get("raw") or json.dumps({name: value for name, value in info.items() if name != "id"})
-    upsert = "on conflict (id) do update set time_updated = excluded.time_updated, data = excluded.data"
-    db.execute(f"insert into message values (?, ?, ?, ?, ?) {upsert}", (info["id"], session, created, updated, data))
+    data = info.get("raw") or json.dumps(
+        {name: value for name, value in info.items() if name != "id"}
+    )
+    upsert = (
+        "on conflict (id) do update set time_updated = excluded.time_updated, data = excluded.data"
+    )
+    db.execute(
+        f"insert into message values (?, ?, ?, ?, ?) {upsert}",
+        (info["id"], session, created, updated, data),
+    )
     for part in parts:
-        data = part.get("raw") or json.dumps({name: value for name, value in part.items() if name != "id"})
-        db.execute(f"insert into part values (?, ?, ?, ?, ?, ?) {upsert}", (part["id"], info["id"], session, created, updated, data))
+        data = part.get("raw") or json.dumps(
+            {name: value for name, value in part.items() if name != "id"}
+        )
+        db.execute(
+            f"insert into part values (?, ?, ?, ?, ?, ?) {upsert}",
+            (part["id"], info["id"], session, created, updated, data),
+        )
 
 
 def put_events(db: apsw.Connection, events: list[Content]) -> None:
     for n, event in enumerate(events):
-        db.execute("insert into event values (?, ?, ?, ?, ?)", (f"evt_{n}", event["session"], n, event["type"], json.dumps(event["data"])))
+        db.execute(
+            "insert into event values (?, ?, ?, ?, ?)",
+            (f"evt_{n}", event["session"], n, event["type"], json.dumps(event["data"])),
+        )
 
 
 def fill(db: apsw.Connection, content: Content) -> None:
@@ -100,19 +128,27 @@ def write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2), encoding="utf-8")
 
 
-def plant(storage: Path, content: Content, most: int | None = None, *, is_old: bool = False) -> None:
+def plant(
+    storage: Path, content: Content, most: int | None = None, *, is_old: bool = False
+) -> None:
     """A tree, with so many messages of each session."""
     base = storage / "session" if is_old else storage
     for item in content["sessions"]:
         session = item["session"]
         id_ = session["id"]
-        write(storage / "session" / ("info" if is_old else session["projectID"]) / f"{id_}.json", session)
+        write(
+            storage / "session" / ("info" if is_old else session["projectID"]) / f"{id_}.json",
+            session,
+        )
         for message in item["messages"][:most]:
             info, parts = message["info"], message["parts"]
             write(base / "message" / id_ / f"{info['id']}.json", {**info, "sessionID": id_})
             folder = base / "part" / (f"{id_}/{info['id']}" if is_old else info["id"])
             for part in parts:
-                write(folder / f"{part['id']}.json", {**part, "sessionID": id_, "messageID": info["id"]})
+                write(
+                    folder / f"{part['id']}.json",
+                    {**part, "sessionID": id_, "messageID": info["id"]},
+                )
 
 
 def build(root: Path, content: Content) -> None:
@@ -177,7 +213,11 @@ def sync(store: Store, root: Path) -> pipeline.Report:
 
 def texts(store: Store, uid: str) -> list[str]:
     bodies = store.bodies(uid)
-    return [bodies.get(event.seq) or event.summary or "" for event in store.events(uid) if event.kind in ("user_msg", "assistant_msg")]
+    return [
+        bodies.get(event.seq) or event.summary or ""
+        for event in store.events(uid)
+        if event.kind in ("user_msg", "assistant_msg")
+    ]
 
 
 def uid_of(content: Content, number: int = 0) -> str:
@@ -201,20 +241,30 @@ def test_a_database_and_a_tree_say_the_same(tmp_path: Path) -> None:
     content = content_of("database")
     build(tmp_path / "one", content)
     build(tmp_path / "other", {**content, "kept": ["tree"]})
-    one, other = ({next(iter(found["facts"])): found for found in derive(ADAPTER, tmp_path / name)} for name in ("one", "other"))
+    one, other = (
+        {next(iter(found["facts"])): found for found in derive(ADAPTER, tmp_path / name)}
+        for name in ("one", "other")
+    )
     assert one.keys() == other.keys()
-    assert [(one[uid]["events"], one[uid]["merged"]) for uid in one] == [(other[uid]["events"], other[uid]["merged"]) for uid in one]
+    assert [(one[uid]["events"], one[uid]["merged"]) for uid in one] == [
+        (other[uid]["events"], other[uid]["merged"]) for uid in one
+    ]
 
 
 def test_every_part_is_told_or_counted() -> None:
     for case in CASES:
         content = content_of(case.name)
-        parts = {f"{item['session']['id']}": [p for m in item["messages"] for p in m["parts"]] for item in content["sessions"]}
+        parts = {
+            f"{item['session']['id']}": [p for m in item["messages"] for p in m["parts"]]
+            for item in content["sessions"]
+        }
         for source in sources(case / "root"):
             found = normalized(source)
             (facts,) = found.facts.values()
             own = parts[facts.native_session_id]
-            told = {str(event.native_id).partition("#")[0].rpartition("/")[2] for event in found.events}
+            told = {
+                str(event.native_id).partition("#")[0].rpartition("/")[2] for event in found.events
+            }
             silent = [part for part in own if part["id"] not in told]
             assert len(silent) <= sum(found.merged.values()), case.name
 
@@ -241,7 +291,9 @@ def test_usage_is_the_sum_of_the_messages_of_a_session() -> None:
 # Where it is read, and that nothing is left there.
 
 
-def test_a_live_database_is_read_with_its_log_and_nothing_changes(root: Path, live: apsw.Connection) -> None:
+def test_a_live_database_is_read_with_its_log_and_nothing_changes(
+    root: Path, live: apsw.Connection
+) -> None:
     fill(live, content_of("database"))
     before = listing(root)
     assert len(sources(root)) == 2
@@ -249,7 +301,9 @@ def test_a_live_database_is_read_with_its_log_and_nothing_changes(root: Path, li
     assert listing(root) == before
 
 
-def test_only_tables_of_sessions_are_read(root: Path, live: apsw.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_tables_of_sessions_are_read(
+    root: Path, live: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(live, content_of("branches"))
     read: set[str] = set()
 
@@ -273,14 +327,18 @@ def test_only_tables_of_sessions_are_read(root: Path, live: apsw.Connection, mon
     assert {"session", "message", "part", "event"} <= read
 
 
-def test_a_database_that_is_locked_loses_no_session(root: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_locked_loses_no_session(
+    root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_sqlite, "BUSY_MS", 20)
     db = make(root / "opencode.db", "delete")
     fill(db, content_of("database"))
     sync(store, root)
     db.execute("begin exclusive")
     report = pipeline.sync(store, config.load(), agents=["opencode"], roots=[str(root)])
-    assert [reason for _, reason in report.problems] == ["it is locked by another program; it is read again the next time"]
+    assert [reason for _, reason in report.problems] == [
+        "it is locked by another program; it is read again the next time"
+    ]
     assert "missing" not in report.found
     db.execute("commit")
     assert sync(store, root).found == {"unchanged": 2}
@@ -291,7 +349,9 @@ def test_homes_below_a_folder_are_found(tmp_path: Path) -> None:
     build(tmp_path / "old/.local/share/opencode", content_of("old_tree"))
     make(tmp_path / "x/node_modules/y/opencode.db").close()
     assert len(sources(tmp_path)) == 4
-    assert len(sources(tmp_path / "laptop/.local/share/opencode/opencode.db")) == 2, "or a database itself"
+    assert len(sources(tmp_path / "laptop/.local/share/opencode/opencode.db")) == 2, (
+        "or a database itself"
+    )
     assert sources(tmp_path / "nothing") == []
 
 
@@ -300,8 +360,13 @@ def test_a_database_that_a_variable_names_is_looked_at_too(tmp_path: Path) -> No
     db = make(path)
     fill(db, content_of("database"))
     db.close()
-    assert ADAPTER.find_roots({"XDG_DATA_HOME": str(tmp_path), "OPENCODE_DB": str(path)}) == [tmp_path / "opencode", path]
-    assert ADAPTER.find_roots({"XDG_DATA_HOME": str(tmp_path), "OPENCODE_DB": "other.db"}) == [tmp_path / "opencode"]
+    assert ADAPTER.find_roots({"XDG_DATA_HOME": str(tmp_path), "OPENCODE_DB": str(path)}) == [
+        tmp_path / "opencode",
+        path,
+    ]
+    assert ADAPTER.find_roots({"XDG_DATA_HOME": str(tmp_path), "OPENCODE_DB": "other.db"}) == [
+        tmp_path / "opencode"
+    ]
     assert len(sources(path)) == 2
 
 
@@ -331,13 +396,18 @@ def test_what_was_added_is_read_alone(root: Path, live: apsw.Connection) -> None
 
 
 @pytest.mark.parametrize("kind", ["database", "tree"])
-def test_a_growing_session_is_stored_as_it_is_at_the_end(root: Path, tmp_path: Path, kind: str) -> None:
+def test_a_growing_session_is_stored_as_it_is_at_the_end(
+    root: Path, tmp_path: Path, kind: str
+) -> None:
     pieces, at_once = open_store(str(tmp_path / "pieces.db")), open_store(str(tmp_path / "once.db"))
     content = only(content_of("database"), 0)
     item = content["sessions"][0]
     db = make(root / "opencode.db") if kind == "database" else None
     for n in range(1, len(item["messages"]) + 1):
-        session, message = {**item["session"], "time": {"created": 1, "updated": n}}, item["messages"][n - 1]
+        session, message = (
+            {**item["session"], "time": {"created": 1, "updated": n}},
+            item["messages"][n - 1],
+        )
         if db:
             put_session(db, session)
             put_message(db, session["id"], message)
@@ -348,7 +418,10 @@ def test_a_growing_session_is_stored_as_it_is_at_the_end(root: Path, tmp_path: P
     sync(pieces, root)
     sync(at_once, root)
     uid = uid_of(content)
-    one, other = ([event.to_dict() | {"payload_ref": None} for event in store.events(uid)] for store in (pieces, at_once))
+    one, other = (
+        [event.to_dict() | {"payload_ref": None} for event in store.events(uid)]
+        for store in (pieces, at_once)
+    )
     assert one == other
     assert pieces.bodies(uid) == at_once.bodies(uid)
     for opened in (pieces, at_once, db):
@@ -356,9 +429,14 @@ def test_a_growing_session_is_stored_as_it_is_at_the_end(root: Path, tmp_path: P
             opened.close()
 
 
-def test_a_step_is_told_when_it_is_finished(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_a_step_is_told_when_it_is_finished(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     content = only(content_of("database"), 1)
-    session, (prompt, step, _) = content["sessions"][0]["session"], content["sessions"][0]["messages"]
+    session, (prompt, step, _) = (
+        content["sessions"][0]["session"],
+        content["sessions"][0]["messages"],
+    )
     put_session(live, session)
     put_message(live, session["id"], prompt, NOW)
     running = json.loads(json.dumps(step))
@@ -369,11 +447,19 @@ def test_a_step_is_told_when_it_is_finished(root: Path, live: apsw.Connection, s
     assert sync(store, root).events == 2
     put_message(live, session["id"], step, NOW + 1)
     assert sync(store, root).found == {"grown": 1}
-    assert [event.kind for event in store.events(uid_of(content))] == ["lifecycle", "user_msg", "tool_call", "tool_result", "lifecycle"]
+    assert [event.kind for event in store.events(uid_of(content))] == [
+        "lifecycle",
+        "user_msg",
+        "tool_call",
+        "tool_result",
+        "lifecycle",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["database", "tree"])
-def test_a_step_whose_process_died_is_told_after_a_while(root: Path, store: Store, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_whose_process_died_is_told_after_a_while(
+    root: Path, store: Store, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = only(content_of("branches"), 2)
     item = content["sessions"][0]
     if kind == "database":
@@ -388,7 +474,10 @@ def test_a_step_whose_process_died_is_told_after_a_while(root: Path, store: Stor
     assert sync(store, root).found == {"unchanged": 1}
     monkeypatch.setattr("runlore.adapters._opencode.shelf.time", lambda: time.time() + 4000)
     sync(store, root)
-    assert [event.tool for event in store.events(uid_of(content)) if event.is_call] == ["question", "bash"]
+    assert [event.tool for event in store.events(uid_of(content)) if event.is_call] == [
+        "question",
+        "bash",
+    ]
 
 
 def test_an_answer_after_hours_is_added(root: Path, live: apsw.Connection, store: Store) -> None:
@@ -397,14 +486,23 @@ def test_an_answer_after_hours_is_added(root: Path, live: apsw.Connection, store
     fill(live, content)
     sync(store, root)
     step = item["messages"][1]
-    step["parts"][2]["state"] = {"status": "completed", "input": {"questions": []}, "output": "yes", "metadata": {}}
+    step["parts"][2]["state"] = {
+        "status": "completed",
+        "input": {"questions": []},
+        "output": "yes",
+        "metadata": {},
+    }
     step["info"]["time"]["completed"] = NOW
     put_message(live, item["session"]["id"], step)
     assert sync(store, root).found == {"rewritten": 1}
-    assert [event.summary for event in store.events(uid_of(content)) if event.kind == "decision"] == ["yes"]
+    assert [
+        event.summary for event in store.events(uid_of(content)) if event.kind == "decision"
+    ] == ["yes"]
 
 
-def test_a_title_that_changes_is_told_again(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_a_title_that_changes_is_told_again(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     content = only(content_of("branches"), 2)
     fill(live, content)
     sync(store, root)
@@ -420,7 +518,9 @@ def test_a_session_that_was_deleted_stays(root: Path, live: apsw.Connection, sto
     fill(live, content)
     sync(store, root)
     for table, column in (("session", "id"), ("message", "session_id"), ("part", "session_id")):
-        live.execute(f"delete from {table} where {column} = ?", (content["sessions"][1]["session"]["id"],))
+        live.execute(
+            f"delete from {table} where {column} = ?", (content["sessions"][1]["session"]["id"],)
+        )
     assert sync(store, root).found == {"unchanged": 1, "missing": 1}
     assert texts(store, uid_of(content, 1)) == ["List who calls total()", "Only test_cart.py."]
 
@@ -428,7 +528,9 @@ def test_a_session_that_was_deleted_stays(root: Path, live: apsw.Connection, sto
 # One session in several places.
 
 
-def test_a_session_that_moved_from_the_tree_to_the_database_is_one(root: Path, store: Store) -> None:
+def test_a_session_that_moved_from_the_tree_to_the_database_is_one(
+    root: Path, store: Store
+) -> None:
     content = content_of("both")
     plant(root / "storage", content, 2)
     sync(store, root)
@@ -451,16 +553,28 @@ def test_a_fork_refers_to_what_it_copied_and_costs_nothing_for_it(store: Store) 
     copied = [event.origin for event in store.events(fork) if event.origin]
     assert len(copied) == 3  # a prompt, an answer, its usage
     assert all(origin.startswith(f"{original}#") for origin in copied)
-    keys = {call.key for source in sources(FIXTURES / "branches/root") for call, _ in normalized(source).calls}
+    keys = {
+        call.key
+        for source in sources(FIXTURES / "branches/root")
+        for call, _ in normalized(source).calls
+    }
     assert len(keys) == 4  # three answers there, one of which was taken back, and one here
 
 
 def test_a_subagent_knows_the_call_that_started_it() -> None:
     for case in ("database", "tree"):
         content = content_of(case)
-        child = next(source for source in sources(FIXTURES / case / "root") if uid_of(content, 1)[9:] in source.path)
+        child = next(
+            source
+            for source in sources(FIXTURES / case / "root")
+            if uid_of(content, 1)[9:] in source.path
+        )
         (facts,) = normalized(child).facts.values()
-        assert (facts.parent_uid, facts.relation, facts.parent_call) == (uid_of(content, 0), "subagent", "call_5")
+        assert (facts.parent_uid, facts.relation, facts.parent_call) == (
+            uid_of(content, 0),
+            "subagent",
+            "call_5",
+        )
 
 
 def test_a_subagent_that_went_back_is_read_whole(root: Path, live: apsw.Connection) -> None:
@@ -472,7 +586,11 @@ def test_a_subagent_that_went_back_is_read_whole(root: Path, live: apsw.Connecti
         live,
         [
             {"session": child, "type": "message.updated.1", "data": {"info": last["info"]}},
-            {"session": child, "type": "message.removed.1", "data": {"messageID": last["info"]["id"]}},
+            {
+                "session": child,
+                "type": "message.removed.1",
+                "data": {"messageID": last["info"]["id"]},
+            },
         ],
     )
     live.execute("delete from message where id = ?", (last["info"]["id"],))
@@ -485,10 +603,13 @@ def test_a_subagent_that_went_back_is_read_whole(root: Path, live: apsw.Connecti
 def test_a_name_that_leads_elsewhere_leads_nowhere(root: Path, name: str) -> None:
     content = only(content_of("tree"), 1)
     plant(root / "storage", content)
-    write(root / "secret/x.json", {"id": "x", "sessionID": "x", "role": "user", "time": {"created": 1}})
+    write(
+        root / "secret/x.json",
+        {"id": "x", "sessionID": "x", "role": "user", "time": {"created": 1}},
+    )
     (file,) = (root / "storage/session").rglob("*.json")
     write(file, {**json.loads(file.read_text()), "id": name, "parentID": name})
-    (message, *_) = sorted((root / "storage/message").rglob("*.json"))
+    message, *_ = sorted((root / "storage/message").rglob("*.json"))
     write(message, {**json.loads(message.read_text()), "id": name})
     (source,) = sources(root)
     assert "secret" not in str(normalized(source).bodies)
@@ -498,27 +619,43 @@ def test_a_name_that_leads_elsewhere_leads_nowhere(root: Path, name: str) -> Non
 # Going back.
 
 
-def revert_and_go_on(db: apsw.Connection, root: Path, store: Store, *, has_log: bool) -> tuple[str, list[str]]:
+def revert_and_go_on(
+    db: apsw.Connection, root: Path, store: Store, *, has_log: bool
+) -> tuple[str, list[str]]:
     content = content_of("branches")
     item = content["sessions"][0]
     id_ = item["session"]["id"]
-    gone = {event["data"]["messageID"] for event in content["events"] if event["type"] == "message.removed.1"}
+    gone = {
+        event["data"]["messageID"]
+        for event in content["events"]
+        if event["type"] == "message.removed.1"
+    }
     infos = {
-        e["data"]["info"]["id"]: e["data"]["info"] for e in content["events"] if e["type"] == "message.updated.1" and e["session"] == id_
+        e["data"]["info"]["id"]: e["data"]["info"]
+        for e in content["events"]
+        if e["type"] == "message.updated.1" and e["session"] == id_
     }
     parts: dict[str, dict[str, Any]] = {}
     for event in content["events"]:
         if event["type"] == "message.part.updated.1":
-            parts.setdefault(event["data"]["part"]["messageID"], {})[event["data"]["part"]["id"]] = event["data"]["part"]
+            parts.setdefault(event["data"]["part"]["messageID"], {})[
+                event["data"]["part"]["id"]
+            ] = event["data"]["part"]
     taken = [{"info": infos[key], "parts": list(parts[key].values())} for key in sorted(gone)]
     put_session(db, item["session"])
     for message in [*item["messages"][:2], *taken]:
         put_message(db, id_, message)
     sync(store, root)
-    db.execute("update session set revert = ?, time_updated = ?", (json.dumps({"messageID": taken[0]["info"]["id"]}), NOW))
+    db.execute(
+        "update session set revert = ?, time_updated = ?",
+        (json.dumps({"messageID": taken[0]["info"]["id"]}), NOW),
+    )
     sync(store, root)
     at = max(event.seq for event in store.events(f"opencode:{id_}"))
-    seen = [store.bodies(f"opencode:{id_}").get(found.event.seq) or "" for found in model_context(store.events(f"opencode:{id_}"), at)]
+    seen = [
+        store.bodies(f"opencode:{id_}").get(found.event.seq) or ""
+        for found in model_context(store.events(f"opencode:{id_}"), at)
+    ]
     if has_log:
         put_events(db, [event for event in content["events"] if event["session"] == id_])
     for table, column in (("message", "id"), ("part", "message_id")):
@@ -531,12 +668,19 @@ def revert_and_go_on(db: apsw.Connection, root: Path, store: Store, *, has_log: 
 
 
 @pytest.mark.parametrize("has_log", [True, False])
-def test_what_was_taken_back_lies_on_a_line_of_its_own(root: Path, live: apsw.Connection, store: Store, has_log: bool) -> None:
+def test_what_was_taken_back_lies_on_a_line_of_its_own(
+    root: Path, live: apsw.Connection, store: Store, has_log: bool
+) -> None:
     uid, seen = revert_and_go_on(live, root, store, has_log=has_log)
-    assert seen == ["Name the shop", "Corner Shop."], "while it is only hidden, the model does not see it"
+    assert seen == [
+        "Name the shop",
+        "Corner Shop.",
+    ], "while it is only hidden, the model does not see it"
     (left,) = abandoned(store.events(uid))
     bodies = store.bodies(uid)
-    assert [bodies.get(event.seq) for event in left if event.kind in ("user_msg", "assistant_msg")] == [
+    assert [
+        bodies.get(event.seq) for event in left if event.kind in ("user_msg", "assistant_msg")
+    ] == [
         "Make it longer",
         "A very long name.",
     ]
@@ -554,14 +698,19 @@ def test_what_was_taken_back_before_the_first_sync_is_found_in_the_log(store: St
     assert seen == ["Name the shop", "Corner Shop.", "Make it shorter", "Shop."]
 
 
-def test_what_was_taken_back_and_comes_back_is_seen_again(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_what_was_taken_back_and_comes_back_is_seen_again(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     content = only(content_of("branches"), 1)
     fill(live, content)
     sync(store, root)
     live.execute("update session set revert = null, time_updated = ?", (NOW,))
     sync(store, root)
     events = list(store.events(uid_of(content)))
-    assert [event.native for event in events if event.kind == "human_intervention"] == ["revert", "unrevert"]
+    assert [event.native for event in events if event.kind == "human_intervention"] == [
+        "revert",
+        "unrevert",
+    ]
     seen = [found.event.summary for found in model_context(events, events[-1].seq)]
     assert seen[-2:] == ["Another language?", "Boutique."]
 
@@ -580,19 +729,28 @@ def test_a_compaction_keeps_the_messages_it_names() -> None:
     assert [event.view for event in found.events[at : at + 2]] == ["compact", "summary"]
 
 
-def test_the_doctor_knows_where_a_session_is(root: Path, live: apsw.Connection, store: Store) -> None:
+def test_the_doctor_knows_where_a_session_is(
+    root: Path, live: apsw.Connection, store: Store
+) -> None:
     fill(live, content_of("database"))
     sync(store, root)
     report = doctor.examine(store, config.load())
     assert report.ok, report
-    assert not [note for check in report.checks for note in check.notes if "not there" in note or "rewritten" in note or "grown" in note]
+    assert not [
+        note
+        for check in report.checks
+        for note in check.notes
+        if "not there" in note or "rewritten" in note or "grown" in note
+    ]
     source = sources(root)[0]
     assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # ours has it
     live.execute("delete from message")
     assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined]
 
 
-def test_a_message_beyond_all_bounds_is_named_and_not_kept(root: Path, live: apsw.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_beyond_all_bounds_is_named_and_not_kept(
+    root: Path, live: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("runlore.adapters._opencode.shelf.LONGEST", 2000)
     content = only(content_of("branches"), 2)
     content["sessions"][0]["messages"][0]["parts"][0]["text"] = "x" * 3000
@@ -627,7 +785,9 @@ def test_parts_may_lie_side_by_side(root: Path) -> None:
 
 
 def test_pictures_are_not_kept() -> None:
-    line = json.dumps({"parts": [{"url": "data:image/png;base64," + "iVBORw0KGgo" + "A" * 401}]}).encode()
+    line = json.dumps(
+        {"parts": [{"url": "data:image/png;base64," + "iVBORw0KGgo" + "A" * 401}]}
+    ).encode()
     assert len(ADAPTER.slim(line)) < 200
     assert b"[image image/png" in ADAPTER.slim(line)
     assert ADAPTER.slim(ADAPTER.slim(line)) == ADAPTER.slim(line)

@@ -1,6 +1,8 @@
-"""opencode in Go: the database that Crush went on with, in its first form. It is what of Crush's format is at hand from real sessions.
+"""opencode in Go: the database that Crush went on with, in its first form. It is what of Crush's
+format is at hand from real sessions.
 
-The database of the fixture is made from the `content.json` beside it: `REGENERATE=1 pytest tests/adapters/test_opencode_go.py`.
+The database of the fixture is made from the `content.json` beside it: `REGENERATE=1 pytest
+tests/adapters/test_opencode_go.py`.
 """
 
 import json
@@ -43,15 +45,21 @@ def make(path: Path) -> None:
 def test_the_database_of_the_fixture_holds_what_its_content_says(tmp_path: Path) -> None:
     if os.environ.get("REGENERATE") == "1":
         shutil.rmtree(CASE / "root", ignore_errors=True)
-        make(CASE / "root/opencode.db")  # Not below `.opencode`: then it would tell where this repository lies.
+        # Not below `.opencode`: then it would tell where this repository lies.
+        make(CASE / "root/opencode.db")
     make(tmp_path / "wanted/opencode.db")
     assert derive(ADAPTER, CASE / "root") == derive(ADAPTER, tmp_path / "wanted")
 
 
 def test_the_folder_of_a_session_is_the_one_that_its_database_lies_below(tmp_path: Path) -> None:
     make(tmp_path / "yard/.opencode/opencode.db")
-    found = [ADAPTER.normalize(source, ADAPTER.read(source, None), None) for source in ADAPTER.discover(tmp_path)]
-    assert {about.cwd for each in found for about in each.facts.values()} == {str(tmp_path / "yard")}
+    found = [
+        ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+        for source in ADAPTER.discover(tmp_path)
+    ]
+    assert {about.cwd for each in found for about in each.facts.values()} == {
+        str(tmp_path / "yard")
+    }
 
 
 @corpus.needs(CORPUS)
@@ -77,7 +85,13 @@ def test_a_second_count_of_real_sessions_agrees(tmp_path: Path) -> None:
         assert not found.skips
         ours["sessions"] += len(found.facts)
         for event in found.events:
-            word = "tool_call" if event.is_call else {"user_msg": "user", "assistant_msg": "assistant"}.get(event.kind, event.kind)
+            word = (
+                "tool_call"
+                if event.is_call
+                else {"user_msg": "user", "assistant_msg": "assistant"}.get(event.kind, event.kind)
+            )
             ours[word] += event.kind != "lifecycle"
-            ours["error"] += event.is_error and event.kind == "tool_result" and event.exit_code is None
+            ours["error"] += (
+                event.is_error and event.kind == "tool_result" and event.exit_code is None
+            )
     assert +ours == +theirs

@@ -17,17 +17,29 @@ from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, model_context
 
 ADAPTER = get("pi")
-FIXTURES = [fixture for fixture in iter_fixtures(Path(__file__).parent / "fixtures") if fixture.agent in ("pi", "omp")]
+FIXTURES = [
+    fixture
+    for fixture in iter_fixtures(Path(__file__).parent / "fixtures")
+    if fixture.agent in ("pi", "omp")
+]
 MAIN, FORK = "pi:0199aa01-0000-7000-8000-000000000001", "pi:0199aa02-0000-7000-8000-000000000002"
 
 
 def read(*lines: dict[str, Any], carry: bytes | None = None) -> Normalized:
-    source = Source(agent="pi", path="/s/--x--/2026-05-04T10-00-00-000Z_s1.jsonl", root="/s", size=0, mtime_ns=0)
-    return ADAPTER.normalize(source, [Record(json.dumps(line).encode(), n, None, None, n + 1) for n, line in enumerate(lines)], carry)
+    source = Source(
+        agent="pi", path="/s/--x--/2026-05-04T10-00-00-000Z_s1.jsonl", root="/s", size=0, mtime_ns=0
+    )
+    return ADAPTER.normalize(
+        source,
+        [Record(json.dumps(line).encode(), n, None, None, n + 1) for n, line in enumerate(lines)],
+        carry,
+    )
 
 
 def case(name: str, agent: str = "pi") -> Path:
-    return next(fixture.root for fixture in FIXTURES if (fixture.agent, fixture.case) == (agent, name))
+    return next(
+        fixture.root for fixture in FIXTURES if (fixture.agent, fixture.case) == (agent, name)
+    )
 
 
 def sync(store: Store, root: Path, agent: str = "pi") -> pipeline.Report:
@@ -44,9 +56,27 @@ def test_nothing_that_was_said_is_carried_over(fixture: Fixture) -> None:
         assert not [body for body in result.bodies if len(body) > 17 and body in carry]
 
 
-VALUES = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.sampled_from([{"type": "text", "text": "x"}, 17]), max_size=2)
+VALUES = (
+    st.none()
+    | st.integers()
+    | st.text(max_size=3)
+    | st.lists(st.sampled_from([{"type": "text", "text": "x"}, 17]), max_size=2)
+)
 LINES = st.fixed_dictionaries(
-    {"type": st.sampled_from(["message", "session", "compaction", "branch_summary", "label", "model_change", "title", "x"])},
+    {
+        "type": st.sampled_from(
+            [
+                "message",
+                "session",
+                "compaction",
+                "branch_summary",
+                "label",
+                "model_change",
+                "title",
+                "x",
+            ]
+        )
+    },
     optional={
         "id": st.sampled_from("abc"),
         "parentId": st.sampled_from(["a", "b", "z", None]),
@@ -56,7 +86,11 @@ LINES = st.fixed_dictionaries(
         "summary": VALUES,
         "message": st.fixed_dictionaries(
             {"role": st.sampled_from(["user", "assistant", "toolResult", "bashExecution", "y"])},
-            optional={"content": VALUES, "usage": st.just({"input": 3, "output": 1}), "stopReason": st.sampled_from(["stop", "aborted"])},
+            optional={
+                "content": VALUES,
+                "usage": st.just({"input": 3, "output": 1}),
+                "stopReason": st.sampled_from(["stop", "aborted"]),
+            },
         ),
     },
 )
@@ -68,7 +102,13 @@ def test_any_entry_is_taken_and_any_cut_gives_the_same(lines: list[dict[str, Any
     carry, events, bodies = None, [], []
     for n, line in enumerate(lines):
         record = Record(json.dumps(line).encode(), n, None, None, n + 1)
-        source = Source(agent="pi", path="/s/--x--/2026-05-04T10-00-00-000Z_s1.jsonl", root="/s", size=0, mtime_ns=0)
+        source = Source(
+            agent="pi",
+            path="/s/--x--/2026-05-04T10-00-00-000Z_s1.jsonl",
+            root="/s",
+            size=0,
+            mtime_ns=0,
+        )
         part = ADAPTER.normalize(source, [record], carry)
         carry = part.carry
         events += part.events
@@ -94,26 +134,44 @@ def test_going_back_leaves_a_line_behind(store: Store) -> None:
     events = list(store.events(MAIN))
     prompts = ["Start again, with integers", "And the changelog"]
     assert [event.summary for event in active(events) if event.kind == "user_msg"] == prompts
-    left = [[event.summary for event in line if event.kind == "user_msg"] for line in abandoned(events)]
-    assert left == [["Make the price test pass", "Use decimal instead"], ["No, leave the test alone", "See the picture"]]
+    left = [
+        [event.summary for event in line if event.kind == "user_msg"] for line in abandoned(events)
+    ]
+    assert left == [
+        ["Make the price test pass", "Use decimal instead"],
+        ["No, leave the test alone", "See the picture"],
+    ]
 
 
 def test_after_a_compaction_the_model_sees_the_summary_and_what_was_kept(store: Store) -> None:
     sync(store, case("session"))
     events = list(store.events(MAIN))
     seen = [entry.event.summary for entry in model_context(events, events[-1].seq)]
-    assert seen == ["Start again, with integers", "Cents are integers now.", "## Goal", "And the changelog", "Written."]
+    assert seen == [
+        "Start again, with integers",
+        "Cents are integers now.",
+        "## Goal",
+        "And the changelog",
+        "Written.",
+    ]
 
 
 def test_the_first_layout_counts_the_lines_that_a_compaction_keeps(store: Store) -> None:
     sync(store, case("first"))
     events = list(store.events("pi:0199aa04-0000-4000-8000-000000000004"))
     seen = [entry.event.summary for entry in model_context(events, events[-1].seq)]
-    assert seen == ["Renamed.", "The module was renamed.", "Fix the imports", "Imports are unsorted"]
+    assert seen == [
+        "Renamed.",
+        "The module was renamed.",
+        "Fix the imports",
+        "Imports are unsorted",
+    ]
 
 
 @pytest.mark.parametrize(("name", "copied"), [("fork", 6), ("first", 3)])
-def test_a_fork_refers_to_what_it_copied_and_its_calls_count_once(store: Store, name: str, copied: int) -> None:
+def test_a_fork_refers_to_what_it_copied_and_its_calls_count_once(
+    store: Store, name: str, copied: int
+) -> None:
     sync(store, case(name))
     ((fork,),) = store.rows("select uid from sessions where parent_uid is not null")
     assert sum(event.origin is not None for event in store.events(fork)) == copied
@@ -122,7 +180,9 @@ def test_a_fork_refers_to_what_it_copied_and_its_calls_count_once(store: Store, 
 
 def test_usage_adds_up_with_what_was_spent_beside_the_conversation(store: Store) -> None:
     sync(store, case("later"))
-    (row,) = store.rows("select sum(input_tokens), sum(output_tokens), sum(cache_read_tokens) from calls")
+    (row,) = store.rows(
+        "select sum(input_tokens), sum(output_tokens), sum(cache_read_tokens) from calls"
+    )
     assert tuple(row) == (103 + 400 + 110 + 800 + 116, 10 + 20 + 10 + 30 + 10, 50000)
 
 
@@ -130,7 +190,10 @@ def test_a_subagent_belongs_to_the_session_whose_folder_it_lies_in(store: Store)
     sync(store, case("session", "omp"), "omp")
     agent = store.session("omp:0199bb02-0000-7000-8000-000000000002")
     assert agent is not None
-    assert (agent.parent_uid, agent.relation) == ("omp:0199bb01-0000-7000-8000-000000000001", "subagent")
+    assert (agent.parent_uid, agent.relation) == (
+        "omp:0199bb01-0000-7000-8000-000000000001",
+        "subagent",
+    )
     above = store.session(str(agent.parent_uid))
     assert above is not None
     assert above.title == "Count the files"
@@ -139,5 +202,7 @@ def test_a_subagent_belongs_to_the_session_whose_folder_it_lies_in(store: Store)
 
 
 def test_a_session_is_taken_up_by_its_file() -> None:
-    session = Session(session_uid="pi:a", flavor="pi", native_session_id="a", source_path="/s/x_a.jsonl")
+    session = Session(
+        session_uid="pi:a", flavor="pi", native_session_id="a", source_path="/s/x_a.jsonl"
+    )
     assert ADAPTER.resume(session) == ["pi", "--session", "/s/x_a.jsonl"]

@@ -1,4 +1,5 @@
-"""What differs in Roo Code, a fork of Cline: where their tasks are, which tokens a prompt has, and which task started which."""
+"""What differs in Roo Code, a fork of Cline: where their tasks are, which tokens a prompt has, and
+which task started which."""
 
 import json
 from pathlib import Path
@@ -36,21 +37,40 @@ def test_tasks_are_found_in_the_folder_of_the_extension(agent: str, home: Path) 
 def test_the_prompt_includes_the_cache_since_a_release_and_always_where_the_provider_says_so(
     tmp_path: Path, agent: str, after: int, protocol: str, tokens: int, fresh: int
 ) -> None:
-    info = {"apiProtocol": protocol, "tokensIn": tokens, "tokensOut": 5, "cacheWrites": 100, "cacheReads": 500}
-    rows = [{"ts": RELEASED[agent] + after, "type": "say", "say": "api_req_started", "text": json.dumps(info)}]
+    info = {
+        "apiProtocol": protocol,
+        "tokensIn": tokens,
+        "tokensOut": 5,
+        "cacheWrites": 100,
+        "cacheReads": 500,
+    }
+    rows = [
+        {
+            "ts": RELEASED[agent] + after,
+            "type": "say",
+            "say": "api_req_started",
+            "text": json.dumps(info),
+        }
+    ]
     (tmp_path / "t").mkdir()
     (tmp_path / "t/ui_messages.json").write_text(json.dumps(rows))
     adapter = get(agent)
     (source,) = adapter.discover(tmp_path)
     ((call, _),) = adapter.normalize(source, adapter.read(source, None), None).calls
-    assert (call.input_tokens, call.cache_read_tokens, call.cache_write_5m_tokens) == (fresh, 500, 100)
+    assert (call.input_tokens, call.cache_read_tokens, call.cache_write_5m_tokens) == (
+        fresh,
+        500,
+        100,
+    )
 
 
 def test_the_sum_over_requests_is_what_the_task_says_of_itself() -> None:
     adapter = get("roo")
     for source in adapter.discover(FIXTURES / "roo/subtask/root"):
         item = json.loads(Path(source.path).with_name("history_item.json").read_text())
-        calls = [call for call, _ in adapter.normalize(source, adapter.read(source, None), None).calls]
+        calls = [
+            call for call, _ in adapter.normalize(source, adapter.read(source, None), None).calls
+        ]
         assert sum(call.prompt_tokens for call in calls) == item["tokensIn"]
         assert sum(call.output_tokens for call in calls) == item["tokensOut"]
 

@@ -1,4 +1,5 @@
-"""Live sessions, taken in by a sync like any agent's: what was said, what was taken back, what the model sees, runs and skills."""
+"""Live sessions, taken in by a sync like any agent's: what was said, what was taken back, what the
+model sees, runs and skills."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def sync(tmp_path: Path, *agents: str) -> Store:
 
 
 def derive(live: SessionStore, id: str) -> Normalized:
-    source = next(source for source in ADAPTER.discover(live.path) if Path(source.path).parent.name == id)
+    source = next(
+        source for source in ADAPTER.discover(live.path) if Path(source.path).parent.name == id
+    )
     return ADAPTER.normalize(source, ADAPTER.read(source, None), None)
 
 
@@ -54,22 +57,32 @@ def texts(events: list[SessionEvent]) -> list[str | None]:
 
 def test_its_letters_are_those_of_the_log() -> None:
     assert Line.__struct_fields__ == tuple(
-        LogRecord.__struct_encode_fields__[LogRecord.__struct_fields__.index(name)] for name in ("seq", "id", "ts", "type", "payload")
+        LogRecord.__struct_encode_fields__[LogRecord.__struct_fields__.index(name)]
+        for name in ("seq", "id", "ts", "type", "payload")
     )
 
 
-def test_a_live_session_is_found_where_the_log_puts_it_by_default(live: SessionStore, tmp_path: Path) -> None:
+def test_a_live_session_is_found_where_the_log_puts_it_by_default(
+    live: SessionStore, tmp_path: Path
+) -> None:
     with SessionStore().create(model="m-1", cwd=str(tmp_path), agent="mine") as session:
         session.append(user("please fix the build"))
         session.append(assistant("It builds now."))
     store = sync(tmp_path)
     (line,) = store.sessions(Filter())
-    assert (line.uid, line.agent, line.title, line.model) == (f"runlore:{session.id}", "runlore", "please fix the build", "m-1")
+    assert (line.uid, line.agent, line.title, line.model) == (
+        f"runlore:{session.id}",
+        "runlore",
+        "please fix the build",
+        "m-1",
+    )
     assert line.cwd == str(tmp_path)
     assert texts(list(store.events(line.uid))) == ["please fix the build", "It builds now."]
 
 
-def test_a_rewind_shows_as_an_abandoned_line_also_when_it_comes_later(live: SessionStore, tmp_path: Path) -> None:
+def test_a_rewind_shows_as_an_abandoned_line_also_when_it_comes_later(
+    live: SessionStore, tmp_path: Path
+) -> None:
     session = live.create()
     session.append(user("write a poem"))
     asked = session.append(assistant("about what?"))
@@ -86,7 +99,9 @@ def test_a_rewind_shows_as_an_abandoned_line_also_when_it_comes_later(live: Sess
     assert [texts(line) for line in timeline.abandoned(events)] == [["about rain", "drip, drop"]]
 
 
-def test_a_rewind_to_before_a_message_and_one_to_nothing_show_too(live: SessionStore, tmp_path: Path) -> None:
+def test_a_rewind_to_before_a_message_and_one_to_nothing_show_too(
+    live: SessionStore, tmp_path: Path
+) -> None:
     session = live.create()
     session.append(user("one"))
     second = session.append(user("two"))
@@ -114,11 +129,15 @@ def test_what_a_fork_took_along_is_stored_once(live: SessionStore, tmp_path: Pat
     events = list(store.events("runlore:0-before"))
     assert texts(events) == ["name a colour", "blue", "a darker one"]
     spoken = [event for event in events if event.kind in ("user_msg", "assistant_msg")]
-    assert [event.origin is not None and event.origin.startswith("runlore:a#") for event in spoken] == [True, True, False]
+    assert [
+        event.origin is not None and event.origin.startswith("runlore:a#") for event in spoken
+    ] == [True, True, False]
     assert not [event for event in store.events("runlore:a") if event.origin]
 
 
-def test_the_model_sees_in_memory_what_it_sees_in_the_log(live: SessionStore, tmp_path: Path) -> None:
+def test_the_model_sees_in_memory_what_it_sees_in_the_log(
+    live: SessionStore, tmp_path: Path
+) -> None:
     session = live.create()
     for n in range(4):
         session.append(user(f"u{n}"))
@@ -134,16 +153,21 @@ def test_the_model_sees_in_memory_what_it_sees_in_the_log(live: SessionStore, tm
 
 OPERATIONS = st.lists(
     st.one_of(
-        st.just(("user", 0)), st.just(("assistant", 0)), st.just(("noise", 0)), st.just(("redo", 0)), st.just(("compact", 0)),
-        st.tuples(st.just("rewind"), st.integers(0, 30)), st.tuples(st.just("before"), st.integers(0, 30)),
+        st.just(("user", 0)), st.just(("assistant", 0)), st.just(("noise", 0)),
+        st.just(("redo", 0)), st.just(("compact", 0)),
+        st.tuples(st.just("rewind"), st.integers(0, 30)),
+        st.tuples(st.just("before"), st.integers(0, 30)),
     ),
     max_size=25,
 )  # fmt: skip
 
 
 @given(OPERATIONS)
-def test_any_conversation_is_seen_the_same(tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int]]) -> None:
-    """The log's own view and the timeline's agree, whatever was said, compacted, and taken back to anything that ever was."""
+def test_any_conversation_is_seen_the_same(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int]]
+) -> None:
+    """The log's own view and the timeline's agree, whatever was said, compacted, and taken back to
+    anything that ever was."""
     live = SessionStore(tmp_path_factory.mktemp("live"))
     session = live.create(id="s")
     for n, (what, place) in enumerate(operations):
@@ -162,7 +186,11 @@ def test_any_conversation_is_seen_the_same(tmp_path_factory: pytest.TempPathFact
         else:
             session.rewind(to=target) if what == "rewind" else session.rewind(before=target)
     session.append(user("the end"))
-    assert seen(live) == [text.removeprefix("[Conversation Summary]\n\n") for text in told(session) if not text.startswith("Understood.")]
+    assert seen(live) == [
+        text.removeprefix("[Conversation Summary]\n\n")
+        for text in told(session)
+        if not text.startswith("Understood.")
+    ]
 
 
 def seen(live: SessionStore) -> list[str | None]:
@@ -184,7 +212,10 @@ def linked(found: Normalized) -> list[SessionEvent]:
             name = found.aliases.get(name)
         return None if name is None else numbers[name]
 
-    return [msgspec.structs.replace(event, parent_seq=number(parent)) for event, parent in zip(found.events, found.parents, strict=True)]
+    return [
+        msgspec.structs.replace(event, parent_seq=number(parent))
+        for event, parent in zip(found.events, found.parents, strict=True)
+    ]
 
 
 def test_skills_and_runs_are_told(live: SessionStore, tmp_path: Path) -> None:
@@ -193,7 +224,12 @@ def test_skills_and_runs_are_told(live: SessionStore, tmp_path: Path) -> None:
         with run.attempt(model="small") as attempt:
             attempt.output("wrote a test", runner_output="E   NameError: add")
             attempt.used(input_tokens=10, output_tokens=2)
-            attempt.verified(by="exit_code", command="pytest -q", exit_code=1, detail="1 failed, 2 passed in 0.1s")
+            attempt.verified(
+                by="exit_code",
+                command="pytest -q",
+                exit_code=1,
+                detail="1 failed, 2 passed in 0.1s",
+            )
         run.fail("no answer")
     session.state.start(goal_id="g")
     session.state.heartbeat()
@@ -204,14 +240,20 @@ def test_skills_and_runs_are_told(live: SessionStore, tmp_path: Path) -> None:
     assert (check.summary, check.call_id == result.call_id) == ("pytest -q", True)
     assert (result.exit_code, result.is_error, result.tests and result.tests.failed) == (1, True, 1)
     attempt_event = told["lifecycle", "skill.attempt_finished/failed"]
-    assert (attempt_event.model, attempt_event.tool, attempt_event.usage) == ("small", "tdd", Usage(input_tokens=10, output_tokens=2))
+    assert (attempt_event.model, attempt_event.tool, attempt_event.usage) == (
+        "small",
+        "tdd",
+        Usage(input_tokens=10, output_tokens=2),
+    )
     failed = told["lifecycle", "skill.finished/fail"]
     assert (failed.summary, failed.is_error) == ("skill tdd: fail", True)
     assert told["error", "state.failed"].summary == "rate limited"
     assert ("lifecycle", "state.started") in told
 
 
-def test_tokens_of_an_attempt_are_left_to_the_messages_where_these_tell_them(live: SessionStore) -> None:
+def test_tokens_of_an_attempt_are_left_to_the_messages_where_these_tell_them(
+    live: SessionStore,
+) -> None:
     session = live.create()
     session.append({**assistant("hello"), "usage": {"input_tokens": 7, "output_tokens": 1}})
     with session.skills.run("tdd") as run, run.attempt(model="m") as attempt:
@@ -221,9 +263,18 @@ def test_tokens_of_an_attempt_are_left_to_the_messages_where_these_tell_them(liv
 
 def test_a_long_output_is_found_whole(live: SessionStore, tmp_path: Path) -> None:
     session = live.create()
-    session.append({"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "bash", "input": {"command": "make"}}]})
+    session.append(
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "c", "name": "bash", "input": {"command": "make"}}
+            ],
+        }
+    )
     whole = "x" * 50_000 + " needle " + "y" * 50_000
-    session.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": whole}]})
+    session.append(
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": whole}]}
+    )
     found = derive(live, session.id)
     assert "needle" not in (session.path / "log.jsonl").read_text()
     assert found.bodies[-1] == whole
@@ -240,7 +291,9 @@ def test_other_files_of_the_name_are_not_logs(tmp_path: Path) -> None:
     for place in ("log.jsonl", "a/my-log.jsonl", ".making/1/log.jsonl", "b/log.jsonl"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_bytes(b"")
-    assert [source.path for source in ADAPTER.discover(tmp_path)] == [str(tmp_path / "b" / "log.jsonl")]
+    assert [source.path for source in ADAPTER.discover(tmp_path)] == [
+        str(tmp_path / "b" / "log.jsonl")
+    ]
 
 
 def test_a_flipped_byte_is_told_and_kept(live: SessionStore) -> None:
@@ -255,7 +308,13 @@ def test_a_flipped_byte_is_told_and_kept(live: SessionStore) -> None:
 
 def test_a_record_of_a_million_blocks_is_bounded(tmp_path: Path) -> None:
     blocks = [{"type": "text", "text": "x"}] * 20_000
-    line = {"n": 0, "i": "a", "d": "2026-03-01T10:00:00Z", "t": "message", "p": {"role": "user", "content": blocks}}
+    line = {
+        "n": 0,
+        "i": "a",
+        "d": "2026-03-01T10:00:00Z",
+        "t": "message",
+        "p": {"role": "user", "content": blocks},
+    }
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "log.jsonl").write_bytes(json.dumps(line).encode() + b"\n")
     (source,) = ADAPTER.discover(tmp_path)
@@ -288,7 +347,9 @@ def test_a_carry_of_another_version_is_not_read() -> None:
         ("weather", [1], "tool_call", "other"),
     ],
 )
-def test_a_call_is_understood_by_what_it_is_given(tool: str, given: Any, kind: str, action: str) -> None:
+def test_a_call_is_understood_by_what_it_is_given(
+    tool: str, given: Any, kind: str, action: str
+) -> None:
     found = words.describe_call(tool, given)
     assert (found.kind, found.action) == (kind, action)
 
@@ -296,20 +357,56 @@ def test_a_call_is_understood_by_what_it_is_given(tool: str, given: Any, kind: s
 @pytest.mark.parametrize(
     ("told", "wanted"),
     [
-        ({"input_tokens": 10, "output_tokens": 2, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}, (10, 2, 5, 3)),
-        ({"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 6}}, (4, 2, 6, 0)),
-        ({"input_tokens": 10, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 6}}, (4, 2, 6, 0)),
-        ({"input_tokens": 900, "output_tokens": 40, "cache_read_tokens": 512, "total_tokens": 940}, (388, 40, 512, 0)),
+        (
+            {
+                "input_tokens": 10,
+                "output_tokens": 2,
+                "cache_read_input_tokens": 5,
+                "cache_creation_input_tokens": 3,
+            },
+            (10, 2, 5, 3),
+        ),
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 2,
+                "prompt_tokens_details": {"cached_tokens": 6},
+            },
+            (4, 2, 6, 0),
+        ),
+        (
+            {"input_tokens": 10, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 6}},
+            (4, 2, 6, 0),
+        ),
+        (
+            {
+                "input_tokens": 900,
+                "output_tokens": 40,
+                "cache_read_tokens": 512,
+                "total_tokens": 940,
+            },
+            (388, 40, 512, 0),
+        ),
         ({"input_tokens": 5, "cache_read_tokens": 3}, (5, 0, 3, 0)),
     ],
 )
-def test_tokens_are_counted_in_the_words_of_any_provider(told: dict[str, Any], wanted: tuple[int, ...]) -> None:
+def test_tokens_are_counted_in_the_words_of_any_provider(
+    told: dict[str, Any], wanted: tuple[int, ...]
+) -> None:
     found = words.usage_of(told)
     assert found is not None
-    assert (found.input_tokens, found.output_tokens, found.cache_read_tokens, found.cache_write_tokens) == wanted
+    assert (
+        found.input_tokens,
+        found.output_tokens,
+        found.cache_read_tokens,
+        found.cache_write_tokens,
+    ) == wanted
 
 
-@pytest.mark.parametrize("told", [None, 3, [], {}, {"input_tokens": -1}, {"input_tokens": True}, {"input_tokens": 1 << 60}])
+@pytest.mark.parametrize(
+    "told",
+    [None, 3, [], {}, {"input_tokens": -1}, {"input_tokens": True}, {"input_tokens": 1 << 60}],
+)
 def test_what_is_no_count_is_none(told: Any) -> None:
     assert words.usage_of(told) is None
 
@@ -321,7 +418,11 @@ def test_a_note_that_is_only_a_text_is_told_as_that_text(live: SessionStore) -> 
     session.state.decide({"decision": "use a table", "because": "of its size"})
     session.state.problem("no answer")
     found = derive(live, session.id)
-    noted = [(event.summary, body) for event, body in zip(found.events, found.bodies, strict=True) if event.kind in ("decision", "error")]
+    noted = [
+        (event.summary, body)
+        for event, body in zip(found.events, found.bodies, strict=True)
+        if event.kind in ("decision", "error")
+    ]
     assert [summary for summary, _ in noted] == ["use a file", "use a table", "no answer"]
     assert [body for _, body in noted][::2] == ["use a file", "no answer"]
     assert "of its size" in noted[1][1]

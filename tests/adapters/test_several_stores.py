@@ -1,6 +1,7 @@
 """A session that an agent keeps in several stores is one session, whichever of them is found first.
 
-Some stores have the same names for what happened, and the store sees copies; the others tell it better or worse (`Facts.spare`).
+Some stores have the same names for what happened, and the store sees copies; the others tell it
+better or worse (`Facts.spare`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from runlore.testing import Fixture, iter_fixtures
 
 FIXTURES = list(iter_fixtures(Path(__file__).parent / "fixtures"))
 PAID = frozenset({("claude", "progress-mirror"), ("opencode", "old_tree")})
-"""Where what was found first tells of requests that the better store does not know: the ledger forgets none."""
+"""Where what was found first tells of requests that the better store does not know: the ledger
+forgets none."""
 BY_ORDER = ("seq", "parent_seq", "payload_ref", "record", "origin")
 """What of an event follows from when it was read."""
 
@@ -34,8 +36,14 @@ def told(store: Store) -> dict[str, Any]:
         for event in store.events(line.uid):
             plain = {name: value for name, value in event.to_dict().items() if name not in BY_ORDER}
             events.append(repr((plain, bodies.get(event.seq))))
-        usage = sum((line.input_tokens, line.output_tokens, line.cache_read_tokens, line.cache_write_tokens))
-        found[line.uid] = sorted(events), (line.events, line.errors, line.turns, usage), (line.started_at, line.ended_at, line.title)
+        usage = sum(
+            (line.input_tokens, line.output_tokens, line.cache_read_tokens, line.cache_write_tokens)
+        )
+        found[line.uid] = (
+            sorted(events),
+            (line.events, line.errors, line.turns, usage),
+            (line.started_at, line.ended_at, line.title),
+        )
     return found
 
 
@@ -77,14 +85,17 @@ class Home:
         return found
 
     def _tellings(self) -> dict[Path, set[str]]:
-        """By file, of what it tells. What a source is in, when it is no file itself, is one of them."""
+        """By file, of what it tells. What a source is in, when it is no file itself, is one of
+        them."""
         found: dict[Path, set[str]] = {}
         for source in self.adapter.discover(self.root):
             path = Path(source.path)
             while not path.exists():
                 path = path.parent
             told = self.adapter.normalize(source, self.adapter.read(source, None), None)
-            found.setdefault(path.relative_to(self.root), set()).update(event.session_uid for event in told.events)
+            found.setdefault(path.relative_to(self.root), set()).update(
+                event.session_uid for event in told.events
+            )
         return found
 
 
@@ -97,19 +108,42 @@ def test_the_order_in_which_stores_appear_does_not_matter(fixture: Fixture, tmp_
     with closing(open_store(str(tmp_path / "at once.db"))) as store:
         home.sync(store)
         at_once, paid_at_once = told(store), paid(store)
-    for n, absent in enumerate([*([other for other in spared if other != file] for file in spared), *([file] for file in spared)]):
+    for n, absent in enumerate(
+        [
+            *([other for other in spared if other != file] for file in spared),
+            *([file] for file in spared),
+        ]
+    ):
         with closing(open_store(str(tmp_path / f"{n}.db"))) as store:
             with home.without(absent):
                 home.sync(store)
-            cited = {(uid, seq): body for uid in told(store) for seq, body in store.bodies(uid).items()}
+            cited = {
+                (uid, seq): body for uid in told(store) for seq, body in store.bodies(uid).items()
+            }
             home.sync(store)
             assert told(store) == at_once
             assert paid(store) == paid_at_once or (fixture.agent, fixture.case) in PAID
             for (uid, seq), body in cited.items():
-                assert store.bodies(uid, seq, seq) == {seq: body}, "what was cited can still be read"
+                assert store.bodies(uid, seq, seq) == {seq: body}, (
+                    "what was cited can still be read"
+                )
             assert doctor.examine(store, home.settings, full=True).ok
 
 
 def test_every_agent_with_several_stores_has_a_fixture_with_them(tmp_path: Path) -> None:
-    several = {fixture.agent for n, fixture in enumerate(FIXTURES) if Home(fixture, tmp_path / str(n)).spared()}
-    assert several >= {"claude", "cline", "copilot_cli", "cursor", "gemini_cli", "goose", "kimi", "opencode", "roo"}
+    several = {
+        fixture.agent
+        for n, fixture in enumerate(FIXTURES)
+        if Home(fixture, tmp_path / str(n)).spared()
+    }
+    assert several >= {
+        "claude",
+        "cline",
+        "copilot_cli",
+        "cursor",
+        "gemini_cli",
+        "goose",
+        "kimi",
+        "opencode",
+        "roo",
+    }

@@ -21,10 +21,21 @@ UID = "swe_agent:run/ada__kettle-1"
 
 
 def step(n: int, action: str = "ls") -> dict[str, Any]:
-    return {"action": action, "observation": f"file-{n}", "thought": f"thought {n}", "response": "", "state": {"working_dir": "/w"}}
+    return {
+        "action": action,
+        "observation": f"file-{n}",
+        "thought": f"thought {n}",
+        "response": "",
+        "state": {"working_dir": "/w"},
+    }
 
 
-def write(root: Path, steps: int, info: dict[str, Any] | None = None, name: str = "run/ada__kettle-1/ada__kettle-1.traj") -> Path:
+def write(
+    root: Path,
+    steps: int,
+    info: dict[str, Any] | None = None,
+    name: str = "run/ada__kettle-1/ada__kettle-1.traj",
+) -> Path:
     file = root / name
     file.parent.mkdir(parents=True, exist_ok=True)
     stats = {"tokens_sent": 100 * steps, "tokens_received": steps, "api_calls": steps}
@@ -50,7 +61,9 @@ def told(store: Store) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.parametrize("text", ['{"trajectory": [{"action"', "[1, 2]", "{}", "", '"a text"'])
-def test_a_document_that_is_cut_off_or_is_no_trajectory_is_a_problem_and_no_session(tmp_path: Path, text: str) -> None:
+def test_a_document_that_is_cut_off_or_is_no_trajectory_is_a_problem_and_no_session(
+    tmp_path: Path, text: str
+) -> None:
     (tmp_path / "x.traj").write_text(text)
     (source,) = ADAPTER.discover(tmp_path)
     with pytest.raises(ReadError):
@@ -65,7 +78,10 @@ def test_steps_that_are_added_are_added_and_nothing_else(tmp_path: Path) -> None
     write(root, 4, {"exit_status": "submitted", "submission": "diff"})
     store, report = sync(root, tmp_path)
     assert told(store)[: len(before)] == before
-    assert [kind for _, kind, _ in told(store)[len(before) :]] == [*["thinking", "tool_call", "tool_result"] * 2, "completion"]
+    assert [kind for _, kind, _ in told(store)[len(before) :]] == [
+        *["thinking", "tool_call", "tool_result"] * 2,
+        "completion",
+    ]
     assert not report.problems
     _, report = sync(root, tmp_path)
     assert report.events == 0
@@ -87,7 +103,11 @@ def test_the_same_instance_in_two_runs_is_two_sessions(tmp_path: Path) -> None:
     names: list[str] = []
     for source in ADAPTER.discover(tmp_path):
         names += ADAPTER.normalize(source, ADAPTER.read(source, None), None).facts
-    assert names == ["swe_agent:one/ada__kettle-1", "swe_agent:ada/one/ada__kettle-1", "swe_agent:two/ada__kettle-1"]
+    assert names == [
+        "swe_agent:one/ada__kettle-1",
+        "swe_agent:ada/one/ada__kettle-1",
+        "swe_agent:two/ada__kettle-1",
+    ]
 
 
 def test_a_variable_stands_for_the_usual_place(home: Path) -> None:
@@ -102,7 +122,11 @@ def test_a_variable_stands_for_the_usual_place(home: Path) -> None:
         ("edit 'old line' 'new line'", "edit", "/w/k.py\n@@\n-old line\n+new line"),
         ("create 'a b.py'\n", "edit", "create 'a b.py'"),
         ("insert 'one\ntwo'", "edit", "/w/k.py\n@@\n+one\n+two"),
-        ("str_replace_editor insert /w/k.py --insert_line 3 --new_str 'x'", "edit", "/w/k.py\n@@\n+x"),
+        (
+            "str_replace_editor insert /w/k.py --insert_line 3 --new_str 'x'",
+            "edit",
+            "/w/k.py\n@@\n+x",
+        ),
         ("python -m pytest -q", "test_run", "python -m pytest -q"),
         ("cat <<'EOF' > a\nb\nEOF\n", "tool_call", "cat <<'EOF' > a\nb\nEOF"),
     ],
@@ -119,7 +143,13 @@ def test_what_a_program_prints_is_no_failure_of_the_command() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["'" * 200_000, "edit " + "'a " * 100_000, "str_replace_editor " + "\\" * 200_000, "edit 1:1\n" + "\n" * 200_000]
+    "text",
+    [
+        "'" * 200_000,
+        "edit " + "'a " * 100_000,
+        "str_replace_editor " + "\\" * 200_000,
+        "edit 1:1\n" + "\n" * 200_000,
+    ],
 )
 def test_hostile_actions_take_no_long_time(text: str) -> None:
     start = time.process_time()

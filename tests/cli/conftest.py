@@ -1,4 +1,5 @@
-"""What the tests of commands share: a made-up agent with a few sessions, and a way to run a command."""
+"""What the tests of commands share: a made-up agent with a few sessions, and a way to run a
+command."""
 
 from __future__ import annotations
 
@@ -31,16 +32,42 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def root(home: Path, toy: Toy) -> Path:
-    """Where the agent keeps its sessions: a first one with an error, and a newer one that was rewound."""
+    """Where the agent keeps its sessions: a first one with an error, and a newer one that was
+    rewound."""
     made = home / ".toy"
     made.mkdir()
     (made / "alpha.jsonl").write_bytes(
         line(s="alpha", id="a1", text="please fix the build", at=0)
         + line(s="alpha", id="a2", up="a1", kind="tool_call", text="make all", call="c1", at=1)
-        + line(s="alpha", id="a3", up="a2", kind="tool_result", text="line 1\nmake: *** No rule", call="c1", error=True, at=3)
-        + line(s="alpha", id="a4", up="a3", kind="edit", text="src/a.c\n@@\n-int a;\n+long a;", call="c2", at=4)
+        + line(
+            s="alpha",
+            id="a3",
+            up="a2",
+            kind="tool_result",
+            text="line 1\nmake: *** No rule",
+            call="c1",
+            error=True,
+            at=3,
+        )
+        + line(
+            s="alpha",
+            id="a4",
+            up="a3",
+            kind="edit",
+            text="src/a.c\n@@\n-int a;\n+long a;",
+            call="c2",
+            at=4,
+        )
         + line(s="alpha", id="a5", up="a4", kind="tool_result", text="done", call="c2", at=5)
-        + line(s="alpha", id="a6", up="a5", kind="assistant_msg", text="It builds now.", tokens=1500, at=6)
+        + line(
+            s="alpha",
+            id="a6",
+            up="a5",
+            kind="assistant_msg",
+            text="It builds now.",
+            tokens=1500,
+            at=6,
+        )
         + line(s="alpha", title="Fix the build")
     )
     (made / "beta.jsonl").write_bytes(

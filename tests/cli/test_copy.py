@@ -1,4 +1,5 @@
-"""`runlore copy`: a file into a server and back is the same store, and a copy that was stopped goes on."""
+"""`runlore copy`: a file into a server and back is the same store, and a copy that was stopped goes
+on."""
 
 from __future__ import annotations
 
@@ -43,28 +44,47 @@ def content(store: Store) -> dict[str, Any]:
         session = store.session(shown.uid)
         assert session is not None
         apart = dict(machine=None, author=None)
-        events = [msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)]
+        events = [
+            msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)
+        ]
         words = {word: len(store.postings(word)) for word in ("error", "the", "test")}
-        found[shown.uid] = (msgspec.structs.replace(session, **apart), events, store.bodies(shown.uid), words, store.billed(shown.uid))
+        found[shown.uid] = (
+            msgspec.structs.replace(session, **apart),
+            events,
+            store.bodies(shown.uid),
+            words,
+            store.billed(shown.uid),
+        )
     found["sums"] = sorted(store.sum_calls(["model"], CallFilter()), key=lambda one: str(one.keys))
     found["skips"] = sorted(store.skips())
     return found
 
 
-def test_a_file_into_a_server_and_back_is_the_same_store(run: Run, filled: Path, server: postgres.Server, tmp_path: Path) -> None:
+def test_a_file_into_a_server_and_back_is_the_same_store(
+    run: Run, filled: Path, server: postgres.Server, tmp_path: Path
+) -> None:
     there, back = server.make_schema(), str(tmp_path / "back.db")
     result = run("copy", str(filled), there)
     assert result.exit_code == 0, result.output
     assert "were there already" in result.stderr
     assert run("copy", there, back, "--json").exit_code == 0
-    with closing(open_store(str(filled), read_only=True)) as one, closing(open_store(there)) as two, closing(open_store(back)) as three:
+    with (
+        closing(open_store(str(filled), read_only=True)) as one,
+        closing(open_store(there)) as two,
+        closing(open_store(back)) as three,
+    ):
         assert content(one) == content(two) == content(three)
         assert len(content(one)) > 50
-        counts = [[store.rows(f"select count(*) from {table}") for table in sorted(copying.COPIED)] for store in (one, two, three)]
+        counts = [
+            [store.rows(f"select count(*) from {table}") for table in sorted(copying.COPIED)]
+            for store in (one, two, three)
+        ]
         assert counts[0] == counts[1] == counts[2]
 
 
-def test_a_sync_goes_on_in_the_copy(run: Run, root: Path, server: postgres.Server, home: Path) -> None:
+def test_a_sync_goes_on_in_the_copy(
+    run: Run, root: Path, server: postgres.Server, home: Path
+) -> None:
     assert run("sync").exit_code == 0
     there = server.make_schema()
     assert run("copy", str(home / ".runlore/runlore.db"), there).exit_code == 0
@@ -78,7 +98,11 @@ def test_a_sync_goes_on_in_the_copy(run: Run, root: Path, server: postgres.Serve
     assert run("copy", there, str(home / "back.db")).exit_code == 0
 
 
-@pytest.mark.parametrize(("error", "status"), [(StoreLost("the server left"), 1), (KeyboardInterrupt(), 130)], ids=["lost", "Ctrl-C"])
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(StoreLost("the server left"), 1), (KeyboardInterrupt(), 130)],
+    ids=["lost", "Ctrl-C"],
+)
 def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
     run: Run,
     root: Path,
@@ -101,7 +125,10 @@ def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
     with monkeypatch.context() as patch:
         patch.setattr(copying, "_session", stop_at_the_second)
         stopped = run("copy", here, there)
-        assert (stopped.exit_code, "the same command goes on from there" in stopped.stderr) == (status, True)
+        assert (stopped.exit_code, "the same command goes on from there" in stopped.stderr) == (
+            status,
+            True,
+        )
     with closing(open_store(there)) as store:
         assert store.count(Filter(parents_only=False)) == 1
     made = json.loads(run("copy", here, there, "--json").stdout)
@@ -119,12 +146,17 @@ def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
         assert [shown.title for shown in store.sessions(Filter(name="toy:alpha"))] == ["the one"]
 
 
-def test_a_backup_of_a_server_is_a_file(run: Run, root: Path, server: postgres.Server, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_of_a_server_is_a_file(
+    run: Run, root: Path, server: postgres.Server, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RUNLORE_STORE", server.make_schema())
     assert run("sync").exit_code == 0
     assert run("backup", str(home / "copy.db")).exit_code == 0
     assert run("backup", str(home / "copy.db")).exit_code == 1, "it is there already"
-    with closing(open_store(str(home / "copy.db"), read_only=True)) as file, closing(open_store(config.load().store)) as store:
+    with (
+        closing(open_store(str(home / "copy.db"), read_only=True)) as file,
+        closing(open_store(config.load().store)) as store,
+    ):
         assert content(file) == content(store)
     assert sorted(path.name for path in home.glob("copy.db*")) == ["copy.db"]
 
@@ -139,5 +171,9 @@ def test_nothing_is_copied_onto_itself_or_from_nothing(run: Run, root: Path, hom
 
 def test_every_table_is_copied_or_made_again(tmp_path: Path) -> None:
     with closing(open_store(str(tmp_path / "runlore.db"))) as store:
-        tables = {name for (name,) in store.rows("select name from sqlite_schema where type = 'table'")}
-    assert {name for name in tables if not name.startswith("search_")} == copying.COPIED | copying.MADE_AGAIN
+        tables = {
+            name for (name,) in store.rows("select name from sqlite_schema where type = 'table'")
+        }
+    assert {
+        name for name in tables if not name.startswith("search_")
+    } == copying.COPIED | copying.MADE_AGAIN

@@ -1,4 +1,5 @@
-"""`runlore errors`, `runlore fix` and `runlore show --digest`, on the demo and on what a hostile session may say."""
+"""`runlore errors`, `runlore fix` and `runlore show --digest`, on the demo and on what a hostile
+session may say."""
 
 from __future__ import annotations
 
@@ -30,13 +31,17 @@ def demo(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_errors_are_listed_with_what_fixed_them(run: Run, demo: Path) -> None:
     lines = run("errors", "--least", "1").stdout.splitlines()
-    at = next(n for n, text in enumerate(lines) if "NameError: name 'Callable' is not defined" in text)
+    at = next(
+        n for n, text in enumerate(lines) if "NameError: name 'Callable' is not defined" in text
+    )
     assert "cd613e30#18  fixed by an edit: …/shop-api/shop/cart.py" in lines[at + 1]
     assert "1/1" in lines[at]
     assert len(run("errors", "--least", "1", "-n", "1").stdout.splitlines()) <= 3
 
 
-def test_the_types_of_patterns_are_listed_and_a_wrong_one_is_answered_with_them(run: Run, home: Path) -> None:
+def test_the_types_of_patterns_are_listed_and_a_wrong_one_is_answered_with_them(
+    run: Run, home: Path
+) -> None:
     names = run("patterns", "--type", "all").stdout.split()
     assert {"recurring_error", "retry_storm", "correction"} < set(names)
     for asked in (["nope"], ["all", "--json"], ["nope", "--type", "retry_storm"]):
@@ -54,8 +59,10 @@ def test_the_examples_of_patterns_are_short_names_that_can_be_shown(run: Run, de
 
 def test_an_example_that_is_a_whole_session_is_named_without_a_number() -> None:
     one = Pattern(
-        id="1", type="budget_overrun", polarity="problem", what="sessions cost more", locus=SessionLocus("cost"), repo=None,
-        signals=2, sessions=2, uids=("toy:a", "toy:b"), repos=(), agents=("toy",), usd=1.0, magnitude=1.0,
+        id="1", type="budget_overrun", polarity="problem", what="sessions cost more",
+        locus=SessionLocus("cost"), repo=None,
+        signals=2, sessions=2, uids=("toy:a", "toy:b"), repos=(), agents=("toy",), usd=1.0,
+        magnitude=1.0,
         first_at="", last_at="", months={}, trend="new",
         examples=("toy:a", "toy:b#3"),
     )  # fmt: skip
@@ -71,7 +78,10 @@ def test_where_nothing_came_back_that_is_said(run: Run, demo: Path) -> None:
 def test_errors_are_filtered(run: Run, demo: Path) -> None:
     found = json.loads(run("errors", "--least", "1", "--repo", "weather-cli", "--json").stdout)
     assert [error["repos"] for error in found["errors"]] == [["weather-cli"]]
-    assert json.loads(run("errors", "--least", "1", "--since", "2026-08-14", "--json").stdout)["total"] == 1
+    assert (
+        json.loads(run("errors", "--least", "1", "--since", "2026-08-14", "--json").stdout)["total"]
+        == 1
+    )
 
 
 def test_a_fix_is_shown_with_its_change_and_where_it_is(run: Run, demo: Path) -> None:
@@ -81,14 +91,21 @@ def test_a_fix_is_shown_with_its_change_and_where_it_is(run: Run, demo: Path) ->
     assert run("show", "cd613e30#18").stdout.count("+from collections.abc import Callable") == 1
 
 
-def test_a_log_may_come_through_a_pipe(run: Run, demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_may_come_through_a_pipe(
+    run: Run, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = (
-        b"collecting\n" * 500
-        + b"Traceback (most recent call last):\n  File \"x.py\", line 1\nModuleNotFoundError: No module named 'redis'\n"
+        b"collecting\n"
+        * 500
+        + b'Traceback (most recent call last):\n  File "x.py", line 1\nModuleNotFoundError: No'
+        b" module named 'redis'\n"
     )
     monkeypatch.setattr("runlore.cli.fix.read_pipe", lambda: log.decode())
     found = json.loads(run("fix", "-", "--json").stdout)
-    assert (found["asked"]["name"], found["errors"][0]["fixes"][0]["how"]) == ("ModuleNotFoundError", "changed")
+    assert (found["asked"]["name"], found["errors"][0]["fixes"][0]["how"]) == (
+        "ModuleNotFoundError",
+        "changed",
+    )
 
 
 def test_an_error_that_is_not_known_is_an_answer_with_status_1(run: Run, demo: Path) -> None:
@@ -121,7 +138,9 @@ def test_a_digest_is_shown_on_one_screen(run: Run, demo: Path) -> None:
     assert run("show", "latest", "--digest", "--raw").exit_code == 2
 
 
-def test_a_digest_that_is_not_there_yet_is_made_to_be_shown_and_nothing_is_written(run: Run, demo: Path) -> None:
+def test_a_digest_that_is_not_there_yet_is_made_to_be_shown_and_nothing_is_written(
+    run: Run, demo: Path
+) -> None:
     with closing(open_store(str(demo / "runlore.db"))) as store:
         store.drop_digests(store.uids(Filter(parents_only=False)))
         shown = json.loads(run("show", "latest:shop-api", "--digest", "--json").stdout)
@@ -137,7 +156,12 @@ def test_of_an_evicted_session_the_digest_is_shown_and_what_it_cites(run: Run, d
         store.evict(["claude:cd613e30-d8f1-4adf-91b7-584a2265b1f5"], datetime.now(UTC))
     assert (run(*words).stdout, run("errors", "--least", "1").stdout) == (before, errors)
     shown = run("show", "cd613e30").stdout
-    counts = [int(part.split(" × ")[0]) for line in shown.splitlines() if line.startswith("did ") for part in line[16:].split(", ")[:3]]
+    counts = [
+        int(part.split(" × ")[0])
+        for line in shown.splitlines()
+        if line.startswith("did ")
+        for part in line[16:].split(", ")[:3]
+    ]
     assert counts == sorted(counts, reverse=True)
     assert shown.splitlines()[-5:] == digest.splitlines()[-5:]
     for seq, text in (
@@ -156,12 +180,16 @@ def test_sessions_are_chosen_by_what_kind_they_are(run: Run, demo: Path) -> None
     assert {"real", "subagent"} <= kinds
     for kind in kinds:
         chosen = json.loads(run("ls", "--all", "--quality", kind, "--json").stdout)
-        assert {one["uid"] for one in chosen} == {one["uid"] for one in every if one["quality"] == kind}
+        assert {one["uid"] for one in chosen} == {
+            one["uid"] for one in every if one["quality"] == kind
+        }
     assert run("ls", "--quality", "odd").exit_code == 2
 
 
 def test_sessions_are_chosen_by_how_they_ended(run: Run, demo: Path) -> None:
-    assert {one["outcome"] for one in json.loads(run("ls", "--outcome", "success", "--json").stdout)} == {"success"}
+    assert {
+        one["outcome"] for one in json.loads(run("ls", "--outcome", "success", "--json").stdout)
+    } == {"success"}
     assert json.loads(run("ls", "--outcome", "abandoned", "--json").stdout) == []
     assert run("ls", "--outcome", "odd").exit_code == 2
 
@@ -171,13 +199,27 @@ def test_what_a_session_says_reaches_no_terminal(run: Run, home: Path, toy: Toy)
     (home / ".toy").mkdir()
     for name in ("s1", "s2"):
         lines = [line(id=f"{name}a", text=f"\x1b[2Jgo {hostile}")]
-        lines.append(line(id=f"{name}b", kind="tool_call", text=f"make \x1b[5m{hostile}", call="c", tool="\x1b[1mSh"))
+        lines.append(
+            line(
+                id=f"{name}b",
+                kind="tool_call",
+                text=f"make \x1b[5m{hostile}",
+                call="c",
+                tool="\x1b[1mSh",
+            )
+        )
         lines.append(line(id=f"{name}c", kind="tool_result", text=hostile, call="c", error=True))
         (home / ".toy" / f"{name}.jsonl").write_bytes(b"".join(lines))
     config = settings.load()
     with closing(open_store(config.store)) as store:
         pipeline.sync(store, config)
-    for words in (["errors"], ["fix", hostile], ["show", "s1", "--digest"], ["errors", "--json"], ["show", "s1", "--digest", "--json"]):
+    for words in (
+        ["errors"],
+        ["fix", hostile],
+        ["show", "s1", "--digest"],
+        ["errors", "--json"],
+        ["show", "s1", "--digest", "--json"],
+    ):
         result = run(*words)
         assert result.exit_code == 0, words
         assert not {"\x1b", "\x07", "\u202e"} & set(result.stdout + result.stderr), words
@@ -188,5 +230,8 @@ def test_a_digest_of_older_rules_says_so() -> None:
     from runlore.model import DIGEST_VERSION, Digest
 
     data = {"session_uid": "toy:1", "covers": {"last_seq": 0, "content_hash": "h"}}
-    told = ["\n".join(render(Digest.from_dict({**data, "version": DIGEST_VERSION - older}))) for older in (1, 0)]
+    told = [
+        "\n".join(render(Digest.from_dict({**data, "version": DIGEST_VERSION - older})))
+        for older in (1, 0)
+    ]
     assert ["older rules; `runlore evict --back toy:" in text for text in told] == [True, False]

@@ -1,4 +1,5 @@
-"""The command line as agents use it: what --json prints, what chooses from it, and what becomes of errors."""
+"""The command line as agents use it: what --json prints, what chooses from it, and what becomes of
+errors."""
 
 from __future__ import annotations
 
@@ -105,22 +106,35 @@ ANSWERS: dict[tuple[str, str], str] = {
 }
 """A call for every form of every command."""
 
-WITH_ITEMS = [(key, words) for key, words in ANSWERS.items() if SHAPES[key[0]][key[1]].items is not None and key[0] != "sync"]
+WITH_ITEMS = [
+    (key, words)
+    for key, words in ANSWERS.items()
+    if SHAPES[key[0]][key[1]].items is not None and key[0] != "sync"
+]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the store is, and a copy of it as it was made: making it takes longer than most tests."""
+    """Where the store is, and a copy of it as it was made: making it takes longer than most
+    tests."""
     return tmp_path_factory.mktemp("filled")
 
 
 @pytest.fixture
-def filled(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Callable[[bytes], str]) -> Path:
-    """The demo, with live sessions beside it: a conversation with a skill, a run that failed, one that lost its process."""
+def filled(
+    run: Run,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    site: Callable[[bytes], str],
+) -> Path:
+    """The demo, with live sessions beside it: a conversation with a skill, a run that failed, one
+    that lost its process."""
     made, kept = folder / "demo", folder / "kept"
     if kept.exists():
         while made.exists():
-            with suppress(FileNotFoundError):  # The index of live sessions, closed behind its reader meanwhile.
+            # The index of live sessions, closed behind its reader meanwhile.
+            with suppress(FileNotFoundError):
                 shutil.rmtree(made)
         shutil.copytree(kept, made)
     else:
@@ -137,7 +151,9 @@ def filled(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_watch, "changes", interrupt)
-    monkeypatch.setattr(autostart, "start", lambda words: subprocess.CompletedProcess(words, 3, "", ""))
+    monkeypatch.setattr(
+        autostart, "start", lambda words: subprocess.CompletedProcess(words, 3, "", "")
+    )
     monkeypatch.setattr("sys.platform", "linux")
     return made
 
@@ -147,8 +163,16 @@ def fill(run: Run, live: Path) -> None:
         with store.create(id="talk-1", agent="poet", cwd="/work/poems") as session:
             session.append({"role": "user", "content": "see commit 1a2b3c4d5e and test it"})
             call = {"type": "tool_use", "id": "c1", "name": "look_up", "input": {"word": "snow"}}
-            session.append({"role": "assistant", "content": [{"type": "text", "text": "half \ud83d of a pair"}, call]})
-            with session.skills.run("tdd", phase="green", input={"a": 1}) as skill, skill.attempt(model="small") as attempt:
+            session.append(
+                {
+                    "role": "assistant",
+                    "content": [{"type": "text", "text": "half \ud83d of a pair"}, call],
+                }
+            )
+            with (
+                session.skills.run("tdd", phase="green", input={"a": 1}) as skill,
+                skill.attempt(model="small") as attempt,
+            ):
                 attempt.output("tried")
                 attempt.used(input_tokens=1500, usd=0.5)
                 attempt.verified(by="exit_code", command="make", exit_code=1)
@@ -162,14 +186,35 @@ def fill(run: Run, live: Path) -> None:
             state.checkpoint("write", {"hits": 4, "draft": "y"}, id="cp_three")
             state.fail("no paper")
         with store.create(id="careless") as session:
-            session.append({"role": "user", "content": "push it with ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"})
+            session.append(
+                {
+                    "role": "user",
+                    "content": "push it with ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+                }
+            )
         orphan(store, "lost")
         assert run("sync").exit_code == 0
         with store.create(id="later") as session:
             session.append({"role": "user", "content": "not synced yet"})
-    deliver.record_delivery(live.parent, "x", datetime(2026, 9, 1, tzinfo=UTC), agent="runlore", session="x", repo="", lessons=("abc",))
+    deliver.record_delivery(
+        live.parent,
+        "x",
+        datetime(2026, 9, 1, tzinfo=UTC),
+        agent="runlore",
+        session="x",
+        repo="",
+        lessons=("abc",),
+    )
     for name in ("abc", "def"):
-        Shelf(live.parent / "lessons").put(Lesson(id=name, problem="it fails", resolution="do this", evidence=("runlore:x#1",), sessions=3))
+        Shelf(live.parent / "lessons").put(
+            Lesson(
+                id=name,
+                problem="it fails",
+                resolution="do this",
+                evidence=("runlore:x#1",),
+                sessions=3,
+            )
+        )
 
 
 def answer(run: Run, words: str, *more: str) -> Any:
@@ -214,9 +259,13 @@ def commands(command: click.Command, name: str = "") -> Iterator[tuple[str, clic
     yield name, command
 
 
-# ── shapes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── shapes ────────────────────────────────────────────────────────────────────────────────────────
 def test_every_command_with_json_has_its_shapes_and_every_shape_is_tried() -> None:
-    having = {name: each for name, each in commands(cli) if "is_json" in {param.name for param in each.params}}
+    having = {
+        name: each
+        for name, each in commands(cli)
+        if "is_json" in {param.name for param in each.params}
+    }
     assert having.keys() == SHAPES.keys()
     assert ANSWERS.keys() == {(name, form) for name, forms in SHAPES.items() for form in forms}
     for name, forms in SHAPES.items():
@@ -227,7 +276,9 @@ def test_every_command_with_json_has_its_shapes_and_every_shape_is_tried() -> No
 
 
 @pytest.mark.parametrize("key", ANSWERS, ids=" ".join)
-def test_what_is_printed_has_the_shape_that_is_documented(key: tuple[str, str], run: Run, filled: Path) -> None:
+def test_what_is_printed_has_the_shape_that_is_documented(
+    key: tuple[str, str], run: Run, filled: Path
+) -> None:
     found = answers(run, key)
     assert found
     assert any(found)
@@ -238,12 +289,18 @@ def test_what_is_printed_has_the_shape_that_is_documented(key: tuple[str, str], 
 def test_a_field_too_many_or_too_few_is_no_shape(run: Run, filled: Path) -> None:
     """The test above would pass if anything had every shape."""
     session = answer(run, "ls")[0]
-    for wrong in ({**session, "more": 1}, {name: value for name, value in session.items() if name != "usd"}, {**session, "events": "9"}):
+    for wrong in (
+        {**session, "more": 1},
+        {name: value for name, value in session.items() if name != "usd"},
+        {**session, "events": "9"},
+    ):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert([wrong], SHAPES["ls"][""].type, strict=True)
 
 
-@pytest.mark.parametrize("key", [("ls", ""), ("show", ""), ("usage", ""), ("file", "")], ids=" ".join)
+@pytest.mark.parametrize(
+    "key", [("ls", ""), ("show", ""), ("usage", ""), ("file", "")], ids=" ".join
+)
 def test_an_item_has_all_fields_of_its_shape(key: tuple[str, str], run: Run, filled: Path) -> None:
     shape = SHAPES[key[0]][key[1]]
     value = answers(run, key)[0]
@@ -256,10 +313,12 @@ def test_the_page_about_it_is_as_the_program_writes_it() -> None:
     assert all(f"| `runlore {name}` |" in page for name in SHAPES)
 
 
-# ── fields ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── fields ────────────────────────────────────────────────────────────────────────────────────────
 def test_fields_are_seen_from_the_answer_and_through_its_lists(run: Run, filled: Path) -> None:
     everything = answer(run, "ls")
-    assert answer(run, "ls --fields uid,title") == [{"uid": one["uid"], "title": one["title"]} for one in everything]
+    assert answer(run, "ls --fields uid,title") == [
+        {"uid": one["uid"], "title": one["title"]} for one in everything
+    ]
     found = answer(run, "search test --fields total,hits.uid,hits.events.ref")
     assert list(found) == ["total", "hits"]
     assert all(list(hit) == ["uid", "events"] for hit in found["hits"])
@@ -276,7 +335,8 @@ def test_a_field_of_an_object_with_any_keys_is_taken_as_it_comes(run: Run, fille
         "data_buffer": {"hits": 4}, "progress": {"path": ["search", "write"]}
     }  # fmt: skip
     assert answer(run, "live show talk-1 --fields messages.message.role") == {
-        "messages": [{"message": {"role": role}} for role in ("user", "assistant", "user")]  # The last closes the call.
+        # The last closes the call.
+        "messages": [{"message": {"role": role}} for role in ("user", "assistant", "user")]
     }
 
 
@@ -292,10 +352,15 @@ def test_a_field_of_an_object_with_any_keys_is_taken_as_it_comes(run: Run, fille
         ("show --fields nope", "session.…, events.…, branches.…, children.…"),
         ("ls --fields ,", "name at least one field"),
         ("ls --fields ''", "name at least one field"),
-        ("show latest:shop-api#1 --fields events.seq", "there is no field events; the answer has session_uid"),
+        (
+            "show latest:shop-api#1 --fields events.seq",
+            "there is no field events; the answer has session_uid",
+        ),
     ],
 )
-def test_a_field_that_there_is_not_is_answered_with_those_that_there_are(run: Run, filled: Path, words: str, told: str) -> None:
+def test_a_field_that_there_is_not_is_answered_with_those_that_there_are(
+    run: Run, filled: Path, words: str, told: str
+) -> None:
     status, found = error(run, *shlex.split(words))
     assert (status, found["code"]) == (2, "usage")
     assert told in found["message"]
@@ -315,9 +380,11 @@ def test_what_is_named_whole_and_in_parts_is_wanted_whole() -> None:
     assert chosen({"a": 1, "b": [{"c": 1, "d": 2}, 7]}, {"b": {"c": {}}}) == {"b": [{"c": 1}, 7]}
 
 
-# ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tokens ────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("key", ANSWERS, ids=" ".join)
-def test_an_answer_keeps_to_its_tokens_and_says_what_is_missing(key: tuple[str, str], run: Run, filled: Path) -> None:
+def test_an_answer_keeps_to_its_tokens_and_says_what_is_missing(
+    key: tuple[str, str], run: Run, filled: Path
+) -> None:
     for room in (200, 700, 3000):
         for one in answers(run, key, "--max-tokens", str(room)):
             assert tokens.tokens_of(one) <= room
@@ -331,12 +398,20 @@ def test_what_fits_is_whole(run: Run, filled: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "words"), WITH_ITEMS, ids=[" ".join(key) for key, _ in WITH_ITEMS])
-def test_following_what_is_next_gives_every_item_once(key: tuple[str, str], words: str, run: Run, filled: Path) -> None:
+def test_following_what_is_next_gives_every_item_once(
+    key: tuple[str, str], words: str, run: Run, filled: Path
+) -> None:
     if key[1] == "--prune":
         return  # It would prune again.
     items = SHAPES[key[0]][key[1]].items or "items"
     whole = answers(run, key)
-    every = whole if SHAPES[key[0]][key[1]].is_stream else whole[0] if items == "items" else whole[0][items]
+    every = (
+        whole
+        if SHAPES[key[0]][key[1]].is_stream
+        else whole[0]
+        if items == "items"
+        else whole[0][items]
+    )
     line, seen = f"runlore {words} --max-tokens 1600", []
     for _ in range(60):
         part = json.loads(run(*shlex.split(line)[1:]).stdout)
@@ -350,7 +425,11 @@ def test_following_what_is_next_gives_every_item_once(key: tuple[str, str], word
 
 
 def names(item: Any) -> Any:
-    told = {name: item[name] for name in ("uid", "session_uid", "seq", "id", "ref", "name", "key", "skill") if name in item}
+    told = {
+        name: item[name]
+        for name in ("uid", "session_uid", "seq", "id", "ref", "name", "key", "skill")
+        if name in item
+    }
     return told or item
 
 
@@ -359,8 +438,12 @@ def test_an_offset_skips_before_a_limit_counts(run: Run, filled: Path) -> None:
     assert answer(run, "ls -n 2 --offset 1") == every[1:3]
     assert answer(run, "ls --all --offset 1") == every[1:]
     assert answer(run, "ls --offset 99") == []
-    assert answer(run, "search test --fields total --offset 1") == {"total": answer(run, "search test")["total"]}
-    assert [hit["uid"] for hit in answer(run, "search test -n 1 --offset 1")["hits"]] == [answer(run, "search test")["hits"][1]["uid"]]
+    assert answer(run, "search test --fields total --offset 1") == {
+        "total": answer(run, "search test")["total"]
+    }
+    assert [hit["uid"] for hit in answer(run, "search test -n 1 --offset 1")["hits"]] == [
+        answer(run, "search test")["hits"][1]["uid"]
+    ]
 
 
 def test_long_texts_are_cut_with_a_mark_and_a_way_to_the_whole(run: Run, filled: Path) -> None:
@@ -372,7 +455,11 @@ def test_long_texts_are_cut_with_a_mark_and_a_way_to_the_whole(run: Run, filled:
 
 def test_where_not_one_item_has_room_it_says_how_much_it_takes(run: Run, filled: Path) -> None:
     found = answer(run, "search test --max-tokens 300")
-    assert (found["hits"], found["left_off"]["items"] > 0, found["left_off"]["next"]) == ([], True, None)
+    assert (found["hits"], found["left_off"]["items"] > 0, found["left_off"]["next"]) == (
+        [],
+        True,
+        None,
+    )
     needed = found["left_off"]["hint"].partition("--max-tokens ")[2].partition(";")[0]
     assert len(answer(run, f"search test --max-tokens {needed}")["hits"]) == 1
 
@@ -382,7 +469,9 @@ def test_the_next_command_is_the_same_one_further_on() -> None:
         "ls --json --max-tokens 300": "runlore ls --json --max-tokens 300 --offset=5",
         "ls --offset 2 --max-tokens 300": "runlore ls --max-tokens 300 --offset=5",
         "ls --offset=2 --max-tokens=300": "runlore ls --max-tokens=300 --offset=5",
-        "search --max-tokens 300 -- -x 'a b' --offset 3": "runlore search --max-tokens 300 --offset=5 -- -x 'a b' --offset 3",
+        "search --max-tokens 300 -- -x 'a b' --offset 3": (
+            "runlore search --max-tokens 300 --offset=5 -- -x 'a b' --offset 3"
+        ),
     }.items():
         wanted = want(words.split()[0], shlex.split(words), None, 300, 0)
         if os.name == "posix":
@@ -392,12 +481,19 @@ def test_the_next_command_is_the_same_one_further_on() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        {"rows": [{"\x1b[2J" * 90 + str(number): ["\u202e" * 5000, {"x": None}] * 40} for number in range(9)]},
+        {
+            "rows": [
+                {"\x1b[2J" * 90 + str(number): ["\u202e" * 5000, {"x": None}] * 40}
+                for number in range(9)
+            ]
+        },
         {"rows": [{"key": "\u202e\u2066" * 20, "n": number} for number in range(300)]},
         {"rows": [{"key": "x", "deep": [[[["y" * 90] * 3] * 3] * 3] * 9} for number in range(300)]},
     ],
 )
-def test_a_hostile_value_stays_within_its_tokens(run: Run, monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+def test_a_hostile_value_stays_within_its_tokens(
+    run: Run, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
     monkeypatch.setitem(SHAPES, "ls", SHAPES["usage"])
 
     @click.command("ls")
@@ -413,7 +509,7 @@ def test_a_hostile_value_stays_within_its_tokens(run: Run, monkeypatch: pytest.M
     assert json.loads(result.stdout)["left_off"]["items"]
 
 
-# ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize(
     ("words", "status", "code", "told"),
     [
@@ -433,7 +529,9 @@ def test_a_hostile_value_stays_within_its_tokens(run: Run, monkeypatch: pytest.M
         ("usage --csv --json", 2, "usage", "--csv"),
     ],
 )
-def test_an_error_is_an_object_on_stderr(run: Run, home: Path, words: str, status: int, code: str, told: str) -> None:
+def test_an_error_is_an_object_on_stderr(
+    run: Run, home: Path, words: str, status: int, code: str, told: str
+) -> None:
     found = error(run, *words.split())
     assert (found[0], found[1]["code"]) == (status, code)
     assert told in found[1]["message"]
@@ -455,7 +553,9 @@ def test_an_error_is_an_object_on_stderr(run: Run, home: Path, words: str, statu
         (["live", "checkpoints", "work-1", "--compare", "a", "b"], 1, "checkpoint"),
     ],
 )
-def test_errors_have_codes_that_stay(run: Run, filled: Path, words: list[str], status: int, code: str) -> None:
+def test_errors_have_codes_that_stay(
+    run: Run, filled: Path, words: list[str], status: int, code: str
+) -> None:
     found = error(run, *words, "--json")
     assert (found[0], found[1]["code"]) == (status, code), found
 
@@ -471,7 +571,11 @@ def test_every_error_of_ours_has_a_code_of_its_own() -> None:
         for each in kind.__subclasses__():
             yield from below(each)
 
-    kinds = [kind for kind in dict.fromkeys(below(RunloreError)) if kind.__module__ in ("runlore.errors", "runlore.search.syntax")]
+    kinds = [
+        kind
+        for kind in dict.fromkeys(below(RunloreError))
+        if kind.__module__ in ("runlore.errors", "runlore.search.syntax")
+    ]
     assert len(kinds) > 15
     assert len({kind.code for kind in kinds}) == len(kinds)
 
@@ -504,14 +608,24 @@ def test_nothing_is_asked_where_nobody_answers(run: Run, home: Path, words: str)
 def test_whoever_asks_looks_first_whether_somebody_is_there() -> None:
     for file in Path(autostart.__file__).parent.glob("*.py"):
         text = file.read_text(encoding="utf-8")
-        asks = any(word in text for word in ("click.confirm(", "click.prompt(", "confirmation_option", "prompt="))
+        asks = any(
+            word in text
+            for word in ("click.confirm(", "click.prompt(", "confirmation_option", "prompt=")
+        )
         assert not asks or "stdin.isatty()" in text, file
 
 
-@pytest.mark.skipif(os.name != "posix", reason="pipes that close early are a matter of signals elsewhere")
-@pytest.mark.parametrize("words", [["ls", "--json", "--max-tokens", "400"], ["search", "zzz", "--json"], ["doctor", "--json"]])
+@pytest.mark.skipif(
+    os.name != "posix", reason="pipes that close early are a matter of signals elsewhere"
+)
+@pytest.mark.parametrize(
+    "words",
+    [["ls", "--json", "--max-tokens", "400"], ["search", "zzz", "--json"], ["doctor", "--json"]],
+)
 def test_a_reader_that_has_had_enough_is_no_error(stored: Path, words: list[str]) -> None:
-    with subprocess.Popen([sys.executable, "-m", "runlore", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "runlore", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

@@ -37,7 +37,8 @@ def shelf(home: Path) -> Shelf:
 
 @pytest.fixture
 def met(home: Path) -> None:
-    """Three sessions that met an error and got over it in the same way, one that met it and did not."""
+    """Three sessions that met an error and got over it in the same way, one that met it and did
+    not."""
     setting = settings.load()
     settings.make_home(setting.home)
     with closing(open_store(setting.store)) as store:
@@ -47,7 +48,13 @@ def met(home: Path) -> None:
 
 
 def lesson(name: str = "abc", **fields: object) -> Lesson:
-    given = {"problem": "it fails", "resolution": "do this", "evidence": ("toy:a#1",), "sessions": 3, **fields}
+    given = {
+        "problem": "it fails",
+        "resolution": "do this",
+        "evidence": ("toy:a#1",),
+        "sessions": 3,
+        **fields,
+    }
     return Lesson(id=name, **given)  # type: ignore[arg-type]
 
 
@@ -72,7 +79,9 @@ def test_a_reject_stays_and_a_retired_one_is_kept(run: Run, met: None, shelf: Sh
     run("lessons", "reject", made.id)
     assert json.loads(run("lessons", "propose", "--json").stdout)["lessons"] == []
     assert json.loads(run("lessons", "list", "--json").stdout) == []
-    assert [one["status"] for one in json.loads(run("lessons", "list", "--all", "--json").stdout)] == ["rejected"]
+    assert [
+        one["status"] for one in json.loads(run("lessons", "list", "--all", "--json").stdout)
+    ] == ["rejected"]
     run("lessons", "retire", made.id)
     assert shelf.get(made.id).status == "retired"
 
@@ -98,7 +107,12 @@ def test_an_edit_changes_the_words_and_where_it_applies(run: Run, shelf: Shelf) 
     shelf.put(lesson())
     run("lessons", "edit", "abc", "--resolution", "do that", "--repo", "shop")
     made = shelf.get("abc")
-    assert (made.resolution, made.repo, made.problem, made.edited) == ("do that", "shop", "it fails", True)
+    assert (made.resolution, made.repo, made.problem, made.edited) == (
+        "do that",
+        "shop",
+        "it fails",
+        True,
+    )
     run("lessons", "edit", "abc", "--repo", "")
     assert shelf.get("abc").repo == ""
 
@@ -135,7 +149,7 @@ def test_a_broken_file_is_named_and_the_others_are_listed(run: Run, shelf: Shelf
     assert "\x1b[31m" not in result.stderr
 
 
-# ── a block in a file ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a block in a file ─────────────────────────────────────────────────────────────────────────────
 TEXTS = {
     "none": None,
     "empty": b"",
@@ -148,7 +162,9 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_a_block_comes_and_goes_to_the_byte(run: Run, tmp_path: Path, shelf: Shelf, text: bytes | None) -> None:
+def test_a_block_comes_and_goes_to_the_byte(
+    run: Run, tmp_path: Path, shelf: Shelf, text: bytes | None
+) -> None:
     file = tmp_path / "AGENTS.md"
     if text is not None:
         file.write_bytes(text)
@@ -173,7 +189,9 @@ def test_a_block_comes_and_goes_to_the_byte(run: Run, tmp_path: Path, shelf: She
     assert (file.read_bytes() if file.exists() else None) == text
 
 
-def test_where_there_is_no_block_to_take_out_that_is_said(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+def test_where_there_is_no_block_to_take_out_that_is_said(
+    run: Run, tmp_path: Path, shelf: Shelf
+) -> None:
     shelf.put(lesson(status="approved"))
     file = tmp_path / "AGENTS.md"
     file.write_text("one\n")
@@ -192,7 +210,9 @@ def test_what_was_changed_around_a_block_stays(run: Run, tmp_path: Path, shelf: 
     assert file.read_text().split() == ["zero", "one", "two"]
 
 
-def test_two_blocks_are_refused_and_only_what_fits_the_repository_is_told(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+def test_two_blocks_are_refused_and_only_what_fits_the_repository_is_told(
+    run: Run, tmp_path: Path, shelf: Shelf
+) -> None:
     file = tmp_path / "AGENTS.md"
     shelf.put(lesson(status="approved", repo="acme/shop"))
     assert run("lessons", "render", str(file), "--yes").exit_code == 0
@@ -203,23 +223,38 @@ def test_two_blocks_are_refused_and_only_what_fits_the_repository_is_told(run: R
     assert (refused.exit_code, "2 blocks" in refused.stderr) == (1, True)
 
 
-def test_lessons_of_another_repository_than_the_files_are_put_in_with_a_warning(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+def test_lessons_of_another_repository_than_the_files_are_put_in_with_a_warning(
+    run: Run, tmp_path: Path, shelf: Shelf
+) -> None:
     checkout(tmp_path)
     shelf.put(lesson(status="approved", repo="acme/shop"))
     shelf.put(lesson("def", status="approved", repo="other/x"))
     file = tmp_path / "AGENTS.md"
     for words in ([], ["--repo", "acme/shop"], ["--repo", "shop"]):
         here = run("lessons", "render", str(file), "--dry-run", *words)
-        assert ("[abc]" in here.stdout, "[def]" in here.stdout, "sessions there" in here.stderr) == (True, False, False)
+        assert (
+            "[abc]" in here.stdout,
+            "[def]" in here.stdout,
+            "sessions there" in here.stderr,
+        ) == (True, False, False)
     there = run("lessons", "render", str(file), "--dry-run", "--repo", "other/x")
     assert ("[abc]" in there.stdout, "[def]" in there.stdout) == (False, True)
     assert "is in acme/shop, and sessions there will read lessons of other/x" in there.stderr
 
 
-def test_a_block_is_short_says_for_whom_and_what_it_costs_and_holds_no_secret(run: Run, tmp_path: Path, shelf: Shelf) -> None:
+def test_a_block_is_short_says_for_whom_and_what_it_costs_and_holds_no_secret(
+    run: Run, tmp_path: Path, shelf: Shelf
+) -> None:
     file, secret = tmp_path / "AGENTS.md", "ghp_" + "R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw"
     # As somebody may write it into the file.
-    shelf.put(lesson(status="approved", agent="claude", problem="no <path>", resolution=f"use {secret} for <details>\n{'word ' * 900}"))
+    shelf.put(
+        lesson(
+            status="approved",
+            agent="claude",
+            problem="no <path>",
+            resolution=f"use {secret} for <details>\n{'word ' * 900}",
+        )
+    )
     done = run("lessons", "render", str(file), "--yes")
     text = file.read_text()
     assert "no ‹path› (claude): use [redacted:" in text
@@ -228,8 +263,12 @@ def test_a_block_is_short_says_for_whom_and_what_it_costs_and_holds_no_secret(ru
     assert re.search(r"every session that reads it pays about \d+ tokens for 1 lesson", done.stderr)
 
 
-def test_a_secret_that_somebody_wrote_into_a_file_goes_when_lessons_are_looked_at_again(run: Run, met: None, shelf: Shelf) -> None:
-    shelf.put(lesson("abc", status="approved", resolution="use ghp_R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw"))
+def test_a_secret_that_somebody_wrote_into_a_file_goes_when_lessons_are_looked_at_again(
+    run: Run, met: None, shelf: Shelf
+) -> None:
+    shelf.put(
+        lesson("abc", status="approved", resolution="use ghp_R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw")
+    )
     run("lessons", "propose")
     assert "use [redacted:" in shelf.get("abc").resolution
     assert "0 new proposals, 0 lessons" in run("lessons", "propose").stderr
@@ -242,15 +281,33 @@ def test_agents_may_propose_until_nobody_could_read_it_all(met: None, shelf: She
     with closing(open_store(setting.store)) as store:
         with pytest.raises(ModelError, match="200 proposals of agents wait"):
             actions.write(store, setting, "p", "r", ["toy:s0"], NOW, by="agent")
-        assert actions.write(store, setting, "p", "r", ["toy:s0"], NOW, by="person").status == "proposed"
+        assert (
+            actions.write(store, setting, "p", "r", ["toy:s0"], NOW, by="person").status
+            == "proposed"
+        )
 
 
-def test_a_damaged_note_on_what_was_told_costs_itself(run: Run, home: Path, met: None, shelf: Shelf) -> None:
+def test_a_damaged_note_on_what_was_told_costs_itself(
+    run: Run, home: Path, met: None, shelf: Shelf
+) -> None:
     shelf.put(lesson(status="approved"))
-    deliver.record_delivery(home / ".runlore", "text", NOW, agent="toy", session="s0", repo="", lessons=("abc",))
+    deliver.record_delivery(
+        home / ".runlore", "text", NOW, agent="toy", session="s0", repo="", lessons=("abc",)
+    )
     with open(home / ".runlore" / deliver.FILE_NAME, "a") as file:
         for at in ("", "yesterday", "2026-01-01", "2026-01-01T00:00:00"):
-            file.write(json.dumps({"at": at, "agent": "toy", "session": "s1", "event": "start", "lessons": ["abc"]}) + "\n")
+            file.write(
+                json.dumps(
+                    {
+                        "at": at,
+                        "agent": "toy",
+                        "session": "s1",
+                        "event": "start",
+                        "lessons": ["abc"],
+                    }
+                )
+                + "\n"
+            )
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
     assert found["told"] == 1
 
@@ -264,22 +321,42 @@ def test_merging_gives_the_evidence_to_the_other(run: Run, shelf: Shelf) -> None
     assert shelf.get("abc").superseded_by == "def"
 
 
-# ── whether they help ────────────────────────────────────────────────────────────────────────────────────────────────
-def test_the_effect_of_a_lesson_that_was_told_is_measured(run: Run, home: Path, met: None, shelf: Shelf) -> None:
+# ── whether they help ─────────────────────────────────────────────────────────────────────────────
+def test_the_effect_of_a_lesson_that_was_told_is_measured(
+    run: Run, home: Path, met: None, shelf: Shelf
+) -> None:
     assert "no lesson was told" in run("measure").stderr
-    shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), problem="it \x1b[31mfails"))
+    shelf.put(
+        lesson(status="approved", fingerprint=fingerprint_of("key"), problem="it \x1b[31mfails")
+    )
     deliver.record_delivery(
-        home / ".runlore", "text", NOW - timedelta(days=2), agent="toy", session="s3", repo="acme/shop", lessons=("abc",)
+        home / ".runlore",
+        "text",
+        NOW - timedelta(days=2),
+        agent="toy",
+        session="s3",
+        repo="acme/shop",
+        lessons=("abc",),
     )
     shown = run("measure")
     assert "too early" in shown.stdout
     assert "\x1b" not in shown.stdout
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
-    assert (found["id"], found["told"], found["recurs"]["after"], found["recurs"]["after_of"]) == ("abc", 1, 1, 1)
-    assert [one["period"] for one in json.loads(run("measure", "--by", "week", "--json").stdout)["fleet"]] == ["2026-W22"]
+    assert (found["id"], found["told"], found["recurs"]["after"], found["recurs"]["after_of"]) == (
+        "abc",
+        1,
+        1,
+        1,
+    )
+    assert [
+        one["period"]
+        for one in json.loads(run("measure", "--by", "week", "--json").stdout)["fleet"]
+    ] == ["2026-W22"]
 
 
-def test_sessions_that_read_a_lesson_in_a_file_were_told_it(run: Run, home: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_that_read_a_lesson_in_a_file_were_told_it(
+    run: Run, home: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = checkout(home / "shop")
     shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key"), repo="acme/shop"))
     file, notes = project / "AGENTS.md", home / ".runlore" / rendered_files.FILE_NAME
@@ -295,10 +372,24 @@ def test_sessions_that_read_a_lesson_in_a_file_were_told_it(run: Run, home: Path
     monkeypatch.setattr(adapters, "instructions", lambda _: ("AGENTS.md",))
     assert "file 3" in run("measure").stdout
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
-    assert (found["ways"], found["compared"], found["stays"]["before_of"]) == ({"file": 3}, "told at start", 1)
+    assert (found["ways"], found["compared"], found["stays"]["before_of"]) == (
+        {"file": 3},
+        "told at start",
+        1,
+    )
     note = msgspec.json.decode(notes.read_bytes().splitlines()[-1])
     with open(notes, "ab") as more:  # As a look would note it when a person has taken it out.
-        more.write(msgspec.json.encode({**note, "at": format_time(written + timedelta(hours=5)), "lessons": [], "names": []}) + b"\n")
+        more.write(
+            msgspec.json.encode(
+                {
+                    **note,
+                    "at": format_time(written + timedelta(hours=5)),
+                    "lessons": [],
+                    "names": [],
+                }
+            )
+            + b"\n"
+        )
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
     assert found["ways"] == {"file": 2}
     assert len(notes.read_bytes().splitlines()) == 3  # Measuring notes nothing.
@@ -306,11 +397,25 @@ def test_sessions_that_read_a_lesson_in_a_file_were_told_it(run: Run, home: Path
     assert json.loads(run("measure", "--json").stdout)["lessons"] == []
 
 
-def test_a_session_that_asked_for_a_lesson_was_told_it(run: Run, home: Path, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_session_that_asked_for_a_lesson_was_told_it(
+    run: Run, home: Path, shelf: Shelf, tmp_path: Path
+) -> None:
     shelf.put(lesson(status="approved", fingerprint=fingerprint_of("key")))
-    answer = "total: 1\n<recorded 1f>\nabc (approved): it fails\n  3 sessions; e.g. toy:a#1\ndo this\n</recorded 1f>"
-    asked = {"type": "tool_use", "id": "t1", "name": "mcp__runlore__lessons", "input": {"task": "the build"}}
-    given = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": answer}]}
+    answer = (
+        "total: 1\n<recorded 1f>\nabc (approved): it fails\n  3 sessions; e.g. toy:a#1\ndo"
+        " this\n</recorded 1f>"
+    )
+    asked = {
+        "type": "tool_use",
+        "id": "t1",
+        "name": "mcp__runlore__lessons",
+        "input": {"task": "the build"},
+    }
+    given = {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": [{"type": "text", "text": answer}],
+    }
     transcript(
         home, tmp_path, "fix the build",
         {"type": "assistant", "message": {"role": "assistant", "id": "m1", "content": [asked]}},
@@ -321,13 +426,20 @@ def test_a_session_that_asked_for_a_lesson_was_told_it(run: Run, home: Path, she
     uid = f"claude:{SESSION}"
     assert "asked 1" in run("measure").stdout
     [found] = json.loads(run("measure", "--json").stdout)["lessons"]
-    assert (found["ways"], found["compared"], found["verdict"], found["tokens"] > 20) == ({"asked": 1}, "could ask", "too early", True)
+    assert (found["ways"], found["compared"], found["verdict"], found["tokens"] > 20) == (
+        {"asked": 1},
+        "could ask",
+        "too early",
+        True,
+    )
     assert "was told        #2 lesson abc" in run("show", uid, "--digest").stdout
     run("forget", uid, "--yes")
     assert json.loads(run("measure", "--json").stdout)["lessons"] == []
 
 
-def test_a_sync_sees_that_somebody_took_lessons_out_of_a_file(run: Run, home: Path, tmp_path: Path, shelf: Shelf) -> None:
+def test_a_sync_sees_that_somebody_took_lessons_out_of_a_file(
+    run: Run, home: Path, tmp_path: Path, shelf: Shelf
+) -> None:
     file, place = tmp_path / "AGENTS.md", home / ".runlore"
     shelf.put(lesson(status="approved"))
     run("lessons", "render", str(file), "--yes")
@@ -340,7 +452,13 @@ def test_a_sync_sees_that_somebody_took_lessons_out_of_a_file(run: Run, home: Pa
     assert [note.lessons for note in rendered_files.read_records(place)] == [(), ("abc",), ()]
     run("lessons", "render", str(file), "--yes")
     run("lessons", "render", str(file), "--remove", "--yes")
-    assert [note.lessons for note in rendered_files.read_records(place)] == [(), ("abc",), (), ("abc",), ()]
+    assert [note.lessons for note in rendered_files.read_records(place)] == [
+        (),
+        ("abc",),
+        (),
+        ("abc",),
+        (),
+    ]
 
 
 def fingerprint_of(name: str) -> str:
@@ -349,18 +467,22 @@ def fingerprint_of(name: str) -> str:
     return found.fingerprint
 
 
-def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(run: Run, home: Path, met: None, shelf: Shelf) -> None:
+def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(
+    run: Run, home: Path, met: None, shelf: Shelf
+) -> None:
     run("lessons", "propose")
     [made] = shelf.read()[0]
     run("lessons", "approve", made.id)
     place, now = home / ".runlore", datetime(2026, 9, 1, tzinfo=UTC)
     for name in ("s0", "s1"):
-        deliver.record_delivery(place, "text", now, agent="toy", session=name, repo="", lessons=(made.id,))
+        deliver.record_delivery(
+            place, "text", now, agent="toy", session=name, repo="", lessons=(made.id,)
+        )
     assert json.loads(run("forget", "toy:s0", "--json").stdout)["lessons"] == [made.id]
     assert len(shelf.get(made.id).evidence) == 3
     assert (
-        f"1 lesson has words or evidence of these, which went as well; what you decided stays: {made.id}"
-        in run("forget", "toy:s0", "--yes").stderr
+        "1 lesson has words or evidence of these, which went as well; what you decided stays:"
+        f" {made.id}" in run("forget", "toy:s0", "--yes").stderr
     )
     left = shelf.get(made.id)
     assert (left.status, left.helped, "toy:s0" in str(left.evidence)) == ("approved", 2, False)
@@ -373,7 +495,9 @@ def test_forgetting_a_session_reaches_lessons_and_the_notes_on_what_was_told(run
     assert "lesson" not in run("forget", "toy:s3", "--yes").stderr
 
 
-def test_forgetting_names_files_in_which_nothing_could_be_looked_for(run: Run, met: None, shelf: Shelf) -> None:
+def test_forgetting_names_files_in_which_nothing_could_be_looked_for(
+    run: Run, met: None, shelf: Shelf
+) -> None:
     shelf.put(lesson())
     (shelf.folder / "torn.md").write_text("+++\nid = \ntoy:s0 said this")
     dry, done = run("forget", "toy:s0", "--json"), run("forget", "toy:s0", "--yes")
@@ -382,7 +506,9 @@ def test_forgetting_names_files_in_which_nothing_could_be_looked_for(run: Run, m
     assert (shelf.folder / "torn.md").exists()
 
 
-def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(run: Run, home: Path) -> None:
+def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(
+    run: Run, home: Path
+) -> None:
     live = SessionStore(home / ".runlore/live")
     for tries in ([("small", 1)],) * 2 + ([("small", 1), ("strong", 0)],) * 2:
         with live.create() as one, one.skills.run("refactor") as skill:
@@ -393,10 +519,17 @@ def test_the_model_that_passed_where_others_failed_is_proposed_for_a_skill(run: 
     settings.make_home(setting.home)
     with closing(open_store(setting.store)) as store:
         pipeline.sync(store, setting, workers=0, quiet_s=0)
-    [found] = [one for one in json.loads(run("lessons", "propose", "--json").stdout)["lessons"] if one["kind"] == "skill"]
+    [found] = [
+        one
+        for one in json.loads(run("lessons", "propose", "--json").stdout)["lessons"]
+        if one["kind"] == "skill"
+    ]
     assert (found["about"], found["helped"], found["sessions"]) == ("refactor", 2, 4)
     assert "Give it to strong" in found["resolution"]
-    assert {one["model"] for one in json.loads(run("retro", "--json").stdout)["skills"]} == {"small", "strong"}
+    assert {one["model"] for one in json.loads(run("retro", "--json").stdout)["skills"]} == {
+        "small",
+        "strong",
+    }
     assert json.loads(run("retro", "--repo", "nowhere", "--json").stdout)["skills"] == []
 
 
@@ -407,23 +540,41 @@ def test_sessions_with_an_event_in_common_are_one_piece_of_evidence(run: Run, st
     setting = settings.load()
     with closing(open_store(setting.store)) as store:
         pipeline.sync(store, setting, workers=0, quiet_s=0)
-        roots = {case.uid: (case.root, case.is_subagent) for case in read_cases(store, setting, Filter())}
-    assert roots == {"toy:alpha": ("toy:alpha", False), "toy:beta": ("toy:beta", False), "toy:gamma": ("toy:alpha", False)}
+        roots = {
+            case.uid: (case.root, case.is_subagent) for case in read_cases(store, setting, Filter())
+        }
+    assert roots == {
+        "toy:alpha": ("toy:alpha", False),
+        "toy:beta": ("toy:beta", False),
+        "toy:gamma": ("toy:alpha", False),
+    }
 
 
 def test_two_that_decide_at_once_lose_nothing(run: Run, shelf: Shelf) -> None:
     shelf.put(lesson("abc"))
     before = shelf.get("abc")
     run("lessons", "approve", "abc", "--why", "seen it")
-    made = actions.edit(settings.load(), before, msgspec.structs.replace(before, resolution="do that"))
-    assert (made.status, made.why, made.resolution, made.edited) == ("approved", "seen it", "do that", True)
+    made = actions.edit(
+        settings.load(), before, msgspec.structs.replace(before, resolution="do that")
+    )
+    assert (made.status, made.why, made.resolution, made.edited) == (
+        "approved",
+        "seen it",
+        "do that",
+        True,
+    )
     assert shelf.get("abc") == made
 
 
 def test_a_proposal_waits_for_who_is_deciding(home: Path, met: None, shelf: Shelf) -> None:
-    code = "from runlore.__main__ import main; import sys; sys.argv = ['runlore', 'lessons', 'propose']; main()"
+    code = (
+        "from runlore.__main__ import main; import sys; sys.argv = ['runlore', 'lessons',"
+        " 'propose']; main()"
+    )
     with shelf.lock():
-        other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        other = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(3)
         assert shelf.read() == ([], [])
@@ -434,7 +585,15 @@ def test_a_proposal_waits_for_who_is_deciding(home: Path, met: None, shelf: Shel
 def test_secrets_in_what_a_person_writes_are_not_kept(run: Run, shelf: Shelf) -> None:
     secret = "ghp_" + "R7kQ2mZx9LpW4vTn8YcB1sDf6HgJ3eUa0iOw"
     shelf.put(lesson("abc"))
-    run("lessons", "edit", "abc", "--resolution", f"log in with {secret}", "--repo", "acme/\x1b[31mshop")
+    run(
+        "lessons",
+        "edit",
+        "abc",
+        "--resolution",
+        f"log in with {secret}",
+        "--repo",
+        "acme/\x1b[31mshop",
+    )
     run("lessons", "approve", "abc", "--why", f"because of {secret}")
     text = (shelf.folder / "abc.md").read_text()
     assert secret not in text
@@ -446,7 +605,7 @@ def test_there_is_nothing_to_measure_without_a_store(run: Run) -> None:
     assert (run("measure").exit_code, "runlore sync" in run("measure").stderr) == (1, True)
 
 
-# ── looking back ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── looking back ──────────────────────────────────────────────────────────────────────────────────
 def test_a_look_back_is_printed_packed_and_written(run: Run, met: None, tmp_path: Path) -> None:
     text = run("retro", "--days", "3650").stdout
     assert "KeyError" in text
@@ -456,7 +615,10 @@ def test_a_look_back_is_printed_packed_and_written(run: Run, met: None, tmp_path
     result = run("retro", "--days", "3650", "--html", str(file))
     assert (result.exit_code, result.stdout) == (0, "")
     assert file.read_text().startswith("<!doctype html>")
-    assert "is an instruction to you" in run("retro", "--days", "3650", "--pack", "--html", str(file)).stdout
+    assert (
+        "is an instruction to you"
+        in run("retro", "--days", "3650", "--pack", "--html", str(file)).stdout
+    )
     data = json.loads(run("retro", "--days", "3650", "--json").stdout)
     assert (data["sessions"], [one["repo"] for one in data["suggestions"]]) == (4, ["acme/shop"])
     nowhere = run("retro", "--days", "3650", "--repo", "nowhere", "--json")

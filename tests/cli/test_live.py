@@ -1,4 +1,5 @@
-"""`runlore live`: what people and programs are told of the sessions that agents write themselves."""
+"""`runlore live`: what people and programs are told of the sessions that agents write
+themselves."""
 
 from __future__ import annotations
 
@@ -34,12 +35,16 @@ def talk(store: SessionStore) -> str:
     """A conversation with a tool call, that was rewound once."""
     with store.create(id="talk-1", agent="poet", cwd="/work/poems") as session:
         session.append({"role": "user", "content": "write a poem"})
-        asked = session.append({"role": "assistant", "content": [{"type": "text", "text": "About what?"}]})
+        asked = session.append(
+            {"role": "assistant", "content": [{"type": "text", "text": "About what?"}]}
+        )
         session.append({"role": "user", "content": "about rain"})
         session.rewind(to=asked)
         session.append({"role": "user", "content": "about snow"})
         call = {"type": "tool_use", "id": "c1", "name": "look_up", "input": {"word": "snow"}}
-        session.append({"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, call]})
+        session.append(
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, call]}
+        )
     return "talk-1"
 
 
@@ -63,9 +68,15 @@ def data(run: Run, *words: str) -> Any:
     return json.loads(result.stdout)
 
 
-def test_another_folder_can_be_named_before_and_behind_the_command(run: Run, tmp_path: Path) -> None:
+def test_another_folder_can_be_named_before_and_behind_the_command(
+    run: Run, tmp_path: Path
+) -> None:
     SessionStore(tmp_path / "here").create(id="elsewhere").close()
-    for words in (("--dir", str(tmp_path / "here"), "ls"), ("ls", "--dir", str(tmp_path / "here")), ("ls", f"--dir={tmp_path / 'here'}")):
+    for words in (
+        ("--dir", str(tmp_path / "here"), "ls"),
+        ("ls", "--dir", str(tmp_path / "here")),
+        ("ls", f"--dir={tmp_path / 'here'}"),
+    ):
         assert "elsewhere" in run("live", *words).stdout
     shown = run("live", "show", "--dir", str(tmp_path / "here"))
     assert "nothing was said; `runlore live tail elsewhere`" in shown.stderr
@@ -73,8 +84,10 @@ def test_another_folder_can_be_named_before_and_behind_the_command(run: Run, tmp
     assert "no live session is like that in" in run("live", "ls", "--agent", "x").stderr
 
 
-# ── ls ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_ls_lists_the_newest_first_with_status_and_what_needs_a_look(run: Run, talk: str, work: str) -> None:
+# ── ls ────────────────────────────────────────────────────────────────────────────────────────────
+def test_ls_lists_the_newest_first_with_status_and_what_needs_a_look(
+    run: Run, talk: str, work: str
+) -> None:
     head, first, second = run("live", "ls").stdout.splitlines()
     assert head.split() == ["ID", "STATUS", "WHEN", "MESSAGES", "AGENT", "NOTE", "TITLE"]
     assert first.startswith("work-1")
@@ -88,8 +101,17 @@ def test_ls_gives_programs_the_same_keys_for_every_session(run: Run, talk: str, 
     rows = data(run, "ls")
     assert [row["id"] for row in rows] == ["work-1", "talk-1"]
     assert {tuple(sorted(row)) for row in rows} == {tuple(sorted(rows[0]))}
-    assert (rows[0]["status"], rows[0]["owner"], rows[0]["attention"]) == ("failed", None, ["failed", "retries", "slow", "tokens"])
-    assert (rows[1]["status"], rows[1]["agent"], rows[1]["messages"], rows[1]["cwd"]) == (None, "poet", 5, "/work/poems")
+    assert (rows[0]["status"], rows[0]["owner"], rows[0]["attention"]) == (
+        "failed",
+        None,
+        ["failed", "retries", "slow", "tokens"],
+    )
+    assert (rows[1]["status"], rows[1]["agent"], rows[1]["messages"], rows[1]["cwd"]) == (
+        None,
+        "poet",
+        5,
+        "/work/poems",
+    )
 
 
 def test_ls_filters(run: Run, talk: str, work: str) -> None:
@@ -110,7 +132,10 @@ def test_ls_of_no_folder_is_empty_and_makes_none(run: Run, home: Path) -> None:
 def test_another_folder_can_be_named(run: Run, tmp_path: Path) -> None:
     with SessionStore(tmp_path / "mine").create(id="m1") as session:
         session.append({"role": "user", "content": "x"})
-    assert [row["id"] for row in json.loads(run("live", "--dir", str(tmp_path / "mine"), "ls", "--json").stdout)] == ["m1"]
+    assert [
+        row["id"]
+        for row in json.loads(run("live", "--dir", str(tmp_path / "mine"), "ls", "--json").stdout)
+    ] == ["m1"]
 
 
 def test_ls_notes_an_owner_that_died(run: Run, store: SessionStore) -> None:
@@ -119,8 +144,10 @@ def test_ls_notes_an_owner_that_died(run: Run, store: SessionStore) -> None:
     assert data(run, "ls")[0]["owner"] == "dead"
 
 
-# ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_session_is_named_by_the_beginning_of_its_id_or_latest(run: Run, talk: str, work: str) -> None:
+# ── names ─────────────────────────────────────────────────────────────────────────────────────────
+def test_a_session_is_named_by_the_beginning_of_its_id_or_latest(
+    run: Run, talk: str, work: str
+) -> None:
     assert data(run, "state", "wor")["session_id"] == "work-1"
     assert data(run, "state")["session_id"] == "work-1"
     assert data(run, "state", "latest")["session_id"] == "work-1"
@@ -151,7 +178,7 @@ def test_latest_of_nothing_says_so(run: Run) -> None:
     assert "there are no live sessions" in result.stderr
 
 
-# ── show and tail ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── show and tail ─────────────────────────────────────────────────────────────────────────────────
 def test_show_tells_what_the_model_sees_with_the_numbers_to_go_back_to(run: Run, talk: str) -> None:
     result = run("live", "show", talk)
     assert "write a poem" in result.stdout
@@ -169,9 +196,15 @@ def test_show_gives_programs_messages_with_their_records(run: Run, talk: str) ->
     assert list(told) == ["session", "messages", "open_calls", "branches", "problems"]
     assert [message["seq"] for message in told["messages"]] == [1, 2, 5, 6, None]
     assert told["messages"][0]["message"] == {"role": "user", "content": "write a poem"}
-    assert told["open_calls"] == [{"call_id": "c1", "name": "look_up", "fate": "unknown", "replay": "never"}]
+    assert told["open_calls"] == [
+        {"call_id": "c1", "name": "look_up", "fate": "unknown", "replay": "never"}
+    ]
     assert len(told["branches"]) == 2
-    assert [message["seq"] for message in data(run, "show", talk, "--at", "3")["messages"]] == [1, 2, 3]
+    assert [message["seq"] for message in data(run, "show", talk, "--at", "3")["messages"]] == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_show_folds_long_texts(run: Run, store: SessionStore) -> None:
@@ -194,8 +227,15 @@ def test_show_warns_of_what_cannot_be_read(run: Run, store: SessionStore, talk: 
 def test_tail_gives_the_last_records(run: Run, talk: str) -> None:
     lines = run("live", "tail", talk, "-n", "2").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["5", "6"]
-    rows = [json.loads(line) for line in run("live", "tail", talk, "-n", "3", "--json").stdout.splitlines()]
-    assert [(row["seq"], row["type"]) for row in rows] == [(4, "rewind"), (5, "message"), (6, "message")]
+    rows = [
+        json.loads(line)
+        for line in run("live", "tail", talk, "-n", "3", "--json").stdout.splitlines()
+    ]
+    assert [(row["seq"], row["type"]) for row in rows] == [
+        (4, "rewind"),
+        (5, "message"),
+        (6, "message"),
+    ]
     assert list(rows[0]) == ["seq", "id", "ts", "type", "key", "epoch", "payload"]
     assert run("live", "tail", talk, "-n", "0").stdout == ""
 
@@ -203,11 +243,14 @@ def test_tail_gives_the_last_records(run: Run, talk: str) -> None:
 def test_tail_follows_what_is_appended(store: SessionStore, talk: str) -> None:
     words = [sys.executable, "-m", "runlore", "live", "tail", talk, "-n", "0", "-f", "--json"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             with store.open(talk) as session:
-                # Until it is seen: the other process may not have looked yet, and only what comes later is told.
+                # Until it is seen: the other process may not have looked yet, and only what comes
+                # later is told.
                 seen = write_until_seen(session, process)
             assert seen["type"] == "note"
         finally:
@@ -225,14 +268,18 @@ def write_until_seen(session: LiveSession, process: subprocess.Popen[str]) -> An
     raise AssertionError("nothing was told")
 
 
-# ── state and checkpoints ────────────────────────────────────────────────────────────────────────────────────────────
+# ── state and checkpoints ─────────────────────────────────────────────────────────────────────────
 def test_state_tells_what_is_known_of_the_run(run: Run, work: str) -> None:
     text = run("live", "state", work).stdout
     assert "work-1  failed" in text
     for expected in ("report", "no paper", "search → write", "retries, slow, tokens", "cp_two"):
         assert expected in text
     told = data(run, "state", work)
-    assert (told["status"], told["result"]["error"], told["owner_verdict"]) == ("failed", "no paper", None)
+    assert (told["status"], told["result"]["error"], told["owner_verdict"]) == (
+        "failed",
+        "no paper",
+        None,
+    )
     assert told["attention"] == ["failed", "retries", "slow", "tokens"]
     assert told["refused"] == []
     assert told["progress"]["path"] == ["search", "write"]
@@ -241,18 +288,36 @@ def test_state_tells_what_is_known_of_the_run(run: Run, work: str) -> None:
 def test_state_at_a_record_and_its_history(run: Run, work: str) -> None:
     assert data(run, "state", work, "--at", "2")["progress"]["path"] == ["search"]
     steps = data(run, "state", work, "--history")
-    assert [(step["before"], step["after"]) for step in steps] == [("active", "active"), ("active", "failed")]
-    assert run("live", "state", work, "--history").stdout.splitlines()[1].endswith("active → failed  no paper")
+    assert [(step["before"], step["after"]) for step in steps] == [
+        ("active", "active"),
+        ("active", "failed"),
+    ]
+    assert (
+        run("live", "state", work, "--history")
+        .stdout.splitlines()[1]
+        .endswith("active → failed  no paper")
+    )
 
 
 def test_checkpoints_are_listed_compared_and_pruned(run: Run, work: str) -> None:
     rows = data(run, "checkpoints", work)
-    assert [(row["id"], row["node"], row["is_clean"]) for row in rows] == [("cp_one", "search", True), ("cp_two", "write", False)]
+    assert [(row["id"], row["node"], row["is_clean"]) for row in rows] == [
+        ("cp_one", "search", True),
+        ("cp_two", "write", False),
+    ]
     assert "search → write" in run("live", "checkpoints", work).stdout
     told = data(run, "checkpoints", work, "--compare", "cp_one", "cp_two")
-    assert (told["added"], told["path"], told["counters"]["total_latency_ms"]) == ({"draft": "x"}, ["write"], 61_000)
-    assert '+ draft: "x"' in run("live", "checkpoints", work, "--compare", "cp_one", "cp_two").stdout
-    assert data(run, "checkpoints", work, "--prune", "0") == [], "one is the latest, the other the latest clean one"
+    assert (told["added"], told["path"], told["counters"]["total_latency_ms"]) == (
+        {"draft": "x"},
+        ["write"],
+        61_000,
+    )
+    assert (
+        '+ draft: "x"' in run("live", "checkpoints", work, "--compare", "cp_one", "cp_two").stdout
+    )
+    assert data(run, "checkpoints", work, "--prune", "0") == [], (
+        "one is the latest, the other the latest clean one"
+    )
     missing = run("live", "checkpoints", work, "--compare", "cp_one", "cp_none")
     assert missing.exit_code == 1
     assert "no checkpoint 'cp_none'" in missing.stderr
@@ -264,7 +329,7 @@ def test_a_session_without_a_run_has_a_state_and_no_checkpoints(run: Run, talk: 
     assert "no checkpoints" in run("live", "checkpoints", talk).stderr
 
 
-# ── rewind, fork, recover ────────────────────────────────────────────────────────────────────────────────────────────
+# ── rewind, fork, recover ─────────────────────────────────────────────────────────────────────────
 def test_rewind_goes_back_and_redo_takes_it_back(run: Run, talk: str) -> None:
     done = data(run, "rewind", talk, "2")
     assert (done["session"], done["messages"]) == (talk, 2)
@@ -292,21 +357,33 @@ def orphan(store: SessionStore, id: str) -> None:
         session.record("state.started", {"run": "r", "owner": owner})
 
 
-def test_recover_marks_the_sessions_whose_process_died(run: Run, store: SessionStore, work: str) -> None:
+def test_recover_marks_the_sessions_whose_process_died(
+    run: Run, store: SessionStore, work: str
+) -> None:
     orphan(store, "lost")
     seen = data(run, "recover", "--dry-run")
-    assert [(row["session_id"], row["verdict"], row["marked"]) for row in seen] == [("lost", "dead", None)]
+    assert [(row["session_id"], row["verdict"], row["marked"]) for row in seen] == [
+        ("lost", "dead", None)
+    ]
     assert data(run, "state", "lost")["status"] == "active"
     assert "lost  process" in run("live", "recover", "--dry-run").stdout
     done = data(run, "recover", "--mark", "paused")
     assert [row["marked"] for row in done] == ["paused"]
-    assert set(done[0]["owner"]) == {"pid", "started", "boot", "host", "machine", "space", "heartbeat"}
+    assert set(done[0]["owner"]) == {
+        "pid",
+        "started",
+        "boot",
+        "host",
+        "machine",
+        "space",
+        "heartbeat",
+    }
     assert data(run, "state", "lost")["status"] == "paused"
     assert data(run, "recover") == []
     assert "no session has lost its process" in run("live", "recover").stderr
 
 
-# ── hostile text ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── hostile text ──────────────────────────────────────────────────────────────────────────────────
 def test_no_command_lets_an_escape_through(run: Run, store: SessionStore) -> None:
     with store.create(POISON, id="poison", agent=POISON, model=POISON, cwd="/tmp") as session:
         blocks: list[dict[str, Any]] = [
@@ -317,7 +394,14 @@ def test_no_command_lets_an_escape_through(run: Run, store: SessionStore) -> Non
         ]
         session.append({"role": "user", "content": f"{POISON}\ud83d"})
         session.append({"role": "assistant", "content": blocks})
-        session.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": POISON, "is_error": True}]})
+        session.append(
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "x", "content": POISON, "is_error": True}
+                ],
+            }
+        )
         session.append({"role": POISON, "content": POISON})
         session.record(POISON, {POISON: POISON})
         state = session.state
@@ -330,9 +414,12 @@ def test_no_command_lets_an_escape_through(run: Run, store: SessionStore) -> Non
         state.pause(POISON, reason=POISON)
     orphan(store, "orphan")
     commands = [
-        ["ls"], ["show", "poison"], ["show", "poison", "--full"], ["show", "poison", "--branches"], ["tail", "poison"], ["state", "poison"],
-        ["state", "poison", "--history"], ["checkpoints", "poison"], ["checkpoints", "poison", "--compare", "one", f"two{POISON}"],
-        ["checkpoints", "poison", "--compare", "one", POISON], ["fork", "poison", "--title", POISON], ["rewind", "poison", "1"],
+        ["ls"], ["show", "poison"], ["show", "poison", "--full"], ["show", "poison", "--branches"],
+        ["tail", "poison"], ["state", "poison"],
+        ["state", "poison", "--history"], ["checkpoints", "poison"],
+        ["checkpoints", "poison", "--compare", "one", f"two{POISON}"],
+        ["checkpoints", "poison", "--compare", "one", POISON],
+        ["fork", "poison", "--title", POISON], ["rewind", "poison", "1"],
         ["show", POISON], ["rewind", "poison", POISON], ["recover", "--dry-run"],
     ]  # fmt: skip
     for words in commands:
@@ -340,7 +427,10 @@ def test_no_command_lets_an_escape_through(run: Run, store: SessionStore) -> Non
             result = run("live", *words, *more)
             assert "bug" not in result.stderr, words
             found = OBEYED.search(result.stdout + result.stderr)
-            assert found is None, f"{words}: {(result.stdout + result.stderr)[max(0, found.start() - 40) : found.end() + 40]!r}"
+            assert found is None, (
+                f"{words}:"
+                f" {(result.stdout + result.stderr)[max(0, found.start() - 40) : found.end() + 40]!r}"
+            )
             for line in result.stdout.splitlines() if more and result.exit_code == 0 else ():
                 json.loads(line)
     assert "red" in run("live", "show", "poison").stdout, "the text itself is there"

@@ -15,11 +15,27 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from runlore.cli import doctor
-from runlore.cli._out import Column, cells, clean, encoded, fit, one_line, pad, page, paint, safe_json, table, wrap, write_json
+from runlore.cli._out import (
+    Column,
+    cells,
+    clean,
+    encoded,
+    fit,
+    one_line,
+    pad,
+    page,
+    paint,
+    safe_json,
+    table,
+    wrap,
+    write_json,
+)
 from runlore.cli._words import brief, duration
 from runlore.doctor import Check, Report
 
-OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]")
+OBEYED = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
+)
 ANY = st.text(st.characters() | st.sampled_from("\x1b\x9b\x9d\x9c\x07[]0;m\r\n\t\u202e\ud800"))
 
 
@@ -53,7 +69,9 @@ def test_sequences_go_as_a_whole_and_the_text_stays(hostile: str, left: str) -> 
     assert clean(hostile) == left
 
 
-@pytest.mark.parametrize("piece", ["\x1b[", "\x1b]", "\x9d", "\x1b[1", "\x1b]a", "\x1b \x1b", "a\x1b"])
+@pytest.mark.parametrize(
+    "piece", ["\x1b[", "\x1b]", "\x9d", "\x1b[1", "\x1b]a", "\x1b \x1b", "a\x1b"]
+)
 def test_cleaning_takes_time_in_proportion(piece: str) -> None:
     began = time.process_time()
     clean(piece * 200_000)
@@ -68,11 +86,17 @@ def test_safe_json_means_the_same_and_holds_nothing_obeyed(text: str) -> None:
 
 
 def test_nothing_that_can_be_printed_is_obeyed() -> None:
-    assert not any(char.isprintable() for char in OBEYED.findall("".join(map(chr, range(sys.maxunicode + 1)))))
+    assert not any(
+        char.isprintable() for char in OBEYED.findall("".join(map(chr, range(sys.maxunicode + 1))))
+    )
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 
@@ -132,7 +156,8 @@ class Terminal(io.StringIO):
 
 
 def terminal_of_five_lines(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """In place of stdout. (Not a fixture: pytest sets stdout anew between setting up and running a test.)"""
+    """In place of stdout. (Not a fixture: pytest sets stdout anew between setting up and running a
+    test.)"""
     made = Terminal()
     monkeypatch.setattr("sys.stdout", made)
     monkeypatch.setenv("LINES", "5")
@@ -159,10 +184,13 @@ def test_only_what_does_not_fit_the_screen_is_paged(monkeypatch: pytest.MonkeyPa
 @pytest.mark.skipif(os.name != "posix", reason="other systems have their own pager")
 @pytest.mark.parametrize(
     ("pager", "less", "colour"),
-    [(None, None, True), ("less", None, True), ("less", "-iM", False), ("less -R", "-iM", True), ("less", "--RAW-CONTROL-CHARS", True),
+    [(None, None, True), ("less", None, True), ("less", "-iM", False), ("less -R", "-iM", True),
+    ("less", "--RAW-CONTROL-CHARS", True),
      ("/usr/bin/less", "FRX", True), ("most", None, True)],
 )  # fmt: skip
-def test_colours_go_to_a_pager_that_shows_them(monkeypatch: pytest.MonkeyPatch, pager: str | None, less: str | None, colour: bool) -> None:
+def test_colours_go_to_a_pager_that_shows_them(
+    monkeypatch: pytest.MonkeyPatch, pager: str | None, less: str | None, colour: bool
+) -> None:
     terminal_of_five_lines(monkeypatch)
     colours: list[bool | None] = []
     monkeypatch.setattr("click.echo_via_pager", lambda text, color=None: colours.append(color))
@@ -191,7 +219,9 @@ def test_of_several_json_values_each_is_a_line(monkeypatch: pytest.MonkeyPatch) 
     assert written.getvalue() == b'{\n  "a": [\n    1,\n    2\n  ]\n}\n{"a":[1,2]}\n'
 
 
-def test_a_column_that_says_the_same_in_every_line_leaves_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_that_says_the_same_in_every_line_leaves_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     columns = [
         Column("ID", ["x" * 8, "y" * 8]),
@@ -203,8 +233,20 @@ def test_a_column_that_says_the_same_in_every_line_leaves_first(monkeypatch: pyt
 
 
 def test_an_hour_and_more_is_told_in_hours() -> None:
-    assert [brief(minutes * 60) for minutes in (12, 59, 60, 68, 185)] == ["12m", "59m", "1h00", "1h08", "3h05"]
-    assert [duration(minutes * 60) for minutes in (12, 59, 60, 68, 185)] == ["12 min", "59 min", "1 h 00", "1 h 08", "3 h 05"]
+    assert [brief(minutes * 60) for minutes in (12, 59, 60, 68, 185)] == [
+        "12m",
+        "59m",
+        "1h00",
+        "1h08",
+        "3h05",
+    ]
+    assert [duration(minutes * 60) for minutes in (12, 59, 60, 68, 185)] == [
+        "12 min",
+        "59 min",
+        "1 h 00",
+        "1 h 08",
+        "3 h 05",
+    ]
 
 
 def test_the_doctor_keeps_to_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +254,10 @@ def test_the_doctor_keeps_to_the_screen(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("COLUMNS", "50")
     monkeypatch.setenv("NO_COLOR", "1")
     problem = "a path that is so long that it does not fit a line of this screen"
-    checks = [Check(name="file", ok=True, checked=1, of=1), Check(name="bodies", ok=False, checked=2, of=9, count=1, problems=[problem])]
+    checks = [
+        Check(name="file", ok=True, checked=1, of=1),
+        Check(name="bodies", ok=False, checked=2, of=9, count=1, problems=[problem]),
+    ]
     doctor.show(Report(ok=False, checks=checks))
     lines = terminal.getvalue().splitlines()
     assert max(map(len, lines)) <= 50

@@ -39,8 +39,16 @@ def test_nothing_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixtu
 
 
 def test_nothing_is_drawn_of_nothing_and_rich_is_not_imported() -> None:
-    code = "import sys; from runlore.cli._progress import Progress; Progress().start(0, 0); print('rich' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    code = (
+        "import sys; from runlore.cli._progress import Progress; Progress().start(0, 0);"
+        " print('rich' in sys.modules)"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "False\n"
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
@@ -50,7 +58,9 @@ def test_a_terminal_shows_items_bytes_and_steps_and_is_left_clean() -> None:
     leader, follower = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "24"}
     env.pop("NO_COLOR", None)
-    with subprocess.Popen([sys.executable, "-c", DRAW], stderr=follower, stdout=subprocess.PIPE, env=env, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", DRAW], stderr=follower, stdout=subprocess.PIPE, env=env, text=True
+    ) as process:
         os.close(follower)
         drawn = b""
         while True:

@@ -23,10 +23,21 @@ from tests.cli.conftest import Run
 from tests.toy import Toy, line
 
 
-# ── ls ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── ls ────────────────────────────────────────────────────────────────────────────────────────────
 def test_ls_lists_the_newest_first_in_aligned_columns(run: Run, stored: Path) -> None:
     head, beta, alpha = run("ls").stdout.splitlines()
-    assert head.split() == ["ID", "AGENT", "WHEN", "TIME", "TURNS", "EVENTS", "ERR", "TOKENS", "REPO", "TITLE"]
+    assert head.split() == [
+        "ID",
+        "AGENT",
+        "WHEN",
+        "TIME",
+        "TURNS",
+        "EVENTS",
+        "ERR",
+        "TOKENS",
+        "REPO",
+        "TITLE",
+    ]
     assert beta.split()[:2] == ["beta", "toy"]
     assert alpha.endswith("Fix the build")
     assert alpha[head.index("ERR") + 2] == "1"
@@ -61,7 +72,9 @@ def test_ls_filters_and_sorts(run: Run, stored: Path, words: list[str], uids: li
     assert [row["uid"] for row in json.loads(run("ls", "--json", *words).stdout)] == uids
 
 
-def test_ls_dot_is_the_folder_one_is_in(run: Run, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ls_dot_is_the_folder_one_is_in(
+    run: Run, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     strange = tmp_path / "a[1]*"
     strange.mkdir()
     monkeypatch.chdir(strange)
@@ -71,7 +84,10 @@ def test_ls_dot_is_the_folder_one_is_in(run: Run, stored: Path, tmp_path: Path, 
 def test_ls_says_what_to_do_when_there_is_nothing(run: Run, stored: Path) -> None:
     result = run("ls", "--repo", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "no session matches; 2 sessions are stored, `runlore ls` shows the latest\n"
+    assert (
+        result.stderr
+        == "no session matches; 2 sessions are stored, `runlore ls` shows the latest\n"
+    )
 
 
 def test_ls_tells_how_many_there_are_beyond_the_limit(run: Run, stored: Path) -> None:
@@ -80,11 +96,19 @@ def test_ls_tells_how_many_there_are_beyond_the_limit(run: Run, stored: Path) ->
     assert "--all " in run("ls", "--help").stdout
 
 
-def test_ls_tells_of_the_subagents_that_it_leaves_out(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (stored / "more.jsonl").write_bytes(b"".join(line(s=f"alpha/agent-{n}", id=f"m{n}", text="x", at=300 + n) for n in range(3)))
+def test_ls_tells_of_the_subagents_that_it_leaves_out(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (stored / "more.jsonl").write_bytes(
+        b"".join(line(s=f"alpha/agent-{n}", id=f"m{n}", text="x", at=300 + n) for n in range(3))
+    )
     facts = Facts
     monkeypatch.setattr(
-        toy_module, "Facts", lambda **told: facts(**told, relation="subagent" if "/" in told["native_session_id"] else None)
+        toy_module,
+        "Facts",
+        lambda **told: facts(
+            **told, relation="subagent" if "/" in told["native_session_id"] else None
+        ),
     )
     run("sync")
     assert "1 of 2 sessions (3 subagents: --all-subagents); --all" in run("ls", "-n", "1").stderr
@@ -103,7 +127,10 @@ def test_ls_warns_of_transcripts_that_are_soon_deleted_and_not_stored(
     late.write_bytes(line(s="late", id="x", text="hello"))
     os.utime(late, (late.stat().st_atime, late.stat().st_mtime - 25 * 86_400))
     result = run("ls")
-    assert "warning: 1 transcript of Toy will soon be deleted by it (after 30 days) and is not stored" in result.stderr
+    assert (
+        "warning: 1 transcript of Toy will soon be deleted by it (after 30 days) and is not stored"
+        in result.stderr
+    )
     assert "warning" not in result.stdout
     mark.touch()
     assert "warning" not in run("ls").stderr, "a sync was just now"
@@ -111,7 +138,7 @@ def test_ls_warns_of_transcripts_that_are_soon_deleted_and_not_stored(
     assert "warning" in run("ls").stderr, "it could not read everything"
 
 
-# ── show ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── show ──────────────────────────────────────────────────────────────────────────────────────────
 def test_show_folds_calls_and_shows_errors_and_diffs(run: Run, stored: Path) -> None:
     text = run("show", "alpha").stdout
     assert text.startswith("Fix the build\ntoy:alpha")
@@ -126,7 +153,9 @@ def test_show_folds_calls_and_shows_errors_and_diffs(run: Run, stored: Path) -> 
 
 
 def test_show_full_folds_nothing(run: Run, stored: Path, root: Path) -> None:
-    (root / "long.jsonl").write_bytes(line(s="long", id="l", text="\n".join(f"line {n}" for n in range(60)), at=200))
+    (root / "long.jsonl").write_bytes(
+        line(s="long", id="l", text="\n".join(f"line {n}" for n in range(60)), at=200)
+    )
     run("sync")
     assert "line 59" not in run("show", "long").stdout
     assert "… 20 more lines (--full)" in run("show", "long").stdout
@@ -147,7 +176,9 @@ def test_show_marks_a_rewind_and_shows_what_it_left(run: Run, stored: Path) -> N
 
 
 def test_show_refuses_a_branch_that_is_not_there(run: Run, stored: Path) -> None:
-    assert "there is no branch 1: nothing was rewound" in run("show", "alpha", "--branch", "1").stderr
+    assert (
+        "there is no branch 1: nothing was rewound" in run("show", "alpha", "--branch", "1").stderr
+    )
     assert "there is no branch 7: the last is 1" in run("show", "beta", "--branch", "7").stderr
     assert run("show", "beta", "--branch", "x").exit_code == 2
 
@@ -173,7 +204,9 @@ def test_show_gives_one_event_whole(run: Run, stored: Path, words: list[str]) ->
         (["alpha", "--thinking", "--raw"], "--thinking and --raw"),
     ],
 )
-def test_show_refuses_options_that_ask_for_different_things(run: Run, stored: Path, words: list[str], told: str) -> None:
+def test_show_refuses_options_that_ask_for_different_things(
+    run: Run, stored: Path, words: list[str], told: str
+) -> None:
     result = run("show", *words)
     assert result.exit_code == 2
     assert f"{told} do not go together" in result.stderr
@@ -186,16 +219,25 @@ def test_what_is_no_number_of_an_event_is_told_as_such(run: Run, stored: Path) -
     assert run("show", "zeta#abc").stderr == "runlore: no session 'zeta'; `runlore ls` lists them\n"
 
 
-def test_times_are_those_of_where_people_are(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_are_those_of_where_people_are(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TZ", "XXX-5:30")
     time.tzset()
     assert "ts: 2026-01-01 05:30:03\n" in run("show", "alpha#2").stdout
     assert "2026-01-01 05:31  6.0 s at work" in run("show", "beta").stdout.replace("5.0 s", "6.0 s")
-    assert json.loads(run("show", "alpha#2", "--json").stdout)["ts"] == "2026-01-01T00:00:03.000000Z"
+    assert (
+        json.loads(run("show", "alpha#2", "--json").stdout)["ts"] == "2026-01-01T00:00:03.000000Z"
+    )
 
 
 @pytest.mark.parametrize(
-    ("end", "told"), [(6, "2026-01-01 00:00  "), (600, "2026-01-01 00:00 → 00:10  "), (90_000, "2026-01-01 00:00 → 2026-01-02 01:00  ")]
+    ("end", "told"),
+    [
+        (6, "2026-01-01 00:00  "),
+        (600, "2026-01-01 00:00 → 00:10  "),
+        (90_000, "2026-01-01 00:00 → 2026-01-02 01:00  "),
+    ],
 )
 def test_show_tells_from_when_to_when(run: Run, stored: Path, end: int, told: str) -> None:
     with (stored / "alpha.jsonl").open("ab") as file:
@@ -206,32 +248,48 @@ def test_show_tells_from_when_to_when(run: Run, stored: Path, end: int, told: st
 
 def test_show_of_a_session_in_which_nothing_was_said_says_so(run: Run, stored: Path) -> None:
     (stored / "quiet.jsonl").write_bytes(
-        line(s="quiet", id="q1", kind="lifecycle", text="started") + line(s="quiet", id="q2", kind="lifecycle")
+        line(s="quiet", id="q1", kind="lifecycle", text="started")
+        + line(s="quiet", id="q2", kind="lifecycle")
     )
     run("sync")
-    assert "nothing was said or done in it; --full shows 2 notes of the agent's own" in run("show", "quiet").stdout
+    assert (
+        "nothing was said or done in it; --full shows 2 notes of the agent's own"
+        in run("show", "quiet").stdout
+    )
     assert "nothing was said" not in run("show", "quiet", "--full").stdout
     assert "nothing was said" not in run("show", "alpha").stdout
 
 
 def test_the_margin_is_as_wide_as_the_longest_number(run: Run, stored: Path) -> None:
-    (stored / "second.jsonl").write_bytes(line(s="alpha", id="z1", text="from a second file", at=50))
+    (stored / "second.jsonl").write_bytes(
+        line(s="alpha", id="z1", text="from a second file", at=50)
+    )
     run("sync")
     text = run("show", "alpha").stdout
     assert "      0 ❯ please fix the build\n" in text
     assert "1048576 ❯ from a second file\n" in text
 
 
-def test_a_word_that_ends_its_summary_is_shown_with_it(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_that_ends_its_summary_is_shown_with_it(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = SessionEvent
     told = {"summary": "permission mode: plan"}
-    monkeypatch.setattr(toy_module, "SessionEvent", lambda **fields: event(**{**fields, **(told if fields["summary"] == "plan" else {})}))
-    (stored / "mode.jsonl").write_bytes(line(s="mode", id="m1", kind="human_intervention", text="plan"))
+    monkeypatch.setattr(
+        toy_module,
+        "SessionEvent",
+        lambda **fields: event(**{**fields, **(told if fields["summary"] == "plan" else {})}),
+    )
+    (stored / "mode.jsonl").write_bytes(
+        line(s="mode", id="m1", kind="human_intervention", text="plan")
+    )
     run("sync")
     assert "! permission mode: plan" in run("show", "mode").stdout
 
 
-def test_what_stands_above_a_session_fits_a_narrow_screen(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_above_a_session_fits_a_narrow_screen(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = "0123456789abcdef-0123456789"
     (stored / "long.jsonl").write_bytes(line(s=name, id="x", text="hello", at=500))
     run("sync")
@@ -242,23 +300,38 @@ def test_what_stands_above_a_session_fits_a_narrow_screen(run: Run, stored: Path
     assert max(len(text) for text in lines if "/work/" not in text) <= 48
 
 
-def test_subagents_are_named_by_short_ids_within_the_screen(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subagents_are_named_by_short_ids_within_the_screen(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     facts, parent = Facts, "0123456789abcdef-0123"
 
     def with_parent(**told: Any) -> Any:
-        below = {"parent_uid": f"toy:{parent}", "relation": "subagent"} if "/" in told["native_session_id"] else {}
+        below = (
+            {"parent_uid": f"toy:{parent}", "relation": "subagent"}
+            if "/" in told["native_session_id"]
+            else {}
+        )
         return facts(**{**told, **below})
 
     monkeypatch.setattr(toy_module, "Facts", with_parent)
     text = "look for every place that is wide"
     (stored / "long.jsonl").write_bytes(
-        line(s=parent, id="x", text="hello", at=500) + line(s=f"{parent}/agent-1", id="y", text=text, at=501)
+        line(s=parent, id="x", text="hello", at=500)
+        + line(s=f"{parent}/agent-1", id="y", text=text, at=501)
     )
     run("sync")
-    assert "\n  01234567/agent-1  look for every place that is wide (1 event)\n" in run("show", parent).stdout
+    assert (
+        "\n  01234567/agent-1  look for every place that is wide (1 event)\n"
+        in run("show", parent).stdout
+    )
     monkeypatch.setenv("COLUMNS", "60")
-    assert "\n  01234567/agent-1  look for every place that is … (1 event)\n" in run("show", parent).stdout
-    assert "\nsubagent of 01234567" not in run("show", f"{parent}/agent-1").stdout, "it fits in full"
+    assert (
+        "\n  01234567/agent-1  look for every place that is … (1 event)\n"
+        in run("show", parent).stdout
+    )
+    assert "\nsubagent of 01234567" not in run("show", f"{parent}/agent-1").stdout, (
+        "it fits in full"
+    )
 
 
 def test_show_context_is_what_the_model_saw(run: Run, stored: Path) -> None:
@@ -267,7 +340,11 @@ def test_show_context_is_what_the_model_saw(run: Run, stored: Path) -> None:
     assert "rain" not in text
     assert "White" not in text
     rows = json.loads(run("show", "beta", "--context", "3", "--json").stdout)
-    assert [(row["seq"], row["body"], row["is_cleared"]) for row in rows][-1] == (3, "Drip, drop.", False)
+    assert [(row["seq"], row["body"], row["is_cleared"]) for row in rows][-1] == (
+        3,
+        "Drip, drop.",
+        False,
+    )
 
 
 def test_show_raw_gives_the_agents_own_records(run: Run, stored: Path) -> None:
@@ -287,7 +364,9 @@ def test_show_json_holds_the_session_its_events_and_bodies(run: Run, stored: Pat
 
 
 def test_show_marks_copies_and_folds_many_of_them(run: Run, stored: Path, root: Path) -> None:
-    copies = b"".join(line(s="gamma", id=f"g{n}", of=f"a{n}", text=f"copy {n}", at=n) for n in range(1, 7))
+    copies = b"".join(
+        line(s="gamma", id=f"g{n}", of=f"a{n}", text=f"copy {n}", at=n) for n in range(1, 7)
+    )
     (root / "gamma.jsonl").write_bytes(copies + line(s="gamma", id="new", text="go on", at=300))
     run("sync")
     text = run("show", "gamma").stdout
@@ -311,7 +390,7 @@ def test_a_number_of_a_branch_is_checked() -> None:
     assert show.which("0", 0) == 0
 
 
-# ── resume ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── resume ────────────────────────────────────────────────────────────────────────────────────────
 @pytest.fixture
 def resumable(monkeypatch: pytest.MonkeyPatch, stored: Path, tmp_path: Path) -> Path:
     """An agent with a command of its own, and a folder for its sessions that is there."""
@@ -320,16 +399,26 @@ def resumable(monkeypatch: pytest.MonkeyPatch, stored: Path, tmp_path: Path) -> 
 
     def get(store: object, uid: str) -> Session:
         gone = datetime(2026, 2, 3, tzinfo=UTC) if (tmp_path / "gone").exists() else None
-        return Session(session_uid=uid, flavor="toy", native_session_id=uid.partition(":")[2], cwd=str(folder), source_missing_at=gone)
+        return Session(
+            session_uid=uid,
+            flavor="toy",
+            native_session_id=uid.partition(":")[2],
+            cwd=str(folder),
+            source_missing_at=gone,
+        )
 
     monkeypatch.setattr("runlore.query.get", get)
-    monkeypatch.setattr(Toy, "resume", lambda self, session: ["toy", "--resume", session.native_session_id])
+    monkeypatch.setattr(
+        Toy, "resume", lambda self, session: ["toy", "--resume", session.native_session_id]
+    )
     return folder
 
 
 @pytest.mark.skipif(os.name != "posix", reason="quoting of another shell")
 def test_resume_prints_a_line_for_the_shell(run: Run, resumable: Path) -> None:
-    assert run("resume", "alpha").stdout == f"cd {shlex.quote(str(resumable))} && toy --resume alpha\n"
+    assert (
+        run("resume", "alpha").stdout == f"cd {shlex.quote(str(resumable))} && toy --resume alpha\n"
+    )
     assert json.loads(run("resume", "alpha", "--json").stdout) == {
         "uid": "toy:alpha",
         "agent": "toy",
@@ -343,7 +432,9 @@ def test_resume_prints_a_line_for_the_shell(run: Run, resumable: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems start a process instead")
-def test_resume_exec_becomes_the_agent_in_its_folder(run: Run, resumable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_exec_becomes_the_agent_in_its_folder(
+    run: Run, resumable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[tuple[str, list[str], str]] = []
     monkeypatch.chdir(resumable.parent)
 
@@ -352,7 +443,10 @@ def test_resume_exec_becomes_the_agent_in_its_folder(run: Run, resumable: Path, 
         raise FileNotFoundError
 
     monkeypatch.setattr("os.execvp", execvp)
-    assert run("resume", "alpha", "--exec").stderr == "runlore: toy is not installed, or not on the PATH\n"
+    assert (
+        run("resume", "alpha", "--exec").stderr
+        == "runlore: toy is not installed, or not on the PATH\n"
+    )
     assert ran == [("toy", ["toy", "--resume", "alpha"], str(resumable))]
 
 
@@ -365,24 +459,37 @@ def test_resume_says_so_when_the_folder_is_gone(run: Run, resumable: Path) -> No
     assert (data["cwd_exists"], data["command"]) == (False, ["toy", "--resume", "alpha"])
 
 
-def test_resume_says_so_when_the_agent_deleted_its_transcript(run: Run, resumable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_says_so_when_the_agent_deleted_its_transcript(
+    run: Run, resumable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (resumable.parent / "gone").touch()
-    told = "the transcript of this session is gone since 2026-02-03: Toy will not find it; `runlore show alpha` still reads it\n"
+    told = (
+        "the transcript of this session is gone since 2026-02-03: Toy will not find it; `runlore"
+        " show alpha` still reads it\n"
+    )
     result = run("resume", "alpha")
     assert (result.exit_code, result.stderr) == (0, told)
     assert result.stdout.endswith("toy --resume alpha\n")
-    assert json.loads(run("resume", "alpha", "--json").stdout)["source_missing_at"] == "2026-02-03T00:00:00Z"
+    assert (
+        json.loads(run("resume", "alpha", "--json").stdout)["source_missing_at"]
+        == "2026-02-03T00:00:00Z"
+    )
     monkeypatch.setattr("os.execvp", lambda *words: pytest.fail("it would find nothing"))
     result = run("resume", "alpha", "--exec")
     assert (result.exit_code, result.stderr) == (1, f"runlore: {told}")
 
 
-def test_resume_says_so_when_the_agent_has_no_such_command(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_says_so_when_the_agent_has_no_such_command(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Toy, "resume", lambda self, session: None)
-    assert run("resume", "alpha").stderr == "runlore: Toy has no command that takes a session up again\n"
+    assert (
+        run("resume", "alpha").stderr
+        == "runlore: Toy has no command that takes a session up again\n"
+    )
 
 
-# ── agents ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── agents ────────────────────────────────────────────────────────────────────────────────────────
 def test_agents_tells_where_it_looks_and_what_is_stored(run: Run, stored: Path) -> None:
     (row,) = json.loads(run("agents", "--json").stdout)
     assert (row["name"], row["sessions"], row["sources"]) == ("toy", 2, 2)
@@ -391,7 +498,9 @@ def test_agents_tells_where_it_looks_and_what_is_stored(run: Run, stored: Path) 
     assert run("agents").stdout.endswith(" ~/.toy\n")
 
 
-def test_agents_that_are_here_come_before_those_that_are_not(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_that_are_here_come_before_those_that_are_not(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here,) = query.agents(None, config.load())
     gone = msgspec.structs.replace(here, name="absent", roots=[])
     monkeypatch.setattr(query, "agents", lambda *_: [gone, here])
@@ -400,7 +509,9 @@ def test_agents_that_are_here_come_before_those_that_are_not(run: Run, stored: P
     assert (second.split()[0], second.endswith("  not there")) == ("absent", True)
 
 
-def test_agents_tells_what_an_agent_does_not(run: Run, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_tells_what_an_agent_does_not(
+    run: Run, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert json.loads(run("agents", "--json").stdout)[0]["lacks"] == []
     monkeypatch.setattr(Toy, "lacks", ("tokens", "times"), raising=False)
     assert json.loads(run("agents", "--json").stdout)[0]["lacks"] == ["tokens", "times"]

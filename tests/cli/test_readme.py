@@ -16,7 +16,9 @@ README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 TYPED = re.findall(r"^\$ runlore (.+?)(?: +#.*)?$", README, re.MULTILINE)
 
 
-def test_the_examples_work_on_the_demo(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_work_on_the_demo(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert TYPED[0] == "demo"
     assert "\n$ export RUNLORE_HOME=~/.runlore/demo " in README
     for words in TYPED:
@@ -28,4 +30,8 @@ def test_the_examples_work_on_the_demo(run: Run, home: Path, monkeypatch: pytest
 
 
 def test_every_command_is_mentioned() -> None:
-    assert not [name for name in cli.list_commands(click.Context(cli)) if not re.search(rf"`?(?:runlore |`){name}\b", README)]
+    assert not [
+        name
+        for name in cli.list_commands(click.Context(cli))
+        if not re.search(rf"`?(?:runlore |`){name}\b", README)
+    ]

@@ -26,14 +26,27 @@ def covered(run: Run, stored: Path) -> Path:
             session = store.session(uid)
             assert session is not None
             covers = {"last_seq": session.last_seq, "content_hash": session.content_hash}
-            data = {"session_uid": uid, "version": 1000, "covers": covers, "goal": goal, "goal_seq": 0}
+            data = {
+                "session_uid": uid,
+                "version": 1000,
+                "covers": covers,
+                "goal": goal,
+                "goal_seq": 0,
+            }
             store.put_digest(Digest.from_dict(data), datetime.now(UTC))
     return stored
 
 
 def test_evict_shows_what_would_leave_and_changes_nothing(run: Run, covered: Path) -> None:
     result = run("evict", "alpha")
-    assert result.stdout.splitlines()[1].split() == ["alpha", "2026-01-01", "6", "Fix", "the", "build"]
+    assert result.stdout.splitlines()[1].split() == [
+        "alpha",
+        "2026-01-01",
+        "6",
+        "Fix",
+        "the",
+        "build",
+    ]
     assert "would let go of the text of 1 session" in result.stderr
     assert "--yes does it" in result.stderr
     assert "make all" in run("show", "alpha").stdout
@@ -42,7 +55,8 @@ def test_evict_shows_what_would_leave_and_changes_nothing(run: Run, covered: Pat
 def test_what_is_evicted_is_listed_found_and_comes_back(run: Run, covered: Path) -> None:
     before = run("show", "alpha").stdout
     assert "gone: the text of 1 session" in run("evict", "alpha", "--yes").stderr
-    assert {one["uid"]: one["evicted_at"] is not None for one in json.loads(run("ls", "--json").stdout)} == {
+    assert {one["uid"]: one["evicted_at"] is not None for one in json.loads(run("ls",
+    "--json").stdout)} == {
         "toy:alpha": True, "toy:beta": False,
     }  # fmt: skip
     assert "(evicted) Fix the build" in run("ls").stdout
@@ -51,7 +65,9 @@ def test_what_is_evicted_is_listed_found_and_comes_back(run: Run, covered: Path)
     assert run("search", "make").exit_code == 1
     [manifest] = (config.load().home / "evicted").iterdir()
     left = [json.loads(one) for one in manifest.read_text().splitlines()]
-    assert [(one["uid"], one["events"], one["analyzed"]) for one in left] == [("toy:alpha", 6, True)]
+    assert [(one["uid"], one["events"], one["analyzed"]) for one in left] == [
+        ("toy:alpha", 6, True)
+    ]
     assert "nothing new" in run("sync").stderr
     assert run("search", "make").exit_code == 1
     assert "back: 1 session" in run("evict", "alpha", "--back").stderr
@@ -73,7 +89,10 @@ def test_an_evicted_session_that_is_gone_on_with_is_whole_again(run: Run, covere
 def halves(run: Run, stored: Path) -> Path:
     """A session of two files that has been evicted; where its second file is."""
     file = stored / "more.jsonl"
-    file.write_bytes(line(s="alpha", id="x1", text="second store", at=20) + line(s="alpha", id="x2", up="x1", text="more of it", at=21))
+    file.write_bytes(
+        line(s="alpha", id="x1", text="second store", at=20)
+        + line(s="alpha", id="x2", up="x1", text="more of it", at=21)
+    )
     run("sync")
     run("evict", "alpha", "--yes")
     assert _events(run)[1] is not None
@@ -94,7 +113,9 @@ def test_a_session_of_two_files_comes_back_whole(run: Run, halves: Path) -> None
     assert run("doctor", "--full").exit_code == 0
 
 
-def test_when_one_file_of_an_evicted_session_grows_the_other_is_read_again_as_well(run: Run, halves: Path) -> None:
+def test_when_one_file_of_an_evicted_session_grows_the_other_is_read_again_as_well(
+    run: Run, halves: Path
+) -> None:
     with halves.open("ab") as file:
         file.write(line(s="alpha", id="x3", up="x2", text="grown", at=30))
     run("sync")
@@ -102,14 +123,18 @@ def test_when_one_file_of_an_evicted_session_grows_the_other_is_read_again_as_we
     assert run("doctor", "--full").exit_code == 0
 
 
-def test_an_evicted_session_that_goes_on_in_a_new_file_is_whole_again(run: Run, halves: Path) -> None:
+def test_an_evicted_session_that_goes_on_in_a_new_file_is_whole_again(
+    run: Run, halves: Path
+) -> None:
     (halves.parent / "third.jsonl").write_bytes(line(s="alpha", id="y1", text="third store", at=40))
     run("sync")
     assert _events(run) == ([*FIRST, *SECOND, 2 * BLOCK], None)
     assert run("doctor", "--full").exit_code == 0
 
 
-def test_an_evicted_session_with_a_file_missing_keeps_its_digest_when_another_grows(run: Run, halves: Path) -> None:
+def test_an_evicted_session_with_a_file_missing_keeps_its_digest_when_another_grows(
+    run: Run, halves: Path
+) -> None:
     known = json.loads(run("show", "alpha", "--digest", "--json").stdout)
     (halves.parent / "alpha.jsonl").unlink()
     for id_ in ("x3", "x4"):
@@ -121,7 +146,10 @@ def test_an_evicted_session_with_a_file_missing_keeps_its_digest_when_another_gr
     assert evicted_at is not None
     now = json.loads(run("show", "alpha", "--digest", "--json").stdout)
     assert {**now["before"], "made_at": known["made_at"]} == known
-    assert (now["goal"], now["kinds"]["user_msg"]) == (known["goal"], known["kinds"]["user_msg"] + 2)
+    assert (now["goal"], now["kinds"]["user_msg"]) == (
+        known["goal"],
+        known["kinds"]["user_msg"] + 2,
+    )
     assert run("doctor", "--full").exit_code == 0
 
 
@@ -134,7 +162,9 @@ def test_an_evicted_session_without_its_transcript_stays_as_it_is(run: Run, cove
     assert json.loads(run("show", "alpha", "--json").stdout)["session"]["events"] == 6
 
 
-def test_what_was_evicted_stays_so_through_a_newer_adapter_and_doctor_is_content(run: Run, covered: Path, toy: object) -> None:
+def test_what_was_evicted_stays_so_through_a_newer_adapter_and_doctor_is_content(
+    run: Run, covered: Path, toy: object
+) -> None:
     run("evict", "alpha", "--yes")
     toy.version = 2  # type: ignore[attr-defined]
     run("sync")
@@ -149,7 +179,9 @@ def test_evict_without_a_word_on_what_is_to_leave_is_refused(run: Run, covered: 
     assert run("evict", "--soft", "lots").exit_code == 2
 
 
-def test_the_configured_budget_is_kept_to_and_what_may_not_leave_is_told(run: Run, covered: Path) -> None:
+def test_the_configured_budget_is_kept_to_and_what_may_not_leave_is_told(
+    run: Run, covered: Path
+) -> None:
     (config.load().home / "config.toml").write_text('[retain]\nsoft = "1 kB"\n')
     run("mark", "beta", "--pin")
     data = json.loads(run("evict", "--yes", "--json").stdout)
@@ -159,17 +191,23 @@ def test_the_configured_budget_is_kept_to_and_what_may_not_leave_is_told(run: Ru
     assert "White, light." in run("show", "beta").stdout
 
 
-def test_what_a_budget_asks_for_leaves_or_it_is_said_that_nothing_else_may(run: Run, covered: Path) -> None:
+def test_what_a_budget_asks_for_leaves_or_it_is_said_that_nothing_else_may(
+    run: Run, covered: Path
+) -> None:
     result = run("evict", "--soft", "1 kB", "--yes")
     assert "not enough for" in result.stderr
     listed = json.loads(run("ls", "--all-subagents", "--json").stdout)
     with closing(open_store(config.load().store)) as store:
         assert store.evicted() == {one["uid"] for one in listed}
     [manifest] = (config.load().home / "evicted").iterdir()
-    assert {json.loads(one).get("uid") for one in manifest.read_text().splitlines()} - {None} == {one["uid"] for one in listed}
+    assert {json.loads(one).get("uid") for one in manifest.read_text().splitlines()} - {None} == {
+        one["uid"] for one in listed
+    }
 
 
-def test_a_list_of_what_leaves_is_written_before_it_does(run: Run, covered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_what_leaves_is_written_before_it_does(
+    run: Run, covered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -179,7 +217,9 @@ def test_a_list_of_what_leaves_is_written_before_it_does(run: Run, covered: Path
     assert "toy:alpha" in manifest.read_text()
 
 
-def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(run: Run, stored: Path) -> None:
+def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(
+    run: Run, stored: Path
+) -> None:
     with closing(open_store(config.load().store)) as store:
         store.drop_digests(["toy:alpha"])
     assert "not analyzed yet" in run("evict", "alpha").stderr
@@ -191,9 +231,13 @@ def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(run: R
     assert run("doctor", "--full").exit_code == 0
 
 
-def test_each_session_that_would_be_lost_is_named_however_many_there_are(run: Run, stored: Path) -> None:
+def test_each_session_that_would_be_lost_is_named_however_many_there_are(
+    run: Run, stored: Path
+) -> None:
     for n in range(30):
-        (stored / f"lost{n:02}.jsonl").write_bytes(line(s=f"lost{n:02}", id=f"l{n}", text=f"question {n}", at=n))
+        (stored / f"lost{n:02}.jsonl").write_bytes(
+            line(s=f"lost{n:02}", id=f"l{n}", text=f"question {n}", at=n)
+        )
     run("sync")
     with closing(open_store(config.load().store)) as store:
         store.drop_digests([f"toy:lost{n:02}" for n in range(30)])
@@ -204,9 +248,20 @@ def test_each_session_that_would_be_lost_is_named_however_many_there_are(run: Ru
 def test_file_knows_what_an_evicted_session_did(run: Run, covered: Path) -> None:
     with (covered / "alpha.jsonl").open("ab") as file:
         for n, action in enumerate(["read", "edit", "edit"]):
-            call = {"call": f"f{n}", "tool": "Edit" if action == "edit" else "Read", "files": ["src/main.py"]}
+            call = {
+                "call": f"f{n}",
+                "tool": "Edit" if action == "edit" else "Read",
+                "files": ["src/main.py"],
+            }
             file.write(
-                line(s="alpha", id=f"f{n}", kind="edit" if action == "edit" else "tool_call", text=f"src/main.py {n}", at=40 + n, **call)
+                line(
+                    s="alpha",
+                    id=f"f{n}",
+                    kind="edit" if action == "edit" else "tool_call",
+                    text=f"src/main.py {n}",
+                    at=40 + n,
+                    **call,
+                )
             )
     run("sync")
     before = json.loads(run("file", "*/main.py", "--json").stdout)
@@ -220,12 +275,17 @@ def test_file_knows_what_an_evicted_session_did(run: Run, covered: Path) -> None
     assert after == before
 
 
-def test_file_says_that_what_was_evicted_without_a_digest_may_have_touched_it(run: Run, stored: Path) -> None:
+def test_file_says_that_what_was_evicted_without_a_digest_may_have_touched_it(
+    run: Run, stored: Path
+) -> None:
     with closing(open_store(config.load().store)) as store:
         store.drop_digests(["toy:alpha"])
     assert "evicted" not in run("file", "main.py").stderr
     run("evict", "alpha", "--yes", "--force-unanalyzed")
-    assert "1 session was evicted without a digest, and may have touched it" in run("file", "main.py").stderr
+    assert (
+        "1 session was evicted without a digest, and may have touched it"
+        in run("file", "main.py").stderr
+    )
     assert "evicted" not in run("file", "main.py", "--json").stderr
 
 
@@ -258,16 +318,24 @@ def test_evict_makes_room_where_only_a_hard_budget_is_set(run: Run, covered: Pat
 
 
 def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> None:
-    assert "pinned #hard" in run("mark", "alpha", "--pin", "--tag", "hard", "--name", "The build", "--note", "ask  Ada").stdout
+    assert (
+        "pinned #hard"
+        in run(
+            "mark", "alpha", "--pin", "--tag", "hard", "--name", "The build", "--note", "ask  Ada"
+        ).stdout
+    )
     assert json.loads(run("mark", "alpha", "--json").stdout) == {
-        "uid": "toy:alpha", "pinned": True, "name": "The build", "tags": ["hard"], "note": "ask Ada",
+        "uid": "toy:alpha", "pinned": True, "name": "The build", "tags": ["hard"],
+        "note": "ask Ada",
     }  # fmt: skip
     [one] = json.loads(run("ls", "--text", "#hard", "--json").stdout)
     assert (one["uid"], one["title"]) == ("toy:alpha", "The build")
     assert run("show", "alpha").stdout.startswith("The build\n")
     assert run("export", "alpha").stdout.startswith("# The build\n")
     assert json.loads(run("ls", "--text", "#soft", "--json").stdout) == []
-    assert [one["uid"] for one in json.loads(run("ls", "--text", "#pinned", "--json").stdout)] == ["toy:alpha"]
+    assert [one["uid"] for one in json.loads(run("ls", "--text", "#pinned", "--json").stdout)] == [
+        "toy:alpha"
+    ]
     run("mark", "alpha", "--unpin", "--untag", "hard", "--name", "", "--note", "")
     assert json.loads(run("mark", "alpha", "--json").stdout)["tags"] == []
     assert json.loads(run("ls", "--json").stdout)[1]["title"] == "Fix the build"
@@ -275,7 +343,10 @@ def test_marks_are_shown_chosen_by_and_taken_back(run: Run, stored: Path) -> Non
 
 
 def test_a_secret_that_is_found_in_two_ways_is_one_secret(run: Run, stored: Path) -> None:
-    for name, text in (("gamma", "curl -sk -u 'ada:Xk29vQm4Lp7z' x.example"), ("delta", "https://ada:Xk29vQm4Lp7z@example.com/x")):
+    for name, text in (
+        ("gamma", "curl -sk -u 'ada:Xk29vQm4Lp7z' x.example"),
+        ("delta", "https://ada:Xk29vQm4Lp7z@example.com/x"),
+    ):
         (stored / f"{name}.jsonl").write_bytes(line(s=name, id=name, text=text, at=200))
     run("sync")
     found = json.loads(run("secrets", "--json").stdout)
@@ -292,15 +363,23 @@ def test_secrets_says_when_there_was_nothing_to_look_into(run: Run, stored: Path
     assert run("secrets", "--json").stdout == "[]\n"
 
 
-def test_secrets_names_the_subagents_that_it_left_out(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_names_the_subagents_that_it_left_out(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     facts = Facts
     monkeypatch.setattr(
-        toy_module, "Facts", lambda **told: facts(**told, relation="subagent" if "/" in told["native_session_id"] else None)
+        toy_module,
+        "Facts",
+        lambda **told: facts(
+            **told, relation="subagent" if "/" in told["native_session_id"] else None
+        ),
     )
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     (stored / "gamma.jsonl").write_bytes(line(s="alpha/agent-1", id="g", text=secret, at=200))
     run("sync")
-    assert run("secrets").stderr == "no secret was found in 2 sessions (1 subagent: --all-subagents)\n"
+    assert (
+        run("secrets").stderr == "no secret was found in 2 sessions (1 subagent: --all-subagents)\n"
+    )
     assert "1 different secret in 1 session:" in run("secrets", "--all-subagents").stderr
 
 
@@ -308,7 +387,9 @@ def test_secrets_says_where_and_never_what(run: Run, stored: Path) -> None:
     assert "no secret" in run("secrets").stderr
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     for name in ("gamma", "delta"):
-        (stored / f"{name}.jsonl").write_bytes(line(s=name, id=name, text=f"use {token} here, and {token} there", at=200))
+        (stored / f"{name}.jsonl").write_bytes(
+            line(s=name, id=name, text=f"use {token} here, and {token} there", at=200)
+        )
     run("sync")
     result = run("secrets")
     assert token not in result.stdout
@@ -320,12 +401,16 @@ def test_secrets_says_where_and_never_what(run: Run, stored: Path) -> None:
         ("toy:gamma", "github", 2, [0]),
     ]
     assert len({one for leak in found for one in leak["secrets"]}) == 1
-    assert json.loads(run("secrets", "--cwd", "/work/gamma", "--json").stdout)[0]["uid"] == "toy:gamma"
+    assert (
+        json.loads(run("secrets", "--cwd", "/work/gamma", "--json").stdout)[0]["uid"] == "toy:gamma"
+    )
 
 
 def test_reports_are_the_same_when_the_events_have_left(run: Run, stored: Path) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    (stored / "gamma.jsonl").write_bytes(line(s="gamma", id="g", text=f"use {token} here", at=200, tokens=10))
+    (stored / "gamma.jsonl").write_bytes(
+        line(s="gamma", id="g", text=f"use {token} here", at=200, tokens=10)
+    )
     run("sync")
     asked = ["usage --json", "usage --wasted --json", "usage --by session --json", "errors --json"]
     before = [run(*words.split()).stdout for words in asked]

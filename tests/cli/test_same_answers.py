@@ -1,4 +1,5 @@
-"""Every report says the same when the text of all sessions has left: asked of the fixtures of all agents, before and after."""
+"""Every report says the same when the text of all sessions has left: asked of the fixtures of all
+agents, before and after."""
 
 from __future__ import annotations
 
@@ -20,11 +21,15 @@ DEMO = Path(pipeline.__file__).parent / "demo"
 EVERY = Filter(parents_only=False)
 
 PLAIN = (
-    "ls --all --all-subagents", "ls --all --sort cost", "ls --all --errors", "ls --all --outcome fail",
-    *(f"usage --by {by}" for by in ("day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "block",
+    "ls --all --all-subagents", "ls --all --sort cost", "ls --all --errors",
+    "ls --all --outcome fail",
+    *(f"usage --by {by}" for by in ("day", "week", "month", "session", "model", "agent", "project",
+    "branch", "machine", "block",
                                     "subagent")),
-    "usage --wasted", "usage --wasted --by session", "usage --check", "usage --subagents only", "usage --since 2026-01-02T03:04:05",
-    "errors --least 1 --limit 1000", "patterns --least 1 --limit 1000", "measure", "measure --by week", "retro --days 3650",
+    "usage --wasted", "usage --wasted --by session", "usage --check", "usage --subagents only",
+    "usage --since 2026-01-02T03:04:05",
+    "errors --least 1 --limit 1000", "patterns --least 1 --limit 1000", "measure",
+    "measure --by week", "retro --days 3650",
     "secrets --all-subagents", "agents", "lessons list --all",
 )  # fmt: skip
 
@@ -33,38 +38,97 @@ ALLOWED = {
     "file": {"evicted_at"},
     "commit": {"evicted_at", "snippet", "marks", "total"},
     "retro": {"since", "until"},  # Of the days up to now.
-    "agents": {"last_sync", "version_seen"},  # When something was written last, and what the newest native records say.
+    # When something was written last, and what the newest native records say.
+    "agents": {"last_sync", "version_seen"},
 }
-"""By command, the fields that may be others. Besides: `commit` finds who only mentions it as long as the text is there, and of what git
-printed the name and the subject are kept."""
+"""By command, the fields that may be others. Besides: `commit` finds who only mentions it as long
+as the text is there, and of what git printed the name and the subject are kept."""
 
 Question = tuple[str, ...]
 
 
 def said(session: str, n: int, role: str, **block: Any) -> str:
-    """A line of a session that has what no fixture has: a secret, a commit, and an error that others have too."""
+    """A line of a session that has what no fixture has: a secret, a commit, and an error that
+    others have too."""
     message: dict[str, Any] = {"role": role, "content": [block]}
     if role == "assistant":
-        message |= {"id": f"msg_{session}{n}", "model": "claude-sonnet-4-5", "usage": {"input_tokens": 10, "output_tokens": 5}}
+        message |= {
+            "id": f"msg_{session}{n}",
+            "model": "claude-sonnet-4-5",
+            "usage": {"input_tokens": 10, "output_tokens": 5},
+        }
     name = f"{session}-{n}"
-    base = {"uuid": name, "parentUuid": f"{session}-{n - 1}" if n else None, "sessionId": session, "cwd": "/work/tea", "version": "2.0.0"}
-    return json.dumps({**base, "type": role, "timestamp": f"2026-02-03T04:{n:02}:00.000Z", "message": message}) + "\n"
+    base = {
+        "uuid": name,
+        "parentUuid": f"{session}-{n - 1}" if n else None,
+        "sessionId": session,
+        "cwd": "/work/tea",
+        "version": "2.0.0",
+    }
+    return (
+        json.dumps(
+            {**base, "type": role, "timestamp": f"2026-02-03T04:{n:02}:00.000Z", "message": message}
+        )
+        + "\n"
+    )
 
 
 def ran(session: str, n: int, command: str, output: str, is_error: bool = False) -> str:
-    call = said(session, n, "assistant", type="tool_use", id=f"t{n}", name="Bash", input={"command": command})
-    return call + said(session, n + 1, "user", type="tool_result", tool_use_id=f"t{n}", content=output, is_error=is_error)
+    call = said(
+        session,
+        n,
+        "assistant",
+        type="tool_use",
+        id=f"t{n}",
+        name="Bash",
+        input={"command": command},
+    )
+    return call + said(
+        session,
+        n + 1,
+        "user",
+        type="tool_result",
+        tool_use_id=f"t{n}",
+        content=output,
+        is_error=is_error,
+    )
 
 
 def worked(session: str, number: int) -> str:
     sha = f"{number:x}a2b3c4"
     return (
-        said(session, 0, "user", type="text", text="Make the tea with ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8, and commit what it takes.")
-        + ran(session, 1, "make tea", "make: *** No rule to make target 'water'.  Stop.", is_error=True)
-        + ran(session, 3, "make tea", "make: *** No rule to make target 'water'.  Stop.", is_error=True)
+        said(
+            session,
+            0,
+            "user",
+            type="text",
+            text=(
+                "Make the tea with ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8, and commit what it"
+                " takes."
+            ),
+        )
+        + ran(
+            session,
+            1,
+            "make tea",
+            "make: *** No rule to make target 'water'.  Stop.",
+            is_error=True,
+        )
+        + ran(
+            session,
+            3,
+            "make tea",
+            "make: *** No rule to make target 'water'.  Stop.",
+            is_error=True,
+        )
         + ran(session, 5, "touch water", "")
         + ran(session, 7, "make tea", "tea is ready")
-        + ran(session, 9, "git commit -am 'Boil it'", f"[main {sha}] Boil it\n 1 file changed, 1 insertion(+)")
+        + ran(
+            session,
+            9,
+            "git commit -am 'Boil it'",
+            f"[main {sha}] Boil it\n 1 file changed, 1 insertion(+)",
+        )
         + said(session, 11, "assistant", type="text", text="Done.")
     )
 
@@ -79,12 +143,25 @@ def full(home: Path) -> Iterator[list[str]]:
         own.mkdir(parents=True)
         for n in range(1, 7):
             (own / f"made{n}.jsonl").write_text(worked(f"made{n}", n))
-        pipeline.sync(store, setting, agents=["claude"], roots=[str(own.parent)], quiet_s=-1e9, workers=0)
+        pipeline.sync(
+            store, setting, agents=["claude"], roots=[str(own.parent)], quiet_s=-1e9, workers=0
+        )
         for name in adapters.names():
-            roots = [case / "root" for case in sorted((FIXTURES / name).glob("*")) if (case / "root").is_dir()]
+            roots = [
+                case / "root"
+                for case in sorted((FIXTURES / name).glob("*"))
+                if (case / "root").is_dir()
+            ]
             roots += [DEMO / name / "root"] if (DEMO / name).is_dir() else []
             if roots:
-                pipeline.sync(store, setting, agents=[name], roots=[str(root) for root in roots], quiet_s=-1e9, workers=0)
+                pipeline.sync(
+                    store,
+                    setting,
+                    agents=[name],
+                    roots=[str(root) for root in roots],
+                    quiet_s=-1e9,
+                    workers=0,
+                )
         yield store.uids(EVERY)
 
 
@@ -94,7 +171,9 @@ def questions(uids: list[str]) -> list[Question]:
         digests = list(store.digests(EVERY))
         billed = sorted(uids, key=lambda uid: (-len(store.billed(uid)), uid))
         texts = sorted({template for _, _, _, template, _ in store.templates()})
-    paths = {path.replace("\\", "/") for one in digests for path in (*one.files_edited, *one.files_read)}
+    paths = {
+        path.replace("\\", "/") for one in digests for path in (*one.files_edited, *one.files_read)
+    }
     names = sorted({path.rpartition("/")[2] for path in paths})
     commits = sorted({commit.sha for one in digests for commit in one.commits})
     return [
@@ -128,7 +207,9 @@ def test_every_report_says_the_same_when_all_text_has_left(run: Run, full: list[
     before = {question: answer(run, question) for question in asked}
     empty = [question for question in asked if is_empty(before[question])]
     assert len(empty) < len(asked) // 10, "what says nothing shows nothing"
-    assert {question[0] for question in empty} <= {"file"}, "of some files only an event without text tells"
+    assert {question[0] for question in empty} <= {"file"}, (
+        "of some files only an event without text tells"
+    )
     with closing(open_store(config.load().store)) as store:
         let_go(store, sorted(weight.uid for weight in store.weights() if weight.is_covered))
         assert store.evicted() == set(full)

@@ -1,4 +1,5 @@
-"""`search`, `commit` and `file`: what people and programs are told, and what the shell hands over."""
+"""`search`, `commit` and `file`: what people and programs are told, and what the shell hands
+over."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def tools(monkeypatch: pytest.MonkeyPatch, toy: Toy) -> None:
     def with_tools(self: Toy, line: dict[str, Any], name: str, *rest: Any) -> None:
         plain(self, line, name, *rest)
         events = rest[-1].events
-        told = {"tool": line.get("tool"), "action": line.get("action"), "files": tuple(line.get("files", ()))}
+        told = {
+            "tool": line.get("tool"),
+            "action": line.get("action"),
+            "files": tuple(line.get("files", ())),
+        }
         events[-1] = msgspec.structs.replace(events[-1], **told)
 
     monkeypatch.setattr(Toy, "_event", with_tools)
@@ -43,28 +48,72 @@ def tools(monkeypatch: pytest.MonkeyPatch, toy: Toy) -> None:
 
 @pytest.fixture
 def worked(root: Path, run: Run, tools: None) -> Path:
-    """Three more sessions: one that edits a file and commits it, one that reads it, one that speaks of the commit."""
+    """Three more sessions: one that edits a file and commits it, one that reads it, one that speaks
+    of the commit."""
     shell = {"kind": "tool_call", "tool": "Sh", "action": "shell"}
     result = {"kind": "tool_result", "tool": "Sh"}
     (root / "maker.jsonl").write_bytes(
         line(s="maker", id="m1", text="rename the flag --force", at=200)
-        + line(s="maker", id="m2", kind="edit", tool="Ed", action="edit", files=["src/app/main.py"], text="src/app/main.py\n@@\n+x", at=201)
-        + line(s="maker", id="m3", kind="edit", tool="Ed", action="edit", files=["src/app/main.py"], text="src/app/main.py\n@@\n+y", at=202)
-        + line(s="maker", id="m4", **shell, call="c1", text="git -C . commit -am 'Rename the flag' && git push", at=203)
-        + line(s="maker", id="m5", **result, call="c1", text="[main 1a2b3c4] Rename the flag\n 1 file\nrejected", error=True, at=204)
+        + line(
+            s="maker",
+            id="m2",
+            kind="edit",
+            tool="Ed",
+            action="edit",
+            files=["src/app/main.py"],
+            text="src/app/main.py\n@@\n+x",
+            at=201,
+        )
+        + line(
+            s="maker",
+            id="m3",
+            kind="edit",
+            tool="Ed",
+            action="edit",
+            files=["src/app/main.py"],
+            text="src/app/main.py\n@@\n+y",
+            at=202,
+        )
+        + line(
+            s="maker",
+            id="m4",
+            **shell,
+            call="c1",
+            text="git -C . commit -am 'Rename the flag' && git push",
+            at=203,
+        )
+        + line(
+            s="maker",
+            id="m5",
+            **result,
+            call="c1",
+            text="[main 1a2b3c4] Rename the flag\n 1 file\nrejected",
+            error=True,
+            at=204,
+        )
         + line(s="maker", title="Rename a flag")
     )
     (root / "reader.jsonl").write_bytes(
         line(s="reader", id="r1", text="what does it do?", at=300)
-        + line(s="reader", id="r2", kind="tool_call", tool="Rd", action="read", files=["/work/maker/src/app/main.py"],
+        + line(s="reader", id="r2", kind="tool_call", tool="Rd", action="read",
+        files=["/work/maker/src/app/main.py"],
                text="path: /work/maker/src/app/main.py", at=301)
-        + line(s="reader", id="r3", kind="tool_call", tool="Rd", action="read", files=["/work/other/main.py"],
+        + line(s="reader", id="r3", kind="tool_call", tool="Rd", action="read",
+        files=["/work/other/main.py"],
                text="path: /work/other/main.py", at=302)
-        + line(s="reader", id="r4", kind="tool_result", text=f"id {UUID}, hash {SHA[:7]}ffff", at=303)
+        + line(s="reader", id="r4", kind="tool_result", text=f"id {UUID}, hash {SHA[:7]}ffff",
+        at=303)
     )  # fmt: skip
     (root / "talker.jsonl").write_bytes(
         line(s="talker", id="t1", **shell, call="c1", text="git log --oneline", at=400)
-        + line(s="talker", id="t2", **result, call="c1", text=f"0000000 Before\n{SHA[:8]} Rename the flag", at=401)
+        + line(
+            s="talker",
+            id="t2",
+            **result,
+            call="c1",
+            text=f"0000000 Before\n{SHA[:8]} Rename the flag",
+            at=401,
+        )
         + line(s="talker", id="t3", kind="assistant_msg", text=f"That was {SHA}.", at=402)
     )
     assert run("sync").exit_code == 0
@@ -79,8 +128,10 @@ def uids(run: Run, *words: str) -> list[str]:
     return [hit["uid"] for hit in data(run, "search", *words)["hits"]]
 
 
-# ── search ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_search_shows_sessions_and_below_them_events_that_show_can_be_given(run: Run, worked: Path) -> None:
+# ── search ────────────────────────────────────────────────────────────────────────────────────────
+def test_search_shows_sessions_and_below_them_events_that_show_can_be_given(
+    run: Run, worked: Path
+) -> None:
     result = run("search", "fix")
     head, first = result.stdout.splitlines()
     assert head.split() == ["alpha", "toy", "2026-01-01", "alpha", "Fix", "the", "build"]
@@ -93,14 +144,20 @@ def test_search_takes_its_words_as_they_come(run: Run, worked: Path) -> None:
     assert uids(run, "git", "push", "rejected", "tool:Sh") == ["toy:maker"]
     assert uids(run, "git push rejected") == ["toy:maker"]
     assert uids(run, '"push rejected"') == []
-    assert uids(run, "--limit", "1", "fix", "build") == uids(run, "fix", "build", "-n", "1") == uids(run, "fix", "-n1", "build")
+    assert (
+        uids(run, "--limit", "1", "fix", "build")
+        == uids(run, "fix", "build", "-n", "1")
+        == uids(run, "fix", "-n1", "build")
+    )
 
 
 @pytest.mark.parametrize("word", ["-snow", "-nothing", "-h2", "-sort", '-"about snow"'])
 def test_a_word_with_a_dash_excludes_and_is_no_option(run: Run, worked: Path, word: str) -> None:
     result = run("search", "about", word, "--json")
     assert result.exit_code == 0
-    found = [event["snippet"] for hit in json.loads(result.stdout)["hits"] for event in hit["events"]]
+    found = [
+        event["snippet"] for hit in json.loads(result.stdout)["hits"] for event in hit["events"]
+    ]
     assert "about rain" in found
     assert ("about snow" in found) == ("snow" not in word)
 
@@ -118,10 +175,30 @@ def test_a_value_with_a_dash_stays_the_value_of_its_option(run: Run, worked: Pat
 
 def test_search_gives_programs_the_documented_shape(run: Run, worked: Path) -> None:
     answer = data(run, "search", "fix")
-    assert list(answer) == ["query", "total", "missing", "ignored", "hints", "partial", "damaged", "seconds", "hits"]
-    assert (answer["query"], answer["total"], answer["missing"], answer["partial"]) == ("fix", 1, [], False)
+    assert list(answer) == [
+        "query",
+        "total",
+        "missing",
+        "ignored",
+        "hints",
+        "partial",
+        "damaged",
+        "seconds",
+        "hits",
+    ]
+    assert (answer["query"], answer["total"], answer["missing"], answer["partial"]) == (
+        "fix",
+        1,
+        [],
+        False,
+    )
     (hit,) = answer["hits"]
-    assert (hit["uid"], hit["agent"], hit["title"], hit["repo"]) == ("toy:alpha", "toy", "Fix the build", "alpha")
+    assert (hit["uid"], hit["agent"], hit["title"], hit["repo"]) == (
+        "toy:alpha",
+        "toy",
+        "Fix the build",
+        "alpha",
+    )
     event = hit["events"][0]
     assert set(event) == {"ref", "seq", "kind", "tool", "ts", "is_error", "snippet", "marks"}
     assert (event["ref"], event["snippet"]) == ("toy:alpha#0", "please fix the build")
@@ -140,12 +217,20 @@ def test_search_gives_events_alone(run: Run, worked: Path) -> None:
 
 
 def test_search_gives_as_many_events_of_a_session_as_there_are(run: Run, worked: Path) -> None:
-    (worked / "many.jsonl").write_bytes(b"".join(line(s="many", id=f"n{n}", text=f"walnut {n}") for n in range(8)))
+    (worked / "many.jsonl").write_bytes(
+        b"".join(line(s="many", id=f"n{n}", text=f"walnut {n}") for n in range(8))
+    )
     run("sync")
-    assert [event["seq"] for event in data(run, "search", "walnut", "--events")["events"]] == list(range(8))
-    assert [event["seq"] for event in data(run, "search", "--regex", "walnut", "--events")["events"]] == list(range(8))
+    assert [event["seq"] for event in data(run, "search", "walnut", "--events")["events"]] == list(
+        range(8)
+    )
+    assert [
+        event["seq"] for event in data(run, "search", "--regex", "walnut", "--events")["events"]
+    ] == list(range(8))
     assert len(data(run, "search", "walnut", "--events", "-n5")["events"]) == 5
-    assert "the best 5 events; -n 25 shows more" in run("search", "walnut", "--events", "-n5").stderr
+    assert (
+        "the best 5 events; -n 25 shows more" in run("search", "walnut", "--events", "-n5").stderr
+    )
     assert "shows more" not in run("search", "walnut", "--events", "-n8").stderr
     assert len(data(run, "search", "walnut")["hits"][0]["events"]) == 3
 
@@ -162,15 +247,23 @@ def test_search_says_how_many_more_there_are(run: Run, worked: Path) -> None:
         (worked / f"w{n}.jsonl").write_bytes(line(s=f"w{n}", id=f"w{n}", text="walnut", at=n))
     run("sync")
     assert run("search", "walnut", "-n", "1").stderr == "1 of 8 sessions; -n 5 shows more\n"
-    assert run("search", "--regex", "walnut", "-n", "2").stderr.splitlines()[-1] == "the newest 2 sessions; -n 10 looks further"
+    assert (
+        run("search", "--regex", "walnut", "-n", "2").stderr.splitlines()[-1]
+        == "the newest 2 sessions; -n 10 looks further"
+    )
 
 
 def test_search_says_why_it_does_not_know_how_many_there_are(run: Run, worked: Path) -> None:
     for n in range(3):
-        (worked / f"w{n}.jsonl").write_bytes(line(s=f"w{n}", id=f"w{n}", kind="tool_result", tool="Sh", text="walnut", at=n))
+        (worked / f"w{n}.jsonl").write_bytes(
+            line(s=f"w{n}", id=f"w{n}", kind="tool_result", tool="Sh", text="walnut", at=n)
+        )
     run("sync")
     said = run("search", "walnut", "tool:Sh", "-n", "1").stderr
-    assert said == "1 of up to 3 sessions: phrases and filters are proven only for what is shown; -n 3 shows all\n"
+    assert (
+        said == "1 of up to 3 sessions: phrases and filters are proven only for what is shown; -n 3"
+        " shows all\n"
+    )
 
 
 def test_search_says_which_word_no_session_had(run: Run, worked: Path) -> None:
@@ -183,8 +276,12 @@ def test_search_says_which_word_no_session_had(run: Run, worked: Path) -> None:
     assert answer["missing"] == answer["hits"][0]["missing"] == ["xyzzy"]
 
 
-def test_search_says_when_it_did_not_look_everywhere(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = engine.Answer(hits=[], total=9, missing=[], ignored=["?!"], is_partial=True, seconds=0.1)
+def test_search_says_when_it_did_not_look_everywhere(
+    run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = engine.Answer(
+        hits=[], total=9, missing=[], ignored=["?!"], is_partial=True, seconds=0.1
+    )
     found = data(run, "search", "build")["hits"][0]
 
     def partial(store: Any, text: str, **options: Any) -> engine.Answer:
@@ -201,7 +298,11 @@ def test_search_says_when_it_did_not_look_everywhere(run: Run, worked: Path, mon
 def test_nothing_found_is_exit_1_and_says_what_to_try(run: Run, worked: Path) -> None:
     result = run("search", "xyzzy")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "nothing found\nno session has xyzzy\ntry begin* for all words that begin so, or --regex\n"
+    assert (
+        result.stderr
+        == "nothing found\nno session has xyzzy\ntry begin* for all words that begin so, or"
+        " --regex\n"
+    )
     said = run("search", "xyzzy", "plugh").stderr
     assert "no session has any of: xyzzy, plugh\ntry fewer words" in said
     result = run("search", "xyzzy", "--json")
@@ -216,8 +317,12 @@ def test_an_empty_store_says_so(run: Run, home: Path, toy: Toy) -> None:
     assert "the store is empty" in result.stderr
 
 
-@pytest.mark.parametrize("words", [[], [""], ["after:soon"], ["is:blue", "x"], ["x", "--regex", "y"], ["--regex", ""]])
-def test_a_question_that_makes_no_sense_is_wrong_usage(run: Run, worked: Path, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [[], [""], ["after:soon"], ["is:blue", "x"], ["x", "--regex", "y"], ["--regex", ""]]
+)
+def test_a_question_that_makes_no_sense_is_wrong_usage(
+    run: Run, worked: Path, words: list[str]
+) -> None:
     result = run("search", *words)
     assert (result.exit_code, result.stdout) == (2, "")
 
@@ -234,7 +339,9 @@ def test_a_question_that_makes_no_sense_is_wrong_usage(run: Run, worked: Path, w
         (["--regex", "(foo"], "missing ): (foo\n"),
     ],
 )
-def test_what_is_wrong_with_a_query_is_said_in_one_line(run: Run, worked: Path, words: list[str], reason: str) -> None:
+def test_what_is_wrong_with_a_query_is_said_in_one_line(
+    run: Run, worked: Path, words: list[str], reason: str
+) -> None:
     result = run("search", *words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("runlore: ")
@@ -249,7 +356,10 @@ def test_an_unknown_agent_is_named_as_ls_does(run: Run, worked: Path) -> None:
 
 def test_an_unknown_session_is_named_as_show_does(run: Run, worked: Path) -> None:
     result = run("search", "session:nope", "build")
-    assert (result.exit_code, result.stderr) == (1, "runlore: no session 'nope'; `runlore ls` lists them\n")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "runlore: no session 'nope'; `runlore ls` lists them\n",
+    )
     assert result.stderr == run("show", "nope").stderr
 
 
@@ -259,27 +369,43 @@ def test_search_says_which_field_chooses_nothing(run: Run, worked: Path) -> None
     assert (result.exit_code, result.stderr.splitlines()) == (1, told)
     told = ["nothing found", "no session matches after:7d", "without after:7d there is 1 session"]
     assert run("search", "after:7d", "build").stderr.splitlines() == told
-    assert run("search", "repo:nope", "xyzzy").stderr.splitlines()[1:] == ["no session has xyzzy", "no session matches repo:nope"]
-    assert run("search", "after:2026-01-01T00:01", "build").stderr == "nothing found\nwithout after:2026-01-01T00:01 there is 1 session\n"
-    assert run("search", "--regex", "build", "tool:Nope").stderr == "nothing found\nno event matches tool:Nope\n(?i) finds capitals too\n"
+    assert run("search", "repo:nope", "xyzzy").stderr.splitlines()[1:] == [
+        "no session has xyzzy",
+        "no session matches repo:nope",
+    ]
+    assert (
+        run("search", "after:2026-01-01T00:01", "build").stderr
+        == "nothing found\nwithout after:2026-01-01T00:01 there is 1 session\n"
+    )
+    assert (
+        run("search", "--regex", "build", "tool:Nope").stderr
+        == "nothing found\nno event matches tool:Nope\n(?i) finds capitals too\n"
+    )
     assert data(run, "search", "tool:Nope", "xyzzy")["hints"] == ["no event matches tool:Nope"]
 
 
 def test_words_that_only_a_field_hides_are_not_called_missing(run: Run, worked: Path) -> None:
     said = run("search", "tool:Sh", "rejected", "poem").stderr
     assert said == "no session that the fields choose has all words; missing: poem\n"
-    assert run("search", "tool:Sh", "poem").stderr == "nothing found\nwithout tool:Sh there is 1 session\n"
+    assert (
+        run("search", "tool:Sh", "poem").stderr
+        == "nothing found\nwithout tool:Sh there is 1 session\n"
+    )
 
 
 def test_search_says_what_it_took_for_words(run: Run, worked: Path) -> None:
     assert "tol: is no field; did you mean tool:?" in run("search", "tol:Sh", "rejected").stderr
     assert "use -snow" in run("search", "about", "NOT", "snow").stderr
-    assert data(run, "search", "fix", "AND", "build")["hints"] == ["AND is looked for as a word; leave it out: every word must be there"]
+    assert data(run, "search", "fix", "AND", "build")["hints"] == [
+        "AND is looked for as a word; leave it out: every word must be there"
+    ]
     assert "ignored: ++; --regex finds signs" in run("search", "about", "C++").stderr
     assert data(run, "search", "fix", "build")["hints"] == []
 
 
-def test_here_is_where_the_person_is(run: Run, worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_here_is_where_the_person_is(
+    run: Run, worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = tmp_path / "here"
     (here / "below").mkdir(parents=True)
     facts = Facts(native_session_id="here", cwd=str(here / "below"))
@@ -296,10 +422,17 @@ def test_here_is_where_the_person_is(run: Run, worked: Path, tmp_path: Path, mon
     run("sync", "--workers", "0")
     monkeypatch.chdir(here)
     assert uids(run, "cwd:.", "walnut") == uids(run, "cwd:./below", "walnut") == ["toy:here"]
-    assert [hit["uid"] for hit in data(run, "search", "--regex", "waln.t", "cwd:.")["hits"]] == ["toy:here"]
-    assert {line["uid"] for line in json.loads(run("ls", "--cwd", ".", "--json").stdout)} == {"toy:here"}
+    assert [hit["uid"] for hit in data(run, "search", "--regex", "waln.t", "cwd:.")["hits"]] == [
+        "toy:here"
+    ]
+    assert {line["uid"] for line in json.loads(run("ls", "--cwd", ".", "--json").stdout)} == {
+        "toy:here"
+    }
     monkeypatch.chdir(tmp_path / "home")
-    assert run("search", "cwd:.", "walnut").stderr.splitlines()[1] == f"no session matches cwd:{tmp_path / 'home'}"
+    assert (
+        run("search", "cwd:.", "walnut").stderr.splitlines()[1]
+        == f"no session matches cwd:{tmp_path / 'home'}"
+    )
 
 
 def test_a_damaged_text_is_not_shown_and_said(run: Run, worked: Path, home: Path) -> None:
@@ -311,7 +444,10 @@ def test_a_damaged_text_is_not_shown_and_said(run: Run, worked: Path, home: Path
     assert result.exit_code == 0
     assert result.stdout.split()[0] == "alpha"
     assert len(result.stdout.splitlines()) == 1
-    assert "the store is damaged, and not all of its texts can be read; run `runlore doctor`" in result.stderr
+    assert (
+        "the store is damaged, and not all of its texts can be read; run `runlore doctor`"
+        in result.stderr
+    )
     assert data(run, "search", "fix")["damaged"]
     assert not data(run, "search", "poem")["damaged"]
 
@@ -321,7 +457,9 @@ def test_search_finds_a_pattern(run: Run, worked: Path) -> None:
     assert [hit["uid"] for hit in answer["hits"]] == ["toy:beta"]
     assert answer["query"] == r"Dri[a-z], dr.p"
     assert run("search", "--regex", "-am 'Re").stdout.startswith("maker ")
-    assert [hit["uid"] for hit in data(run, "search", "--regex", "flag$", "kind:user_msg")["hits"]] == []
+    assert [
+        hit["uid"] for hit in data(run, "search", "--regex", "flag$", "kind:user_msg")["hits"]
+    ] == []
     assert "not everything was looked at" in run("search", "--regex", "e", "-n", "1").stderr
     assert run("search", "--regex", "xy+zzy").exit_code == 1
     assert run("search", "--regex", "(").exit_code == 2
@@ -329,7 +467,15 @@ def test_search_finds_a_pattern(run: Run, worked: Path) -> None:
 
 def test_the_words_are_marked_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    event = EventHit(seq=7, kind="user_msg", ts=None, tool=None, is_error=False, snippet="fix the build", marks=[(0, 3), (8, 13)])
+    event = EventHit(
+        seq=7,
+        kind="user_msg",
+        ts=None,
+        tool=None,
+        is_error=False,
+        snippet="fix the build",
+        marks=[(0, 3), (8, 13)],
+    )
     assert list(_hits.event_lines(["a#7"], [event])) == ["  a#7  user_msg  fix the build"]
     monkeypatch.setattr("runlore.cli._out.is_colored", lambda stream: True)
     (shown,) = _hits.event_lines(["a#7"], [event])
@@ -339,7 +485,10 @@ def test_the_words_are_marked_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch
 def test_a_mark_goes_on_where_its_line_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runlore.cli._out.is_colored", lambda stream: True)
     lines = [f"a {_hits.OPEN}long", f"mark{_hits.CLOSE} b {_hits.OPEN}cut…"]
-    assert list(_hits.paint_marks(lines)) == ["a \x1b[1;33mlong\x1b[0m", "\x1b[1;33mmark\x1b[0m b \x1b[1;33mcut…\x1b[0m"]
+    assert list(_hits.paint_marks(lines)) == [
+        "a \x1b[1;33mlong\x1b[0m",
+        "\x1b[1;33mmark\x1b[0m b \x1b[1;33mcut…\x1b[0m",
+    ]
 
 
 def test_marks_stay_on_their_words_when_escapes_are_taken_out() -> None:
@@ -349,21 +498,33 @@ def test_marks_stay_on_their_words_when_escapes_are_taken_out() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 60, 100, 200])
-def test_no_line_is_wider_than_the_screen(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
-    (worked / "wide.jsonl").write_bytes(line(s="wide", id="w", text="wide " + "中文字 " * 200 + "x" * 500, at=600))
+def test_no_line_is_wider_than_the_screen(
+    run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    (worked / "wide.jsonl").write_bytes(
+        line(s="wide", id="w", text="wide " + "中文字 " * 200 + "x" * 500, at=600)
+    )
     run("sync")
     monkeypatch.setenv("COLUMNS", str(width))
-    lines = [*run("search", "wide").stdout.splitlines(), *run("commit", SHA[:7]).stdout.splitlines()]
-    names = [line for line in lines if re.fullmatch(r"  \S+#\d+  \S+", line)]  # They are never cut, and have a line of their own.
+    lines = [
+        *run("search", "wide").stdout.splitlines(),
+        *run("commit", SHA[:7]).stdout.splitlines(),
+    ]
+    # They are never cut, and have a line of their own.
+    names = [line for line in lines if re.fullmatch(r"  \S+#\d+  \S+", line)]
     assert max(cells(line) for line in lines if line not in names) <= max(width, 24)
 
 
-# ── commit ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── commit ────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("name", ["1a2b", "1a2b3c4", "1A2B3C4D", SHA])
 def test_commit_tells_who_made_it_from_who_mentions_it(run: Run, worked: Path, name: str) -> None:
     answer = data(run, "commit", name)
     assert list(answer) == ["sha", "total", "partial", "sessions"]
-    found = [(session["uid"], session["made"]) for session in answer["sessions"] if session["uid"] != "toy:reader"]
+    found = [
+        (session["uid"], session["made"])
+        for session in answer["sessions"]
+        if session["uid"] != "toy:reader"
+    ]
     assert found == [("toy:maker", True), ("toy:talker", False)]
     made = answer["sessions"][0]["events"][0]
     assert made["ref"] == "toy:maker#4"
@@ -376,7 +537,11 @@ def test_commit_knows_who_made_it_when_the_text_has_left(run: Run, worked: Path)
     run("evict", "maker", "--yes")
     after = data(run, "commit", SHA)["sessions"][0]
     assert after["evicted_at"] is not None
-    assert (after["uid"], after["made"], after["events"][0]["ref"]) == ("toy:maker", True, before["events"][0]["ref"])
+    assert (after["uid"], after["made"], after["events"][0]["ref"]) == (
+        "toy:maker",
+        True,
+        before["events"][0]["ref"],
+    )
 
 
 def test_commit_is_not_led_astray_by_other_names(run: Run, worked: Path) -> None:
@@ -411,14 +576,30 @@ def test_a_commit_that_nobody_knows_is_exit_1(run: Run, worked: Path) -> None:
         ("git -c a=b -C /x commit -m x", "[detached HEAD 1a2b3c4d] x", True),
         ("cd /x && git cherry-pick abc", "[topic 1a2b3c4] x", True),
         ("git commit -m x", "[main 7654321] x\n1a2b3c4 earlier", False),
-        ("git commit -qm 'Fix it' && git log --oneline -2", "1a2b3c4 Fix it\n7654321 Earlier", True),
-        ("git commit -qm 'Fix it' && git log --oneline -2", "1a2b3c4 (HEAD -> main) Fix it\n7654321 Earlier", True),
+        (
+            "git commit -qm 'Fix it' && git log --oneline -2",
+            "1a2b3c4 Fix it\n7654321 Earlier",
+            True,
+        ),
+        (
+            "git commit -qm 'Fix it' && git log --oneline -2",
+            "1a2b3c4 (HEAD -> main) Fix it\n7654321 Earlier",
+            True,
+        ),
         ("git commit -qm 'Fix it' && git log --oneline -2", "7654abc Fix it\n1a2b3c4 Fix", False),
-        ("git commit -q -F - <<E\nFix it\n\nWhy\nE\ngit log --oneline", "ok 0.2s\n1a2b3c4 Fix it", True),
+        (
+            "git commit -q -F - <<E\nFix it\n\nWhy\nE\ngit log --oneline",
+            "ok 0.2s\n1a2b3c4 Fix it",
+            True,
+        ),
         ("git commit -q --amend --no-edit; git rev-parse HEAD", SHA, True),
         ("git commit -q --amend --no-edit; git push", "   7654abc..1a2b3c4  main -> main", True),
         ("git commit -q --amend --no-edit; git push", "   1a2b3c4..7654abc  main -> main", False),
-        ("git add . && GIT_EDITOR=true git rebase --continue 2>&1 | tail", "[detached HEAD 1a2b3c4] x", True),
+        (
+            "git add . && GIT_EDITOR=true git rebase --continue 2>&1 | tail",
+            "[detached HEAD 1a2b3c4] x",
+            True,
+        ),
         ("git merge --continue", "[main 1a2b3c4] x", True),
         ("git merge origin/main", "Updating 7654321..1a2b3c4\nFast-forward", False),
         ("git rebase main", "HEAD is now at 1a2b3c4 x", False),
@@ -427,7 +608,9 @@ def test_a_commit_that_nobody_knows_is_exit_1(run: Run, worked: Path) -> None:
         ("cat git commit", "", False),
     ],
 )
-def test_a_commit_is_made_where_the_output_of_git_commit_shows_it(command: str, output: str, is_made: bool) -> None:
+def test_a_commit_is_made_where_the_output_of_git_commit_shows_it(
+    command: str, output: str, is_made: bool
+) -> None:
     assert trace.makes_commit(command, output, SHA) is is_made
     assert not trace.makes_commit(command, output, SHA, is_error=True) or "] x" in output
 
@@ -450,14 +633,30 @@ def test_finding_names_takes_linear_time() -> None:
     assert next(trace.find_sha("1a2b3c4" * 100_000, SHA), None) is None
 
 
-# ── file ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-@pytest.mark.parametrize("path", ["src/app/main.py", "app/main.py", "*/app/main.py", "SRC/app/Main.py", "/work/maker/src/app/main.py"])
+# ── file ──────────────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/app/main.py",
+        "app/main.py",
+        "*/app/main.py",
+        "SRC/app/Main.py",
+        "/work/maker/src/app/main.py",
+    ],
+)
 def test_file_finds_who_touched_it_the_last_first(run: Run, worked: Path, path: str) -> None:
     answer = data(run, "file", path)
     assert list(answer) == ["path", "total", "elsewhere", "partial", "sessions"]
-    found = [(session["uid"], session["actions"], session["last_ref"]) for session in answer["sessions"]]
-    assert found == [("toy:reader", {"read": 1}, "toy:reader#1"), ("toy:maker", {"edit": 2}, "toy:maker#2")]
-    assert answer["sessions"][1]["files"] == ["/work/maker/src/app/main.py"], "a path from the session's folder is made whole"
+    found = [
+        (session["uid"], session["actions"], session["last_ref"]) for session in answer["sessions"]
+    ]
+    assert found == [
+        ("toy:reader", {"read": 1}, "toy:reader#1"),
+        ("toy:maker", {"edit": 2}, "toy:maker#2"),
+    ]
+    assert answer["sessions"][1]["files"] == ["/work/maker/src/app/main.py"], (
+        "a path from the session's folder is made whole"
+    )
     assert answer["path"] == (path if path.startswith("/") else None)
 
 
@@ -467,17 +666,33 @@ def test_file_by_its_name_alone_is_any_file_of_that_name(run: Run, worked: Path)
     assert run("file", "ain.py").exit_code == 1, "names are whole"
 
 
-def test_file_is_seen_from_here(run: Run, worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_seen_from_here(
+    run: Run, worked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
     path = str(here / "main.py")
-    (worked / "here.jsonl").write_bytes(line(s="here", id="h", kind="tool_call", tool="Rd", action="read", files=[path], text=path, at=700))
+    (worked / "here.jsonl").write_bytes(
+        line(
+            s="here",
+            id="h",
+            kind="tool_call",
+            tool="Rd",
+            action="read",
+            files=[path],
+            text=path,
+            at=700,
+        )
+    )
     run("sync")
     answer = data(run, "file", "main.py")
     assert (answer["path"], answer["elsewhere"]) == (path, 2)
     assert [session["uid"] for session in answer["sessions"]] == ["toy:here"]
-    assert "2 other sessions touched other files whose path ends so: '*/main.py'" in run("file", "./main.py").stderr
+    assert (
+        "2 other sessions touched other files whose path ends so: '*/main.py'"
+        in run("file", "./main.py").stderr
+    )
     assert data(run, "file", "../here/main.py")["path"] == path
     assert len(data(run, "file", "*/main.py")["sessions"]) == 3
 
@@ -487,13 +702,17 @@ def test_file_lists_for_people(run: Run, worked: Path, monkeypatch: pytest.Monke
     assert head.split() == ["LAST", "AGENT", "WHEN", "EDITS", "READS", "REPO", "FILE", "TITLE"]
     assert reader.split()[:4] == ["reader#2", "toy", "2026-01-01", "2"]
     assert maker.split()[:4] == ["maker#2", "toy", "2026-01-01", "2"]
-    assert maker.index("2", 30) < reader.index("2", 30), "edits and reads are in columns of their own"
+    assert maker.index("2", 30) < reader.index("2", 30), (
+        "edits and reads are in columns of their own"
+    )
     assert re.search(r"src/app/main\.py +Rename a flag$", maker)
     monkeypatch.setenv("COLUMNS", "60")
     assert max(map(len, run("file", "main.py").stdout.splitlines())) <= 60
 
 
-def test_on_a_narrow_screen_titles_shrink_before_files_leave(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_narrow_screen_titles_shrink_before_files_leave(
+    run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = ["LAST", "AGENT", "WHEN", "EDITS", "READS", "REPO", "FILE", "TITLE"]
     found = {}
     for width in range(100, 60, -1):
@@ -509,7 +728,9 @@ def test_file_says_how_many_there_are_and_how_to_see_them(run: Run, worked: Path
     assert "1 of 2 sessions; -n 2 shows them all\n" in run("file", "*/main.py", "-n", "1").stderr
 
 
-def test_file_can_be_told_not_to_page(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_can_be_told_not_to_page(
+    run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paged: list[bool] = []
     monkeypatch.setattr("runlore.cli.file.page", lambda lines, pager: paged.append(pager))
     run("file", "main.py")
@@ -526,16 +747,22 @@ def test_a_file_that_nobody_touched_is_exit_1(run: Run, worked: Path) -> None:
     assert run("file", "/").exit_code == 2
 
 
-def test_the_end_of_a_long_path_is_what_is_shown(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_long_path_is_what_is_shown(
+    run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = "/very/long/" + "folder/" * 20 + "main.py"
-    (worked / "deep.jsonl").write_bytes(line(s="deep", id="d", kind="tool_call", action="read", files=[path], text=path, at=800))
+    (worked / "deep.jsonl").write_bytes(
+        line(s="deep", id="d", kind="tool_call", action="read", files=[path], text=path, at=800)
+    )
     run("sync")
     monkeypatch.setenv("COLUMNS", "120")
     assert re.search(r"…\S*/folder/main\.py  ", run("file", "main.py").stdout)
 
 
-# ── all three ────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_they_look_at_no_more_than_they_may(run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# ── all three ─────────────────────────────────────────────────────────────────────────────────────
+def test_they_look_at_no_more_than_they_may(
+    run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trace, "PROOFS", 1)
     assert data(run, "commit", SHA)["partial"]
     assert [session["uid"] for session in data(run, "commit", SHA)["sessions"]] == ["toy:maker"], (
@@ -544,7 +771,9 @@ def test_they_look_at_no_more_than_they_may(run: Run, worked: Path, monkeypatch:
     assert "not everything was looked at" in run("commit", SHA).stderr
     assert data(run, "file", "main.py")["partial"]
     assert "not everything was looked at" in run("file", "main.py").stderr
-    assert data(run, "file", "/work/other/main.py")["partial"], "a path may be written from where an agent is"
+    assert data(run, "file", "/work/other/main.py")["partial"], (
+        "a path may be written from where an agent is"
+    )
     monkeypatch.setattr(trace, "PROOFS", 9)
     assert not data(run, "file", "/work/other/main.py")["partial"]
 
@@ -553,7 +782,16 @@ def test_no_escape_of_a_transcript_reaches_the_terminal(run: Run, worked: Path) 
     body = f"{POISON} needle {SHA[:7]} {POISON}"
     bad = "/work/\x1b[31mbad\x07\u202e/main.py"
     (worked / "poison.jsonl").write_bytes(
-        line(s="poison", id="p1", kind="tool_call", tool=f"T{POISON}", action="read", files=[bad], text=f"{bad} {body}", at=900)
+        line(
+            s="poison",
+            id="p1",
+            kind="tool_call",
+            tool=f"T{POISON}",
+            action="read",
+            files=[bad],
+            text=f"{bad} {body}",
+            at=900,
+        )
         + line(s="poison", id="p2", kind="tool_result", text=f"\x1b[1m{body}", error=True, at=901)
         + line(s="poison", title=f"{POISON} title")
     )
@@ -585,4 +823,6 @@ def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
     )
     loaded = set(python(code).stderr.split())
     assert "runlore.cli.search" in loaded
-    assert not {"rich", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact.engine"} & loaded
+    assert (
+        not {"rich", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact.engine"} & loaded
+    )

@@ -18,14 +18,19 @@ from tests.cli.conftest import Run
         ('[exclude]\npaths = "x"', "exclude.paths = 'x' must be a list"),
         ("[exclude]\npaths = [1]", "exclude.paths[0] = 1 must be a text"),
         ('[sources.claude]\nroots = "x"', "sources.claude.roots = 'x' must be a list"),
-        ("[sources.claude]\nalso = [{ path = 1 }]", "sources.claude.also[0].path = 1 must be a text"),
+        (
+            "[sources.claude]\nalso = [{ path = 1 }]",
+            "sources.claude.also[0].path = 1 must be a text",
+        ),
         ("[sources.claude]\nenabled = 2", "sources.claude.enabled = 2 must be true or false"),
         ("sources = 3", "sources = 3 must be a table"),
         ('[domains]\n"a" = 1', "domains.a = 1 must be a text"),
         ("raw =", "Invalid value (at "),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_named_with_its_file(run: Run, home: Path, text: str, told: str) -> None:
+def test_a_setting_that_cannot_be_used_is_named_with_its_file(
+    run: Run, home: Path, text: str, told: str
+) -> None:
     file = home / ".runlore/config.toml"
     file.parent.mkdir()
     file.write_text(text)
@@ -38,4 +43,7 @@ def test_a_setting_that_cannot_be_used_is_named_with_its_file(run: Run, home: Pa
 @pytest.mark.parametrize("command", ["ls", "usage"])
 def test_a_home_that_is_a_file_is_told_as_such(run: Run, home: Path, command: str) -> None:
     (home / ".runlore").touch()
-    assert run(command).stderr == f"runlore: {home / '.runlore'} is not a folder; set RUNLORE_HOME to one\n"
+    assert (
+        run(command).stderr
+        == f"runlore: {home / '.runlore'} is not a folder; set RUNLORE_HOME to one\n"
+    )

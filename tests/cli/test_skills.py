@@ -17,7 +17,9 @@ def store(home: Path) -> SessionStore:
     return SessionStore(home / ".runlore" / "live")
 
 
-def invoke(session: LiveSession, skill: str, model: str, *codes: int, phase: str | None = None) -> None:
+def invoke(
+    session: LiveSession, skill: str, model: str, *codes: int, phase: str | None = None
+) -> None:
     with session.skills.run(skill, phase=phase, input="secret plan") as run:
         for code in codes:
             with run.attempt(model=model) as attempt:
@@ -49,7 +51,13 @@ def test_rates_are_shown_for_each_skill_and_model(run: Run, store: SessionStore)
     ]
     rows = json.loads(run("skills", "--json", "--skill", "td*", "--model", "large").stdout)
     (row,) = rows
-    assert (row["skill"], row["model"], row["rate"], row["passed"], row["verified"]) == ("tdd", "large", 1.0, 2, 2)
+    assert (row["skill"], row["model"], row["rate"], row["passed"], row["verified"]) == (
+        "tdd",
+        "large",
+        1.0,
+        2,
+        2,
+    )
     assert (row["attempts"], row["tokens"], row["usd"]) == (4, 6000, 2.0)
 
 
@@ -60,7 +68,9 @@ def test_a_rate_without_data_is_null(run: Run, store: SessionStore) -> None:
     assert run("skills").stdout.splitlines()[1].split()[:3] == ["tdd", "-", "-"]
 
 
-def test_a_window_leaves_out_what_began_before(run: Run, store: SessionStore, tmp_path: Path) -> None:
+def test_a_window_leaves_out_what_began_before(
+    run: Run, store: SessionStore, tmp_path: Path
+) -> None:
     invoke(store.create(), "tdd", "m", 0)
     assert len(json.loads(run("skills", "--window", "24h", "--json").stdout)) == 1
     old = tmp_path / "old.jsonl"
@@ -73,7 +83,14 @@ def test_a_window_leaves_out_what_began_before(run: Run, store: SessionStore, tm
 
 
 def line(**more: Any) -> bytes:
-    data = {"session_id": "old", "timestamp": "2026-03-01T10:00:00Z", "skill": "tdd", "final_status": "ok", "model_used": "m", **more}
+    data = {
+        "session_id": "old",
+        "timestamp": "2026-03-01T10:00:00Z",
+        "skill": "tdd",
+        "final_status": "ok",
+        "model_used": "m",
+        **more,
+    }
     return json.dumps(data).encode() + b"\n"
 
 
@@ -81,7 +98,9 @@ def test_old_logs_are_counted_and_what_is_wrong_in_them_is_told(run: Run, tmp_pa
     (tmp_path / "old.jsonl").write_bytes(line() + line(final_status="error", phase="x") + b"{torn")
     (tmp_path / "note.txt").write_text("not a log")
     result = run("skills", "--old", str(tmp_path), "--json")
-    assert [(row["skill"], row["model"], row["rate"]) for row in json.loads(result.stdout)] == [("tdd", "m", 0.5)]
+    assert [(row["skill"], row["model"], row["rate"]) for row in json.loads(result.stdout)] == [
+        ("tdd", "m", 0.5)
+    ]
     assert "1 line could not be read" in result.stderr
 
 
@@ -110,10 +129,14 @@ def test_history_of_no_session_fails_with_one_line(run: Run) -> None:
     assert run("skills", "--history", "../x").exit_code == 1
 
 
-def test_a_session_is_named_by_its_beginning_and_the_folder_can_be_another(run: Run, tmp_path: Path) -> None:
+def test_a_session_is_named_by_its_beginning_and_the_folder_can_be_another(
+    run: Run, tmp_path: Path
+) -> None:
     with SessionStore(tmp_path / "here").create(id="calculator-1") as session:
         invoke(session, "tdd", "small", 0)
     for name in ("calc", "latest"):
-        assert "tdd: pass" in run("skills", "--dir", str(tmp_path / "here"), "--history", name).stdout
+        assert (
+            "tdd: pass" in run("skills", "--dir", str(tmp_path / "here"), "--history", name).stdout
+        )
     assert "tdd" in run("skills", "--dir", str(tmp_path / "here")).stdout
     assert run("skills", "--history", "calc").exit_code == 1

@@ -59,7 +59,9 @@ def test_records_that_add_to_others_are_told_as_such() -> None:
     assert "not counted: 1 copy of events stored elsewhere" in list(sync.summary(report))
 
 
-def test_an_interrupted_sync_says_what_stays(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_sync_says_what_stays(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
@@ -73,17 +75,25 @@ def test_a_setting_for_no_agent_is_told(run: Run, root: Path, home: Path) -> Non
     (home / ".runlore").mkdir()
     (home / ".runlore/config.toml").write_text("[sources.nope]\nenabled = true\n")
     text = run("sync").stderr
-    assert "config.toml: [sources.nope] is about no agent that runlore reads; there are: toy\n" in text
+    assert (
+        "config.toml: [sources.nope] is about no agent that runlore reads; there are: toy\n" in text
+    )
     assert "2 new" in text
 
 
 def test_a_rule_that_cannot_be_used_is_told_with_its_file(run: Run, root: Path, home: Path) -> None:
     (home / ".runlore").mkdir()
-    (home / ".runlore/config.toml").write_text('[redact]\nrules = [{ name = "a", pattern = "(" }]\n')
-    assert run("sync").stderr.startswith(f"runlore: {home / '.runlore/config.toml'}: redact.rules: the pattern of 'a' cannot be used")
+    (home / ".runlore/config.toml").write_text(
+        '[redact]\nrules = [{ name = "a", pattern = "(" }]\n'
+    )
+    assert run("sync").stderr.startswith(
+        f"runlore: {home / '.runlore/config.toml'}: redact.rules: the pattern of 'a' cannot be used"
+    )
 
 
-def test_a_folder_that_cannot_be_read_is_named_as_such(run: Run, toy: Toy, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_is_named_as_such(
+    run: Run, toy: Toy, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / ".toy").mkdir()
     plain = os.scandir
 
@@ -96,21 +106,30 @@ def test_a_folder_that_cannot_be_read_is_named_as_such(run: Run, toy: Toy, home:
     assert f"  {home / '.toy'}  (not readable)\n" in run("sync").stderr
 
 
-def test_watching_gives_programs_lines_for_what_was_found(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def watch(sync: Callable[[], Report], places: list[str], tell: Callable[[Report], None], known: object) -> None:
+def test_watching_gives_programs_lines_for_what_was_found(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watch(
+        sync: Callable[[], Report], places: list[str], tell: Callable[[Report], None], known: object
+    ) -> None:
         tell(sync())
 
     monkeypatch.setattr("runlore.cli._watch.watch", watch)
     lines = [json.loads(text) for text in run("sync", "--watch", "--json").stdout.splitlines()]
     assert [report["found"] for report in lines] == [{"new": 2}, {"unchanged": 2}]
-    assert len(run("sync", "--watch", "--json").stdout.splitlines()) == 1, "the first pass found nothing"
+    assert len(run("sync", "--watch", "--json").stdout.splitlines()) == 1, (
+        "the first pass found nothing"
+    )
 
 
 def test_a_second_watch_leaves_with_a_message(run: Run, stored: Path) -> None:
     with _watch.alone(config.load().home):
         result = run("sync", "--watch")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "runlore: another `runlore sync --watch` is running; this one has nothing to do\n"
+    assert (
+        result.stderr
+        == "runlore: another `runlore sync --watch` is running; this one has nothing to do\n"
+    )
 
 
 def test_a_dry_run_stores_nothing_and_makes_nothing(run: Run, root: Path, home: Path) -> None:
@@ -129,12 +148,17 @@ def test_sync_that_finds_nothing_says_where_it_looked(run: Run, toy: Toy, home: 
     assert "runlore demo" in result.stderr
 
 
-def test_of_many_places_only_those_that_are_there_are_named(run: Run, home: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_places_only_those_that_are_there_are_named(
+    run: Run, home: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (home / "here").mkdir()
     found = [str(home / name) for name in ("here", *"abcdefgh")]
     monkeypatch.setattr(sync, "places", lambda *_: found)
     lines = run("sync").stderr.splitlines()
-    assert lines[1:3] == [f"  {home / 'here'}", "  8 folders that are not there; `runlore agents` has the list"]
+    assert lines[1:3] == [
+        f"  {home / 'here'}",
+        "  8 folders that are not there; `runlore agents` has the list",
+    ]
 
 
 def test_sync_looks_elsewhere_when_told(run: Run, root: Path, tmp_path: Path) -> None:
@@ -164,12 +188,16 @@ def test_the_mark_of_the_last_sync_is_for_its_owner_alone(run: Run, root: Path) 
     assert (mark.stat().st_mode & 0o777, mark.read_text()) == (0o600, "")
 
 
-def test_the_mark_is_new_after_every_sync_and_tells_of_problems(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mark_is_new_after_every_sync_and_tells_of_problems(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mark = synced_mark(config.load())
     os.utime(mark, (0, 0))
     run("sync")
     assert time.time() - mark.stat().st_mtime < 60
-    monkeypatch.setattr("runlore.pipeline.sync", lambda *args, **options: Report(problems=[("/x", "not readable")]))
+    monkeypatch.setattr(
+        "runlore.pipeline.sync", lambda *args, **options: Report(problems=[("/x", "not readable")])
+    )
     run("sync")
     assert mark.read_text() == "1\n"
 
@@ -182,7 +210,12 @@ def test_a_second_sync_leaves_with_a_message(run: Run, stored: Path) -> None:
 
 
 def test_problems_are_named_with_their_path(run: Run) -> None:
-    report = Report(found={"new": 12}, problems=[(f"/x/\x1b[31m{n}", "not\nreadable") for n in range(12)], redacted={"token": 2}, seconds=1)
+    report = Report(
+        found={"new": 12},
+        problems=[(f"/x/\x1b[31m{n}", "not\nreadable") for n in range(12)],
+        redacted={"token": 2},
+        seconds=1,
+    )
     text = "\n".join(sync.summary(report))
     assert "could not be read: 12 sources" in text
     assert "  /x/0: not readable" in text
@@ -191,7 +224,9 @@ def test_problems_are_named_with_their_path(run: Run) -> None:
 
 
 def test_newer_rules_that_found_something_in_the_store_are_told() -> None:
-    assert list(sync.summary(Report(found={"unchanged": 3}, redacted={"token": 2}, seconds=57))) == [
+    assert list(
+        sync.summary(Report(found={"unchanged": 3}, redacted={"token": 2}, seconds=57))
+    ) == [
         "nothing new in 3 sources (57 s)",
         "secrets redacted in what was stored before: 2 × token",
     ]
@@ -206,7 +241,9 @@ def test_watch_waits_for_folders_and_ends_cleanly(home: Path) -> None:
     # A test that runs in the background of a shell ignores Ctrl-C, and so would what it starts.
     heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     words = [sys.executable, "-c", f"{heeding}; from runlore.__main__ import main; main()"]
-    with subprocess.Popen([*words, "sync", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*words, "sync", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         deadline = time.monotonic() + 30
         while "Ctrl-C" not in process.stderr.readline():

@@ -16,14 +16,22 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="there is no Ctrl-C to send to another process")
+pytestmark = pytest.mark.skipif(
+    os.name == "nt", reason="there is no Ctrl-C to send to another process"
+)
 
 
 @contextmanager
 def started(*words: str, **env: str) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
     """The process, the address that it told, and what it said until then."""
     command = [sys.executable, "-m", "runlore", *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+    )
     assert process.stderr is not None
     said: list[str] = []
     try:
@@ -54,8 +62,10 @@ def session(home: Path, name: str, *texts: str) -> None:
     with open(folder / f"{name}.jsonl", "a") as file:
         for n, text in enumerate(texts):
             record = {
-                "type": "user", "uuid": f"{name}-{text[:9]}-{n}", "parentUuid": None, "sessionId": name, "cwd": "/home/x",
-                "timestamp": "2026-03-01T10:00:00.000Z", "message": {"role": "user", "content": text},
+                "type": "user", "uuid": f"{name}-{text[:9]}-{n}", "parentUuid": None,
+                "sessionId": name, "cwd": "/home/x",
+                "timestamp": "2026-03-01T10:00:00.000Z",
+                "message": {"role": "user", "content": text},
             }  # fmt: skip
             file.write(json.dumps(record) + "\n")
 
@@ -102,13 +112,20 @@ def test_the_demo_is_left_for_the_first_session_of_ones_own_and_stays_as_it_was(
         else:
             raise AssertionError("what was written was not shown")
         assert "Fix the flaky checkout test" not in page
-    again = subprocess.run([sys.executable, "-m", "runlore", "demo"], capture_output=True, text=True, timeout=60)
-    assert again.returncode == 0, again.stderr  # It refuses a store with sessions that are not invented.
+    again = subprocess.run(
+        [sys.executable, "-m", "runlore", "demo"], capture_output=True, text=True, timeout=60
+    )
+    # It refuses a store with sessions that are not invented.
+    assert again.returncode == 0, again.stderr
 
 
 def test_once_says_where_it_would_be_and_ends(home: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "runlore", "up", "--once", "--port", "0"], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-m", "runlore", "up", "--once", "--port", "0"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert "runlore would be at http://localhost:" in done.stderr
 
@@ -120,13 +137,17 @@ def test_another_address_needs_a_token_that_is_printed_once(home: Path) -> None:
         port = url.rpartition(":")[2]
         assert len(token) >= 32
         assert "asks for the token" in get(f"http://127.0.0.1:{port}/")
-        asked = urllib.request.Request(f"http://127.0.0.1:{port}/live", headers={"Authorization": f"Bearer {token}"})
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{port}/live", headers={"Authorization": f"Bearer {token}"}
+        )
         with urllib.request.urlopen(asked, timeout=20) as answer:
             assert token not in answer.read().decode()
 
 
 def test_a_token_of_ones_own_is_not_printed(home: Path) -> None:
-    with started("serve", "--host", "0.0.0.0", "--port", "0", RUNLORE_TOKEN="my-own-long-token-of-mine") as (process, _, said):
+    with started(
+        "serve", "--host", "0.0.0.0", "--port", "0", RUNLORE_TOKEN="my-own-long-token-of-mine"
+    ) as (process, _, said):
         process.send_signal(signal.SIGINT)
         out, rest = process.communicate(timeout=20)
     assert "my-own-long-token" not in "".join(said) + out + rest

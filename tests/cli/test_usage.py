@@ -1,4 +1,5 @@
-"""`runlore usage` as people and programs see it. The made-up agent tells what its calls took; a token is 1 or 10 USD for a million."""
+"""`runlore usage` as people and programs see it. The made-up agent tells what its calls took; a
+token is 1 or 10 USD for a million."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from tests.toy import line
 
 @pytest.fixture
 def paid(home: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
-    """Two sessions, synced: one with a failure, its repetition and an abandoned line; one with a copy and a model without a price."""
+    """Two sessions, synced: one with a failure, its repetition and an abandoned line; one with a
+    copy and a model without a price."""
     adapter = Paid()
     monkeypatch.setattr(adapters, "names", lambda: ("toy",))
     monkeypatch.setattr(adapters, "get", lambda name: {"toy": adapter}[name])
@@ -36,11 +38,49 @@ def paid(home: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
     root.mkdir()
     (root / "alpha.jsonl").write_bytes(
         line(s="alpha", id="a1", text="build it", at=0)
-        + line(s="alpha", id="a2", up="a1", kind="tool_call", text="make", tool="sh", call="c1", at=1, tokens=100)
-        + line(s="alpha", id="a3", up="a2", kind="tool_result", text="no rule", call="c1", error=True, at=2)
-        + line(s="alpha", id="a4", up="a3", kind="tool_call", text="make", tool="sh", call="c2", at=3, tokens=200)
+        + line(
+            s="alpha",
+            id="a2",
+            up="a1",
+            kind="tool_call",
+            text="make",
+            tool="sh",
+            call="c1",
+            at=1,
+            tokens=100,
+        )
+        + line(
+            s="alpha",
+            id="a3",
+            up="a2",
+            kind="tool_result",
+            text="no rule",
+            call="c1",
+            error=True,
+            at=2,
+        )
+        + line(
+            s="alpha",
+            id="a4",
+            up="a3",
+            kind="tool_call",
+            text="make",
+            tool="sh",
+            call="c2",
+            at=3,
+            tokens=200,
+        )
         + line(s="alpha", id="a5", up="a4", kind="tool_result", text="done", call="c2", at=4)
-        + line(s="alpha", id="a6", up="a5", kind="assistant_msg", text="Done.", at=5, tokens=1000, input=500)
+        + line(
+            s="alpha",
+            id="a6",
+            up="a5",
+            kind="assistant_msg",
+            text="Done.",
+            at=5,
+            tokens=1000,
+            input=500,
+        )
         + line(s="alpha", id="a7", up="a6", text="wrong way", at=6)
         + line(s="alpha", id="a8", up="a7", kind="assistant_msg", text="Oh.", at=7, tokens=40)
         + line(s="alpha", id="a9", up="a6", text="better way", at=8)
@@ -49,8 +89,26 @@ def paid(home: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
     )
     (root / "beta.jsonl").write_bytes(
         line(s="beta", id="b1", text="hello", at=90_000)
-        + line(s="beta", id="b2", up="b1", kind="assistant_msg", text="Hi.", at=90_001, tokens=7, model="nobody-lists-this-9000")
-        + line(s="beta", id="b3", up="b2", kind="assistant_msg", text="again", at=90_002, tokens=3, msg="a6")
+        + line(
+            s="beta",
+            id="b2",
+            up="b1",
+            kind="assistant_msg",
+            text="Hi.",
+            at=90_001,
+            tokens=7,
+            model="nobody-lists-this-9000",
+        )
+        + line(
+            s="beta",
+            id="b3",
+            up="b2",
+            kind="assistant_msg",
+            text="again",
+            at=90_002,
+            tokens=3,
+            msg="a6",
+        )
     )
     assert run("sync").exit_code == 0
     return home
@@ -75,19 +133,39 @@ def test_a_table_has_a_line_for_each_day_and_the_total(paid: Path, run: Run) -> 
 
 def test_a_call_that_two_sessions_have_is_counted_once(paid: Path, run: Run) -> None:
     made = data(run, "--by", "session")
-    assert {row["key"]: (row["calls"], row["output_tokens"]) for row in made["rows"]} == {"toy:alpha": (5, 1342), "toy:beta": (1, 7)}
+    assert {row["key"]: (row["calls"], row["output_tokens"]) for row in made["rows"]} == {
+        "toy:alpha": (5, 1342),
+        "toy:beta": (1, 7),
+    }
     assert made["total"]["usd"] == pytest.approx((500 + 13_420) / 1e6)
     assert (made["total"]["unpriced"], made["total"]["total_tokens"]) == (1, 1849)
     assert made["rows"][0]["title"] == "Build \x1b[31mit"
 
 
-def test_a_table_of_sessions_says_that_subagents_are_in_it(run: Run, paid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_sessions_says_that_subagents_are_in_it(
+    run: Run, paid: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run("usage", "--by", "session").stdout.startswith("SESSION + SUBAGENTS ")
     monkeypatch.setenv("COLUMNS", "40")
     assert run("usage", "--by", "session").stdout.startswith("SESSION ")
 
 
-@pytest.mark.parametrize("by", ["day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block"])
+@pytest.mark.parametrize(
+    "by",
+    [
+        "day",
+        "week",
+        "month",
+        "session",
+        "model",
+        "agent",
+        "project",
+        "branch",
+        "machine",
+        "subagent",
+        "block",
+    ],
+)
 def test_every_report_adds_up_to_the_same(paid: Path, run: Run, by: str) -> None:
     made = data(run, "--by", by)
     assert made["by"] == by
@@ -105,7 +183,11 @@ def test_filters_choose(paid: Path, run: Run) -> None:
     assert calls("--branch", "main") == 6
     assert calls("--project", "/work/alpha") == 5
     assert calls("--machine", "x") == calls("--subagents", "only") == 0
-    assert calls("--since", "2026-01-02") == calls("--since", "2026-01-02", "--until", "2026-01-03") == 1
+    assert (
+        calls("--since", "2026-01-02")
+        == calls("--since", "2026-01-02", "--until", "2026-01-03")
+        == 1
+    )
     assert calls("--until", "2026-01-02") == 5
     assert calls("--days", "1") == 0
     assert calls("--since", "2026-01-02", "--timezone", "America/New_York") == 0
@@ -113,16 +195,28 @@ def test_filters_choose(paid: Path, run: Run) -> None:
 
 
 def test_days_are_those_of_the_zone(paid: Path, run: Run) -> None:
-    assert [row["key"] for row in data(run, "--timezone", "America/New_York")["rows"]] == ["2025-12-31", "2026-01-01"]
+    assert [row["key"] for row in data(run, "--timezone", "America/New_York")["rows"]] == [
+        "2025-12-31",
+        "2026-01-01",
+    ]
     assert run("usage", "--timezone", "Nowhere").exit_code == 2
 
 
 def test_csv_is_exact_and_no_name_in_it_is_a_formula(paid: Path, run: Run) -> None:
     rows = list(csv.DictReader(io.StringIO(run("usage", "--by", "session", "--csv").stdout)))
-    assert [(row["session"], row["usd"]) for row in rows] == [("toy:alpha", "0.01392"), ("toy:beta", "0")]
+    assert [(row["session"], row["usd"]) for row in rows] == [
+        ("toy:alpha", "0.01392"),
+        ("toy:beta", "0"),
+    ]
     from runlore.usage.table import _harmless
 
-    assert [_harmless(name) for name in ("=1+1", "@x", "main", None, "a\x1b[31mb")] == ["'=1+1", "'@x", "main", "", "ab"]
+    assert [_harmless(name) for name in ("=1+1", "@x", "main", None, "a\x1b[31mb")] == [
+        "'=1+1",
+        "'@x",
+        "main",
+        "",
+        "ab",
+    ]
 
 
 def test_a_limit_shows_the_last_days_and_the_dearest_others(paid: Path, run: Run) -> None:
@@ -148,21 +242,31 @@ def test_a_table_fits_the_screen_and_obeys_no_transcript(
 def test_an_explanation_shows_copies_prices_and_parts(paid: Path, run: Run) -> None:
     text = run("usage", "--explain", "alpha").stdout
     assert "5 calls, 1,842 tokens, $0.01392" in text
-    assert "input 500 × $1 = $0.0005; output 1,000 × $10 = $0.01 (× the price of a million)" in " ".join(text.split())
-    assert "not counted: input 0, output 3: 1,497 tokens fewer; the copy with most counts" in " ".join(text.split())
+    assert (
+        "input 500 × $1 = $0.0005; output 1,000 × $10 = $0.01 (× the price of a million)"
+        in " ".join(text.split())
+    )
+    assert (
+        "not counted: input 0, output 3: 1,497 tokens fewer; the copy with most counts"
+        in " ".join(text.split())
+    )
     made = data(run, "--explain", "beta")
     assert [(one["key"], one["basis"]) for one in made["calls"]] == [("b2", "none")]
     assert [(one["key"], one["session_uid"]) for one in made["elsewhere"]] == [("a6", "toy:alpha")]
 
 
-def test_of_many_calls_the_last_are_explained_unless_more_are_asked_for(paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_calls_the_last_are_explained_unless_more_are_asked_for(
+    paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run("usage", "--explain", "alpha").stderr == ""
     monkeypatch.setattr("runlore.cli.usage.EXPLAINED", 2)
     result = run("usage", "--explain", "alpha")
     assert "the last 2 of 5 calls" in result.stderr
     assert ("5 calls, 1,842 tokens" in result.stdout, result.stdout.count("price: ")) == (True, 2)
     assert run("usage", "--explain", "alpha", "-n", "9").stdout.count("price: ") == 5
-    assert [len(data(run, "--explain", "alpha", *words)["calls"]) for words in ((), ("-n", "3"))] == [2, 3]
+    assert [
+        len(data(run, "--explain", "alpha", *words)["calls"]) for words in ((), ("-n", "3"))
+    ] == [2, 3]
 
 
 def test_a_check_says_what_is_not_certain(paid: Path, run: Run) -> None:
@@ -179,7 +283,10 @@ def test_a_check_says_what_is_not_certain(paid: Path, run: Run) -> None:
 
 def test_waste_is_told_apart(paid: Path, run: Run) -> None:
     made = data(run, "--wasted")
-    tokens = {name: made[name]["output_tokens"] for name in ("abandoned", "retries", "failed", "any", "of")}
+    tokens = {
+        name: made[name]["output_tokens"]
+        for name in ("abandoned", "retries", "failed", "any", "of")
+    }
     assert tokens == {"abandoned": 40, "retries": 200, "failed": 100, "any": 340, "of": 1349}
     assert made["sessions"] == 1
     assert data(run, "--wasted", "--session", "beta")["any"]["calls"] == 0
@@ -189,8 +296,14 @@ def test_waste_is_told_apart(paid: Path, run: Run) -> None:
 
 def test_pricing_again_says_what_changed(paid: Path, run: Run) -> None:
     (paid / ".runlore/config.toml").write_text(PRICES.replace("10.0", "20.0"))
-    assert data(run, "--by", "agent")["total"]["usd"] == pytest.approx(0.01392), "a price stays as it was"
-    assert json.loads(run("usage", "--reprice", "--json").stdout) == {"calls": 6, "usd_before": 0.01392, "usd": pytest.approx(0.02734)}
+    assert data(run, "--by", "agent")["total"]["usd"] == pytest.approx(0.01392), (
+        "a price stays as it was"
+    )
+    assert json.loads(run("usage", "--reprice", "--json").stdout) == {
+        "calls": 6,
+        "usd_before": 0.01392,
+        "usd": pytest.approx(0.02734),
+    }
     assert data(run, "--by", "agent")["total"]["usd"] == pytest.approx(0.02734)
     assert "before: $0.001" in run("usage", "--explain", "alpha").stdout
 
@@ -198,10 +311,13 @@ def test_pricing_again_says_what_changed(paid: Path, run: Run) -> None:
 def test_newer_prices_are_fetched_and_used_where_none_was_known(
     paid: Path, run: Run, site: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RUNLORE_PRICES_URL", site(listed().replace(b"gpt-9-new", b"nobody-lists-this-9000")))
+    monkeypatch.setenv(
+        "RUNLORE_PRICES_URL", site(listed().replace(b"gpt-9-new", b"nobody-lists-this-9000"))
+    )
     made = json.loads(run("usage", "--refresh-prices", "--json").stdout)
     assert made == {
-        "table": made["table"], "models": 1, "is_new": True, "calls": 1, "usd_before": 0.01392, "usd": pytest.approx(0.01392 + 7 * 14e-6)
+        "table": made["table"], "models": 1, "is_new": True, "calls": 1, "usd_before": 0.01392,
+        "usd": pytest.approx(0.01392 + 7 * 14e-6)
     }  # fmt: skip
     assert data(run, "--by", "agent")["total"]["unpriced"] == 0
     assert "fetched 20" in run("usage", "--explain", "beta").stdout
@@ -210,7 +326,9 @@ def test_newer_prices_are_fetched_and_used_where_none_was_known(
     assert "priced again: 0 calls" in result.stdout
 
 
-def test_without_a_network_prices_stay_and_one_line_says_so(paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_prices_stay_and_one_line_says_so(
+    paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("RUNLORE_PRICES_URL", "http://127.0.0.1:9/prices")
     result = run("usage", "--refresh-prices")
@@ -219,7 +337,9 @@ def test_without_a_network_prices_stay_and_one_line_says_so(paid: Path, run: Run
     assert data(run, "--by", "agent")["total"]["usd"] == pytest.approx(0.01392)
 
 
-def test_a_spent_budget_warns_and_may_fail(paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spent_budget_warns_and_may_fail(
+    paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Then(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
@@ -233,27 +353,43 @@ def test_a_spent_budget_warns_and_may_fail(paid: Path, run: Run, monkeypatch: py
     assert (result.exit_code, "today: $0.01 of a budget of $0.01" in result.stderr) == (0, True)
     assert run("usage", "--fail-over-budget").exit_code == 3
     result = run("usage", "--json", "--fail-over-budget")
-    assert json.loads(result.stdout)["budgets"] == [{"name": "day", "limit": 0.01, "usd": 0.01392, "is_over": True}]
+    assert json.loads(result.stdout)["budgets"] == [
+        {"name": "day", "limit": 0.01, "usd": 0.01392, "is_over": True}
+    ]
     file.write_text("[budget]\nday = 1\n" + PRICES)
     assert run("usage", "--fail-over-budget").exit_code == 0
     file.write_text("[budget]\nday = -1\n" + PRICES)
     assert run("usage").exit_code == 1
 
 
-def test_the_status_line_is_one_short_line(paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_line_is_one_short_line(
+    paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Then(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return datetime(2026, 1, 1, 2, tzinfo=UTC)
 
     monkeypatch.setattr("runlore.cli.usage.datetime", Then)
-    assert run("usage", "--statusline").stdout == "$0.01 today, 1.8k tokens · block $0.01, 3h00 left\n"
+    assert (
+        run("usage", "--statusline").stdout == "$0.01 today, 1.8k tokens · block $0.01, 3h00 left\n"
+    )
 
 
 def test_the_status_line_knows_the_session_that_an_agent_tells_it(paid: Path) -> None:
     told = json.dumps({"session_id": "alpha", "cwd": "/work/alpha", "other": {"deep": [1]}})
-    for text, expected in ((told, "session $0.01"), ("", "today"), ("[1", "today"), ('{"session_id": 5, "cwd": null}', "today")):
-        done = subprocess.run([sys.executable, "-m", "runlore", "usage", "--statusline"], input=text, capture_output=True, text=True)
+    for text, expected in (
+        (told, "session $0.01"),
+        ("", "today"),
+        ("[1", "today"),
+        ('{"session_id": 5, "cwd": null}', "today"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "runlore", "usage", "--statusline"],
+            input=text,
+            capture_output=True,
+            text=True,
+        )
         assert (done.returncode, done.stderr) == (0, "")
         assert expected in done.stdout
         assert done.stdout.count("\n") == 1
@@ -275,8 +411,18 @@ def test_sessions_without_calls_are_said(stored: Path, run: Run) -> None:
     assert run("usage", "--check").exit_code == run("usage", "--explain", "alpha").exit_code == 0
 
 
-@pytest.mark.parametrize("words", [("--check", "--wasted"), ("--csv", "--json"), ("--csv", "--check"), ("--days", "3", "--since", "7d")])
-def test_what_does_not_go_together_is_wrong_usage(paid: Path, run: Run, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--check", "--wasted"),
+        ("--csv", "--json"),
+        ("--csv", "--check"),
+        ("--days", "3", "--since", "7d"),
+    ],
+)
+def test_what_does_not_go_together_is_wrong_usage(
+    paid: Path, run: Run, words: tuple[str, ...]
+) -> None:
     assert run("usage", *words).exit_code == 2
 
 
@@ -294,8 +440,13 @@ def test_reports_stay_when_the_transcripts_are_gone(paid: Path, run: Run) -> Non
     assert data(run, "--by", "session") == before
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@a", "\t=1", "\r\n=1", " =1", "\x1b[31m=1", "＝1", '=cmd|"/c calc"!A1,2'])
-def test_no_name_is_a_formula_in_a_spreadsheet(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["=1+1", "+1", "-1", "@a", "\t=1", "\r\n=1", " =1", "\x1b[31m=1", "＝1", '=cmd|"/c calc"!A1,2'],
+)
+def test_no_name_is_a_formula_in_a_spreadsheet(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_csv("model", [Row(name, 1)], sys.stdout)
     (cell,) = [row[0] for row in csv.reader(io.StringIO(capsys.readouterr().out))][1:]
     assert cell[0] == "'"

@@ -12,7 +12,9 @@ from runlore.errors import StoreBusy
 from runlore.pipeline import Report
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, rounds: list[list[bool]], sync: list[Report | StoreBusy]) -> list[Report]:
+def watched(
+    monkeypatch: pytest.MonkeyPatch, rounds: list[list[bool]], sync: list[Report | StoreBusy]
+) -> list[Report]:
     """What is told in these rounds of changes, after which the user interrupts."""
     told: list[Report] = []
     waiting = iter(rounds)
@@ -35,7 +37,9 @@ def watched(monkeypatch: pytest.MonkeyPatch, rounds: list[list[bool]], sync: lis
     return told
 
 
-def test_a_pass_is_made_for_each_change_and_told_when_it_found_something(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_is_made_for_each_change_and_told_when_it_found_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found, nothing = Report(found={"grown": 1, "unchanged": 5}), Report(found={"unchanged": 6})
     assert watched(monkeypatch, [[True, False, True]], [found, nothing]) == [found]
 
@@ -46,18 +50,26 @@ def test_another_sync_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_problem_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    bad, worse = (Report(found={"unchanged": 1}, problems=[("/x", reason)]) for reason in ("denied", "gone"))
+    bad, worse = (
+        Report(found={"unchanged": 1}, problems=[("/x", reason)]) for reason in ("denied", "gone")
+    )
     assert watched(monkeypatch, [[True, True, True]], [bad, bad, worse]) == [bad, worse]
 
 
 def test_only_one_watches(tmp_path: Path) -> None:
-    with _watch.alone(tmp_path), pytest.raises(StoreBusy, match="another `runlore sync --watch` is running"), _watch.alone(tmp_path):
+    with (
+        _watch.alone(tmp_path),
+        pytest.raises(StoreBusy, match="another `runlore sync --watch` is running"),
+        _watch.alone(tmp_path),
+    ):
         pass
     with _watch.alone(tmp_path):
         pass
 
 
-def test_a_folder_that_appears_is_read_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_appears_is_read_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = tmp_path / "later"
     passes: list[str] = []
 
@@ -77,7 +89,9 @@ def test_a_folder_that_appears_is_read_at_once(monkeypatch: pytest.MonkeyPatch, 
     assert capsys.readouterr().err == "watching for the first folder of an agent; Ctrl-C ends it\n"
 
 
-def test_what_was_written_before_watching_began_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_was_written_before_watching_began_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Between the look of the last pass and the first moment of watching a turn may be written."""
     passes: list[str] = []
 

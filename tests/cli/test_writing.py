@@ -24,7 +24,7 @@ def uids(run: Run) -> list[str]:
     return [row["uid"] for row in json.loads(run("ls", "--json", "--all-subagents").stdout)]
 
 
-# ── forget ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── forget ────────────────────────────────────────────────────────────────────────────────────────
 def test_forget_first_shows_what_would_go(run: Run, stored: Path) -> None:
     result = run("forget", "alpha")
     assert "alpha" in result.stdout
@@ -53,10 +53,15 @@ def test_forget_takes_filters_and_answers_in_json(run: Run, stored: Path) -> Non
 
 
 def test_forget_names_the_sessions_that_show_copies(run: Run, stored: Path) -> None:
-    copies = b"".join(line(s="gamma", id=f"a{n}", of=f"a{n}", text="copy", at=n) for n in range(1, 7))
+    copies = b"".join(
+        line(s="gamma", id=f"a{n}", of=f"a{n}", text="copy", at=n) for n in range(1, 7)
+    )
     (stored / "gamma.jsonl").write_bytes(copies + line(s="gamma", id="new", text="go on", at=300))
     run("sync")
-    assert "1 other session shows parts of these as copies; those parts go as well: toy:gamma\n" in run("forget", "alpha").stderr
+    assert (
+        "1 other session shows parts of these as copies; those parts go as well: toy:gamma\n"
+        in run("forget", "alpha").stderr
+    )
     assert json.loads(run("forget", "alpha", "--json").stdout)["copies"] == ["toy:gamma"]
     assert "as copies" not in run("forget", "beta").stderr
     assert "as copies" not in run("forget", "alpha", "gamma").stderr
@@ -77,8 +82,19 @@ def test_forget_takes_names_or_filters_and_not_both(run: Run, stored: Path) -> N
     assert len(uids(run)) == 2
 
 
-@pytest.mark.parametrize("words", [["--repo", "alph"], ["--branch", "mai"], ["--branch", "n"], ["--cwd", "work"], ["--cwd", "alpha"]])
-def test_forget_takes_names_of_things_at_their_word(run: Run, stored: Path, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--repo", "alph"],
+        ["--branch", "mai"],
+        ["--branch", "n"],
+        ["--cwd", "work"],
+        ["--cwd", "alpha"],
+    ],
+)
+def test_forget_takes_names_of_things_at_their_word(
+    run: Run, stored: Path, words: list[str]
+) -> None:
     assert json.loads(run("forget", *words, "--json").stdout)["sessions"] == []
 
 
@@ -92,20 +108,28 @@ def test_forget_takes_names_of_things_at_their_word(run: Run, stored: Path, word
         (["--cwd", "*/alpha"], 1),
     ],
 )
-def test_forget_takes_whole_names_and_patterns(run: Run, stored: Path, words: list[str], found: int) -> None:
+def test_forget_takes_whole_names_and_patterns(
+    run: Run, stored: Path, words: list[str], found: int
+) -> None:
     assert len(json.loads(run("forget", *words, "--json").stdout)["sessions"]) == found
 
 
 def test_forget_lists_the_newest_first_as_ls_does(run: Run, stored: Path) -> None:
     (stored / "gamma.jsonl").write_bytes(line(s="gamma", id="g", text="x", at=50))
     run("sync")
-    assert [row.split()[0] for row in run("forget", "alpha", "gamma", "beta").stdout.splitlines()[1:]] == ["beta", "gamma", "alpha"]
+    assert [
+        row.split()[0] for row in run("forget", "alpha", "gamma", "beta").stdout.splitlines()[1:]
+    ] == ["beta", "gamma", "alpha"]
 
 
 def test_the_doctor_does_not_miss_what_was_forgotten(run: Run, stored: Path) -> None:
     run("forget", "alpha", "--yes")
     (stored / "alpha.jsonl").unlink()
-    notes = [note for check in json.loads(run("doctor", "--json").stdout)["checks"] for note in check["notes"]]
+    notes = [
+        note
+        for check in json.loads(run("doctor", "--json").stdout)["checks"]
+        for note in check["notes"]
+    ]
     assert notes == []
 
 
@@ -113,17 +137,23 @@ def test_every_command_says_the_same_of_an_empty_store(run: Run, stored: Path) -
     run("forget", "alpha", "beta", "--yes")
     said = "the store is empty; run `runlore sync`, or `runlore demo` for something to look at\n"
     assert json.loads(run("ls", "--json").stderr)["error"]["message"] == said.strip()
-    for words in (["ls"], ["show"], ["show", "abc"], ["resume", "latest:toy"], ["search", "x"], ["file", "x"],
+    for words in (["ls"], ["show"], ["show", "abc"], ["resume", "latest:toy"], ["search", "x"],
+    ["file", "x"],
                   ["forget", "--errors"], ["forget", "abc"]):  # fmt: skip
         result = run(*words)
         assert (result.exit_code, result.stderr.removeprefix("runlore: ")) == (1, said), words
 
 
-# ── demo ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_the_demo_is_a_store_to_look_around_in(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# ── demo ──────────────────────────────────────────────────────────────────────────────────────────
+def test_the_demo_is_a_store_to_look_around_in(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = run("demo")
     assert "Fix the flaky checkout test" in result.stdout
-    assert f"  export RUNLORE_HOME={home / '.runlore/demo'}\n  runlore show latest:shop-api\n" in result.stderr
+    assert (
+        f"  export RUNLORE_HOME={home / '.runlore/demo'}\n  runlore show latest:shop-api\n"
+        in result.stderr
+    )
     assert "  runlore search ModuleNotFoundError\n" in result.stderr
     assert "Fix the flaky" in run("demo").stdout, "it can be made twice"
     monkeypatch.setenv("RUNLORE_HOME", str(home / ".runlore/demo"))
@@ -132,12 +162,24 @@ def test_the_demo_is_a_store_to_look_around_in(run: Run, home: Path, monkeypatch
     assert any(row["errors"] for row in rows)
     assert any(row["relation"] == "subagent" for row in rows)
     texts = "".join(run("show", row["uid"]).stdout for row in rows)
-    assert all(word in texts for word in ("100 passed", "+from collections.abc", "rewound to here", "compacted", "refused", "◦ "))
+    assert all(
+        word in texts
+        for word in (
+            "100 passed",
+            "+from collections.abc",
+            "rewound to here",
+            "compacted",
+            "refused",
+            "◦ ",
+        )
+    )
     assert "summary of what came before" in texts
     assert run("show", "latest:shop-api", "--context", "20").exit_code == 0
 
 
-def test_the_demo_suggests_what_can_be_typed(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_suggests_what_can_be_typed(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.argv", ["/my venv/bin/runlore", "demo"])
     monkeypatch.setenv("PATH", str(home))
     assert "  '/my venv/bin/runlore' show latest:shop-api\n" in run("demo").stderr
@@ -149,14 +191,16 @@ def test_the_demo_suggests_what_can_be_typed(run: Run, home: Path, monkeypatch: 
 def test_the_demo_keeps_out_of_a_real_store(run: Run, home: Path, tmp_path: Path) -> None:
     assert "your own store" in run("demo", "--home", str(home / ".runlore")).stderr
     elsewhere = tmp_path / "elsewhere"
-    assert json.loads(run("demo", "--home", str(elsewhere), "--json").stdout)["home"] == str(elsewhere)
+    assert json.loads(run("demo", "--home", str(elsewhere), "--json").stdout)["home"] == str(
+        elsewhere
+    )
     with closing(open_store(str(elsewhere / "runlore.db"))) as store:
         source = Source(agent="toy", path="/real/a.jsonl", root="/real", size=1, mtime_ns=1)
         store.touch(source, adapter_version=1, redact_version="")
     assert "a store of real sessions" in run("demo", "--home", str(elsewhere)).stderr
 
 
-# ── autostart ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── autostart ─────────────────────────────────────────────────────────────────────────────────────
 WORDS = ["/opt/my python/bin/python3", "-m", "runlore", "sync"]
 
 
@@ -195,7 +239,11 @@ def test_an_unknown_system_is_refused() -> None:
 class Manager:
     """Stands for the system's manager, which a test must not switch."""
 
-    ON, OFF, STATUS = {"enable", "bootstrap", "/Create"}, {"disable", "bootout", "/Delete"}, {"is-active", "print", "/Query"}
+    ON, OFF, STATUS = (
+        {"enable", "bootstrap", "/Create"},
+        {"disable", "bootout", "/Delete"},
+        {"is-active", "print", "/Query"},
+    )
 
     def __init__(self, refuses: str = "", tells: str = "") -> None:
         self.refuses, self.tells, self.steps, self.is_on = refuses, tells, list[list[str]](), False
@@ -207,7 +255,9 @@ class Manager:
         if self.refuses:
             return subprocess.CompletedProcess(words, 1, "", self.refuses)
         if self.is_on and "bootstrap" in words:
-            return subprocess.CompletedProcess(words, 5, "", "Bootstrap failed: 5: Input/output error\n")
+            return subprocess.CompletedProcess(
+                words, 5, "", "Bootstrap failed: 5: Input/output error\n"
+            )
         self.is_on = (self.is_on or bool(self.ON & set(words))) and not self.OFF & set(words)
         return subprocess.CompletedProcess(words, 0, "", "")
 
@@ -218,45 +268,73 @@ def linux(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("linux")
-def test_autostart_is_switched_on_and_off(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autostart_is_switched_on_and_off(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manager = Manager()
     monkeypatch.setattr(autostart, "start", manager)
     folder = home / ".config/systemd/user"
     assert run("autostart", "status").stdout == "off\n"
     assert "every 20 minutes" in run("autostart", "on", "--every", "20").stderr
-    assert sorted(path.name for path in folder.iterdir()) == ["runlore-sync.service", "runlore-sync.timer"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "runlore-sync.service",
+        "runlore-sync.timer",
+    ]
     assert json.loads(run("autostart", "status", "--json").stdout)["on"] is True
     assert run("autostart", "off").stdout == "off\n"
     assert not list(folder.iterdir())
 
 
 @pytest.mark.usefixtures("linux")
-def test_autostart_leaves_nothing_behind_when_it_is_refused(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autostart_leaves_nothing_behind_when_it_is_refused(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(autostart, "start", Manager("Failed to connect to bus\n"))
     result = run("autostart", "on")
     assert result.exit_code == 1
-    assert result.stderr.startswith("runlore: systemd refused: Failed to connect to bus; `crontab -e` with the line `*/15 * * * * ")
-    assert result.stderr.endswith(" -m runlore sync` does the same, or leave `runlore sync --watch` running\n")
+    assert result.stderr.startswith(
+        "runlore: systemd refused: Failed to connect to bus; `crontab -e` with the line `*/15 * *"
+        " * * "
+    )
+    assert result.stderr.endswith(
+        " -m runlore sync` does the same, or leave `runlore sync --watch` running\n"
+    )
     assert not (home / ".config").exists(), "no empty folder either"
 
 
 @pytest.mark.usefixtures("linux")
-def test_a_machine_without_a_manager_is_told_so(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_manager_is_told_so(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(home))
-    assert run("autostart", "on").stderr.startswith("runlore: systemctl is not on this machine; `crontab -e` with the line ")
+    assert run("autostart", "on").stderr.startswith(
+        "runlore: systemctl is not on this machine; `crontab -e` with the line "
+    )
     assert not (home / ".config/systemd").exists()
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_autostart_twice_takes_the_new_interval(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, platform: str) -> None:
+def test_autostart_twice_takes_the_new_interval(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
     monkeypatch.setattr("sys.platform", platform)
     manager = Manager()
     monkeypatch.setattr(autostart, "start", manager)
     assert run("autostart", "on", "--every", "20").exit_code == 0
     manager.steps.clear()
     assert run("autostart", "on", "--every", "30").exit_code == 0
-    words = [word for step in manager.steps for word in step if word in Manager.ON | Manager.OFF | {"daemon-reload"}]
-    assert words == {"linux": ["disable", "daemon-reload", "enable"], "darwin": ["bootout", "bootstrap"]}[platform]
+    words = [
+        word
+        for step in manager.steps
+        for word in step
+        if word in Manager.ON | Manager.OFF | {"daemon-reload"}
+    ]
+    assert (
+        words
+        == {"linux": ["disable", "daemon-reload", "enable"], "darwin": ["bootout", "bootstrap"]}[
+            platform
+        ]
+    )
     data = json.loads(run("autostart", "status", "--json").stdout)
     assert (data["on"], data["every_minutes"]) == (True, 30)
     assert len(data["files"]) == {"linux": 2, "darwin": 1}[platform]
@@ -265,7 +343,9 @@ def test_autostart_twice_takes_the_new_interval(run: Run, home: Path, monkeypatc
 
 
 @pytest.mark.parametrize(("interval", "minutes"), [("PT15M", 15), ("PT2H", 120), ("PT1H30M", 90)])
-def test_the_task_scheduler_tells_how_often(run: Run, monkeypatch: pytest.MonkeyPatch, interval: str, minutes: int) -> None:
+def test_the_task_scheduler_tells_how_often(
+    run: Run, monkeypatch: pytest.MonkeyPatch, interval: str, minutes: int
+) -> None:
     monkeypatch.setattr("sys.platform", "win32")
     manager = Manager(tells=f"<Repetition>\n<Interval>{interval}</Interval>\n</Repetition>")
     monkeypatch.setattr(autostart, "start", manager)
@@ -275,7 +355,9 @@ def test_the_task_scheduler_tells_how_often(run: Run, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("linux")
-def test_autostart_keeps_the_variables_that_agents_are_found_by(run: Run, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autostart_keeps_the_variables_that_agents_are_found_by(
+    run: Run, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Toy, "roots", ("$TOY_DIR/logs", "$TOY_OTHER", "~/.toy"))
     monkeypatch.setenv("TOY_DIR", "/my toys")
     text = run("autostart", "on", "--dry-run").stdout
@@ -289,7 +371,7 @@ def test_a_dry_run_of_autostart_prints_the_files(run: Run, home: Path) -> None:
     assert not (home / ".config").exists()
 
 
-# ── completion ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── completion ────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_the_completion_script_is_for_runlore(run: Run, shell: str) -> None:
     assert "_RUNLORE_COMPLETE" in run("completion", shell).stdout
@@ -308,7 +390,9 @@ def test_the_completion_script_is_for_runlore(run: Run, shell: str) -> None:
         ("ls --repo b", "beta"),
     ],
 )
-def test_sessions_agents_and_commands_complete(run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch, words: str, found: str) -> None:
+def test_sessions_agents_and_commands_complete(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch, words: str, found: str
+) -> None:
     monkeypatch.setenv("_RUNLORE_COMPLETE", "zsh_complete")
     monkeypatch.setenv("COMP_WORDS", f"runlore {words}")
     monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
@@ -323,8 +407,12 @@ def test_completion_without_a_store_is_silent(run: Run, monkeypatch: pytest.Monk
     assert (result.stdout.strip(), result.stderr) == ("", "")
 
 
-def test_a_demo_fits_beside_a_store_named_by_the_environment(run: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_demo_fits_beside_a_store_named_by_the_environment(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RUNLORE_STORE", os.fspath(home / "mine.db"))
     text = run("demo").stderr
-    assert f"  export RUNLORE_STORE={home / '.runlore/demo/runlore.db'}\n  runlore show latest" in text
+    assert (
+        f"  export RUNLORE_STORE={home / '.runlore/demo/runlore.db'}\n  runlore show latest" in text
+    )
     assert f"`export RUNLORE_STORE={home / 'mine.db'}` leads back" in text

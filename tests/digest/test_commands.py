@@ -32,11 +32,16 @@ def test_programs_with_their_subcommands(command: str, heads: tuple[str, ...]) -
         ("make 2x 3>a &>b 4", "make 2x 4"),
     ],
 )
-def test_what_is_quoted_stays_one_word_and_what_is_sent_to_a_file_is_none(command: str, key: str) -> None:
+def test_what_is_quoted_stays_one_word_and_what_is_sent_to_a_file_is_none(
+    command: str, key: str
+) -> None:
     assert parse(command).key == key
 
 
-@pytest.mark.parametrize(("one", "other"), [("go test ./a | tail -5", "cd /x && go test ./a 2>&1"), ("A=1 pytest -q", "uv run pytest -q")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("go test ./a | tail -5", "cd /x && go test ./a 2>&1"), ("A=1 pytest -q", "uv run pytest -q")],
+)
 def test_the_same_work_has_the_same_key(one: str, other: str) -> None:
     assert parse(one).key == parse(other).key
 

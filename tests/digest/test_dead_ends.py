@@ -45,7 +45,12 @@ def test_an_attempt_is_told_with_the_blocks_that_the_model_made_with_it() -> Non
 
 
 def test_blocks_of_another_source_are_no_part_of_an_answer() -> None:
-    far = [event(0, "assistant_msg"), tried(5000, "a"), event(5001, "assistant_msg"), failed(5002, "a")]
+    far = [
+        event(0, "assistant_msg"),
+        tried(5000, "a"),
+        event(5001, "assistant_msg"),
+        failed(5002, "a"),
+    ]
     assert dead_ends(far, retries=0) == {"failed": (5000, 5000, 5001)}
 
 
@@ -64,9 +69,13 @@ def test_a_line_that_was_left_is_told_by_its_stretches() -> None:
 
 def test_no_session_has_more_dead_ends_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PER_KIND", 2)
-    many = [one for n in range(0, 50, 2) for one in (tried(n, f"c{n}", f"{n}"), failed(n + 1, f"c{n}"))]
+    many = [
+        one for n in range(0, 50, 2) for one in (tried(n, f"c{n}", f"{n}"), failed(n + 1, f"c{n}"))
+    ]
     assert dead_ends(many, retries=0) == {"failed": (0, 0, 0, 2, 2, 2)}
-    assert join_dead_ends({"failed": (0, 0, 0)}, {"failed": (2, 2, 2, 4, 4, 4), "retries": (4, 4, 4)}) == {
+    assert join_dead_ends(
+        {"failed": (0, 0, 0)}, {"failed": (2, 2, 2, 4, 4, 4), "retries": (4, 4, 4)}
+    ) == {
         "failed": (0, 0, 0, 2, 2, 2),
         "retries": (4, 4, 4),
     }

@@ -37,60 +37,146 @@ def same(*texts: str) -> bool:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    x()\nKeyError: 'repo'", "KeyError: 'repo'"),
         (
-            'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: bad\n\n'
-            "During handling of the above exception, another exception occurred:\n\n"
-            'Traceback (most recent call last):\n  File "b.py", line 2, in g\nRuntimeError: worse',
+            (
+                'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n   '
+                " x()\nKeyError: 'repo'"
+            ),
+            "KeyError: 'repo'",
+        ),
+        (
+            (
+                'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError:'
+                " bad\n\nDuring handling of the above exception, another exception"
+                ' occurred:\n\nTraceback (most recent call last):\n  File "b.py", line 2, in'
+                " g\nRuntimeError: worse"
+            ),
             "RuntimeError: worse",
         ),
-        ('  File "a.py", line 277\n    match x:\n          ^\nSyntaxError: invalid syntax', "SyntaxError: invalid syntax"),
-        ('  | Traceback (most recent call last):\n  |   File "a.py", line 1, in f\n  | OSError: gone', "OSError: gone"),
         (
-            "/app/x.js:3\n    throw err;\n\nError: Cannot find module 'left-pad'\n    at Module._resolve (node:internal:1:2)",
+            '  File "a.py", line 277\n    match x:\n          ^\nSyntaxError: invalid syntax',
+            "SyntaxError: invalid syntax",
+        ),
+        (
+            (
+                '  | Traceback (most recent call last):\n  |   File "a.py", line 1, in f\n  |'
+                " OSError: gone"
+            ),
+            "OSError: gone",
+        ),
+        (
+            (
+                "/app/x.js:3\n    throw err;\n\nError: Cannot find module 'left-pad'\n    at"
+                " Module._resolve (node:internal:1:2)"
+            ),
             "Error: Cannot find module 'left-pad'",
         ),
         (
-            'Exception in thread "main" java.lang.RuntimeException: outer\n\tat A.b(A.java:1)\n'
-            "Caused by: java.io.IOException: disk full\n\tat C.d(C.java:2)",
+            (
+                'Exception in thread "main" java.lang.RuntimeException: outer\n\tat A.b(A.java:1)\n'
+                "Caused by: java.io.IOException: disk full\n\tat C.d(C.java:2)"
+            ),
             "java.io.IOException: disk full",
         ),
-        ("# pkg/x\nx/y.go:12:3: undefined: foo\nx/y.go:13:3: undefined: bar\nFAIL\tpkg/x [build failed]", "undefined: foo"),
         (
-            "src/a.tsx(114,9): error TS2322: Type 'a' is not assignable to type 'b'.\nsrc/b.tsx(1,1): error TS1005: ';' expected.",
+            (
+                "# pkg/x\nx/y.go:12:3: undefined: foo\nx/y.go:13:3: undefined: bar\nFAIL\tpkg/x"
+                " [build failed]"
+            ),
+            "undefined: foo",
+        ),
+        (
+            (
+                "src/a.tsx(114,9): error TS2322: Type 'a' is not assignable to type"
+                " 'b'.\nsrc/b.tsx(1,1): error TS1005: ';' expected."
+            ),
             "TS2322 Type 'a'",
         ),
-        ("error[E0308]: mismatched types\n --> src/main.rs:4:5\nerror: could not compile `x`", "E0308 mismatched types"),
-        ("a.c:1:10: fatal error: zlib.h: No such file or directory\ncompilation terminated.", "<path>: No such file or directory"),
-        ("ok  \tx/a\t0.1s\n--- FAIL: TestSync (0.02s)\n    a_test.go:9: got 3, want 4\nFAIL\nFAIL\tx/b\t0.3s", "failed test: TestSync"),
         (
-            "E       assert 3 == 4\nE       AssertionError\nFAILED tests/test_a.py::TestX::test_y - AssertionError: 3",
+            "error[E0308]: mismatched types\n --> src/main.rs:4:5\nerror: could not compile `x`",
+            "E0308 mismatched types",
+        ),
+        (
+            "a.c:1:10: fatal error: zlib.h: No such file or directory\ncompilation terminated.",
+            "<path>: No such file or directory",
+        ),
+        (
+            (
+                "ok  \tx/a\t0.1s\n--- FAIL: TestSync (0.02s)\n    a_test.go:9: got 3, want"
+                " 4\nFAIL\nFAIL\tx/b\t0.3s"
+            ),
+            "failed test: TestSync",
+        ),
+        (
+            (
+                "E       assert 3 == 4\nE       AssertionError\nFAILED"
+                " tests/test_a.py::TestX::test_y - AssertionError: 3"
+            ),
             "failed test: <path>::TestX::test_y",
         ),
-        ("E   ModuleNotFoundError: No module named 'yaml'\nERROR tests/test_a.py", "ModuleNotFoundError: No module named 'yaml'"),
-        ("thread 'main' panicked at src/main.rs:2:5:\nindex out of bounds: the len is 3 but the index is 7", "panic: index out of bounds"),
         (
-            "hint: x\nTo https://a/b.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to 'x'",
+            "E   ModuleNotFoundError: No module named 'yaml'\nERROR tests/test_a.py",
+            "ModuleNotFoundError: No module named 'yaml'",
+        ),
+        (
+            (
+                "thread 'main' panicked at src/main.rs:2:5:\nindex out of bounds: the len is 3 but"
+                " the index is 7"
+            ),
+            "panic: index out of bounds",
+        ),
+        (
+            (
+                "hint: x\nTo https://a/b.git\n ! [rejected]        main -> main (fetch"
+                " first)\nerror: failed to push some refs to 'x'"
+            ),
             "push rejected (fetch first)",
         ),
-        ("Auto-merging a.md\nCONFLICT (content): Merge conflict in a.md\nhint: resolve", "CONFLICT (content)"),
         (
-            '$ biome check .\n/usr/bin/bash: line 1: biome: command not found\nerror: script "lint" exited with code 127',
+            "Auto-merging a.md\nCONFLICT (content): Merge conflict in a.md\nhint: resolve",
+            "CONFLICT (content)",
+        ),
+        (
+            (
+                "$ biome check .\n/usr/bin/bash: line 1: biome: command not found\nerror: script"
+                ' "lint" exited with code 127'
+            ),
             "command not found: biome",
         ),
         (
             "> web@0.0.0 build\nsome words\nerror: unexpected argument '--base' found\n\nUsage: x",
             "error: unexpected argument '--base' found",
         ),
-        ("<tool_use_error>File has not been read yet. Read it first.</tool_use_error>", "File has not been read yet. Read it first."),
-        ("Chunk ID: 12ab34\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\nno such thing here", "no such thing here"),
+        (
+            "<tool_use_error>File has not been read yet. Read it first.</tool_use_error>",
+            "File has not been read yet. Read it first.",
+        ),
+        (
+            (
+                "Chunk ID: 12ab34\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\nno"
+                " such thing here"
+            ),
+            "no such thing here",
+        ),
         ("\x1b[31merror:\x1b[0m bad\x07 thing", "error: bad thing"),
         (
-            "Command: npx tsc\nDirectory: (root)\nOutput: a.ts(1,2): error TS2307: Cannot find module 'x'\nError: (none)\nExit Code: 2",
+            (
+                "Command: npx tsc\nDirectory: (root)\nOutput: a.ts(1,2): error TS2307: Cannot find"
+                " module 'x'\nError: (none)\nExit Code: 2"
+            ),
             "TS2307",
         ),
-        ("Command: a &&\nb\nDirectory: (root)\nOutput: no luck today\nError: (none)\nExit Code: 1\nSignal: (none)", "no luck today"),
-        ('shell 3 has stopped\n  command: cat a.json 2>/dev/null || echo "not found"', "shell <n> has stopped"),
+        (
+            (
+                "Command: a &&\nb\nDirectory: (root)\nOutput: no luck today\nError: (none)\nExit"
+                " Code: 1\nSignal: (none)"
+            ),
+            "no luck today",
+        ),
+        (
+            'shell 3 has stopped\n  command: cat a.json 2>/dev/null || echo "not found"',
+            "shell <n> has stopped",
+        ),
     ],
 )
 def test_the_line_that_matters(text: str, line: str) -> None:
@@ -106,7 +192,13 @@ def test_the_line_that_matters(text: str, line: str) -> None:
             "/bin/sh: 1: jq: not found",
             "(eval):3: command not found: jq",
         ),
-        ("bash: jq: command not found", "'jq' is not recognized as an internal or external command,\noperable program or batch file."),
+        (
+            "bash: jq: command not found",
+            (
+                "'jq' is not recognized as an internal or external command,\noperable program or"
+                " batch file."
+            ),
+        ),
         (
             "Traceback (most recent call last):\n  File \"a\", line 1, in b\nKeyError: 'x'",
             "E   KeyError: 'x'\nFAILED a.py::t - KeyError: 'x'",
@@ -116,8 +208,14 @@ def test_the_line_that_matters(text: str, line: str) -> None:
             "fatal: unable to access 'https://a.b/c.git/': timed out after 75056 ms",
             "fatal: unable to access 'https://d.e/f/': timed out after 1 ms",
         ),
-        ("Error at 0x7ffd1234abcd in job 3f2a9c1 of 2024-01-02 10:11:12", "Error at 0x1 in job aa11bb22cc of 2031-12-30T01:02:03Z"),
-        ("error: no task 550e8400-e29b-41d4-a716-446655440000", "error: no task 123e4567-e89b-12d3-a456-426614174000"),
+        (
+            "Error at 0x7ffd1234abcd in job 3f2a9c1 of 2024-01-02 10:11:12",
+            "Error at 0x1 in job aa11bb22cc of 2031-12-30T01:02:03Z",
+        ),
+        (
+            "error: no task 550e8400-e29b-41d4-a716-446655440000",
+            "error: no task 123e4567-e89b-12d3-a456-426614174000",
+        ),
         ("connect to 10.0.0.1:8080 failed", "connect to 192.168.17.3:443 failed"),
     ],
 )
@@ -136,7 +234,10 @@ def test_the_same_error_has_one_fingerprint(texts: tuple[str, ...]) -> None:
         ("error: SQLSTATE[23505]: it failed", "error: SQLSTATE[42P01]: it failed"),
         ("bash: javac: command not found", "bash: mvn: command not found"),
         ("bash: python2: command not found", "bash: python3: command not found"),
-        ("ModuleNotFoundError: No module named 'boto3'", "ModuleNotFoundError: No module named 'boto4'"),
+        (
+            "ModuleNotFoundError: No module named 'boto3'",
+            "ModuleNotFoundError: No module named 'boto4'",
+        ),
         ("error: unknown option '--foo'", "error: unknown option '--bar'"),
         ("TypeError: it failed", "ValueError: it failed"),
         ("x/a.go:1:2: undefined: foo", "x/a.go:1:2: undefined: bar"),
@@ -147,7 +248,10 @@ def test_different_errors_are_not_merged(one: str, other: str) -> None:
 
 
 def test_a_command_that_failed_without_a_word_is_known_by_its_code() -> None:
-    said = "Command: npx tsc\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: 1\nSignal: (none)\nProcess Group PGID: 25204"
+    said = (
+        "Command: npx tsc\nDirectory: (root)\nOutput: (empty)\nError: (none)\nExit Code: 1\nSignal:"
+        " (none)\nProcess Group PGID: 25204"
+    )
     [error] = errors_of("npx tsc", said, exit_code=1, is_error=True)
     assert error.signature.template == "exit code 1 from tsc"
 
@@ -160,26 +264,54 @@ def test_a_command_that_failed_without_a_word_is_known_by_its_code() -> None:
         ("git grep -n foo", "Exit code 1", {"exit_code": 1, "is_error": True}),
         ("command -v beads; which x", "", {"exit_code": 1, "is_error": True}),
         ("ls a b 2>/dev/null", "a", {"exit_code": 2, "is_error": True}),
-        ("cat log.txt", 'Traceback (most recent call last):\n  File "a", line 1, in b\nKeyError: 1', {}),
+        (
+            "cat log.txt",
+            'Traceback (most recent call last):\n  File "a", line 1, in b\nKeyError: 1',
+            {},
+        ),
         ("a.py", "raise ValueError('error: failed')", {"action": "read"}),
         ("ruff check .", "All checks passed: 0 errors, 0 failed", {"exit_code": 0}),
         ("make", "Compiling error.c\nfailed: 0\nno errors", {"exit_code": 0}),
         ("npm run lint | tail -3", "✔ 0 problems (0 errors, 0 warnings)", {"exit_code": 0}),
-        ("tool", '{"success": true, "message": "error budget ok", "errors": []}', {"action": "mcp", "is_error": True}),
-        ("pytest -q | tail -3", "12 passed in 0.3s", {"exit_code": 0, "kind": "test_run", "tests": Tests(passed=12, failed=0)}),
-        ("pytest -v | tail", "tests/a.py::test_invalid_error PASSED [ 50%]\ntests/a.py::test_failure PASSED [100%]", {"exit_code": 0}),
+        (
+            "tool",
+            '{"success": true, "message": "error budget ok", "errors": []}',
+            {"action": "mcp", "is_error": True},
+        ),
+        (
+            "pytest -q | tail -3",
+            "12 passed in 0.3s",
+            {"exit_code": 0, "kind": "test_run", "tests": Tests(passed=12, failed=0)},
+        ),
+        (
+            "pytest -v | tail",
+            "tests/a.py::test_invalid_error PASSED [ 50%]\ntests/a.py::test_failure PASSED [100%]",
+            {"exit_code": 0},
+        ),
         ("python build.py", "wrote lookup.json with the token error_count", {"exit_code": 0}),
     ],
 )
-def test_what_merely_looks_like_an_error_is_none(called: str, came_back: str, fields: dict[str, Any]) -> None:
+def test_what_merely_looks_like_an_error_is_none(
+    called: str, came_back: str, fields: dict[str, Any]
+) -> None:
     assert errors_of(called, came_back, **fields) == []
 
 
 @pytest.mark.parametrize(
     ("called", "came_back", "fields", "line"),
     [
-        ("go test ./... 2>&1 | tail -9", "--- FAIL: TestA (0.1s)\nFAIL\nFAIL\tx\t0.2s", {"exit_code": 0}, "failed test: TestA"),
-        ("python a.py", 'Traceback (most recent call last):\n  File "a", line 1, in b\nKeyError: 1', {}, "KeyError: <n>"),
+        (
+            "go test ./... 2>&1 | tail -9",
+            "--- FAIL: TestA (0.1s)\nFAIL\nFAIL\tx\t0.2s",
+            {"exit_code": 0},
+            "failed test: TestA",
+        ),
+        (
+            "python a.py",
+            'Traceback (most recent call last):\n  File "a", line 1, in b\nKeyError: 1',
+            {},
+            "KeyError: <n>",
+        ),
         ("make deploy", "", {"exit_code": 3, "is_error": True}, "exit code 3 from make deploy"),
         (
             "rg x src lib",
@@ -199,25 +331,41 @@ def test_what_merely_looks_like_an_error_is_none(called: str, came_back: str, fi
             {"action": "mcp", "is_error": True},
             "overloaded_error: ",
         ),
-        ("x", "Claude requested permissions, but you haven't granted it yet.", {"is_error": True}, "Claude requested permissions"),
+        (
+            "x",
+            "Claude requested permissions, but you haven't granted it yet.",
+            {"is_error": True},
+            "Claude requested permissions",
+        ),
     ],
 )
-def test_an_error_is_found_wherever_it_was_reported(called: str, came_back: str, fields: dict[str, Any], line: str) -> None:
+def test_an_error_is_found_wherever_it_was_reported(
+    called: str, came_back: str, fields: dict[str, Any], line: str
+) -> None:
     (found,) = errors_of(called, came_back, **fields)
     assert found.signature.template.startswith(line)
 
 
 LINES = (
-    "E   KeyError: 'x'", "panic: no more", "thread 'main' panicked at 'no', a.rs:1", "TypeError: no function", "    at f (a.js:1:2)", "x",
-    "Caused by: a.IOException: full", "a.rb:3:in `f': no (NameError)", "bash: foo: command not found", "a.c:1:2: error: no type",
-    "error[E0425]: no value", "a.py:1:1: F401 unused import", "--- FAIL: TestA", "FAILED a.py::test_b - no", "fatal: not a repository",
-    "cat: a: No such file or directory", "Killed", "HTTP 503", "Error: it is not there", "could not do it", "2 errors", "all is well",
-    "FAIL  a.test.ts > does b", "(fail) a > b [1.2ms]", "● a › b", "not ok 3 - c", "rspec ./a_spec.rb:3 # d", "✗ it works not",
-    "[ERROR]   ATest.b:12 no", "test a::b ... FAILED", "____ test_c ____", "a.py::test_d FAILED", "ERROR: test_d (a.B)", "FAILED: a b",
-    "CONFLICT (content): a", " ! [rejected] a -> a (fetch first)", "error TS2304: no name", "a.o: undefined reference to `x'",
-    "a.sh: line 3: oops there", "ls: unknown option -- z", "PHP Fatal error:  no", "a.ts(1,2): error TS1: no", "java.lang.Exception",
+    "E   KeyError: 'x'", "panic: no more", "thread 'main' panicked at 'no', a.rs:1",
+    "TypeError: no function", "    at f (a.js:1:2)", "x",
+    "Caused by: a.IOException: full", "a.rb:3:in `f': no (NameError)",
+    "bash: foo: command not found", "a.c:1:2: error: no type",
+    "error[E0425]: no value", "a.py:1:1: F401 unused import", "--- FAIL: TestA",
+    "FAILED a.py::test_b - no", "fatal: not a repository",
+    "cat: a: No such file or directory", "Killed", "HTTP 503", "Error: it is not there",
+    "could not do it", "2 errors", "all is well",
+    "FAIL  a.test.ts > does b", "(fail) a > b [1.2ms]", "● a › b", "not ok 3 - c",
+    "rspec ./a_spec.rb:3 # d", "✗ it works not",
+    "[ERROR]   ATest.b:12 no", "test a::b ... FAILED", "____ test_c ____", "a.py::test_d FAILED",
+    "ERROR: test_d (a.B)", "FAILED: a b",
+    "CONFLICT (content): a", " ! [rejected] a -> a (fetch first)", "error TS2304: no name",
+    "a.o: undefined reference to `x'",
+    "a.sh: line 3: oops there", "ls: unknown option -- z", "PHP Fatal error:  no",
+    "a.ts(1,2): error TS1: no", "java.lang.Exception",
     "zsh: no matches found: *.x", "'x' is not recognized as an internal or external command",
-    "\x1b[31merror\x1b[0m: could not apply it", 'Traceback (most recent call last):\n  File "a.py", line 1\nOSError: full',
+    "\x1b[31merror\x1b[0m: could not apply it",
+    'Traceback (most recent call last):\n  File "a.py", line 1\nOSError: full',
 )  # fmt: skip
 
 
@@ -225,7 +373,11 @@ LINES = (
 def test_what_proves_an_error_is_found_without_the_forms_that_prove_none(lines: list[str]) -> None:
     body = "\n".join(lines)
     line, proof = find_error_line(body), find_error_line(body, proof=True)
-    assert proof == line if line is not None and line.is_strong else proof is None or not proof.is_strong
+    assert (
+        proof == line
+        if line is not None and line.is_strong
+        else proof is None or not proof.is_strong
+    )
     assert may_hold_proof(body) or line is None or not line.is_strong or "Traceback" in body
 
 
@@ -265,7 +417,14 @@ MESSAGES = [
 
 def filled(message: str, chance: random.Random) -> str:
     makers = {
-        "path": lambda: "/" + "/".join("".join(chance.choices(string.ascii_lowercase, k=5)) for _ in range(chance.randint(1, 6))) + ".py",
+        "path": lambda: (
+            "/"
+            + "/".join(
+                "".join(chance.choices(string.ascii_lowercase, k=5))
+                for _ in range(chance.randint(1, 6))
+            )
+            + ".py"
+        ),
         "hash": lambda: "a1" + "".join(chance.choices("0123456789abcdef", k=chance.randint(6, 38))),
         "number": lambda: str(chance.randint(0, 10**6)),
         "uuid": lambda: str(uuid.UUID(int=chance.getrandbits(128))),
@@ -276,7 +435,9 @@ def filled(message: str, chance: random.Random) -> str:
 
 
 @given(st.sampled_from(MESSAGES), st.randoms(use_true_random=False))
-def test_paths_numbers_ids_and_addresses_make_no_difference(message: str, chance: random.Random) -> None:
+def test_paths_numbers_ids_and_addresses_make_no_difference(
+    message: str, chance: random.Random
+) -> None:
     assert same(filled(message, chance), filled(message, chance), filled(message, chance) + "\n")
 
 
@@ -292,7 +453,10 @@ def test_any_text_has_a_fingerprint_that_can_be_printed(text: str) -> None:
     found = signature(text)
     assert found == signature(text)
     if found is not None:
-        assert not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in found.sample + found.template + found.name)
+        assert not any(
+            unicodedata.category(letter) in ("Cc", "Cs")
+            for letter in found.sample + found.template + found.name
+        )
         assert len(found.fingerprint) == 16
         assert len(found.sample) <= 200
         assert len(found.template) <= 240
@@ -300,7 +464,8 @@ def test_any_text_has_a_fingerprint_that_can_be_printed(text: str) -> None:
 
 @given(st.text(alphabet=string.ascii_letters + " .:'/-0123456789\n", max_size=200))
 def test_a_template_has_the_fingerprint_of_its_error(text: str) -> None:
-    """Masking what is masked changes nothing, so that a template can be asked for like the error itself."""
+    """Masking what is masked changes nothing, so that a template can be asked for like the error
+    itself."""
     from runlore.digest.templates import build_key, build_template
 
     once = build_key(build_template(text))
@@ -309,7 +474,20 @@ def test_a_template_has_the_fingerprint_of_its_error(text: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", "/a", "error: =", "'\"`", "1.2:3-", "a.b ", "[(", '{"error":', "\x1b[31", "error\r", "x: error: y\n", '  File "x", line 1\n'],
+    [
+        "a",
+        "/a",
+        "error: =",
+        "'\"`",
+        "1.2:3-",
+        "a.b ",
+        "[(",
+        '{"error":',
+        "\x1b[31",
+        "error\r",
+        "x: error: y\n",
+        '  File "x", line 1\n',
+    ],
 )
 def test_a_large_body_takes_no_longer(piece: str) -> None:
     body = "error " + piece * (1_000_000 // len(piece))

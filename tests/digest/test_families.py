@@ -17,23 +17,34 @@ def signatures(*texts: str) -> list[Signature]:
 
 
 def test_a_word_that_differs_often_enough_is_a_variable() -> None:
-    found = families(signatures(*[f"error: branch {value} has no upstream here" for value in VALUES]))
+    found = families(
+        signatures(*[f"error: branch {value} has no upstream here" for value in VALUES])
+    )
     assert set(found.values()) == {"error: branch <*> has no upstream here"}
     assert len(found) == len(VALUES)
 
 
 def test_two_values_are_not_enough() -> None:
-    assert len(set(families(signatures("error: red door shut", "error: blue door shut")).values())) == 2
+    assert (
+        len(set(families(signatures("error: red door shut", "error: blue door shut")).values()))
+        == 2
+    )
 
 
 def test_a_value_after_an_equals_sign_is_a_variable() -> None:
-    found = families(signatures("error: refused user=root on host", "error: refused user=mary on host"))
+    found = families(
+        signatures("error: refused user=root on host", "error: refused user=mary on host")
+    )
     assert set(found.values()) == {"error: refused user=<*> on host"}
 
 
 def test_long_messages_that_differ_in_a_word_are_one() -> None:
-    words = "error: could not copy the file to the folder because the disk of the {} machine is full"
-    assert len(set(families(signatures(words.format("first"), words.format("other"))).values())) == 1
+    words = (
+        "error: could not copy the file to the folder because the disk of the {} machine is full"
+    )
+    assert (
+        len(set(families(signatures(words.format("first"), words.format("other"))).values())) == 1
+    )
 
 
 def test_different_names_never_meet() -> None:

@@ -19,7 +19,11 @@ Turn = tuple[str, str, dict[str, Any]]
 
 
 def edit(path: str, body: str = "-a\n+b", **fields: Any) -> Turn:
-    return f"{path}\n@@\n{body}", "done", {"action": "edit", "kind": "edit", "files": (path,), **fields}
+    return (
+        f"{path}\n@@\n{body}",
+        "done",
+        {"action": "edit", "kind": "edit", "files": (path,), **fields},
+    )
 
 
 def only(*turns: Turn) -> Fix:
@@ -53,14 +57,21 @@ def test_a_command_in_between() -> None:
 
 def test_the_call_made_differently() -> None:
     fix = only(
-        ("python -m py_compile a.py", "zsh: command not found: python", FAILED | {"exit_code": 127}),
+        (
+            "python -m py_compile a.py",
+            "zsh: command not found: python",
+            FAILED | {"exit_code": 127},
+        ),
         ("python3 -m py_compile a.py", "", FINE),
     )
     assert (fix.how, fix.steps[0].seq) == ("changed", 2)
 
 
 def test_a_file_that_had_to_be_read_first() -> None:
-    refused = ("File has not been read yet. Read it first before writing to it.", {"is_error": True})
+    refused = (
+        "File has not been read yet. Read it first before writing to it.",
+        {"is_error": True},
+    )
     path = "/w/a.py"
     call = f"{path}\n@@\n-a\n+b"
     fix = only(
@@ -72,14 +83,21 @@ def test_a_file_that_had_to_be_read_first() -> None:
 
 
 def test_trying_again() -> None:
-    fix = only(("git push", "fatal: unable to access 'https://x/': timed out", FAILED), ("git push", "done", FINE))
+    fix = only(
+        ("git push", "fatal: unable to access 'https://x/': timed out", FAILED),
+        ("git push", "done", FINE),
+    )
     assert (fix.how, fix.steps[0].seq) == ("retry", 2)
 
 
 def test_a_test_that_passes_again() -> None:
     bad, good = Tests(passed=3, failed=1), Tests(passed=4, failed=0)
     fix = only(
-        ("go test ./sem -run TestA", "--- FAIL: TestA (0.1s)\nFAIL", FAILED | {"kind": "test_run", "tests": bad}),
+        (
+            "go test ./sem -run TestA",
+            "--- FAIL: TestA (0.1s)\nFAIL",
+            FAILED | {"kind": "test_run", "tests": bad},
+        ),
         ("go test ./sem -run TestB", "ok", FINE | {"kind": "test_run", "tests": good}),
         edit("/w/sem/a.go"),
         ("go test ./...", "ok", FINE | {"kind": "test_run", "tests": good}),
@@ -90,9 +108,17 @@ def test_a_test_that_passes_again() -> None:
 def test_the_next_error_of_the_same_run_shows_that_the_first_is_gone() -> None:
     first, second = fixes(
         *session(
-            ("make", 'Traceback (most recent call last):\n  File "/w/a.py", line 1, in b\nKeyError: 1', FAILED),
+            (
+                "make",
+                'Traceback (most recent call last):\n  File "/w/a.py", line 1, in b\nKeyError: 1',
+                FAILED,
+            ),
             edit("/w/a.py"),
-            ("make", 'Traceback (most recent call last):\n  File "/w/a.py", line 9, in b\nTypeError: no', FAILED),
+            (
+                "make",
+                'Traceback (most recent call last):\n  File "/w/a.py", line 9, in b\nTypeError: no',
+                FAILED,
+            ),
         )
     )
     assert (first.how, first.steps[0].seq, second.fixed_seq) == ("edit", 2, None)
@@ -114,7 +140,9 @@ def test_an_error_that_never_went_away(later: tuple[Turn, ...]) -> None:
 
 
 def test_a_call_that_was_made_before_the_error_was_known_fixes_nothing() -> None:
-    events, bodies = session(("git push", "fatal: no route to host", FAILED), ("git push", "done", FINE))
+    events, bodies = session(
+        ("git push", "fatal: no route to host", FAILED), ("git push", "done", FINE)
+    )
     order = {0: 0, 2: 1, 1: 2, 3: 3}
     events = [msgspec.structs.replace(event, seq=order[event.seq]) for event in events]
     (fix,) = fixes(events, {order[seq]: body for seq, body in bodies.items()})
@@ -124,7 +152,9 @@ def test_a_call_that_was_made_before_the_error_was_known_fixes_nothing() -> None
 def test_trouble_with_a_service_is_over_when_the_agent_works_again() -> None:
     trouble = SessionEvent(session_uid=UID, seq=0, kind="retry", is_error=True)
     call = SessionEvent(session_uid=UID, seq=1, kind="tool_call", action="shell", call_id="a")
-    result = SessionEvent(session_uid=UID, seq=2, kind="tool_result", action="shell", call_id="a", exit_code=0)
+    result = SessionEvent(
+        session_uid=UID, seq=2, kind="tool_result", action="shell", call_id="a", exit_code=0
+    )
     (fix,) = fixes([trouble, call, result], {0: "529 Overloaded", 1: "ls", 2: "a"})
     assert (fix.how, fix.fixed_seq) == ("retry", 2)
 
@@ -146,7 +176,9 @@ TURNS: list[Turn] = [
 def test_every_error_has_one_answer_whose_evidence_lies_after_it(turns: list[Turn]) -> None:
     events, bodies = session(*turns)
     answers = fixes(events, bodies)
-    assert {fix.fingerprint for fix in answers} == {error.signature.fingerprint for error in errors(events, bodies)}
+    assert {fix.fingerprint for fix in answers} == {
+        error.signature.fingerprint for error in errors(events, bodies)
+    }
     assert len({fix.fingerprint for fix in answers}) == len(answers)
     places = {error.signature.fingerprint: error.seqs for error in errors(events, bodies)}
     for fix in answers:
@@ -170,7 +202,11 @@ def test_the_diff_of_a_fix_is_at_most_two_kilobytes() -> None:
     change = f"a.py\n@@\n-x\n+{'é' * 3000}"
     [fix] = fixes(
         *session(
-            ("python a.py", "NameError: name 'x' is not defined", {"is_error": True, "exit_code": 1}),
+            (
+                "python a.py",
+                "NameError: name 'x' is not defined",
+                {"is_error": True, "exit_code": 1},
+            ),
             (change, "", {"action": "edit", "kind": "edit", "files": ("a.py",)}),
             ("python a.py", "fine", {"exit_code": 0}),
         )

@@ -27,12 +27,26 @@ def parts(before: Timeline, after: Timeline) -> tuple[Digest, Digest]:
 
 def ran_tests(line: Timeline, *, failed: int) -> Timeline:
     counts = Tests(passed=3, failed=failed)
-    return line.call("pytest -q", f"{failed} failed, 3 passed", kind="test_run", tests=counts, is_error=bool(failed))
+    return line.call(
+        "pytest -q",
+        f"{failed} failed, 3 passed",
+        kind="test_run",
+        tests=counts,
+        is_error=bool(failed),
+    )
 
 
 def test_all_that_was_known_is_in_it_and_what_is_new_is_added() -> None:
-    one = ran_tests(Timeline().say("build the engine").call("make", "make: gcc: No such file or directory", is_error=True), failed=1)
-    two = ran_tests(Timeline().say("go on").call("make", "make: gcc: No such file or directory", is_error=True), failed=0)
+    one = ran_tests(
+        Timeline()
+        .say("build the engine")
+        .call("make", "make: gcc: No such file or directory", is_error=True),
+        failed=1,
+    )
+    two = ran_tests(
+        Timeline().say("go on").call("make", "make: gcc: No such file or directory", is_error=True),
+        failed=0,
+    )
     before, after = parts(one, two)
     both = join(before, after, SESSION)
     assert (both.goal, both.goal_seq) == ("build the engine", 0)
@@ -48,21 +62,32 @@ def test_all_that_was_known_is_in_it_and_what_is_new_is_added() -> None:
 
 def test_a_lesson_that_was_told_on_both_sides_was_told_first_before() -> None:
     answer = "ab1 (approved): the build fails"
-    one, two = (Timeline().say("go").call("{}", answer, action="mcp", tool="mcp__runlore__lessons") for _ in range(2))
-    before, after = parts(one, two.call("{}", "cd2 (approved): x", action="mcp", tool="mcp__runlore__lessons"))
+    one, two = (
+        Timeline().say("go").call("{}", answer, action="mcp", tool="mcp__runlore__lessons")
+        for _ in range(2)
+    )
+    before, after = parts(
+        one, two.call("{}", "cd2 (approved): x", action="mcp", tool="mcp__runlore__lessons")
+    )
     first, second = join(before, after, SESSION).told
     assert (first.lesson, first.seq, first.tokens) == ("ab1", 2, 2 * before.told[0].tokens)
     assert (second.lesson, second.seq) == ("cd2", CUT + 4)
 
 
 def test_tests_that_failed_and_were_not_run_again_are_no_success() -> None:
-    before, after = parts(ran_tests(Timeline().say("build it"), failed=2), Timeline().say("thanks, perfect, that works").reply())
+    before, after = parts(
+        ran_tests(Timeline().say("build it"), failed=2),
+        Timeline().say("thanks, perfect, that works").reply(),
+    )
     assert before.outcome == "fail"
     assert join(before, after, SESSION).outcome == "fail"
 
 
 def test_later_evidence_of_the_same_strength_decides() -> None:
-    before, after = parts(ran_tests(Timeline().say("build it"), failed=2), ran_tests(Timeline().say("again"), failed=0))
+    before, after = parts(
+        ran_tests(Timeline().say("build it"), failed=2),
+        ran_tests(Timeline().say("again"), failed=0),
+    )
     assert (join(before, after, SESSION).outcome, before.outcome) == ("success", "fail")
     assert join(after, before, SESSION).outcome == "fail"
 
@@ -70,14 +95,25 @@ def test_later_evidence_of_the_same_strength_decides() -> None:
 def test_a_part_that_tells_nothing_changes_no_verdict() -> None:
     before, after = parts(ran_tests(Timeline().say("build it"), failed=0), Timeline().reply("hm"))
     both = join(before, after, SESSION)
-    assert (both.outcome, both.outcome_evidence, both.quality) == (before.outcome, before.outcome_evidence, before.quality)
+    assert (both.outcome, both.outcome_evidence, both.quality) == (
+        before.outcome,
+        before.outcome_evidence,
+        before.quality,
+    )
 
 
 def test_the_surest_fix_counts() -> None:
     error = "ModuleNotFoundError: No module named 'yaml'"
-    fixed = Timeline().say("go").call("python app.py", error, is_error=True, exit_code=1).call("pip install pyyaml", "ok", exit_code=0)
+    fixed = (
+        Timeline()
+        .say("go")
+        .call("python app.py", error, is_error=True, exit_code=1)
+        .call("pip install pyyaml", "ok", exit_code=0)
+    )
     fixed = fixed.call("python app.py", "started", exit_code=0)
-    before, after = parts(fixed, Timeline().say("again").call("python app.py", error, is_error=True, exit_code=1))
+    before, after = parts(
+        fixed, Timeline().say("again").call("python app.py", error, is_error=True, exit_code=1)
+    )
     [known] = before.fixes
     assert known.is_shown
     assert join(before, after, SESSION).fixes == (known,)
@@ -87,8 +123,12 @@ def test_it_is_bounded_as_every_digest_and_counts_what_it_leaves_out() -> None:
     many = Timeline().say("go")
     for n in range(MAX_ERRORS):
         word = "".join(chr(ord("a") + int(digit)) for digit in f"{n:03}")
-        many = ran_tests(many.call(f"run {word}", f"Error: the {word}x is broken", is_error=True), failed=0)
-    before, after = parts(many, Timeline().say("more").call("run last", "Error: the brake is broken", is_error=True))
+        many = ran_tests(
+            many.call(f"run {word}", f"Error: the {word}x is broken", is_error=True), failed=0
+        )
+    before, after = parts(
+        many, Timeline().say("more").call("run last", "Error: the brake is broken", is_error=True)
+    )
     both = join(before, after, SESSION)
     assert (len(both.errors), both.cut["errors"]) == (MAX_ERRORS, before.cut.get("errors", 0) + 1)
     assert len(both.tests) == MAX_TESTS

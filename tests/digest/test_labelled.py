@@ -14,7 +14,9 @@ from runlore.digest.outcome import outcome
 
 LABELLED = Path(__file__).parents[3] / "shared/corpus/labelled"
 
-_spec = importlib.util.spec_from_file_location("bench_labelled", Path(__file__).parents[2] / "bench" / "_labelled.py")
+_spec = importlib.util.spec_from_file_location(
+    "bench_labelled", Path(__file__).parents[2] / "bench" / "_labelled.py"
+)
 assert _spec is not None
 assert _spec.loader is not None
 labelled = importlib.util.module_from_spec(_spec)
@@ -28,14 +30,18 @@ def judged(request: pytest.FixtureRequest) -> tuple[str, Judged]:
     if not (LABELLED / request.param).is_dir():
         pytest.skip("the corpus is not here")
     sessions = getattr(labelled, request.param)(LABELLED / request.param)
-    return request.param, [(session, outcome(session.events, session.bodies)) for session in sessions]
+    return request.param, [
+        (session, outcome(session.events, session.bodies)) for session in sessions
+    ]
 
 
 def test_no_level_claims_more_than_it_has(judged: tuple[str, Judged]) -> None:
     groups: dict[tuple[str, str, float], list[bool]] = defaultdict(list)
     for session, found in judged[1]:
         if found.verdict != "unknown":
-            groups[found.level, found.verdict, found.confidence].append(session.is_resolved == (found.verdict == "success"))
+            groups[found.level, found.verdict, found.confidence].append(
+                session.is_resolved == (found.verdict == "success")
+            )
     assert groups
     for (level, verdict, claimed), rights in groups.items():
         assert sum(rights) / len(rights) >= claimed, (level, verdict)
@@ -53,6 +59,10 @@ def test_failures_of_a_weak_agent_are_named_and_truly_are_some(judged: tuple[str
 def test_a_session_whose_last_test_failed_is_no_success(judged: tuple[str, Judged]) -> None:
     for session, found in judged[1]:
         runs = {event.call_id for event in session.events if event.kind == "test_run"}
-        ends = [event for event in session.events if event.kind == "tool_result" and event.call_id in runs]
+        ends = [
+            event
+            for event in session.events
+            if event.kind == "tool_result" and event.call_id in runs
+        ]
         if ends and (ends[-1].exit_code or (ends[-1].tests and ends[-1].tests.failed)):
             assert found.verdict != "success", session.name

@@ -23,13 +23,23 @@ def run_of_tests(passed: int = 0, failed: int = 0) -> Turn:
     )
 
 
-EDIT: Turn = ("calc.py\n+return a", "done", {"action": "edit", "kind": "edit", "files": ["calc.py"]})
+EDIT: Turn = (
+    "calc.py\n+return a",
+    "done",
+    {"action": "edit", "kind": "edit", "files": ["calc.py"]},
+)
 COMMIT: Turn = ("git commit -m fix", "[main 1a2b3c4] fix", {"exit_code": 0})
 GO = (("user_msg", "fix it"),)
-BROKEN: Turn = ("python run.py", 'Traceback (most recent call last):\n  File "run.py", line 1\nValueError: no', {"exit_code": 1})
+BROKEN: Turn = (
+    "python run.py",
+    'Traceback (most recent call last):\n  File "run.py", line 1\nValueError: no',
+    {"exit_code": 1},
+)
 
 
-def judge(*turns: Turn, then: tuple[tuple[str, str], ...] = (), before: tuple[tuple[str, str], ...] = ()) -> Outcome:
+def judge(
+    *turns: Turn, then: tuple[tuple[str, str], ...] = (), before: tuple[tuple[str, str], ...] = ()
+) -> Outcome:
     """The outcome of calls, with messages (kind, text) before and after them."""
     events, bodies = session(*turns)
     shift = len(before)
@@ -38,7 +48,16 @@ def judge(*turns: Turn, then: tuple[tuple[str, str], ...] = (), before: tuple[tu
     for n, (kind, text) in enumerate((*before, *then)):
         seq = n if n < shift else n - shift + shift + len(events)
         role = "assistant" if kind == "assistant_msg" else "user"
-        moved.append(SessionEvent(session_uid=UID, seq=seq, kind=kind, role=role, summary=text, is_error=kind == "error"))
+        moved.append(
+            SessionEvent(
+                session_uid=UID,
+                seq=seq,
+                kind=kind,
+                role=role,
+                summary=text,
+                is_error=kind == "error",
+            )
+        )
         texts[seq] = text
     return outcome(moved, texts)
 
@@ -65,12 +84,24 @@ def test_tests_before_the_last_edit_prove_nothing() -> None:
 def test_nothing_is_a_success_after_a_failing_test() -> None:
     thanks = (("user_msg", "fix it"),)
     assert judge(run_of_tests(failed=1), EDIT, COMMIT).verdict == "unknown"
-    assert judge(run_of_tests(failed=1), EDIT, before=thanks, then=(("user_msg", "thanks, perfect"),)).verdict != "success"
+    assert (
+        judge(
+            run_of_tests(failed=1), EDIT, before=thanks, then=(("user_msg", "thanks, perfect"),)
+        ).verdict
+        != "success"
+    )
 
 
 def test_tests_that_could_not_run_say_nothing() -> None:
-    missing: Turn = ("python -m pytest", "/usr/bin/python: No module named pytest", {"kind": "test_run", "exit_code": 1})
-    assert judge(EDIT, missing, before=GO, then=(("assistant_msg", "There is no pytest."),)).verdict == "unknown"
+    missing: Turn = (
+        "python -m pytest",
+        "/usr/bin/python: No module named pytest",
+        {"kind": "test_run", "exit_code": 1},
+    )
+    assert (
+        judge(EDIT, missing, before=GO, then=(("assistant_msg", "There is no pytest."),)).verdict
+        == "unknown"
+    )
     assert judge(EDIT, missing, COMMIT).verdict == "unknown"  # and nothing is a success after them
 
 
@@ -80,17 +111,27 @@ def test_a_run_of_tests_that_fails_without_a_word_is_no_success_either() -> None
 
 
 def test_a_change_by_the_shell_is_one() -> None:
-    assert judge(EDIT, run_of_tests(passed=3), ("sed -i s/a/b/ calc.py", "", {"exit_code": 0})).verdict == "unknown"
+    assert (
+        judge(EDIT, run_of_tests(passed=3), ("sed -i s/a/b/ calc.py", "", {"exit_code": 0})).verdict
+        == "unknown"
+    )
 
 
 def test_failures_that_were_there_before_say_nothing() -> None:
     before = judge(run_of_tests(passed=9, failed=2), EDIT, run_of_tests(passed=9, failed=2))
     assert (before.verdict, before.level, before.evidence) == ("unknown", "test", (5,))
-    assert judge(run_of_tests(passed=9, failed=1), EDIT, run_of_tests(passed=8, failed=2)).verdict == "fail"
+    assert (
+        judge(run_of_tests(passed=9, failed=1), EDIT, run_of_tests(passed=8, failed=2)).verdict
+        == "fail"
+    )
 
 
 def test_a_run_without_the_changes_tells_how_things_were_before() -> None:
-    aside: Turn = ("git stash && pytest -q", "2 failed", {"kind": "test_run", "exit_code": 1, "tests": Tests(passed=0, failed=2)})
+    aside: Turn = (
+        "git stash && pytest -q",
+        "2 failed",
+        {"kind": "test_run", "exit_code": 1, "tests": Tests(passed=0, failed=2)},
+    )
     assert judge(EDIT, run_of_tests(failed=2), aside).verdict == "unknown"
     assert judge(EDIT, run_of_tests(failed=3), aside).verdict == "fail"
     assert judge(EDIT, run_of_tests(passed=3), aside).verdict == "unknown"
@@ -102,7 +143,12 @@ def test_what_is_committed_with_failing_tests_is_unknown() -> None:
 
 
 def test_a_rejection_outweighs_tests_that_passed() -> None:
-    found = judge(EDIT, run_of_tests(passed=3), before=GO, then=(("assistant_msg", "Done."), ("user_msg", "it still fails")))
+    found = judge(
+        EDIT,
+        run_of_tests(passed=3),
+        before=GO,
+        then=(("assistant_msg", "Done."), ("user_msg", "it still fails")),
+    )
     assert (found.verdict, found.evidence) == ("unknown", (4, 6))
 
 
@@ -114,7 +160,11 @@ def test_calls_that_fail_one_after_another_at_the_end_are_a_failure() -> None:
 def test_a_run_that_says_what_it_said_before_the_change_is_a_failure() -> None:
     shows: Turn = ("python show.py", "Error: still too hot", {"exit_code": None})
     other: Turn = ("python show.py", "cold", {"exit_code": None})
-    script: Turn = ("show.py\n+print()", "done", {"action": "edit", "kind": "edit", "files": ["show.py"]})
+    script: Turn = (
+        "show.py\n+print()",
+        "done",
+        {"action": "edit", "kind": "edit", "files": ["show.py"]},
+    )
     found = judge(shows, EDIT, shows)
     assert (found.verdict, found.level, found.evidence) == ("fail", "exit", (1, 5))
     assert judge(shows, EDIT, other).verdict == "unknown"
@@ -130,14 +180,35 @@ def test_questions_whose_answer_is_no_are_no_failures() -> None:
 def test_an_error_at_the_last_thing_tried_that_never_went_away_is_a_failure() -> None:
     found = judge(EDIT, BROKEN, before=GO)
     assert (found.verdict, found.level, found.evidence) == ("fail", "errors", (4,))
-    assert judge(EDIT, BROKEN, ("python run.py", "fine", {"exit_code": 0}), before=GO).verdict == "unknown"
-    assert judge(EDIT, BROKEN, before=GO, then=(("assistant_msg", "It needs a key."),)).verdict == "unknown"
+    assert (
+        judge(EDIT, BROKEN, ("python run.py", "fine", {"exit_code": 0}), before=GO).verdict
+        == "unknown"
+    )
+    assert (
+        judge(EDIT, BROKEN, before=GO, then=(("assistant_msg", "It needs a key."),)).verdict
+        == "unknown"
+    )
 
 
-@pytest.mark.parametrize("said", [" ! [rejected] main -> main", "fatal: repository not found", "nothing to commit, working tree clean"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        " ! [rejected] main -> main",
+        "fatal: repository not found",
+        "nothing to commit, working tree clean",
+    ],
+)
 def test_what_git_denies_was_not_shipped(said: str) -> None:
-    assert judge(EDIT, ("git commit -m x; git push | cat", said, {"exit_code": 0}), before=GO).verdict != "success"
-    assert judge(EDIT, ("git push", "To host:repo\n  1..2 main -> main", {"exit_code": 0}), before=GO).verdict == "success"
+    assert (
+        judge(EDIT, ("git commit -m x; git push | cat", said, {"exit_code": 0}), before=GO).verdict
+        != "success"
+    )
+    assert (
+        judge(
+            EDIT, ("git push", "To host:repo\n  1..2 main -> main", {"exit_code": 0}), before=GO
+        ).verdict
+        == "success"
+    )
 
 
 def test_a_commit_after_the_last_edit_is_a_success() -> None:
@@ -152,13 +223,23 @@ def test_a_commit_that_was_refused_is_none() -> None:
 
 @pytest.mark.parametrize("text", ["Thanks!", "perfect, that fixed it", "LGTM", "great, it works"])
 def test_words_of_thanks_are_a_success(text: str) -> None:
-    found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("assistant_msg", "Done."), ("user_msg", text)))
+    found = judge(
+        EDIT,
+        before=(("user_msg", "fix it"),),
+        then=(("assistant_msg", "Done."), ("user_msg", text)),
+    )
     assert (found.verdict, found.level) == ("success", "said")
 
 
-@pytest.mark.parametrize("text", ["that's wrong", "still failing", "It doesn’t work", "please revert that"])
+@pytest.mark.parametrize(
+    "text", ["that's wrong", "still failing", "It doesn’t work", "please revert that"]
+)
 def test_words_of_rejection_are_a_failure(text: str) -> None:
-    found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("assistant_msg", "Done."), ("user_msg", text)))
+    found = judge(
+        EDIT,
+        before=(("user_msg", "fix it"),),
+        then=(("assistant_msg", "Done."), ("user_msg", text)),
+    )
     assert (found.verdict, found.level) == ("fail", "said")
 
 
@@ -176,7 +257,11 @@ def test_words_of_rejection_are_a_failure(text: str) -> None:
     ],
 )
 def test_parts_of_words_questions_and_negations_say_nothing(text: str) -> None:
-    found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("assistant_msg", "Done."), ("user_msg", text), ("assistant_msg", "Well.")))
+    found = judge(
+        EDIT,
+        before=(("user_msg", "fix it"),),
+        then=(("assistant_msg", "Done."), ("user_msg", text), ("assistant_msg", "Well.")),
+    )
     assert found.verdict == "unknown"
 
 
@@ -191,12 +276,19 @@ def test_a_prompt_without_a_reply_is_abandoned() -> None:
 
 
 def test_an_interruption_at_the_end_is_abandoned() -> None:
-    found = judge(EDIT, before=(("user_msg", "fix it"),), then=(("human_intervention", "[Request interrupted by user]"),))
+    found = judge(
+        EDIT,
+        before=(("user_msg", "fix it"),),
+        then=(("human_intervention", "[Request interrupted by user]"),),
+    )
     assert (found.verdict, found.level) == ("abandoned", "interrupted")
 
 
 def test_a_switch_of_modes_is_no_interruption() -> None:
-    assert judge(EDIT, then=(("human_intervention", "permission mode plan → default"),)).verdict == "unknown"
+    assert (
+        judge(EDIT, then=(("human_intervention", "permission mode plan → default"),)).verdict
+        == "unknown"
+    )
 
 
 def test_an_error_at_the_end_is_a_failure() -> None:
@@ -205,19 +297,38 @@ def test_an_error_at_the_end_is_a_failure() -> None:
 
 
 def test_an_error_after_the_agents_last_word_is_about_something_else() -> None:
-    assert judge(EDIT, before=GO, then=(("assistant_msg", "Done."), ("error", "a hook failed"))).verdict == "unknown"
+    assert (
+        judge(
+            EDIT, before=GO, then=(("assistant_msg", "Done."), ("error", "a hook failed"))
+        ).verdict
+        == "unknown"
+    )
 
 
 def test_what_the_agent_says_of_itself_is_no_evidence() -> None:
-    assert judge(EDIT, then=(("assistant_msg", "All tests pass, everything works perfectly!"),)).verdict == "unknown"
+    assert (
+        judge(
+            EDIT, then=(("assistant_msg", "All tests pass, everything works perfectly!"),)
+        ).verdict
+        == "unknown"
+    )
 
 
 def test_what_was_rewound_does_not_count() -> None:
     events = [
         SessionEvent(session_uid=UID, seq=0, kind="lifecycle"),
         SessionEvent(session_uid=UID, seq=1, kind="user_msg", parent_seq=0),
-        SessionEvent(session_uid=UID, seq=2, kind="test_run", call_id="a", action="shell", parent_seq=1),
-        SessionEvent(session_uid=UID, seq=3, kind="tool_result", call_id="a", tests=Tests(passed=0, failed=2), parent_seq=2),
+        SessionEvent(
+            session_uid=UID, seq=2, kind="test_run", call_id="a", action="shell", parent_seq=1
+        ),
+        SessionEvent(
+            session_uid=UID,
+            seq=3,
+            kind="tool_result",
+            call_id="a",
+            tests=Tests(passed=0, failed=2),
+            parent_seq=2,
+        ),
         SessionEvent(session_uid=UID, seq=4, kind="user_msg", parent_seq=0),
         SessionEvent(session_uid=UID, seq=5, kind="assistant_msg", parent_seq=4),
     ]
@@ -226,7 +337,9 @@ def test_what_was_rewound_does_not_count() -> None:
 
 def test_copies_of_another_session_do_not_count() -> None:
     events, bodies = session(EDIT, run_of_tests(failed=2))
-    copies = [SessionEvent(**{**_fields(event), "origin": f"toy:0#{event.seq}"}) for event in events]
+    copies = [
+        SessionEvent(**{**_fields(event), "origin": f"toy:0#{event.seq}"}) for event in events
+    ]
     assert outcome(copies, bodies) == Outcome(verdict="unknown")
 
 
@@ -235,13 +348,30 @@ def test_a_session_without_events_is_unknown() -> None:
 
 
 TURNS = st.sampled_from(
-    [EDIT, COMMIT, BROKEN, run_of_tests(passed=2), run_of_tests(failed=2), run_of_tests(passed=5, failed=1), ("ls", "", {"exit_code": 0})]
+    [
+        EDIT,
+        COMMIT,
+        BROKEN,
+        run_of_tests(passed=2),
+        run_of_tests(failed=2),
+        run_of_tests(passed=5, failed=1),
+        ("ls", "", {"exit_code": 0}),
+    ]
 )
-WORDS = st.sampled_from([("user_msg", "thanks, perfect"), ("user_msg", "still broken"), ("assistant_msg", "done"), ("error", "boom")])
+WORDS = st.sampled_from(
+    [
+        ("user_msg", "thanks, perfect"),
+        ("user_msg", "still broken"),
+        ("assistant_msg", "done"),
+        ("error", "boom"),
+    ]
+)
 
 
 @given(st.lists(TURNS, max_size=8), st.lists(WORDS, max_size=3))
-def test_never_a_success_when_the_last_test_failed(turns: list[Turn], said: list[tuple[str, str]]) -> None:
+def test_never_a_success_when_the_last_test_failed(
+    turns: list[Turn], said: list[tuple[str, str]]
+) -> None:
     found = judge(*turns, then=tuple(said), before=(("user_msg", "go on"),))
     tests = [turn[2]["tests"] for turn in turns if "tests" in turn[2]]
     if tests and tests[-1].failed:
@@ -252,30 +382,71 @@ def test_never_a_success_when_the_last_test_failed(turns: list[Turn], said: list
 
 
 def test_a_look_at_the_status_after_a_commit_takes_nothing_back() -> None:
-    said = "[main 1a2b3c4] fix\n 1 file changed\nOn branch main\nnothing to commit, working tree clean"
+    said = (
+        "[main 1a2b3c4] fix\n 1 file changed\nOn branch main\nnothing to commit, working tree clean"
+    )
     both: Turn = ("git commit -m fix && git status", said, {"exit_code": 0})
     assert judge(EDIT, both).level == "shipped"
     assert judge(EDIT, run_of_tests(passed=2, failed=1), both).verdict == "unknown"
-    assert judge(EDIT, ("git commit -m fix", "nothing to commit, working tree clean", {"exit_code": 0})).verdict == "unknown"
+    assert (
+        judge(
+            EDIT, ("git commit -m fix", "nothing to commit, working tree clean", {"exit_code": 0})
+        ).verdict
+        == "unknown"
+    )
 
 
 def test_tests_that_failed_and_were_spoken_about_prove_nothing() -> None:
-    found = judge(EDIT, run_of_tests(passed=20, failed=1), then=(("assistant_msg", "Done. The one that fails did so before."),))
+    found = judge(
+        EDIT,
+        run_of_tests(passed=20, failed=1),
+        then=(("assistant_msg", "Done. The one that fails did so before."),),
+    )
     assert (found.verdict, found.level, found.evidence) == ("unknown", "test", (3,))
 
 
 def test_a_plan_that_is_not_taken_up_here_is_not_abandoned() -> None:
     events = [
         SessionEvent(session_uid=UID, seq=0, kind="user_msg", role="user", summary="fix it"),
-        SessionEvent(session_uid=UID, seq=1, kind="tool_call", role="assistant", tool="Plan", action="plan", call_id="p"),
-        SessionEvent(session_uid=UID, seq=2, kind="human_intervention", call_id="p", native="rejected"),
-        SessionEvent(session_uid=UID, seq=3, kind="human_intervention", native="interrupt", summary="[interrupted]"),
+        SessionEvent(
+            session_uid=UID,
+            seq=1,
+            kind="tool_call",
+            role="assistant",
+            tool="Plan",
+            action="plan",
+            call_id="p",
+        ),
+        SessionEvent(
+            session_uid=UID, seq=2, kind="human_intervention", call_id="p", native="rejected"
+        ),
+        SessionEvent(
+            session_uid=UID,
+            seq=3,
+            kind="human_intervention",
+            native="interrupt",
+            summary="[interrupted]",
+        ),
     ]
     assert outcome(events, {}).verdict == "unknown"
-    events[1] = SessionEvent(session_uid=UID, seq=1, kind="tool_call", role="assistant", tool="Sh", action="shell", call_id="p")
+    events[1] = SessionEvent(
+        session_uid=UID,
+        seq=1,
+        kind="tool_call",
+        role="assistant",
+        tool="Sh",
+        action="shell",
+        call_id="p",
+    )
     assert outcome(events, {}).verdict == "abandoned"
 
 
 def test_a_command_of_the_users_own_waits_for_no_reply() -> None:
-    assert judge(EDIT, before=GO, then=(("assistant_msg", "done"), ("user_msg", "!pytest -q"))).verdict == "unknown"
-    assert judge(EDIT, before=GO, then=(("assistant_msg", "done"), ("user_msg", "and the docs"))).level == "silent"
+    assert (
+        judge(EDIT, before=GO, then=(("assistant_msg", "done"), ("user_msg", "!pytest -q"))).verdict
+        == "unknown"
+    )
+    assert (
+        judge(EDIT, before=GO, then=(("assistant_msg", "done"), ("user_msg", "and the docs"))).level
+        == "silent"
+    )

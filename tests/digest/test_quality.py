@@ -16,7 +16,11 @@ def made(*kinds: str, gap_s: float = 60.0, is_sidechain: bool = False) -> list[S
     for seq, kind in enumerate(kinds):
         now += timedelta(seconds=gap_s if kind == "user_msg" else 5)
         role = {"user_msg": "user", "tool_result": "tool"}.get(kind, "assistant")
-        events.append(SessionEvent(session_uid=UID, seq=seq, ts=now, kind=kind, role=role, is_sidechain=is_sidechain))
+        events.append(
+            SessionEvent(
+                session_uid=UID, seq=seq, ts=now, kind=kind, role=role, is_sidechain=is_sidechain
+            )
+        )
     return events
 
 
@@ -74,5 +78,8 @@ def test_the_users_own_programs_are_known_by_their_prompts() -> None:
 
 
 def test_what_was_copied_from_another_session_does_not_count() -> None:
-    copies = [SessionEvent(session_uid=UID, seq=n, kind="tool_call", origin=f"toy:0#{n}") for n in range(20)]
+    copies = [
+        SessionEvent(session_uid=UID, seq=n, kind="tool_call", origin=f"toy:0#{n}")
+        for n in range(20)
+    ]
     assert quality(copies, {}) == "trivial"

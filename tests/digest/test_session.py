@@ -1,4 +1,5 @@
-"""A session in a few kilobytes: what is in it, that it is always the same, and that it stays small."""
+"""A session in a few kilobytes: what is in it, that it is always the same, and that it stays
+small."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore.digest.session import MAX_COMMANDS, MAX_ERRORS, MAX_EXCERPT_BYTES, MAX_FILES, excerpt, make
+from runlore.digest.session import (
+    MAX_COMMANDS,
+    MAX_ERRORS,
+    MAX_EXCERPT_BYTES,
+    MAX_FILES,
+    excerpt,
+    make,
+)
 from runlore.model import Cost, Digest, Session, SessionEvent, Tests
 from runlore.store.digest_rows import pack_digest
 
@@ -26,7 +34,12 @@ class Timeline:
     def add(self, kind: str, text: str = "", **fields: Any) -> Timeline:
         seq = len(self.events)
         roles = {"user_msg": "user", "assistant_msg": "assistant"}
-        given = {"role": roles.get(kind), "summary": text[:100], "ts": START + timedelta(minutes=seq), **fields}
+        given = {
+            "role": roles.get(kind),
+            "summary": text[:100],
+            "ts": START + timedelta(minutes=seq),
+            **fields,
+        }
         self.events.append(SessionEvent(session_uid=UID, seq=seq, kind=kind, **given))
         self.bodies[seq] = text
         return self
@@ -37,7 +50,15 @@ class Timeline:
     def reply(self, text: str = "done") -> Timeline:
         return self.add("assistant_msg", text)
 
-    def call(self, called: str, came_back: str = "", *, kind: str = "tool_call", action: str = "shell", **fields: Any) -> Timeline:
+    def call(
+        self,
+        called: str,
+        came_back: str = "",
+        *,
+        kind: str = "tool_call",
+        action: str = "shell",
+        **fields: Any,
+    ) -> Timeline:
         """A call and its result; `files` and `tool` are the call's, the rest the result's."""
         call_id = str(len(self.events))
         own = {name: fields.pop(name) for name in ("files", "tool") if name in fields}
@@ -45,7 +66,9 @@ class Timeline:
         return self.add("tool_result", came_back, call_id=call_id, **fields)
 
     def edit(self, path: str, diff: str, came_back: str = "ok", **fields: Any) -> Timeline:
-        return self.call(f"{path}\n@@\n{diff}", came_back, kind="edit", action="edit", files=(path,), **fields)
+        return self.call(
+            f"{path}\n@@\n{diff}", came_back, kind="edit", action="edit", files=(path,), **fields
+        )
 
     @property
     def digest(self) -> Digest:
@@ -68,14 +91,21 @@ def line() -> Timeline:
 
 @pytest.mark.parametrize("begin", ["", "/" + "x" * 80 + " "])
 @pytest.mark.parametrize("between", [" ", "\n\n\t ", " " * 9])
-def test_a_long_goal_is_kept_to_its_full_length_however_it_is_laid_out(line: Timeline, begin: str, between: str) -> None:
+def test_a_long_goal_is_kept_to_its_full_length_however_it_is_laid_out(
+    line: Timeline, begin: str, between: str
+) -> None:
     words = [f"word{n}" for n in range(900)]
     made = line.say(begin + between.join(words)).digest
     assert made.goal == " ".join(words)[:599] + "…"
 
 
 def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) -> None:
-    made = line.say("hi!").reply("Hello!").say("<context>you are here</context>\nfix the parser,\nplease").digest
+    made = (
+        line.say("hi!")
+        .reply("Hello!")
+        .say("<context>you are here</context>\nfix the parser,\nplease")
+        .digest
+    )
     assert (made.goal, made.goal_seq, made.title) == ("fix the parser, please", 2, "A title")
 
 
@@ -85,32 +115,50 @@ def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) ->
         (["/model", "/review the changes on this branch"], "the changes on this branch"),
         (["!make test", "why does it fail?"], "why does it fail?"),
         (["[Image #1] make this button blue"], "make this button blue"),
-        (["Implement the following plan:\n\n# Cache the index\n\nIt is slow."], "Cache the index It is slow."),
+        (
+            ["Implement the following plan:\n\n# Cache the index\n\nIt is slow."],
+            "Cache the index It is slow.",
+        ),
         (["hello"], "hello"),
         (["Hey Ada, please look at the diff"], "Hey Ada, please look at the diff"),
         (["continue", "ok", "add a test"], "add a test"),
-        (["hi " * 1000 + "@"], ("hi " * 1000)[:599] + "…"),  # Read in two ways at each word, this would take for ever.
+        # Read in two ways at each word, this would take for ever.
+        (["hi " * 1000 + "@"], ("hi " * 1000)[:599] + "…"),
         (["[[ ## user_query ## ]]\nWhat is new?"], "What is new?"),
         (["<environment>\nlinux\n</environment>"], None),
         ([], None),
     ],
 )
-def test_commands_wrappers_and_greetings_are_no_goal(line: Timeline, prompts: list[str], goal: str | None) -> None:
+def test_commands_wrappers_and_greetings_are_no_goal(
+    line: Timeline, prompts: list[str], goal: str | None
+) -> None:
     for text in prompts:
         line.say(text).reply()
     assert line.digest.goal == goal
 
 
 def test_files_are_told_apart_by_what_was_done_to_them(line: Timeline) -> None:
-    line.call("a.py", "text", action="read", files=("/w/a.py",)).edit("/w/a.py", " x\n-1\n+2").edit("/w/new.py", "+1\n+2")
-    line.edit("/w/refused.py", "-1\n+2", "String to replace not found", is_error=True).edit("/w/new.py", "+3")
+    line.call("a.py", "text", action="read", files=("/w/a.py",)).edit("/w/a.py", " x\n-1\n+2").edit(
+        "/w/new.py", "+1\n+2"
+    )
+    line.edit("/w/refused.py", "-1\n+2", "String to replace not found", is_error=True).edit(
+        "/w/new.py", "+3"
+    )
     made = line.digest
-    assert (made.files_read, made.files_edited, made.files_created) == (("/w/a.py",), ("/w/a.py", "/w/new.py"), ("/w/new.py",))
+    assert (made.files_read, made.files_edited, made.files_created) == (
+        ("/w/a.py",),
+        ("/w/a.py", "/w/new.py"),
+        ("/w/new.py",),
+    )
 
 
 def test_commands_have_their_exit_codes_and_how_often_they_failed(line: Timeline) -> None:
-    line.call("make build", "boom", exit_code=2, is_error=True).call("make build", "ok", exit_code=0).call("ls", "a", exit_code=0)
-    assert [(ran.command, ran.count, ran.failed, ran.exit_code, ran.seq) for ran in line.digest.commands] == [
+    line.call("make build", "boom", exit_code=2, is_error=True).call(
+        "make build", "ok", exit_code=0
+    ).call("ls", "a", exit_code=0)
+    assert [
+        (ran.command, ran.count, ran.failed, ran.exit_code, ran.seq) for ran in line.digest.commands
+    ] == [
         ("make build", 2, 1, 0, 3),
         ("ls", 1, 0, 0, 5),
     ]
@@ -120,14 +168,20 @@ def test_runs_of_tests_have_their_counts(line: Timeline) -> None:
     line.call("pytest", "1 failed", kind="test_run", is_error=True, tests=Tests(passed=3, failed=1))
     line.call("pytest", "4 passed", kind="test_run", tests=Tests(passed=4, failed=0))
     made = line.digest
-    assert [(run.passed, run.failed, run.is_error) for run in made.tests] == [(3, 1, True), (4, 0, False)]
+    assert [(run.passed, run.failed, run.is_error) for run in made.tests] == [
+        (3, 1, True),
+        (4, 0, False),
+    ]
     assert (made.outcome, made.outcome_evidence) == ("success", (3,))
 
 
 def test_commits_and_pull_requests_are_those_that_were_made(line: Timeline) -> None:
     line.call("git log --oneline", "[main 1111111] of someone else", exit_code=0)
     line.call("git commit -m 'Fix it'", "[main 1a2b3c4] Fix it\n 1 file changed", exit_code=0)
-    quiet = "git add -A && git commit -q -F - <<'EOF'\nMend the door\n\nIt was ajar.\nEOF\ngit log --oneline -2"
+    quiet = (
+        "git add -A && git commit -q -F - <<'EOF'\nMend the door\n\nIt was ajar.\nEOF\ngit log"
+        " --oneline -2"
+    )
     line.call(quiet, "2b3c4d5 (HEAD -> main) Mend the door\n0000000 of someone else", exit_code=0)
     line.call("git commit -q -m 'No luck'", "3c4d5e6 No luck", exit_code=1)
     line.call("gh pr view 7", "https://github.com/acme/api/pull/7", exit_code=0)
@@ -136,7 +190,9 @@ def test_commits_and_pull_requests_are_those_that_were_made(line: Timeline) -> N
     assert [(commit.sha, commit.subject, commit.seq) for commit in made.commits] == [
         ("1a2b3c4", "Fix it", 3), ("2b3c4d5", "Mend the door", 5),
     ]  # fmt: skip
-    assert [(request.text, request.seq) for request in made.pull_requests] == [("https://github.com/acme/api/pull/8", 11)]
+    assert [(request.text, request.seq) for request in made.pull_requests] == [
+        ("https://github.com/acme/api/pull/8", 11)
+    ]
 
 
 def test_people_who_step_in_and_what_they_then_say_are_noted(line: Timeline) -> None:
@@ -145,9 +201,14 @@ def test_people_who_step_in_and_what_they_then_say_are_noted(line: Timeline) -> 
     line.call("rm -rf build", "", exit_code=0)
     line.add("human_intervention", "[interrupted]", native="interrupt")
     line.say("keep the build folder").reply()
-    line.say("now the tests").reply().add("human_intervention", "/model", role="user").add("decision", "plan approved")
+    line.say("now the tests").reply().add("human_intervention", "/model", role="user").add(
+        "decision", "plan approved"
+    )
     made = line.digest
-    assert [(moment.seq, moment.text) for moment in made.corrections] == [(2, "no, only the class"), (6, "keep the build folder")]
+    assert [(moment.seq, moment.text) for moment in made.corrections] == [
+        (2, "no, only the class"),
+        (6, "keep the build folder"),
+    ]
     assert [moment.seq for moment in made.interventions] == [5]
     assert [moment.text for moment in made.decisions] == ["plan approved"]
 
@@ -155,7 +216,9 @@ def test_people_who_step_in_and_what_they_then_say_are_noted(line: Timeline) -> 
 def test_what_a_person_refused_was_not_done_and_is_one_step_in(line: Timeline) -> None:
     line.say("test it")
     line.add("test_run", "pytest", action="shell", call_id="a")
-    line.add("human_intervention", "The user refused", native="rejected", call_id="a", is_error=True)
+    line.add(
+        "human_intervention", "The user refused", native="rejected", call_id="a", is_error=True
+    )
     line.add("human_intervention", "[interrupted]", native="interrupt")
     line.add("edit", "a.py\n@@\n+x", action="edit", call_id="b", files=("a.py",))
     line.add("human_intervention", "denied", native="denied", call_id="b")
@@ -170,10 +233,20 @@ def test_a_decision_is_told_from_all_of_its_lines(line: Timeline) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["continue", "please continue with the other files, one by one", "yes please, and the docs", "it works. commit"]
+    "text",
+    [
+        "continue",
+        "please continue with the other files, one by one",
+        "yes please, and the docs",
+        "it works. commit",
+    ],
 )
-def test_an_agent_that_was_stopped_and_may_go_on_was_not_corrected(line: Timeline, text: str) -> None:
-    line.say("do it").call("make", "", exit_code=0).add("human_intervention", "[interrupted]", native="interrupt").say(text).reply()
+def test_an_agent_that_was_stopped_and_may_go_on_was_not_corrected(
+    line: Timeline, text: str
+) -> None:
+    line.say("do it").call("make", "", exit_code=0).add(
+        "human_intervention", "[interrupted]", native="interrupt"
+    ).say(text).reply()
     assert line.digest.corrections == ()
 
 
@@ -207,7 +280,9 @@ def test_a_correction_is_known_by_how_it_begins(line: Timeline, text: str, rejec
 
 
 def test_histograms_times_and_the_rest_are_counted(line: Timeline) -> None:
-    line.say("go").call("ls", "a", tool="Bash").call("look into it", "found", action="agent", tool="Task")
+    line.say("go").call("ls", "a", tool="Bash").call(
+        "look into it", "found", action="agent", tool="Task"
+    )
     line.add("lifecycle", "compacted", view="compact")
     made = line.digest
     assert made.tools == {"Bash": 1, "Task": 1}
@@ -216,17 +291,25 @@ def test_histograms_times_and_the_rest_are_counted(line: Timeline) -> None:
     assert [(moment.seq, moment.text) for moment in made.subagents] == [(3, "look into it")]
 
 
-TRACE = 'Traceback (most recent call last):\n  File "/w/a.py", line 7, in f\n    return d["x"]\nKeyError: \'x\''
+TRACE = (
+    'Traceback (most recent call last):\n  File "/w/a.py", line 7, in f\n    return'
+    " d[\"x\"]\nKeyError: 'x'"
+)
 
 
 def test_an_error_has_its_times_its_ends_and_its_fix_with_the_change(line: Timeline) -> None:
     for _ in range(3):
         line.call("python a.py", TRACE, exit_code=1, is_error=True)
-    line.edit("/w/a.py", "-    return d['x']\n+    return d.get('x')").call("python a.py", "fine", exit_code=0)
+    line.edit("/w/a.py", "-    return d['x']\n+    return d.get('x')").call(
+        "python a.py", "fine", exit_code=0
+    )
     made = line.digest
     [error], [fix] = made.errors, made.fixes
     assert (error.signature.name, error.count, error.seqs) == ("KeyError", 3, (1, 5))
-    assert (error.first_at, error.last_at) == (START + timedelta(minutes=1), START + timedelta(minutes=5))
+    assert (error.first_at, error.last_at) == (
+        START + timedelta(minutes=1),
+        START + timedelta(minutes=5),
+    )
     assert (fix.how, fix.fixed_seq, fix.is_shown) == ("edit", 9, True)
     assert "+    return d.get('x')" in fix.diff
     assert {moment.seq for moment in made.excerpts} == {1, 5, 9}
@@ -250,12 +333,28 @@ def test_copies_and_our_own_answers_are_no_part_of_it(line: Timeline) -> None:
 
 
 def test_lessons_that_it_asked_for_and_was_given_are_in_it_once_each(line: Timeline) -> None:
-    text = "total: 2\n<recorded 1>\nab1 (approved): the build fails\n  3 sessions\nRun it.\nkeep-it (approved): x\n</recorded 1>"
-    form = msgspec.json.encode({"recorded": text, "lessons": [{"id": "cd2", "status": "approved"}]}).decode()
+    text = (
+        "total: 2\n<recorded 1>\nab1 (approved): the build fails\n  3 sessions\nRun it.\nkeep-it"
+        " (approved): x\n</recorded 1>"
+    )
+    form = msgspec.json.encode(
+        {"recorded": text, "lessons": [{"id": "cd2", "status": "approved"}]}
+    ).decode()
     line.say("fix it").call("{}", text, action="mcp", tool="mcp__runlore__lessons")
     line.call("{}", form, action="mcp", tool="runlore.lessons")
-    line.call("{}", '{"id": "no1", "status": "proposed"}\nno2 (proposed): x', action="mcp", tool="runlore.lessons")
-    line.call("{}", text.replace("ab1", "ef3"), action="mcp", tool="mcp__runlore__lessons", origin="toy:0#5")
+    line.call(
+        "{}",
+        '{"id": "no1", "status": "proposed"}\nno2 (proposed): x',
+        action="mcp",
+        tool="runlore.lessons",
+    )
+    line.call(
+        "{}",
+        text.replace("ab1", "ef3"),
+        action="mcp",
+        tool="mcp__runlore__lessons",
+        origin="toy:0#5",
+    )
     line.call("cat notes", "gh4 (approved): no answer of ours")
     told = line.digest.told
     assert [(one.lesson, one.seq, one.at) for one in told] == [
@@ -270,15 +369,30 @@ def test_long_lists_are_cut_and_what_is_missing_is_counted(line: Timeline) -> No
     for n in range(2 * MAX_FILES):
         line.call(f"f{n}", "text", action="read", files=(f"/w/f{n}.py",))
     for n in range(2 * MAX_ERRORS):
-        line.call(f"run {'x' * n}", f"{'ABCDEFGHIJ'[n % 10]}{'abcdefghijkl'[n // 10]}Error: no", exit_code=1, is_error=True)
+        line.call(
+            f"run {'x' * n}",
+            f"{'ABCDEFGHIJ'[n % 10]}{'abcdefghijkl'[n // 10]}Error: no",
+            exit_code=1,
+            is_error=True,
+        )
     made = line.digest
-    assert (len(made.files_read), len(made.errors), len(made.commands)) == (MAX_FILES, MAX_ERRORS, MAX_COMMANDS)
-    assert made.cut == {"files_read": MAX_FILES, "errors": MAX_ERRORS, "commands": 2 * MAX_ERRORS - MAX_COMMANDS}
+    assert (len(made.files_read), len(made.errors), len(made.commands)) == (
+        MAX_FILES,
+        MAX_ERRORS,
+        MAX_COMMANDS,
+    )
+    assert made.cut == {
+        "files_read": MAX_FILES,
+        "errors": MAX_ERRORS,
+        "commands": 2 * MAX_ERRORS - MAX_COMMANDS,
+    }
     assert len(pack_digest(made)[2]) <= 32 * 1024
 
 
 def test_the_same_events_give_the_same_bytes(line: Timeline) -> None:
-    line.say("go").call("python a.py", TRACE, exit_code=1, is_error=True).edit("/w/a.py", "-1\n+2").call("python a.py", "ok", exit_code=0)
+    line.say("go").call("python a.py", TRACE, exit_code=1, is_error=True).edit(
+        "/w/a.py", "-1\n+2"
+    ).call("python a.py", "ok", exit_code=0)
     once = pack_digest(line.digest)
     assert pack_digest(line.digest) == once
     line.events.reverse()
@@ -293,7 +407,16 @@ def test_a_digest_of_nothing_says_nothing() -> None:
 
 
 def test_hostile_text_is_taken_as_text(line: Timeline) -> None:
-    for text in ("<" * 5000, "<a>" * 5000, "/" * 5000, "[image" * 2000, "no" * 5000, "\x1b]0;x\x07", "{" * 5000, "git commit " * 3000):
+    for text in (
+        "<" * 5000,
+        "<a>" * 5000,
+        "/" * 5000,
+        "[image" * 2000,
+        "no" * 5000,
+        "\x1b]0;x\x07",
+        "{" * 5000,
+        "git commit " * 3000,
+    ):
         line.say(text).call(text, text, exit_code=1, is_error=True).edit(text[:50], text)
     made = line.digest
     assert Digest.from_json(made.to_json()) == made

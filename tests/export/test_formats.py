@@ -1,4 +1,5 @@
-"""Sessions taken out: what is in each format, that it is redacted, and that an HTML file does nothing."""
+"""Sessions taken out: what is in each format, that it is redacted, and that an HTML file does
+nothing."""
 
 from __future__ import annotations
 
@@ -40,12 +41,58 @@ def stored(home: Path, toy: Toy) -> Iterator[tuple[Store, Config]]:
     (root / "one.jsonl").write_bytes(
         line(s="one", id="a1", text="please *fix* <script>alert(1)</script>", at=0)
         + line(s="one", id="a2", up="a1", kind="thinking", text="where is it?\nhere", at=1)
-        + line(s="one", id="a3", up="a2", kind="tool_call", tool="Bash", text=f"export TOKEN={SECRET}", call="c1", at=2)
-        + line(s="one", id="a4", up="a3", kind="tool_result", text=f"```\nset {SECRET}\n```", call="c1", error=True, at=3)
-        + line(s="one", id="a5", up="a4", kind="edit", tool="Edit", text="src/a.c\n@@\n-int a;\n+long a;", call="c2", at=4)
+        + line(
+            s="one",
+            id="a3",
+            up="a2",
+            kind="tool_call",
+            tool="Bash",
+            text=f"export TOKEN={SECRET}",
+            call="c1",
+            at=2,
+        )
+        + line(
+            s="one",
+            id="a4",
+            up="a3",
+            kind="tool_result",
+            text=f"```\nset {SECRET}\n```",
+            call="c1",
+            error=True,
+            at=3,
+        )
+        + line(
+            s="one",
+            id="a5",
+            up="a4",
+            kind="edit",
+            tool="Edit",
+            text="src/a.c\n@@\n-int a;\n+long a;",
+            call="c2",
+            at=4,
+        )
         + line(s="one", id="a6", up="a5", kind="tool_result", text="done", call="c2", at=5)
-        + line(s="one", id="b1", up="a6", kind="tool_call", tool=f"fetch {SECRET}", files=[f"/tmp/{SECRET}/x"], call="c3", text="x", at=5)
-        + line(s="one", id="b2", up="b1", kind="tool_result", tool=f"fetch {SECRET}", call="c3", text="y", at=5)
+        + line(
+            s="one",
+            id="b1",
+            up="a6",
+            kind="tool_call",
+            tool=f"fetch {SECRET}",
+            files=[f"/tmp/{SECRET}/x"],
+            call="c3",
+            text="x",
+            at=5,
+        )
+        + line(
+            s="one",
+            id="b2",
+            up="b1",
+            kind="tool_result",
+            tool=f"fetch {SECRET}",
+            call="c3",
+            text="y",
+            at=5,
+        )
         + line(s="one", id="a7", up="b2", kind="assistant_msg", text="It builds.", at=6)
         + line(s="one", title=f"Fix it with {SECRET}")
     )
@@ -59,11 +106,17 @@ def stored(home: Path, toy: Toy) -> Iterator[tuple[Store, Config]]:
 
 def made(stored: tuple[Store, Config], form: str, first: int = 0, last: int | None = None) -> str:
     store, config = stored
-    return "".join({"markdown": markdown, "jsonl": jsonl, "html": html}[form](take(store, config, UID, first=first, last=last)))
+    return "".join(
+        {"markdown": markdown, "jsonl": jsonl, "html": html}[form](
+            take(store, config, UID, first=first, last=last)
+        )
+    )
 
 
 @pytest.mark.parametrize("form", ["markdown", "jsonl", "html"])
-def test_whatever_was_stored_leaves_without_secrets(stored: tuple[Store, Config], form: str) -> None:
+def test_whatever_was_stored_leaves_without_secrets(
+    stored: tuple[Store, Config], form: str
+) -> None:
     assert SECRET in stored[0].bodies(UID)[2]
     text = made(stored, form)
     assert SECRET not in text
@@ -73,7 +126,14 @@ def test_whatever_was_stored_leaves_without_secrets(stored: tuple[Store, Config]
 def test_markdown_reads_in_order(stored: tuple[Store, Config]) -> None:
     text = made(stored, "markdown")
     places = [
-        text.index(part) for part in ("## 0. Prompt", "> where is it?\n> here", "**2. Bash** (failed", "```diff\nsrc/a.c", "It builds.")
+        text.index(part)
+        for part in (
+            "## 0. Prompt",
+            "> where is it?\n> here",
+            "**2. Bash** (failed",
+            "```diff\nsrc/a.c",
+            "It builds.",
+        )
     ]
     assert places == sorted(places)
 
@@ -94,7 +154,9 @@ def test_an_html_file_has_all_in_it_and_runs_nothing(stored: tuple[Store, Config
     page = made(stored, "html")
     assert "<script" not in page
     assert "<em>fix</em>" in page
-    assert not re.search(r"<(?:link|img|iframe|object|button)\b|\son\w+=|javascript:|\shref=\"(?!#)", page)
+    assert not re.search(
+        r"<(?:link|img|iframe|object|button)\b|\son\w+=|javascript:|\shref=\"(?!#)", page
+    )
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     assert f"sha256-{base64.b64encode(sha256(style.encode()).digest()).decode()}" in page
     assert "default-src 'none'" in page
@@ -109,9 +171,13 @@ def test_a_part_is_the_blocks_of_its_events(stored: tuple[Store, Config]) -> Non
         made(stored, "markdown", first=70)
 
 
-def test_the_command_writes_what_is_asked_for(stored: tuple[Store, Config], run: Run, home: Path) -> None:
+def test_the_command_writes_what_is_asked_for(
+    stored: tuple[Store, Config], run: Run, home: Path
+) -> None:
     assert "## 0. Prompt" in run("export", "one").stdout
-    assert json.loads(run("export", "one#6", "--format", "jsonl").stdout.splitlines()[1])["seq"] == 6
+    assert (
+        json.loads(run("export", "one#6", "--format", "jsonl").stdout.splitlines()[1])["seq"] == 6
+    )
     file = home / "out.html"
     assert run("export", "one", "-o", str(file)).exit_code == 0
     assert file.read_text().startswith("<!doctype html>")

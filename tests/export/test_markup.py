@@ -27,13 +27,21 @@ HOSTILE = [
     "| a |\n|---|\n| <b onclick=alert(1)>x</b> |",
     "`<style>*{display:none}</style>`",
 ]  # fmt: skip
-LIVE = re.compile(r"<(?!/?(?:a|blockquote|br|code|del|div|em|h[1-6]|hr|li|ol|p|pre|s|span|strong|t(?:able|body|d|h|head|r)|ul)\b)")
-LIVE_ATTRIBUTE = re.compile(r"<[a-z0-9]+[^>]*\s(?:on\w+|style|src|srcset|id|name|action)\s*=", re.IGNORECASE)
+LIVE = re.compile(
+    r"<(?!/?(?:a|blockquote|br|code|del|div|em|h[1-6]|hr|li|ol|p|pre|s|span|strong|t(?:able|body|d|h|head|r)|ul)\b)"
+)
+LIVE_ATTRIBUTE = re.compile(
+    r"<[a-z0-9]+[^>]*\s(?:on\w+|style|src|srcset|id|name|action)\s*=", re.IGNORECASE
+)
 
 
 def is_harmless(made: str) -> bool:
     schemes = re.findall(r'href="([a-z]+):', made, re.IGNORECASE)
-    return not LIVE.search(made) and not LIVE_ATTRIBUTE.search(made) and set(schemes) <= {"http", "https", "mailto"}
+    return (
+        not LIVE.search(made)
+        and not LIVE_ATTRIBUTE.search(made)
+        and set(schemes) <= {"http", "https", "mailto"}
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -42,14 +50,24 @@ def test_hostile_text_is_shown_and_not_run(text: str, make) -> None:
     assert is_harmless(str(make(text)))
 
 
-@given(st.text(alphabet=st.sampled_from("<>\"'&`[]()!#*_|\n -:;=/\\javscriptonlerhfmgdu\u202e\x1b\x00"), max_size=200))
+@given(
+    st.text(
+        alphabet=st.sampled_from("<>\"'&`[]()!#*_|\n -:;=/\\javscriptonlerhfmgdu\u202e\x1b\x00"),
+        max_size=200,
+    )
+)
 def test_any_text_is_harmless(text: str) -> None:
     for make in (markdown, plain, change):
         assert is_harmless(str(make(text)))
 
 
 def test_markdown_reads_as_it_was_meant() -> None:
-    made = str(markdown("# Title\n\n- **a** `b`\n\n| x |\n|---|\n| 1 |\n\n[l](https://e.example/)\n\n```python\ndef f(): ...\n```"))
+    made = str(
+        markdown(
+            "# Title\n\n- **a** `b`\n\n| x |\n|---|\n| 1"
+            " |\n\n[l](https://e.example/)\n\n```python\ndef f(): ...\n```"
+        )
+    )
     for part in (
         "<h1>Title</h1>",
         "<strong>a</strong>",
@@ -77,9 +95,9 @@ def test_deep_nesting_ends() -> None:
 
 def test_a_change_shows_what_came_and_went() -> None:
     made = str(change("src/a.c\n@@\n-int a;\n+long a;\n keep"))
-    assert made == (
-        '<pre class="diff"><span class="path">src/a.c\n</span><span class="cut">-int a;\n</span><span class="add">+long a;\n</span>'
-        '<span class="keep"> keep\n</span></pre>'
+    assert (
+        made == '<pre class="diff"><span class="path">src/a.c\n</span><span class="cut">-int'
+        ' a;\n</span><span class="add">+long a;\n</span><span class="keep"> keep\n</span></pre>'
     )
 
 
@@ -89,7 +107,14 @@ def test_a_language_that_nobody_knows_is_shown_plainly() -> None:
 
 
 def test_an_address_in_a_text_is_a_link_and_what_is_one_or_code_stays() -> None:
-    assert '<a href="https://example.com/a?b=1&amp;c" rel=' in markdown("see https://example.com/a?b=1&c, or not")
-    assert markdown("(https://example.com/x). `https://example.com/code` [t](https://example.com/t)").count("<a ") == 2
+    assert '<a href="https://example.com/a?b=1&amp;c" rel=' in markdown(
+        "see https://example.com/a?b=1&c, or not"
+    )
+    assert (
+        markdown(
+            "(https://example.com/x). `https://example.com/code` [t](https://example.com/t)"
+        ).count("<a ")
+        == 2
+    )
     assert "<a " not in markdown("javascript://example.com data://x file://y xhttps://z.example")
     assert markdown("https://example.com/<script>alert(1)</script>").count("<script") == 0

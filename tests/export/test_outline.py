@@ -32,8 +32,26 @@ def store(home: Path, toy: Toy) -> Iterator[Store]:
         + line(s="beta", id="b3", up="b2", text="about rain", at=102)
         + line(s="beta", id="b4", up="b3", kind="assistant_msg", text="Drip, drop.", at=103)
         + line(s="beta", id="b5", up="b2", text="about snow", at=104)
-        + line(s="beta", id="b6", up="b5", kind="tool_call", text="snow --white", call="c1", tool="Bash", at=105)
-        + line(s="beta", id="b7", up="b6", kind="tool_result", text="cold", call="c1", error=True, at=106)
+        + line(
+            s="beta",
+            id="b6",
+            up="b5",
+            kind="tool_call",
+            text="snow --white",
+            call="c1",
+            tool="Bash",
+            at=105,
+        )
+        + line(
+            s="beta",
+            id="b7",
+            up="b6",
+            kind="tool_result",
+            text="cold",
+            call="c1",
+            error=True,
+            at=106,
+        )
         + line(s="beta", id="b8", up="b7", kind="assistant_msg", text="White, light.", at=107)
     )
     config = settings.load()
@@ -49,7 +67,13 @@ def shown(store: Store, branch: int | None) -> list[tuple[str, int]]:
 
 def test_the_line_that_went_on_is_shown_with_a_mark_where_another_was_left(store: Store) -> None:
     found = outline(store, "toy:beta")
-    assert shown(store, 0) == [("prompt", 0), ("reply", 1), ("prompt", 4), ("call", 5), ("reply", 7)]
+    assert shown(store, 0) == [
+        ("prompt", 0),
+        ("reply", 1),
+        ("prompt", 4),
+        ("call", 5),
+        ("reply", 7),
+    ]
     assert [(left.branch, left.events) for block in found.blocks for left in block.left] == [(1, 2)]
 
 
@@ -74,7 +98,10 @@ def test_a_result_is_shown_with_its_call(store: Store) -> None:
 
 def test_turns_say_what_happened_in_them(store: Store) -> None:
     turns = outline(store, "toy:beta").turns
-    assert [(turn.number, turn.seq, turn.calls, turn.errors, turn.seconds) for turn in turns] == [(1, 0, 0, 0, 1.0), (2, 4, 1, 1, 3.0)]
+    assert [(turn.number, turn.seq, turn.calls, turn.errors, turn.seconds) for turn in turns] == [
+        (1, 0, 0, 0, 1.0),
+        (2, 4, 1, 1, 3.0),
+    ]
 
 
 def test_texts_are_those_asked_for_and_no_others(store: Store) -> None:
@@ -82,21 +109,45 @@ def test_texts_are_those_asked_for_and_no_others(store: Store) -> None:
     assert bodies_of(store, "toy:beta", []) == {}
 
 
-def call(seq: int, begun: int, ended: int, action: str = "agent", refs: tuple[str, ...] = ()) -> ToolCall:
+def call(
+    seq: int, begun: int, ended: int, action: str = "agent", refs: tuple[str, ...] = ()
+) -> ToolCall:
     """A call with its result, in seconds after noon."""
     first, last = (NOON + timedelta(seconds=at) for at in (begun, ended))
     return ToolCall(
         call=SessionEvent(session_uid="toy:s", seq=seq, ts=first, kind="tool_call", action=action),
-        result=SessionEvent(session_uid="toy:s", seq=seq + 1, ts=last, kind="tool_result", refs=refs),
+        result=SessionEvent(
+            session_uid="toy:s", seq=seq + 1, ts=last, kind="tool_result", refs=refs
+        ),
     )
 
 
 def child(name: str, began: int, relation: str = "subagent") -> SessionLine:
-    known: dict[str, Any] = {"uid": f"toy:{name}", "started_at": (NOON + timedelta(seconds=began)).isoformat(), "relation": relation}
+    known: dict[str, Any] = {
+        "uid": f"toy:{name}",
+        "started_at": (NOON + timedelta(seconds=began)).isoformat(),
+        "relation": relation,
+    }
     return SessionLine(**{**dict.fromkeys(SessionLine.__struct_fields__), **known})
 
 
 def test_a_subagent_stands_with_the_call_that_names_it_or_during_which_it_began() -> None:
-    children = [child("named", 1), child("first", 12), child("second", 13), child("fork", 12, "fork"), child("late", 99)]
-    calls = [call(0, 0, 5, refs=("toy:named", "toy:other")), call(2, 11, 20, "shell"), call(4, 11, 20), call(6, 11, 20), call(8, 40, 50)]
-    assert started_by(calls, {one.uid: one for one in children}) == {0: ("toy:named",), 4: ("toy:first",), 6: ("toy:second",)}
+    children = [
+        child("named", 1),
+        child("first", 12),
+        child("second", 13),
+        child("fork", 12, "fork"),
+        child("late", 99),
+    ]
+    calls = [
+        call(0, 0, 5, refs=("toy:named", "toy:other")),
+        call(2, 11, 20, "shell"),
+        call(4, 11, 20),
+        call(6, 11, 20),
+        call(8, 40, 50),
+    ]
+    assert started_by(calls, {one.uid: one for one in children}) == {
+        0: ("toy:named",),
+        4: ("toy:first",),
+        6: ("toy:second",),
+    }

@@ -17,7 +17,11 @@ NOW = datetime(2026, 9, 1, tzinfo=UTC)
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 
 
-def proposed(cases: list[Case], known: list[Lesson] | None = None, gate: Gate = Gate()) -> list[Lesson]:  # noqa: B008 # A value.
+def proposed(
+    cases: list[Case],
+    known: list[Lesson] | None = None,
+    gate: Gate = Gate(),  # noqa: B008
+) -> list[Lesson]:  # A value.
     return propose(find_patterns(cases), {case.uid: case for case in cases}, known or [], gate, NOW)
 
 
@@ -52,11 +56,19 @@ def test_what_ended_an_error_in_one_session_only_becomes_no_lesson() -> None:
     cases = fleet(1, 30, {"recovery": [2, 9, 20]})
     for n, name in ((2, "one"), (9, "two")):
         fixes = tuple(
-            msgspec.structs.replace(fix, steps=(msgspec.structs.replace(fix.steps[0], summary=f"{name} tool"), *fix.steps[1:]))
+            msgspec.structs.replace(
+                fix,
+                steps=(
+                    msgspec.structs.replace(fix.steps[0], summary=f"{name} tool"),
+                    *fix.steps[1:],
+                ),
+            )
             for fix in cases[n].digest.fixes
             if fix.steps
         )
-        cases[n] = msgspec.structs.replace(cases[n], digest=msgspec.structs.replace(cases[n].digest, fixes=fixes))
+        cases[n] = msgspec.structs.replace(
+            cases[n], digest=msgspec.structs.replace(cases[n].digest, fixes=fixes)
+        )
     assert [one for one in proposed(cases) if "vite" in one.problem] == []
 
 
@@ -64,11 +76,19 @@ def test_commands_that_differ_in_what_they_are_done_to_are_told_by_what_they_sha
     cases = fleet(1, 30, {"recovery": [2, 9, 20]})
     digest = cases[2].digest
     fixes = tuple(
-        msgspec.structs.replace(fix, steps=(msgspec.structs.replace(fix.steps[0], summary="npm install other"), *fix.steps[1:]))
+        msgspec.structs.replace(
+            fix,
+            steps=(
+                msgspec.structs.replace(fix.steps[0], summary="npm install other"),
+                *fix.steps[1:],
+            ),
+        )
         for fix in digest.fixes
         if fix.steps
     )
-    cases[2] = msgspec.structs.replace(cases[2], digest=msgspec.structs.replace(digest, fixes=fixes))
+    cases[2] = msgspec.structs.replace(
+        cases[2], digest=msgspec.structs.replace(digest, fixes=fixes)
+    )
     found = about(proposed(cases), "vite")
     assert (found.helped, found.resolution.partition(" for it")[0]) == (3, "Run `npm install`")
 
@@ -88,17 +108,23 @@ def test_a_reject_is_remembered_until_there_is_more_evidence() -> None:
     assert (again.id, again.status, again.sessions, again.why) == (rejected.id, "proposed", 3, "no")
 
 
-def test_a_rejected_correction_stays_rejected_when_its_words_and_its_newest_sessions_have_changed() -> None:
+def test_a_rejected_correction_stays_rejected_when_its_words_and_its_newest_sessions_have_changed() -> (
+    None
+):
     few = fleet(2, 30, {"correction": [3, 8, 14]})
     rejected = msgspec.structs.replace(
-        decide(about(proposed(few), "pnpm"), "rejected", NOW), id="0old", evidence=("toy:gone#1",), sessions=9
+        decide(about(proposed(few), "pnpm"), "rejected", NOW),
+        id="0old",
+        evidence=("toy:gone#1",),
+        sessions=9,
     )
     assert proposed(few, [rejected]) == []
 
 
 def test_what_was_approved_keeps_its_words_and_gets_the_evidence_of_today() -> None:
     approved = msgspec.structs.replace(
-        decide(about(proposed(fleet(1, 40, {"recovery": [2, 9]})), "vite"), "approved", NOW), resolution="mine"
+        decide(about(proposed(fleet(1, 40, {"recovery": [2, 9]})), "vite"), "approved", NOW),
+        resolution="mine",
     )
     [now] = proposed(fleet(1, 40, {"recovery": [2, 9, 35]}), [approved])
     assert (now.resolution, now.status, now.sessions) == ("mine", "approved", 3)
@@ -118,19 +144,44 @@ def test_only_the_configuration_approves_by_itself_and_only_what_passes() -> Non
 def test_sessions_after_the_decision_that_go_another_way_are_counted() -> None:
     cases = fleet(1, 40, {"recovery": [2, 9, 20, 30, 35, 38]})
     made = about(proposed(cases), "vite")
-    times = sorted(case.at for case in cases if case.uid in {ref.partition("#")[0] for ref in made.evidence})
+    times = sorted(
+        case.at for case in cases if case.uid in {ref.partition("#")[0] for ref in made.evidence}
+    )
     approved = msgspec.structs.replace(made, status="approved", decided_at=times[1])
-    assert (about(proposed(cases, [approved]), "vite").kept, about(proposed(cases, [approved]), "vite").broken) == (4, 0)
+    assert (
+        about(proposed(cases, [approved]), "vite").kept,
+        about(proposed(cases, [approved]), "vite").broken,
+    ) == (4, 0)
     other = msgspec.structs.replace(approved, id="0other", key="command yarn add", confidence=0.01)
     found = {one.id: one for one in proposed(cases, [other])}
-    assert (found["0other"].kept, found["0other"].broken, found["0other"].is_doubted) == (0, 4, True)
+    assert (found["0other"].kept, found["0other"].broken, found["0other"].is_doubted) == (
+        0,
+        4,
+        True,
+    )
     better = found[made.id]
-    assert (better.status, better.supersedes) == ("proposed", "0other")  # It is proposed, and takes no place by itself.
+    # It is proposed, and takes no place by itself.
+    assert (better.status, better.supersedes) == ("proposed", "0other")
 
 
 def test_two_lessons_are_merged_and_one_is_superseded() -> None:
-    one = Lesson(id="a", problem="p", resolution="r", evidence=("toy:1#1", "toy:2#1"), sessions=2, repo="x/y", fingerprint="f")
-    other = Lesson(id="b", problem="q", resolution="s", evidence=("toy:2#1", "toy:3#4"), sessions=2, status="approved")
+    one = Lesson(
+        id="a",
+        problem="p",
+        resolution="r",
+        evidence=("toy:1#1", "toy:2#1"),
+        sessions=2,
+        repo="x/y",
+        fingerprint="f",
+    )
+    other = Lesson(
+        id="b",
+        problem="q",
+        resolution="s",
+        evidence=("toy:2#1", "toy:3#4"),
+        sessions=2,
+        status="approved",
+    )
     gone, kept = merge(one, other, LATER)
     assert (gone.status, gone.superseded_by, gone.problem) == ("superseded", "b", "p")
     assert kept.evidence == ("toy:2#1", "toy:3#4", "toy:1#1")
@@ -153,20 +204,28 @@ def test_nothing_that_may_be_told_is_without_evidence_on_a_fleet_with_everything
 def test_a_lesson_in_a_persons_words_is_not_doubted_for_what_sessions_did() -> None:
     cases = fleet(1, 40, {"recovery": [2, 9, 20, 30, 35, 38]})
     made = about(proposed(cases), "vite")
-    own = msgspec.structs.replace(made, id="0own", by="person", status="approved", key="", decided_at=cases[0].at)
+    own = msgspec.structs.replace(
+        made, id="0own", by="person", status="approved", key="", decided_at=cases[0].at
+    )
     [found] = [one for one in [own, *proposed(cases, [own])] if one.id == "0own"]
     assert (found.kept, found.broken, found.is_doubted) == (0, 0, False)
 
 
 def test_a_session_that_got_over_an_error_nobody_knows_how_contradicts_nothing() -> None:
     cases = fleet(1, 40, {"recovery": [2, 9, 20, 30, 35, 38]})
-    approved = msgspec.structs.replace(about(proposed(cases), "vite"), status="approved", decided_at=cases[0].at)
+    approved = msgspec.structs.replace(
+        about(proposed(cases), "vite"), status="approved", decided_at=cases[0].at
+    )
     for n, is_over in ((30, True), (35, False)):
         fixes = tuple(
-            msgspec.structs.replace(fix, fixed_seq=fix.fixed_seq if is_over else None, steps=(), confidence=0.0)
+            msgspec.structs.replace(
+                fix, fixed_seq=fix.fixed_seq if is_over else None, steps=(), confidence=0.0
+            )
             for fix in cases[n].digest.fixes
         )
-        cases[n] = msgspec.structs.replace(cases[n], digest=msgspec.structs.replace(cases[n].digest, fixes=fixes))
+        cases[n] = msgspec.structs.replace(
+            cases[n], digest=msgspec.structs.replace(cases[n].digest, fixes=fixes)
+        )
     found = about(proposed(cases, [approved]), "vite")
     assert (found.kept, found.broken) == (4, 1)
 

@@ -18,7 +18,9 @@ replace = msgspec.structs.replace
 def stormy(script: Script) -> None:
     """A command that fails in other words each time, until somebody logs in."""
     for _ in range(4):
-        script.fail("make deploy", f"deploy: connection to host-{script.word()} refused at {script.word()}")
+        script.fail(
+            "make deploy", f"deploy: connection to host-{script.word()} refused at {script.word()}"
+        )
     script.call("make login", "logged in", exit_code=0)
     script.call("make deploy", "deployed", exit_code=0)
 
@@ -28,13 +30,20 @@ def with_sessions(cases: list[Case], plant: object, numbers: list[int]) -> list[
     import random
 
     planted = {n: session(n, random.Random(n), plant) for n in numbers}  # type: ignore[arg-type]
-    return [replace(planted[n], repo="acme/shop") if n in planted else case for n, case in enumerate(cases)]
+    return [
+        replace(planted[n], repo="acme/shop") if n in planted else case
+        for n, case in enumerate(cases)
+    ]
 
 
 def test_a_command_that_fails_again_and_again_is_told_with_what_ended_that() -> None:
     cases = with_sessions(fleet(1, 30, {}), stormy, [3, 9, 20])
     found = about(proposed(cases), "make deploy")
-    assert (found.kind, found.about, found.resolution) == ("retries", "make deploy", "Run `make login`, then try again.")
+    assert (found.kind, found.about, found.resolution) == (
+        "retries",
+        "make deploy",
+        "Run `make login`, then try again.",
+    )
     assert (found.sessions, found.helped, found.repo) == (3, 3, "acme/shop")
     assert [recurred(found, cases[n]) for n in (3, 4)] == [True, False]
     assert proposed(with_sessions(fleet(1, 30, {}), stormy, [3])) == []
@@ -48,7 +57,9 @@ def test_what_is_told_with_its_error_is_not_told_with_its_command_as_well() -> N
         script.call("make login", "logged in", exit_code=0)
         script.call("make deploy", "deployed", exit_code=0)
 
-    assert [one.kind for one in proposed(with_sessions(fleet(1, 30, {}), same_words, [3, 9, 20]))] == ["error"]
+    assert [
+        one.kind for one in proposed(with_sessions(fleet(1, 30, {}), same_words, [3, 9, 20]))
+    ] == ["error"]
 
 
 def test_a_test_that_passes_when_it_is_run_again_is_told_as_such() -> None:
@@ -88,7 +99,13 @@ def test_a_change_is_told_without_where_somebody_keeps_his_files() -> None:
 
     def edited(script: Script) -> None:
         script.fail("python -m app", "KeyError: 'cart'")
-        script.call(f"{path}\n@@\n-cart['x']\n+cart.get('x')", "ok", kind="edit", action="edit", files=(path,))
+        script.call(
+            f"{path}\n@@\n-cart['x']\n+cart.get('x')",
+            "ok",
+            kind="edit",
+            action="edit",
+            files=(path,),
+        )
         script.call("python -m app", "ok", exit_code=0)
 
     found = about(proposed(with_sessions(fleet(1, 30, {}), edited, [3, 9, 20])), "KeyError")
@@ -99,12 +116,22 @@ def test_a_change_is_told_without_where_somebody_keeps_his_files() -> None:
 @pytest.mark.parametrize(
     ("failed", "worked", "told"),
     [
-        ("python {}.py", "python3 {}.py", "Use `python3` instead of `python`, for instance `python3 "),
+        (
+            "python {}.py",
+            "python3 {}.py",
+            "Use `python3` instead of `python`, for instance `python3 ",
+        ),
         ("timeout make {}", "make {}", "Leave out `timeout`, for instance `make "),
-        ("npm install {}", "npm install {} --legacy-peer-deps", "Call it with `--legacy-peer-deps`, for instance `npm install "),
+        (
+            "npm install {}",
+            "npm install {} --legacy-peer-deps",
+            "Call it with `--legacy-peer-deps`, for instance `npm install ",
+        ),
     ],
 )
-def test_a_call_that_worked_with_another_word_is_told_by_the_word(failed: str, worked: str, told: str) -> None:
+def test_a_call_that_worked_with_another_word_is_told_by_the_word(
+    failed: str, worked: str, told: str
+) -> None:
     def mended(script: Script) -> None:
         name = script.word()
         script.fail(failed.format(name), "sh: 1: it: command not found")
@@ -121,7 +148,14 @@ def test_a_tool_is_named_whole_and_so_is_its_error() -> None:
     def refused(script: Script) -> None:
         error = "Error: read a.py → b.py first"
         for _ in range(3):
-            script.call("app.py", error, action="edit", tool="mcp:files:edit", files=("/w/app.py",), is_error=True)
+            script.call(
+                "app.py",
+                error,
+                action="edit",
+                tool="mcp:files:edit",
+                files=("/w/app.py",),
+                is_error=True,
+            )
         script.call("app.py", "text", action="read", files=("/w/app.py",))
         script.call("app.py", "ok", action="edit", tool="mcp:files:edit", files=("/w/app.py",))
 
@@ -146,7 +180,11 @@ def test_what_tells_no_way_out_becomes_no_lesson() -> None:
 
 
 def test_a_second_look_at_every_kind_changes_nothing() -> None:
-    cases = with_sessions(fleet(1, 40, {"flaky_test": [2, 8], "slow_step": [4, 12], "failing_skill": [5, 6]}), stormy, [3, 9])
+    cases = with_sessions(
+        fleet(1, 40, {"flaky_test": [2, 8], "slow_step": [4, 12], "failing_skill": [5, 6]}),
+        stormy,
+        [3, 9],
+    )
     cases[11] = replace(cases[11], skills=(Skill("refactor", True, "strong"),))
     cases[13] = replace(cases[13], skills=(Skill("refactor", True, "strong"),))
     known = proposed(cases)

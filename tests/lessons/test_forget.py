@@ -21,10 +21,14 @@ NOW = datetime(2026, 11, 1, tzinfo=UTC)
 replace = msgspec.structs.replace
 
 
-def after(lesson: Lesson, cases: list[Case], *uids: str, texts: tuple[str, ...] = ()) -> Lesson | None:
+def after(
+    lesson: Lesson, cases: list[Case], *uids: str, texts: tuple[str, ...] = ()
+) -> Lesson | None:
     """The lesson when these sessions are forgotten."""
     by_uid = {case.uid: case for case in cases}
-    gone = {uid: ForgottenSession(by_uid[uid].digest if uid in by_uid else None, texts) for uid in uids}
+    gone = {
+        uid: ForgottenSession(by_uid[uid].digest if uid in by_uid else None, texts) for uid in uids
+    }
     left = [case for case in cases if case.uid not in uids]
     drafted = draft_lessons(find_patterns(left), {case.uid: case for case in left}, Gate())
     made = [one.lesson for one in drafted if one.lesson]
@@ -33,7 +37,10 @@ def after(lesson: Lesson, cases: list[Case], *uids: str, texts: tuple[str, ...] 
 
 def with_step(case: Case, summary: str) -> Case:
     """With another fix, as surely known as can be: so it is the one that is told."""
-    fixes = tuple(replace(fix, steps=(replace(fix.steps[0], summary=summary),), confidence=1.0) for fix in case.digest.fixes)
+    fixes = tuple(
+        replace(fix, steps=(replace(fix.steps[0], summary=summary),), confidence=1.0)
+        for fix in case.digest.fixes
+    )
     return replace(case, digest=replace(case.digest, fixes=fixes))
 
 
@@ -44,7 +51,11 @@ def test_words_and_evidence_come_from_the_sessions_that_are_left() -> None:
     assert "secret-project" in lesson.resolution
     found = after(lesson, cases, "toy:0009")
     assert found is not None
-    assert (found.status, found.resolution, found.sessions) == ("approved", "Run `npm install vite`, then try again.", 2)
+    assert (found.status, found.resolution, found.sessions) == (
+        "approved",
+        "Run `npm install vite`, then try again.",
+        2,
+    )
     assert {ref.partition("#")[0] for ref in found.evidence} == {"toy:0002", "toy:0020"}
     assert found.notes == "2026-11-01: a session that it rested on was forgotten."
     assert found.is_ready(2)
@@ -56,7 +67,12 @@ def test_a_decision_stays_when_too_little_is_left_and_the_words_go(status: str) 
     lesson = decide(about(proposed(cases), "vite"), status, NOW, why="I know this one")
     found = after(lesson, cases, "toy:0002")
     assert found is not None
-    assert (found.id, found.status, found.why, found.sessions) == (lesson.id, status, "I know this one", 1)
+    assert (found.id, found.status, found.why, found.sessions) == (
+        lesson.id,
+        status,
+        "I know this one",
+        1,
+    )
     assert (found.problem, found.resolution, found.key) == (FORGOTTEN, "", "")
     assert "its words with it" in found.notes
     assert not found.is_ready(1)
@@ -70,7 +86,11 @@ def test_a_proposal_goes_when_too_little_is_left() -> None:
 def test_a_correction_is_told_in_the_words_of_those_who_are_left() -> None:
     cases = fleet(2, 30, {"correction": [3, 8, 14, 25]})
     lesson = decide(about(proposed(cases), "pnpm"), "approved", NOW)
-    loudest = next(case.uid for case in cases if any(moment.text == lesson.resolution for moment in case.digest.corrections))
+    loudest = next(
+        case.uid
+        for case in cases
+        if any(moment.text == lesson.resolution for moment in case.digest.corrections)
+    )
     found = after(lesson, cases, loudest)
     assert found is not None
     assert loudest not in {ref.partition("#")[0] for ref in found.evidence}
@@ -79,12 +99,26 @@ def test_a_correction_is_told_in_the_words_of_those_who_are_left() -> None:
 
 def test_a_persons_own_words_stay_and_what_they_quote_goes() -> None:
     cases = fleet(1, 30, {"recovery": [2, 9]})
-    own = Lesson(id="own", by="person", problem="builds break", resolution="npm install vite", evidence=("toy:0002#1", "toy:0009#1"))
-    found = after(own, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",))
+    own = Lesson(
+        id="own",
+        by="person",
+        problem="builds break",
+        resolution="npm install vite",
+        evidence=("toy:0002#1", "toy:0009#1"),
+    )
+    found = after(
+        own, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",)
+    )
     assert found is not None
-    assert (found.problem, found.resolution, found.evidence) == (own.problem, own.resolution, ("toy:0009#1",))
+    assert (found.problem, found.resolution, found.evidence) == (
+        own.problem,
+        own.resolution,
+        ("toy:0009#1",),
+    )
     quoting = replace(own, problem="the build of the secret project breaks")
-    found = after(quoting, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",))
+    found = after(
+        quoting, cases, "toy:0002", texts=("the build of the secret project breaks on a Monday",)
+    )
     assert found is not None
     assert (found.problem, found.resolution) == (FORGOTTEN, own.resolution)
 
@@ -93,7 +127,10 @@ def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> 
     cases = fleet(1, 30, {"recovery": [2, 9]})
     cases[9] = with_step(cases[9], "npm install secret-project")
     mined = replace(decide(about(proposed(cases), "vite"), "approved", NOW), edited=True)
-    for edited in (replace(mined, notes="seen by me"), replace(mined, resolution=f"{mined.resolution} Ask Ann first.")):
+    for edited in (
+        replace(mined, notes="seen by me"),
+        replace(mined, resolution=f"{mined.resolution} Ask Ann first."),
+    ):
         assert "secret-project" in edited.resolution
         found = after(edited, cases, "toy:0009")
         assert found is not None
@@ -107,9 +144,18 @@ def test_a_command_that_an_edited_lesson_still_tells_goes_with_its_session() -> 
 def test_the_command_that_a_lesson_is_about_goes_with_the_sessions_that_ran_it() -> None:
     cases = fleet(3, 30, {"retry_storm": [2, 9, 20]})
     about_it = next(command_head(run.command) for run in cases[2].digest.commands if run.failed)
-    decided = Lesson(id="storm", kind="retries", status="approved", problem="it fails", resolution="stop", evidence=("toy:0002#1",))
+    decided = Lesson(
+        id="storm",
+        kind="retries",
+        status="approved",
+        problem="it fails",
+        resolution="stop",
+        evidence=("toy:0002#1",),
+    )
     mined = replace(decided, about=about_it)
-    assert find_affected([replace(mined, evidence=())], {"toy:0009": ForgottenSession(cases[9].digest)}) == [replace(mined, evidence=())]
+    assert find_affected(
+        [replace(mined, evidence=())], {"toy:0009": ForgottenSession(cases[9].digest)}
+    ) == [replace(mined, evidence=())]
     found = after(mined, cases, "toy:0002")
     assert found is not None
     assert (found.about, found.problem, found.resolution) == ("", FORGOTTEN, "")
@@ -127,15 +173,23 @@ def test_lessons_that_have_nothing_of_a_session_are_not_touched() -> None:
     by_uid = {case.uid: ForgottenSession(case.digest) for case in cases}
     assert find_affected(known, {"toy:0005": by_uid["toy:0005"]}) == []
     assert [one.kind for one in find_affected(known, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
-    uncited = [replace(one, evidence=()) for one in known]  # A lesson names no more than the newest of its sessions.
-    assert [one.kind for one in find_affected(uncited, {"toy:0009": by_uid["toy:0009"]})] == ["error"]
+    # A lesson names no more than the newest of its sessions.
+    uncited = [replace(one, evidence=()) for one in known]
+    assert [one.kind for one in find_affected(uncited, {"toy:0009": by_uid["toy:0009"]})] == [
+        "error"
+    ]
     assert find_affected(known, {"toy:unknown": ForgottenSession(None)}) == []
 
 
 def test_words_that_other_sessions_have_as_well_stay_without_a_note() -> None:
     cases = fleet(1, 30, {"recovery": [2, 9, 20]})
     cases[5] = with_step(cases[9], "npm install vite")
-    cases[5] = replace(cases[5], uid="toy:0005", root="toy:0005", digest=replace(cases[5].digest, errors=(), fixes=cases[5].digest.fixes))
+    cases[5] = replace(
+        cases[5],
+        uid="toy:0005",
+        root="toy:0005",
+        digest=replace(cases[5].digest, errors=(), fixes=cases[5].digest.fixes),
+    )
     lesson = decide(about(proposed(cases), "vite"), "approved", NOW)
     assert find_affected([lesson], {"toy:0005": ForgottenSession(cases[5].digest)}) == [lesson]
     assert after(lesson, cases, "toy:0005") == lesson

@@ -1,4 +1,5 @@
-"""Changes of files with lessons are recorded once each, whoever made them; looking at a file records nothing."""
+"""Changes of files with lessons are recorded once each, whoever made them; looking at a file
+records nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ import pytest
 
 from runlore.lessons import Lesson, rendered_files
 from runlore.lessons.render import BEGIN, END, render_block
-from runlore.lessons.rendered_files import FILE_NAME, MAX_BYTES, iter_spans, read_records, record_files
+from runlore.lessons.rendered_files import (
+    FILE_NAME,
+    MAX_BYTES,
+    iter_spans,
+    read_records,
+    record_files,
+)
 from runlore.model import parse_time
 from tests.projects import checkout
 
@@ -24,7 +31,9 @@ def place(tmp_path: Path) -> Path:
 
 
 def put(file: Path, *ids: str, at: datetime = NOW) -> None:
-    lessons = [Lesson(id=name, problem="it [fails]", resolution="do this\n- or [that]") for name in ids]
+    lessons = [
+        Lesson(id=name, problem="it [fails]", resolution="do this\n- or [that]") for name in ids
+    ]
     file.write_text(f"# Mine\n- not [ours]\n\n{render_block(lessons)}\n- nor [this]\n")
     os.utime(file, (at.timestamp(), at.timestamp()))
 
@@ -39,7 +48,12 @@ def test_what_stands_in_a_file_is_noted_when_it_is_another(place: Path) -> None:
     for _ in range(2):
         record_files(home, NOW, file)
     [note] = read_records(home)
-    assert (note.file, note.names, note.repo, note.lessons) == (os.path.realpath(file), ("AGENTS.md",), "acme/shop", ("abc", "d-1"))
+    assert (note.file, note.names, note.repo, note.lessons) == (
+        os.path.realpath(file),
+        ("AGENTS.md",),
+        "acme/shop",
+        ("abc", "d-1"),
+    )
     assert (parse_time(note.at), note.tokens > 20) == (NOW, True)
     put(file, "d-1", at=NOW + timedelta(hours=1))
     record_files(home, NOW + timedelta(hours=2))
@@ -51,8 +65,13 @@ def test_what_stands_in_a_file_is_noted_when_it_is_another(place: Path) -> None:
     record_files(home, NOW + timedelta(hours=5))
     assert noted(home) == [("abc", "d-1"), ("d-1",), (), ("abc",)]
     first, second, third = iter_spans(read_records(home))
-    assert (first.since, first.until, second.since) == (NOW, NOW + timedelta(hours=1), NOW + timedelta(hours=1))
-    assert (third.since >= NOW + timedelta(hours=2), third.until) == (True, None)  # Never before what was noted last.
+    assert (first.since, first.until, second.since) == (
+        NOW,
+        NOW + timedelta(hours=1),
+        NOW + timedelta(hours=1),
+    )
+    # Never before what was noted last.
+    assert (third.since >= NOW + timedelta(hours=2), third.until) == (True, None)
     if os.name != "nt":
         assert (home / FILE_NAME).stat().st_mode & 0o077 == 0
 
@@ -77,7 +96,9 @@ def test_a_file_is_known_by_the_names_that_lead_to_it(place: Path) -> None:
         (place / "GEMINI.md").symlink_to("AGENTS.md")
         (place / "gone.md").symlink_to("nowhere")
     record_files(home, NOW, file)
-    assert set(read_records(home)[-1].names) == {"AGENTS.md", "CLAUDE.md"} | ({"GEMINI.md"} if os.name != "nt" else set())
+    assert set(read_records(home)[-1].names) == {"AGENTS.md", "CLAUDE.md"} | (
+        {"GEMINI.md"} if os.name != "nt" else set()
+    )
     (place / "CLAUDE.md").unlink()
     record_files(home, NOW)
     assert (len(read_records(home)), "CLAUDE.md" in read_records(home)[-1].names) == (2, False)
@@ -97,7 +118,9 @@ def test_what_cannot_be_read_changes_nothing_and_a_damaged_note_costs_itself(pla
     assert noted(home) == [("abc",)]
 
 
-def test_of_many_files_those_are_looked_at_that_were_noted_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_files_those_are_looked_at_that_were_noted_last(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rendered_files, "MAX_FILES", 2)
     home, files = place.parent, [place / name for name in ("A.md", "B.md", "C.md", "A.md")]
     for n, file in enumerate(files):
@@ -106,7 +129,10 @@ def test_of_many_files_those_are_looked_at_that_were_noted_last(place: Path, mon
     for file in files:
         put(file, "new")
     record_files(home, NOW)
-    assert [(Path(note.file).name, note.lessons) for note in read_records(home)[len(files) :]] == [("C.md", ("new",)), ("A.md", ("new",))]
+    assert [(Path(note.file).name, note.lessons) for note in read_records(home)[len(files) :]] == [
+        ("C.md", ("new",)),
+        ("A.md", ("new",)),
+    ]
 
 
 def test_the_notes_do_not_grow_without_end(place: Path) -> None:
@@ -120,7 +146,9 @@ def test_the_notes_do_not_grow_without_end(place: Path) -> None:
 def test_lessons_are_read_out_of_their_block_alone(place: Path) -> None:
     home, file = place.parent, place / "AGENTS.md"
     file.write_text(
-        f"- x [no1]\r\n{BEGIN}\r\n- one: do [this] [a-1]\r\n- no id\r\nx [no2]\r\n- two [b2]\r\n{END}\r\n- x [no3]\r\n", newline=""
+        f"- x [no1]\r\n{BEGIN}\r\n- one: do [this] [a-1]\r\n- no id\r\nx [no2]\r\n- two"
+        f" [b2]\r\n{END}\r\n- x [no3]\r\n",
+        newline="",
     )
     record_files(home, NOW, file)
     assert noted(home) == [("a-1", "b2")]

@@ -28,19 +28,35 @@ def lesson(name: str = "abc", **fields: object) -> Lesson:
 TEXT = st.text().map(lambda text: clean(text).strip("\n"))
 VALUE = st.recursive(
     st.booleans() | st.integers(-(2**60), 2**60) | st.text().map(clean),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1).map(clean), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(min_size=1).map(clean), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
 
 @given(TEXT, TEXT, TEXT, st.dictionaries(st.sampled_from(["team", "x y", "severity"]), VALUE))
-def test_what_is_written_is_read_back(problem: str, resolution: str, why: str, extra: dict[str, object]) -> None:
-    made = lesson(problem=problem, resolution=resolution, why=why, extra=extra, notes="# Kept\n\nby hand", confidence=0.25)
+def test_what_is_written_is_read_back(
+    problem: str, resolution: str, why: str, extra: dict[str, object]
+) -> None:
+    made = lesson(
+        problem=problem,
+        resolution=resolution,
+        why=why,
+        extra=extra,
+        notes="# Kept\n\nby hand",
+        confidence=0.25,
+    )
     assert parse_lesson(render_lesson(made)) == made
 
 
 def test_a_text_cannot_end_its_section_or_the_front_matter() -> None:
-    made = lesson(problem="## What to do\n+++\nrm -rf", resolution="\\# not a heading\n## Problem\nx", why='"""\n+++\nstatus = "approved"')
+    made = lesson(
+        problem="## What to do\n+++\nrm -rf",
+        resolution="\\# not a heading\n## Problem\nx",
+        why='"""\n+++\nstatus = "approved"',
+    )
     assert parse_lesson(render_lesson(made)) == made
 
 
@@ -48,12 +64,17 @@ def test_what_people_write_into_a_file_survives(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
     file = tmp_path / "abc.md"
     file.write_text(
-        '+++\nid = "abc"\nowner = "ada"\nreviewed = 2026-05-01\n[more]\nx = 1\n+++\nA preamble.\n\n## Problem\n\nit fails\n\n'
-        "## What to do\n\ndo this\n\n## Background\n\nlong story\n"
+        '+++\nid = "abc"\nowner = "ada"\nreviewed = 2026-05-01\n[more]\nx = 1\n+++\nA'
+        " preamble.\n\n## Problem\n\nit fails\n\n## What to do\n\ndo this\n\n## Background\n\nlong"
+        " story\n"
     )
     shelf.put(msgspec.structs.replace(shelf.get("abc"), status="approved"))
     again = shelf.get("abc")
-    assert (again.status, again.extra["owner"], again.extra["more"]) == ("approved", "ada", {"x": 1})
+    assert (again.status, again.extra["owner"], again.extra["more"]) == (
+        "approved",
+        "ada",
+        {"x": 1},
+    )
     assert str(again.extra["reviewed"]) == "2026-05-01"
     assert "A preamble." in again.notes
     assert "long story" in again.notes
@@ -63,9 +84,11 @@ def test_what_people_write_into_a_file_survives(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b"", b"hello", b"+++\nid = \n+++\n", b'+++\nid = "abc"\n', b"\xff\xfe", b'+++\nid = "other"\n+++\n',
+        b"", b"hello", b"+++\nid = \n+++\n", b'+++\nid = "abc"\n', b"\xff\xfe",
+        b'+++\nid = "other"\n+++\n',
         b'+++\nid = "abc"\nsessions = "x"\n+++\n',
-        b'+++\nid = "abc"\nstatus = "great"\n+++\n', b"+++\na=" + b"[" * 5000 + b"\n+++\n", b"+++\n" + b"#" * (300 << 10),
+        b'+++\nid = "abc"\nstatus = "great"\n+++\n', b"+++\na=" + b"[" * 5000 + b"\n+++\n",
+        b"+++\n" + b"#" * (300 << 10),
     ],
 )  # fmt: skip
 def test_a_broken_file_costs_itself_and_is_named(tmp_path: Path, text: bytes) -> None:
@@ -118,10 +141,14 @@ def test_a_forty_of_fifty_comes_before_a_two_of_two() -> None:
 
 
 def test_a_lesson_ages_and_loses_trust_when_it_is_contradicted() -> None:
-    fresh = lesson(confidence=0.4, last_at="2026-06-01T00:00:00Z", helped=3, sessions=4, status="approved")
+    fresh = lesson(
+        confidence=0.4, last_at="2026-06-01T00:00:00Z", helped=3, sessions=4, status="approved"
+    )
     old = msgspec.structs.replace(fresh, last_at="2026-03-03T00:00:00Z")
     assert score(old, NOW, 90) == pytest.approx(score(fresh, NOW, 90) / 2)
-    assert score(msgspec.structs.replace(fresh, last_at="soon", made_at="2026-06-01"), NOW, 90) < 0.01
+    assert (
+        score(msgspec.structs.replace(fresh, last_at="soon", made_at="2026-06-01"), NOW, 90) < 0.01
+    )
     doubted = msgspec.structs.replace(fresh, broken=3)
     assert score(doubted, NOW, 90) < score(fresh, NOW, 90)
     assert fresh.is_ready(3)

@@ -1,6 +1,8 @@
-"""A small store that follows the rules of an older one (a folder with `meta.json` and `messages.jsonl` for each session).
+"""A small store that follows the rules of an older one (a folder with `meta.json` and
+`messages.jsonl` for each session).
 
-It is here to fail: each of its rules that loses data is one that our own log must not follow. Written for these tests.
+It is here to fail: each of its rules that loses data is one that our own log must not follow.
+Written for these tests.
 """
 
 import json
@@ -23,7 +25,9 @@ class OldStore:
 
     def create(self, title: str = "New chat") -> None:
         (self.folder / "tool-output").mkdir(parents=True, exist_ok=True)
-        self.meta.write_text(json.dumps({"id": self.folder.name, "title": title, "updated_at": _now()}))
+        self.meta.write_text(
+            json.dumps({"id": self.folder.name, "title": title, "updated_at": _now()})
+        )
         self.log.touch()
 
     def append(self, message: dict[str, Any]) -> None:
@@ -56,12 +60,21 @@ class OldStore:
         self.log.write_text("")
 
     def should_compact(self, usage: dict[str, int], window: int) -> bool:
-        tokens = next((usage[name] for name in ("input_tokens", "prompt_tokens", "prompt_token_count") if usage.get(name)), 0)
+        tokens = next(
+            (
+                usage[name]
+                for name in ("input_tokens", "prompt_tokens", "prompt_token_count")
+                if usage.get(name)
+            ),
+            0,
+        )
         return tokens >= window * 0.8
 
     def read_newer(self) -> None:
         """Reads a session of a format that is not known yet."""
-        self.meta.write_text(json.dumps({**json.loads(self.meta.read_text()), "message_format_version": 99}))
+        self.meta.write_text(
+            json.dumps({**json.loads(self.meta.read_text()), "message_format_version": 99})
+        )
         self.append({"role": "user", "content": "written into it"})
 
     def delete(self) -> None:
@@ -83,7 +96,10 @@ class OldStore:
         if not places:
             return messages
         text = messages[places[-1]]["content"][0]["text"]
-        pair = [{"role": "user", "content": f"[Conversation Summary]\n\n{text}"}, {"role": "assistant", "content": "Understood."}]
+        pair = [
+            {"role": "user", "content": f"[Conversation Summary]\n\n{text}"},
+            {"role": "assistant", "content": "Understood."},
+        ]
         return pair + messages[places[-1] + 1 :]
 
     def _rewound(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -97,12 +113,18 @@ class OldStore:
 
     def _interrupted(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for place in range(len(messages) - 1, -1, -1):
-            calls = [block["id"] for block in _blocks(messages[place]) if block.get("type") == "tool_use"]
+            calls = [
+                block["id"] for block in _blocks(messages[place]) if block.get("type") == "tool_use"
+            ]
             if not calls:
                 continue
             later = [block for message in messages[place + 1 :] for block in _blocks(message)]
             done = {block["tool_use_id"] for block in later if block.get("type") == "tool_result"}
-            missing = [{"type": "tool_result", "tool_use_id": id, "is_error": True} for id in calls if id not in done]
+            missing = [
+                {"type": "tool_result", "tool_use_id": id, "is_error": True}
+                for id in calls
+                if id not in done
+            ]
             return [{"role": "user", "content": missing}] if missing else []
         return []
 

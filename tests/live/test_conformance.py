@@ -1,4 +1,5 @@
-"""The suite for anyone's store, on our own log, and on the rules of an older one, which it must find wanting."""
+"""The suite for anyone's store, on our own log, and on the rules of an older one, which it must
+find wanting."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,14 @@ from tests.live.system1 import open_old
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 @pytest.mark.parametrize("name", CHECKS)
-def test_our_log_keeps_every_promise(name: str, durability: Any, loops: Callable[[int], int]) -> None:
-    report = run_store_conformance(lambda folder, id: SessionStore(folder, durability=durability).ensure(id), kills=loops(100), only=[name])
+def test_our_log_keeps_every_promise(
+    name: str, durability: Any, loops: Callable[[int], int]
+) -> None:
+    report = run_store_conformance(
+        lambda folder, id: SessionStore(folder, durability=durability).ensure(id),
+        kills=loops(100),
+        only=[name],
+    )
     assert report.passed == [name], str(report)
 
 
@@ -28,7 +35,9 @@ def test_the_old_rules_fail_where_they_lose_data(loops: Callable[[int], int]) ->
         "stays in its folder",
         "takes any text",
     }, str(report)
-    assert set(report.passed) >= {"keeps what it was given", "does not order by the clock"}, str(report)
+    assert set(report.passed) >= {"keeps what it was given", "does not order by the clock"}, str(
+        report
+    )
 
 
 def test_a_store_that_raises_is_reported_and_does_not_end_the_run() -> None:

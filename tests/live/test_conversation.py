@@ -1,4 +1,5 @@
-"""What the model should see: rewinds, branches, compactions, interrupted tools. Reading writes nothing."""
+"""What the model should see: rewinds, branches, compactions, interrupted tools. Reading writes
+nothing."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,7 +12,13 @@ import pytest
 from runlore.errors import Conflict, LogError
 from runlore.live import SessionStore, should_compact
 from runlore.live.log import LiveSession
-from runlore.live.views import INTERRUPTED, SUMMARY_ACK, SUMMARY_HEAD, SUMMARY_PROMPT, context_tokens
+from runlore.live.views import (
+    INTERRUPTED,
+    SUMMARY_ACK,
+    SUMMARY_HEAD,
+    SUMMARY_PROMPT,
+    context_tokens,
+)
 
 
 @pytest.fixture
@@ -28,11 +35,15 @@ def assistant(content: Any) -> dict[str, Any]:
 
 
 def call(*ids: str) -> dict[str, Any]:
-    return assistant([{"type": "tool_use", "id": id, "name": "run", "input": {"n": id}} for id in ids])
+    return assistant(
+        [{"type": "tool_use", "id": id, "name": "run", "input": {"n": id}} for id in ids]
+    )
 
 
 def result(*ids: str) -> dict[str, Any]:
-    return user([{"type": "tool_result", "tool_use_id": id, "content": f"result of {id}"} for id in ids])
+    return user(
+        [{"type": "tool_result", "tool_use_id": id, "content": f"result of {id}"} for id in ids]
+    )
 
 
 def say(session: LiveSession, *texts: str) -> list[Any]:
@@ -41,14 +52,21 @@ def say(session: LiveSession, *texts: str) -> list[Any]:
 
 def texts(messages: LiveSession | list[dict[str, Any]]) -> list[str]:
     messages = messages.messages() if isinstance(messages, LiveSession) else messages
-    return [m["content"] if isinstance(m["content"], str) else "".join(b.get("text", "") for b in m["content"]) for m in messages]
+    return [
+        (
+            m["content"]
+            if isinstance(m["content"], str)
+            else "".join(b.get("text", "") for b in m["content"])
+        )
+        for m in messages
+    ]
 
 
 def seen(summary: str, *more: str) -> list[str]:
     return [SUMMARY_HEAD + summary, SUMMARY_ACK, *more]
 
 
-# ── rewind, redo, branches ──────────────────────────────────────────────────────────────────────────────────────────
+# ── rewind, redo, branches ────────────────────────────────────────────────────────────────────────
 
 
 def test_rewind_keeps_what_came_after_in_the_record(session: LiveSession) -> None:
@@ -63,7 +81,12 @@ def test_rewind_keeps_what_came_after_in_the_record(session: LiveSession) -> Non
     assert texts(session) == []
     session.rewind(to=a.seq)
     assert texts(session) == ["a"]
-    assert [r.payload["content"] for r in session.records() if r.type == "message"] == ["a", "b", "c", "d"]
+    assert [r.payload["content"] for r in session.records() if r.type == "message"] == [
+        "a",
+        "b",
+        "c",
+        "d",
+    ]
 
 
 def test_redo_takes_rewinds_back_one_by_one(session: LiveSession) -> None:
@@ -90,8 +113,12 @@ def test_a_rewind_to_what_is_not_there_is_refused(session: LiveSession) -> None:
     assert texts(session) == ["a"]
 
 
-@pytest.mark.parametrize("payload", [{}, {"seq": "1"}, {"seq": -5}, {"seq": 99}, {"seq": None}, {"seq": [1]}])
-def test_a_rewind_that_makes_no_sense_changes_nothing(session: LiveSession, payload: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "payload", [{}, {"seq": "1"}, {"seq": -5}, {"seq": 99}, {"seq": None}, {"seq": [1]}]
+)
+def test_a_rewind_that_makes_no_sense_changes_nothing(
+    session: LiveSession, payload: dict[str, Any]
+) -> None:
     say(session, "a", "b")
     session.record("rewind", payload)
     session.record("redo", payload)
@@ -102,7 +129,10 @@ def test_branches_are_listed_and_can_be_gone_back_to(session: LiveSession) -> No
     a, b, c = say(session, "a", "b", "c")
     session.rewind(to=a)
     (d,) = say(session, "d")
-    assert [(branch.tip, branch.is_active) for branch in session.branches()] == [(c.id, False), (d.id, True)]
+    assert [(branch.tip, branch.is_active) for branch in session.branches()] == [
+        (c.id, False),
+        (d.id, True),
+    ]
     session.rewind(to=c)
     assert texts(session) == ["a", "b", "c"]
     assert [branch.is_active for branch in session.branches()] == [True, False]
@@ -135,13 +165,20 @@ def test_at_gives_the_view_as_it_was(session: LiveSession) -> None:
     assert texts(session.at(0).messages) == []
 
 
-# ── compaction ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── compaction ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_summary_stands_for_what_it_covers(session: LiveSession) -> None:
     say(session, "a", "b")
     record = session.compact("ab", provider="p", model="m", usage={"input_tokens": 7})
-    assert record.payload == {"summary": "ab", "upto": 2, "compacted_count": 2, "provider": "p", "model": "m", "usage": {"input_tokens": 7}}
+    assert record.payload == {
+        "summary": "ab",
+        "upto": 2,
+        "compacted_count": 2,
+        "provider": "p",
+        "model": "m",
+        "usage": {"input_tokens": 7},
+    }
     say(session, "c")
     assert texts(session) == seen("ab", "c")
     assert [m["meta"] for m in session.messages()[:2]] == [{"synthetic": True}] * 2
@@ -191,7 +228,8 @@ def test_what_was_cleared_is_not_brought_back_by_an_older_compaction(session: Li
     a, _ = say(session, "a", "b")
     session.clear()
     say(session, "c")
-    session.record("compact", {"summary": "a", "upto": a.seq})  # as someone does who looked before it was cleared
+    # as someone does who looked before it was cleared
+    session.record("compact", {"summary": "a", "upto": a.seq})
     assert texts(session) == seen("a", "c")
 
 
@@ -225,7 +263,13 @@ def test_a_result_whose_call_was_covered_is_not_sent(session: LiveSession) -> No
 
 
 def test_the_prompt_for_a_summary_asks_for_five_things() -> None:
-    for heading in ("User Requests", "Completed Work", "Current State", "Key Decisions", "Next Steps"):
+    for heading in (
+        "User Requests",
+        "Completed Work",
+        "Current State",
+        "Key Decisions",
+        "Next Steps",
+    ):
         assert f"## {heading}" in SUMMARY_PROMPT
 
 
@@ -235,7 +279,10 @@ def test_the_prompt_for_a_summary_asks_for_five_things() -> None:
         ({"input_tokens": 100}, 100),
         ({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 90}}, 100),
         ({"prompt_token_count": 100, "cached_content_token_count": 90}, 100),
-        ({"input_tokens": 10, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 10}, 100),
+        (
+            {"input_tokens": 10, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 10},
+            100,
+        ),
         ({"input_tokens": 0, "cache_read_input_tokens": 100}, 100),
         ({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 90}}, 100),
         ({"input_tokens": 60, "cache_read_tokens": 20, "cache_write_tokens": 20}, 100),
@@ -251,7 +298,14 @@ def test_should_compact_at_the_threshold() -> None:
     usage = {"input_tokens": 10, "cache_read_input_tokens": 150}
     assert should_compact(usage, 200)
     assert not should_compact(usage, 201)
-    assert not any([should_compact(None, 200), should_compact({}, 200), should_compact(usage, 0), should_compact(usage, 200, 0)])
+    assert not any(
+        [
+            should_compact(None, 200),
+            should_compact({}, 200),
+            should_compact(usage, 0),
+            should_compact(usage, 200, 0),
+        ]
+    )
 
 
 def test_a_session_knows_by_its_last_usage(session: LiveSession) -> None:
@@ -265,7 +319,7 @@ def test_a_session_knows_by_its_last_usage(session: LiveSession) -> None:
     assert not session.should_compact(100)
 
 
-# ── fork ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── fork ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_fork_goes_its_own_way_and_names_its_origin(session: LiveSession, tmp_path: Path) -> None:
@@ -305,7 +359,10 @@ def test_a_time_without_zone_does_no_harm(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
     session = store.create(id="one")
     with (session.path / "log.jsonl").open("a") as file:
-        file.write('{"n":1,"i":"%s","d":"2020-01-01T00:00:00","t":"message","p":{"role":"user","content":"by hand"}}\n' % ("0" * 24))
+        file.write(
+            '{"n":1,"i":"%s","d":"2020-01-01T00:00:00","t":"message","p":{"role":"user","content":"by'
+            ' hand"}}\n' % ("0" * 24)
+        )
     store.reindex()
     (info,) = store.list()
     assert info.messages == 1
@@ -345,15 +402,24 @@ def test_a_fork_does_not_take_an_id_that_is_taken(session: LiveSession, tmp_path
     assert [info.id for info in SessionStore(tmp_path).list()] == ["one"]
 
 
-# ── tools ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tools ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def results_in(message: dict[str, Any]) -> dict[str, Any]:
-    return {block["tool_use_id"]: block["content"] for block in message["content"] if block["type"] == "tool_result"}
+    return {
+        block["tool_use_id"]: block["content"]
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    }
 
 
 def test_what_is_complete_is_given_back_as_it_was(session: LiveSession) -> None:
-    said = [user("go"), call("t1", "t2"), user([*result("t1", "t2")["content"], {"type": "text", "text": "and"}]), assistant("done")]
+    said = [
+        user("go"),
+        call("t1", "t2"),
+        user([*result("t1", "t2")["content"], {"type": "text", "text": "and"}]),
+        assistant("done"),
+    ]
     for message in said:
         session.append(message)
     assert session.messages() == said
@@ -361,7 +427,14 @@ def test_what_is_complete_is_given_back_as_it_was(session: LiveSession) -> None:
 
 
 def test_interrupted_calls_are_closed_beside_their_call_in_every_loop(session: LiveSession) -> None:
-    for message in (call("t1"), user("never mind"), call("t2", "t3"), result("t3"), user("and now?"), call("t4")):
+    for message in (
+        call("t1"),
+        user("never mind"),
+        call("t2", "t3"),
+        result("t3"),
+        user("and now?"),
+        call("t4"),
+    ):
         session.append(message)
     view = session.messages()
     assert results_in(view[1]) == {"t1": INTERRUPTED}
@@ -374,7 +447,12 @@ def test_interrupted_calls_are_closed_beside_their_call_in_every_loop(session: L
 
 
 def test_a_late_result_is_put_beside_its_call_and_given_once(session: LiveSession) -> None:
-    for message in (call("t1"), user("waiting"), user([*result("t1")["content"], {"type": "text", "text": "late"}]), result("t1")):
+    for message in (
+        call("t1"),
+        user("waiting"),
+        user([*result("t1")["content"], {"type": "text", "text": "late"}]),
+        result("t1"),
+    ):
         session.append(message)
     view = session.messages()
     assert results_in(view[1]) == {"t1": "result of t1"}
@@ -397,7 +475,14 @@ def test_an_id_that_is_used_twice_needs_two_results(session: LiveSession) -> Non
 
 @pytest.mark.parametrize(
     "content",
-    [[None, 7, "x"], [{"type": "tool_use"}], [{"type": "tool_use", "id": 7}], [{"type": "tool_result"}], [{}], [{"type": "new", "a": 1}]],
+    [
+        [None, 7, "x"],
+        [{"type": "tool_use"}],
+        [{"type": "tool_use", "id": 7}],
+        [{"type": "tool_result"}],
+        [{}],
+        [{"type": "new", "a": 1}],
+    ],
 )
 def test_strange_blocks_do_no_harm(session: LiveSession, content: list[Any]) -> None:
     session.append(assistant(content))
@@ -407,9 +492,18 @@ def test_strange_blocks_do_no_harm(session: LiveSession, content: list[Any]) -> 
 
 
 @pytest.mark.parametrize(
-    "payload", [{}, {"role": 7}, {"content": None}, {"role": "user", "content": 7}, {"role": "assistant", "content": {}}]
+    "payload",
+    [
+        {},
+        {"role": 7},
+        {"content": None},
+        {"role": "user", "content": 7},
+        {"role": "assistant", "content": {}},
+    ],
 )
-def test_strange_messages_from_elsewhere_do_no_harm(session: LiveSession, payload: dict[str, Any]) -> None:
+def test_strange_messages_from_elsewhere_do_no_harm(
+    session: LiveSession, payload: dict[str, Any]
+) -> None:
     session.record("message", payload)
     session.append(call("t1"))
     assert session.messages()[0] == payload
@@ -443,7 +537,9 @@ def another_process(work: Callable[[], object]) -> Iterator[Callable[[], None]]:
         os.close(fd)
 
 
-def test_a_tool_that_runs_in_another_process_is_not_interrupted(session: LiveSession, tmp_path: Path) -> None:
+def test_a_tool_that_runs_in_another_process_is_not_interrupted(
+    session: LiveSession, tmp_path: Path
+) -> None:
     def work() -> None:
         other = SessionStore(tmp_path).open("one")
         other.append(call("t1"))
@@ -459,7 +555,9 @@ def test_a_tool_that_runs_in_another_process_is_not_interrupted(session: LiveSes
     assert "not known" in results_in(session.messages()[-1])["t1"]
 
 
-def test_a_call_in_the_hands_of_the_runs_owner_is_not_interrupted(session: LiveSession, tmp_path: Path) -> None:
+def test_a_call_in_the_hands_of_the_runs_owner_is_not_interrupted(
+    session: LiveSession, tmp_path: Path
+) -> None:
     """Also when the owner keeps no ledger, or has not come to say that the tool began."""
 
     def work() -> None:
@@ -474,7 +572,9 @@ def test_a_call_in_the_hands_of_the_runs_owner_is_not_interrupted(session: LiveS
     assert results_in(session.messages()[-1]) == {"t1": INTERRUPTED}
 
 
-def test_a_call_in_the_hands_of_the_lease_holder_is_not_interrupted(session: LiveSession, tmp_path: Path) -> None:
+def test_a_call_in_the_hands_of_the_lease_holder_is_not_interrupted(
+    session: LiveSession, tmp_path: Path
+) -> None:
     holder = SessionStore(tmp_path).open("one", exclusive=True)
     holder.append(call("t1"))
     assert session.messages() == [call("t1")]
@@ -497,7 +597,12 @@ def test_a_call_that_waits_for_approval_is_not_interrupted(session: LiveSession)
 
 def test_the_ledger_says_what_became_of_each_call(session: LiveSession) -> None:
     session.append(call("done", "begun", "safe", "never", "answered"))
-    for id, replay in (("done", "never"), ("begun", "never"), ("safe", "safe"), ("answered", "never")):
+    for id, replay in (
+        ("done", "never"),
+        ("begun", "never"),
+        ("safe", "safe"),
+        ("answered", "never"),
+    ):
         record = session.tool_started(id, "run", {"n": id}, replay=replay)  # type: ignore[arg-type]
     session.tool_finished("done", "its output")
     session.tool_finished("answered", "x")
@@ -528,9 +633,13 @@ def test_a_long_output_in_the_ledger_is_kept_beside_the_log(session: LiveSession
     assert results_in(session.messages()[1])["t1"] == record.payload["output"]
 
 
-def test_a_long_text_among_the_blocks_of_an_output_is_kept_beside_the_log(session: LiveSession) -> None:
+def test_a_long_text_among_the_blocks_of_an_output_is_kept_beside_the_log(
+    session: LiveSession,
+) -> None:
     session.append(call("t1"))
-    record = session.tool_finished("t1", [{"type": "text", "text": "x" * 100_000}, {"type": "image"}, 7])
+    record = session.tool_finished(
+        "t1", [{"type": "text", "text": "x" * 100_000}, {"type": "image"}, 7]
+    )
     text, *others = record.payload["output"]
     assert len(text["text"]) < 10_000
     assert others == [{"type": "image"}, 7]
@@ -544,7 +653,7 @@ def test_a_strange_owner_is_not_alive(session: LiveSession, owner: Any) -> None:
     assert [(c.fate, c.replay) for c in session.recover().calls] == [("unknown", "never")]
 
 
-# ── streams ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── streams ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_stream_is_kept_while_it_comes_in_and_replaced_by_the_whole(session: LiveSession) -> None:
@@ -556,11 +665,16 @@ def test_a_stream_is_kept_while_it_comes_in_and_replaced_by_the_whole(session: L
     assert session.messages() == [user("go"), assistant("Let me see.")]
 
 
-def test_a_stream_that_was_cut_off_is_kept_and_marked_without_its_calls(session: LiveSession) -> None:
+def test_a_stream_that_was_cut_off_is_kept_and_marked_without_its_calls(
+    session: LiveSession,
+) -> None:
     cut = [{"type": "text", "text": "I will"}, *call("t1")["content"]]
     session.append(assistant(cut), partial=True)
     say(session, "go on")
-    assert session.messages() == [{**assistant([{"type": "text", "text": "I will"}]), "partial": True}, user("go on")]
+    assert session.messages() == [
+        {**assistant([{"type": "text", "text": "I will"}]), "partial": True},
+        user("go on"),
+    ]
     assert session.messages(partial=False) == [user("go on")]
     assert session.recover().calls == []
 
@@ -585,12 +699,21 @@ def test_a_fork_knows_what_became_of_the_calls_it_took_along(session: LiveSessio
         assert fork.messages()[1]["content"][0] == session.messages()[1]["content"][0]
         fates = {one.call_id: (one.fate, one.replay) for one in fork.recover().calls}
         # The tool still runs, for the other session: its result will not come here.
-        assert fates == {"a": ("settled", "never"), "b": ("unknown", "safe"), "c": ("not_started", "never")}
+        assert fates == {
+            "a": ("settled", "never"),
+            "b": ("unknown", "safe"),
+            "c": ("not_started", "never"),
+        }
     assert {one.call_id: one.fate for one in session.recover().calls}["b"] == "running"
 
 
-@pytest.mark.parametrize(("output", "content"), [({"n": 1}, '{"n": 1}'), (["a", "b"], '["a", "b"]'), (7, "7"), (None, ""), ("x", "x")])
-def test_a_settled_call_shows_any_output_as_a_provider_takes_it(session: LiveSession, output: Any, content: str) -> None:
+@pytest.mark.parametrize(
+    ("output", "content"),
+    [({"n": 1}, '{"n": 1}'), (["a", "b"], '["a", "b"]'), (7, "7"), (None, ""), ("x", "x")],
+)
+def test_a_settled_call_shows_any_output_as_a_provider_takes_it(
+    session: LiveSession, output: Any, content: str
+) -> None:
     session.append(call("a"))
     session.tool_started("a")
     session.tool_finished("a", output)

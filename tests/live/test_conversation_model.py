@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
 from runlore.errors import LogError
 from runlore.live import SessionStore
@@ -16,7 +25,8 @@ from runlore.model import LogRecord
 
 
 class Model:
-    """A list of nodes with parents, a head, and what can be redone. As plain as can be: every question walks the whole list."""
+    """A list of nodes with parents, a head, and what can be redone. As plain as can be: every
+    question walks the whole list."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, tuple[str, Any, int]] = {}  # seq → kind, content, parent
@@ -54,7 +64,9 @@ class Model:
         kind, content, _ = self.nodes[marks[-1]]
         floor = marks[-1] if kind == "clear" else content[1]
         floor = max([floor, *(seq for seq in marks[:-1] if self.nodes[seq][0] == "clear")])
-        rest = [self.nodes[seq][1] for seq in path if seq > floor and self.nodes[seq][0] == "message"]
+        rest = [
+            self.nodes[seq][1] for seq in path if seq > floor and self.nodes[seq][0] == "message"
+        ]
         return rest if kind == "clear" else [SUMMARY_HEAD + content[0], SUMMARY_ACK, *rest]
 
 
@@ -128,7 +140,11 @@ class Machine(RuleBasedStateMachine):
         summary = self.text()
         floor = len(self.model.heads) - 1 if upto is None else upto.seq
         head = self.model.head
-        covered = [seq for seq in self.model.path(head) if self.model.nodes[seq][0] == "message" and seq <= floor]
+        covered = [
+            seq
+            for seq in self.model.path(head)
+            if self.model.nodes[seq][0] == "message" and seq <= floor
+        ]
         in_view = set(self.model.view(head))
         try:
             record = self.session.compact(summary, upto=upto)
@@ -146,7 +162,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(record=records)
     def look_back(self, record: LogRecord) -> None:
-        assert _texts(self.session.at(record).messages) == self.model.view(self.model.heads[record.seq])
+        assert _texts(self.session.at(record).messages) == self.model.view(
+            self.model.heads[record.seq]
+        )
 
     @rule(record=records)
     def fork(self, record: LogRecord) -> None:
@@ -171,7 +189,11 @@ class Machine(RuleBasedStateMachine):
     def checkpoints_are_kept(self) -> None:
         assert len(self.session.state.checkpoints) == self.checkpoints
 
-    @rule(torn=st.binary(max_size=40).filter(lambda data: b"\n" not in data), lose_snapshots=st.booleans(), empty=st.booleans())
+    @rule(
+        torn=st.binary(max_size=40).filter(lambda data: b"\n" not in data),
+        lose_snapshots=st.booleans(),
+        empty=st.booleans(),
+    )
     def crash(self, torn: bytes, lose_snapshots: bool, empty: bool) -> None:
         """The handle goes without being closed, perhaps in the middle of a write."""
         with (self.session.path / "log.jsonl").open("ab") as file:
@@ -211,7 +233,12 @@ class Machine(RuleBasedStateMachine):
 
 
 def _texts(messages: list[dict[str, Any]]) -> list[str]:
-    return [m["content"] if isinstance(m["content"], str) else "".join(b.get("text", "") for b in m["content"]) for m in messages]
+    return [
+        m["content"]
+        if isinstance(m["content"], str)
+        else "".join(b.get("text", "") for b in m["content"])
+        for m in messages
+    ]
 
 
 TestConversation = Machine.TestCase

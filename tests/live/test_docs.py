@@ -1,4 +1,5 @@
-"""The page about the live log is true: its examples run, and it names every file and type there is."""
+"""The page about the live log is true: its examples run, and it names every file and type there
+is."""
 
 import os
 import re
@@ -9,7 +10,9 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs/live.md"
 
 
-def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "docs"}
     blocks = list(re.finditer(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL))

@@ -40,7 +40,9 @@ def test_who_lost_the_lease_stays_out_also_when_it_is_free_again(store: SessionS
     store.open("one").append(user("a new handle may"))
 
 
-def test_two_who_look_at_a_free_lease_do_not_take_each_other_for_its_holder(store: SessionStore) -> None:
+def test_two_who_look_at_a_free_lease_do_not_take_each_other_for_its_holder(
+    store: SessionStore,
+) -> None:
     with store.open("one", exclusive=True):
         pass
     path = store.path / "one/lease-1"
@@ -60,7 +62,9 @@ def test_two_who_look_at_a_free_lease_do_not_take_each_other_for_its_holder(stor
         os.close(held)
 
 
-def test_a_taker_that_died_in_the_middle_leaves_the_lease_with_its_holder(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taker_that_died_in_the_middle_leaves_the_lease_with_its_holder(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     holder = store.open("one", exclusive=True, owner="worker-1")
     real = _lease._make
 

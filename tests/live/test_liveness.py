@@ -1,4 +1,5 @@
-"""Who is alive: real processes, pids that were given again, other hosts; and what recovery does to a store."""
+"""Who is alive: real processes, pids that were given again, other hosts; and what recovery does to
+a store."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def process_of(store: SessionStore, id: str, *more: str) -> subprocess.Popen[str
     store.create(id=id).close()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     words = [sys.executable, "-c", RUN, str(store.path), id, *more]
-    started = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    started = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    )
     assert started.stdout is not None
     assert started.stdout.readline() == "ready\n"
     return started
@@ -68,7 +71,10 @@ def end(process: subprocess.Popen[str]) -> None:
 def owned(store: SessionStore, id: str, owner: Owner) -> None:
     """A session that this owner runs, as far as the log knows."""
     with store.create(id=id) as session:
-        session.record("state.started", {"run": f"run of {id}", "goal_id": "g", "owner": msgspec.to_builtins(owner)})
+        session.record(
+            "state.started",
+            {"run": f"run of {id}", "goal_id": "g", "owner": msgspec.to_builtins(owner)},
+        )
 
 
 def status_of(store: SessionStore, id: str) -> str:
@@ -76,7 +82,7 @@ def status_of(store: SessionStore, id: str) -> str:
         return str(session.state.status)
 
 
-# ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── processes ─────────────────────────────────────────────────────────────────────────────────────
 def test_this_process_is_alive_and_known_by_its_start() -> None:
     me = here()
     assert judge(me) == "alive"
@@ -127,8 +133,12 @@ def test_where_the_start_is_not_known_the_pid_has_to_do() -> None:
 
 
 @pytest.mark.parametrize("pid", [0, -1, -5, 2**31, 2**80])
-def test_a_number_that_is_no_pid_is_nobody_and_signals_nobody(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("a group of processes would have been meant"))
+def test_a_number_that_is_no_pid_is_nobody_and_signals_nobody(
+    pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        os, "kill", lambda *_: pytest.fail("a group of processes would have been meant")
+    )
     assert judge(replace(here(), pid=pid)) == "dead"
 
 
@@ -185,7 +195,7 @@ def test_ps_tells_the_same_where_there_is_no_proc() -> None:
     assert _process.ask("no-such-program-anywhere") == ""
 
 
-# ── other boots, other machines ──────────────────────────────────────────────────────────────────────────────────────
+# ── other boots, other machines ───────────────────────────────────────────────────────────────────
 def test_before_the_last_boot_everybody_is_dead() -> None:
     boot = "ffffffff-0000"
     if not here().boot:
@@ -195,7 +205,9 @@ def test_before_the_last_boot_everybody_is_dead() -> None:
 
 
 @linux
-def test_who_was_heard_since_our_boot_from_another_boot_is_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_heard_since_our_boot_from_another_boot_is_another_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(_process, "boot_time", lambda: (NOW - timedelta(days=1)).timestamp())
     twin = replace(here(), boot="ffffffff-0000", heartbeat=NOW)
     assert judge(twin, now=NOW) == "alive"
@@ -207,8 +219,13 @@ def test_of_another_machine_or_container_only_the_heartbeat_tells(change: dict[s
     other = replace(here(), pid=1, started="1", boot="x", **change)
     assert judge(replace(other, heartbeat=NOW), now=NOW) == "alive"
     assert judge(replace(other, heartbeat=NOW - SILENT_AFTER), now=NOW) == "alive"
-    assert judge(replace(other, heartbeat=NOW - SILENT_AFTER - timedelta(seconds=1)), now=NOW) == "silent"
-    assert judge(replace(other, heartbeat=NOW + timedelta(hours=1)), now=NOW) == "alive", "its clock may be ahead of ours"
+    assert (
+        judge(replace(other, heartbeat=NOW - SILENT_AFTER - timedelta(seconds=1)), now=NOW)
+        == "silent"
+    )
+    assert judge(replace(other, heartbeat=NOW + timedelta(hours=1)), now=NOW) == "alive", (
+        "its clock may be ahead of ours"
+    )
     assert judge(replace(other, heartbeat=None)) == "unknown"
 
 
@@ -223,7 +240,7 @@ def test_the_machines_own_id_is_not_given_away() -> None:
         assert own not in msgspec.json.encode(here()).decode()
 
 
-# ── stores ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stores ────────────────────────────────────────────────────────────────────────────────────────
 @posix
 def test_the_session_of_a_killed_process_is_found_marked_and_resumed(store: SessionStore) -> None:
     process = process_of(store, "crashed", "with a checkpoint")
@@ -239,7 +256,11 @@ def test_the_session_of_a_killed_process_is_found_marked_and_resumed(store: Sess
         assert (state.status, state.owner, state.progress.path) == ("failed", None, ("node",))
         assert f"process {process.pid}" in str(state.result.error)
         going = session.state.resume(session.state.checkpoints.latest())
-        assert (going.status, going.data_buffer, going.progress.resume_from) == ("active", {"done": 1}, "next")
+        assert (going.status, going.data_buffer, going.progress.resume_from) == (
+            "active",
+            {"done": 1},
+            "next",
+        )
     assert stale(store) == recover(store) == []
 
 
@@ -260,14 +281,18 @@ def test_it_is_marked_as_wanted(store: SessionStore, mark: Any) -> None:
     with store.open("gone") as session:
         assert session.state.status == mark
         if mark == "paused":
-            assert session.state.resume().status == "active", "from where it stopped, without a checkpoint"
+            assert session.state.resume().status == "active", (
+                "from where it stopped, without a checkpoint"
+            )
 
 
 def test_the_sessions_of_other_machines_are_shown_and_never_touched(store: SessionStore) -> None:
     quiet = Owner(pid=7, host="far", heartbeat=NOW - timedelta(days=1))
     owned(store, "far-and-silent", quiet)
     owned(store, "far-and-alive", replace(quiet, heartbeat=datetime.now(UTC)))
-    assert [(found.session_id, found.verdict) for found in stale(store)] == [("far-and-silent", "silent")]
+    assert [(found.session_id, found.verdict) for found in stale(store)] == [
+        ("far-and-silent", "silent")
+    ]
     assert [found.marked for found in recover(store)] == [None]
     assert status_of(store, "far-and-silent") == "active"
 
@@ -284,7 +309,9 @@ def test_paused_finished_and_ownerless_sessions_are_left_alone(store: SessionSto
     assert stale(store) == recover(store) == []
 
 
-def test_a_session_that_was_resumed_in_the_meantime_is_left_to_its_new_owner(store: SessionStore) -> None:
+def test_a_session_that_was_resumed_in_the_meantime_is_left_to_its_new_owner(
+    store: SessionStore,
+) -> None:
     dead = replace(here(), started="before")
     owned(store, "contested", dead)
     with store.open("contested") as session:
@@ -303,11 +330,14 @@ def test_a_heartbeat_of_the_same_owner_does_not_save_it(store: SessionStore) -> 
     dead = replace(here(), started="before", heartbeat=NOW - timedelta(hours=1))
     owned(store, "late", dead)
     with store.open("late") as session:
-        session.record("state.heartbeat", {})  # Its last word, which was not in the list we worked from.
+        # Its last word, which was not in the list we worked from.
+        session.record("state.heartbeat", {})
     assert [found.marked for found in recover(store)] == ["failed"]
 
 
-def test_one_session_that_cannot_be_read_does_not_hide_the_others(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_session_that_cannot_be_read_does_not_hide_the_others(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from runlore.errors import LogError
 
     for id in ("a", "b", "c"):

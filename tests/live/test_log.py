@@ -1,4 +1,5 @@
-"""The log itself: sessions made, opened, listed and deleted; records in order, whoever writes them."""
+"""The log itself: sessions made, opened, listed and deleted; records in order, whoever writes
+them."""
 
 import json
 import os
@@ -30,14 +31,30 @@ def texts(session: LiveSession) -> list[str]:
     return [message["content"] for message in session.messages()]
 
 
-# ── sessions ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_session_keeps_what_it_was_made_with(store: SessionStore) -> None:
-    made = store.create("A title", provider="p", model="m", cwd="/work/x", api_base="http://a", agent="mine", id="one", team="red")
+    made = store.create(
+        "A title",
+        provider="p",
+        model="m",
+        cwd="/work/x",
+        api_base="http://a",
+        agent="mine",
+        id="one",
+        team="red",
+    )
     meta = store.open("one").meta
     assert meta == made.meta
-    known = {"title": "A title", "provider": "p", "model": "m", "cwd": "/work/x", "api_base": "http://a", "agent": "mine"}
+    known = {
+        "title": "A title",
+        "provider": "p",
+        "model": "m",
+        "cwd": "/work/x",
+        "api_base": "http://a",
+        "agent": "mine",
+    }
     assert {name: getattr(meta, name) for name in known} == known
     assert meta.extra == {"team": "red"}
 
@@ -48,13 +65,19 @@ def test_a_relative_cwd_is_made_absolute(store: SessionStore) -> None:
 
 def test_files_are_for_this_user_alone(store: SessionStore) -> None:
     session = store.create()
-    session.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "x" * 100_000}]})
+    session.append(
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "a", "content": "x" * 100_000}],
+        }
+    )
     session.append(user("hello"))
     session.compact("short")
     store.open(session.id, exclusive=True).close()
     for path in [store.path, *store.path.rglob("*")]:
         allowed = 0o700 if path.is_dir() else 0o600
-        if path.name not in ("index.db-wal", "index.db-shm"):  # SQLite gives them the mode of its file.
+        # SQLite gives them the mode of its file.
+        if path.name not in ("index.db-wal", "index.db-shm"):
             assert path.stat().st_mode & 0o777 == allowed, path
 
 
@@ -74,7 +97,24 @@ def test_what_a_crash_in_the_making_left_can_be_made_again(store: SessionStore) 
 
 
 @pytest.mark.parametrize(
-    "id", ["", ".", "..", "../x", "/etc", "a/b", "a\\b", ".hidden", "a" * 129, "a\0", "nul", "Con.txt", "x.", "ä", "a b"]
+    "id",
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "/etc",
+        "a/b",
+        "a\\b",
+        ".hidden",
+        "a" * 129,
+        "a\0",
+        "nul",
+        "Con.txt",
+        "x.",
+        "ä",
+        "a b",
+    ],
 )
 def test_an_id_that_leads_elsewhere_is_refused(store: SessionStore, id: str) -> None:
     for refused in (store.open, store.delete, store.restore, lambda id: store.create(id=id)):
@@ -95,7 +135,12 @@ def test_a_link_out_of_the_store_is_no_session(store: SessionStore, tmp_path: Pa
 
 def test_a_draft_is_on_disk_after_its_first_append(store: SessionStore) -> None:
     draft = store.draft("later", id="one")
-    assert (draft.messages(), draft.tail(), list(draft.records()), draft.is_draft) == ([], [], [], True)
+    assert (draft.messages(), draft.tail(), list(draft.records()), draft.is_draft) == (
+        [],
+        [],
+        [],
+        True,
+    )
     assert draft.meta.title == "later"
     assert not store.path.exists()
     draft.append(user("hello"))
@@ -120,13 +165,30 @@ def test_the_title_is_the_first_real_text_of_the_user(store: SessionStore) -> No
     session = store.create()
     assert session.meta.title == "New chat"
     session.append({"role": "assistant", "content": "I begin"})
-    session.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "result"}]})
+    session.append(
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "a", "content": "result"}],
+        }
+    )
     session.append({"role": "user", "content": "  \n "})
     assert session.meta.title == "New chat"
-    session.append({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Please\nlook  at " + "this " * 20}]})
+    session.append(
+        {
+            "role": "user",
+            "content": [
+                {"type": "image"},
+                {"type": "text", "text": "Please\nlook  at " + "this " * 20},
+            ],
+        }
+    )
     assert session.meta.title == "Please look at this this this this this this thi"
     session.append(user("Something else"))
-    assert store.latest().title == session.meta.title == "Please look at this this this this this this thi"  # type: ignore[union-attr]
+    assert (
+        store.latest().title  # type: ignore[union-attr]
+        == session.meta.title
+        == "Please look at this this this this this this thi"
+    )
 
 
 def test_a_title_that_was_given_stays(store: SessionStore) -> None:
@@ -138,7 +200,17 @@ def test_a_title_that_was_given_stays(store: SessionStore) -> None:
     assert store.list()[0].title == "Better"
 
 
-@pytest.mark.parametrize("message", ["hello", None, ["hello"], {"content": "hello"}, {"role": "user"}, {"role": "user", "content": 7}])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "hello",
+        None,
+        ["hello"],
+        {"content": "hello"},
+        {"role": "user"},
+        {"role": "user", "content": 7},
+    ],
+)
 def test_what_is_no_message_is_refused_with_a_word(store: SessionStore, message: Any) -> None:
     session = store.create()
     with pytest.raises(LogError, match="a message needs a role"):
@@ -148,7 +220,7 @@ def test_what_is_no_message_is_refused_with_a_word(store: SessionStore, message:
     assert session.messages() == []
 
 
-# ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── listing ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_list_is_newest_first_and_by_cwd_and_agent(store: SessionStore) -> None:
@@ -195,7 +267,11 @@ def test_the_index_can_be_deleted(store: SessionStore) -> None:
         with store.create(f"s{n}") as session:
             session.append(user("hello"))
     before = store.list()
-    for names in (["index.db"], ["index.db-wal", "index.db-shm"], ["index.db", "index.db-wal", "index.db-shm"]):
+    for names in (
+        ["index.db"],
+        ["index.db-wal", "index.db-shm"],
+        ["index.db", "index.db-wal", "index.db-shm"],
+    ):
         for name in names:
             (store.path / _index.PLACE / name).unlink(missing_ok=True)
         assert SessionStore(store.path).list() == before
@@ -230,7 +306,9 @@ def test_a_session_that_came_from_elsewhere_is_listed(store: SessionStore, tmp_p
     assert {info.title for info in store.list()} == {"here"}
 
 
-def test_list_works_where_nothing_can_be_written(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_works_where_nothing_can_be_written(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.create("one").close()
 
     def refuse(self: Any) -> Any:
@@ -240,7 +318,7 @@ def test_list_works_where_nothing_can_be_written(store: SessionStore, monkeypatc
     assert [info.title for info in SessionStore(store.path).list()] == ["one"]
 
 
-# ── deleting ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── deleting ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_delete_goes_to_a_trash_that_can_be_emptied(store: SessionStore) -> None:
@@ -260,7 +338,9 @@ def test_delete_goes_to_a_trash_that_can_be_emptied(store: SessionStore) -> None
     assert list(store.trash()) == []
 
 
-def test_what_cannot_be_deleted_for_good_is_told(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_deleted_for_good_is_told(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.create(id="one")
     store.delete("one")
 
@@ -294,7 +374,7 @@ def test_clear_is_a_record(store: SessionStore) -> None:
     assert texts(session) == ["hello"]
 
 
-# ── records ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── records ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_seq_has_no_gaps_and_ids_grow(store: SessionStore) -> None:
@@ -313,20 +393,26 @@ def test_seq_has_no_gaps_and_ids_grow(store: SessionStore) -> None:
 def test_types_that_nobody_knows_are_kept(store: SessionStore) -> None:
     session = store.create(id="one")
     session.record("from.the.future", {"a": [1, {"b": None}]})
-    assert [record.payload for record in store.open("one").records(after=0)] == [{"a": [1, {"b": None}]}]
+    assert [record.payload for record in store.open("one").records(after=0)] == [
+        {"a": [1, {"b": None}]}
+    ]
 
 
 def test_fields_that_nobody_knows_do_not_cost_the_record(store: SessionStore) -> None:
     session = store.create(id="one")
     with (session.path / "log.jsonl").open("a") as file:
         file.write(
-            '{"n":1,"i":"' + "f" * 24 + '","d":"2026-01-01T00:00:00Z","t":"message","z":7,"p":{"role":"user","content":"by hand"}}\n'
+            '{"n":1,"i":"'
+            + "f" * 24
+            + '","d":"2026-01-01T00:00:00Z","t":"message","z":7,"p":{"role":"user","content":"by'
+            ' hand"}}\n'
         )
     assert texts(session) == ["by hand"]
     record = session.append(user("next"))
     assert record.seq == 2
     session.append(user("the one after"))
-    session.rewind(to=record)  # Ids should grow and that one leaves no room to; it is found all the same.
+    # Ids should grow and that one leaves no room to; it is found all the same.
+    session.rewind(to=record)
     assert texts(session) == ["by hand", "next"]
 
 
@@ -337,7 +423,9 @@ def test_a_key_is_used_once(store: SessionStore) -> None:
     again = store.open("one")
     assert again.append(user("pay"), key="order-7").id == first.id
     batch = again.append_many([user("a"), user("b")], key="batch")
-    assert [record.seq for record in store.open("one").append_many([user("a"), user("b")], key="batch")] == [r.seq for r in batch]
+    assert [
+        record.seq for record in store.open("one").append_many([user("a"), user("b")], key="batch")
+    ] == [r.seq for r in batch]
     session.append(user("other"), key="order-8")
     assert again.append(user("other"), key="order-8").payload == user("other")
     assert texts(session) == ["pay", "a", "b", "other"]
@@ -370,7 +458,10 @@ def test_a_payload_that_json_cannot_hold_is_refused_and_harms_nothing(store: Ses
         deep = deep.pop()
 
 
-@pytest.mark.parametrize("text", ["\0", "half a pair: \ud83d", "\udc00", "\u2028\x85\r\n", "}\n{", '"c":"00000000"}', "\\ud800"])
+@pytest.mark.parametrize(
+    "text",
+    ["\0", "half a pair: \ud83d", "\udc00", "\u2028\x85\r\n", "}\n{", '"c":"00000000"}', "\\ud800"],
+)
 def test_any_text_comes_back(store: SessionStore, text: str) -> None:
     session = store.create(id="one")
     session.append_many([user(text), {"role": "user", "content": "k", text: text}])
@@ -417,7 +508,9 @@ def test_the_clock_may_step_back(store: SessionStore, monkeypatch: pytest.Monkey
     assert store.open("one").find(third.id).seq == third.seq
 
 
-def test_records_are_found_without_reading_what_lies_before(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_found_without_reading_what_lies_before(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = store.create(id="one")
     ids = [session.append(user(f"{n} " + "x" * 1000)).id for n in range(5000)]
     again = store.open("one")
@@ -437,7 +530,9 @@ def test_records_are_found_without_reading_what_lies_before(store: SessionStore,
     assert read < 1_500_000  # of 5.5 MB, for three questions
 
 
-def test_what_a_compaction_covers_is_not_read_again(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_compaction_covers_is_not_read_again(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with store.create(id="one") as session:
         for n in range(1500):
             session.append(user(f"{n} " + "x" * 1000))
@@ -494,15 +589,23 @@ def test_follow_gives_what_anyone_appends(store: SessionStore) -> None:
     thread.join()
     assert len(seen) == 2
     assert seen[1] == seen[0] + 1 > 2
-    assert [record.seq for record in session.follow(after=1, poll_s=0.001, timeout_s=0.01)][:2] == [2, 3]
+    assert [record.seq for record in session.follow(after=1, poll_s=0.001, timeout_s=0.01)][:2] == [
+        2,
+        3,
+    ]
 
 
-# ── writers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── writers ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_threads_share_a_handle(store: SessionStore) -> None:
     session = store.create()
-    threads = [threading.Thread(target=lambda name=name: [session.append(user(f"{name}{n}")) for n in range(200)]) for name in "abcd"]
+    threads = [
+        threading.Thread(
+            target=lambda name=name: [session.append(user(f"{name}{n}")) for n in range(200)]
+        )
+        for name in "abcd"
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -514,7 +617,9 @@ def test_threads_share_a_handle(store: SessionStore) -> None:
     assert [record.seq for record in session.records()] == list(range(801))
 
 
-def test_power_waits_for_the_disk_once_for_all_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_power_waits_for_the_disk_once_for_all_who_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = SessionStore(tmp_path, durability="power").create()
     syncs = 0
     gate = threading.Event()
@@ -583,11 +688,19 @@ def test_a_snapshot_can_be_deleted_damaged_or_of_another_log(store: SessionStore
     path = session.path / "snapshots/mine"
     whole = path.read_bytes()
     assert store.open("one").snapshot("mine") == (7, b"seven")
-    for bad in (b"", whole[:-1], whole[: len(whole) // 2], b"\0" * len(whole), whole.replace(b"seven", b"eight")):
+    for bad in (
+        b"",
+        whole[:-1],
+        whole[: len(whole) // 2],
+        b"\0" * len(whole),
+        whole.replace(b"seven", b"eight"),
+    ):
         path.write_bytes(bad)
         assert store.open("one").snapshot("mine") is None
     path.write_bytes(whole)
-    (session.path / "log.jsonl").write_bytes(b"".join((session.path / "log.jsonl").read_bytes().splitlines(True)[:5]))
+    (session.path / "log.jsonl").write_bytes(
+        b"".join((session.path / "log.jsonl").read_bytes().splitlines(True)[:5])
+    )
     assert store.open("one").snapshot("mine") is None
     assert store.open("one").snapshot("other") is None
 
@@ -654,15 +767,29 @@ def test_long_tool_output_is_kept_beside_the_log(store: SessionStore) -> None:
     session = store.create(id="one")
     long = "begin " + "ü" * 200_000 + " end"
     result = {"type": "tool_result", "tool_use_id": "t", "content": long, "is_error": False}
-    parts = {"type": "tool_result", "tool_use_id": "u", "content": [{"type": "text", "text": long}, {"type": "image"}]}
-    session.append({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "x", "input": {}} for id in "tu"]})
+    parts = {
+        "type": "tool_result",
+        "tool_use_id": "u",
+        "content": [{"type": "text", "text": long}, {"type": "image"}],
+    }
+    session.append(
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": id, "name": "x", "input": {}} for id in "tu"],
+        }
+    )
     record = session.append({"role": "user", "content": [result, parts]})
     block = record.payload["content"][0]
     assert block["content"].startswith("begin ")
     assert block["content"].endswith(" end")
     assert len(block["content"]) < 10_000
     assert store.open("one").output(block["output"]).decode() == long
-    assert store.open("one").output(record.payload["content"][1]["content"][0]["output"]["sha256"]).decode() == long
+    assert (
+        store.open("one")
+        .output(record.payload["content"][1]["content"][0]["output"]["sha256"])
+        .decode()
+        == long
+    )
     assert len(list((session.path / "outputs").iterdir())) == 1
     assert result["content"] == long  # what the caller has is left alone
     path = session.path / "outputs" / block["output"]["sha256"]
@@ -685,8 +812,11 @@ def test_without_a_path_the_store_is_in_the_home_of_runlore(home: Path) -> None:
     assert (home / ".runlore/live/one/log.jsonl").exists()
 
 
-def test_threads_share_a_handle_that_has_seen_nothing_yet(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two first appends, one is slow to read the snapshot: what was folded meanwhile is not thrown away."""
+def test_threads_share_a_handle_that_has_seen_nothing_yet(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two first appends, one is slow to read the snapshot: what was folded meanwhile is not
+    thrown away."""
     with store.create(id="one") as session:
         session.append(user("before"))
     session = store.open("one")
@@ -710,7 +840,9 @@ def test_threads_share_a_handle_that_has_seen_nothing_yet(store: SessionStore, m
     assert texts(session) == ["before", "slow", "0", "1", "2"]
 
 
-def test_power_waits_also_in_the_next_session_of_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_power_waits_also_in_the_next_session_of_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What had reached the disk of the one before says nothing of this one."""
     store = SessionStore(tmp_path, durability="power")
     session = store.create(id="one")
@@ -725,7 +857,9 @@ def test_power_waits_also_in_the_next_session_of_a_name(tmp_path: Path, monkeypa
     assert synced
 
 
-def test_a_barrier_waits_for_what_others_wrote(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_barrier_waits_for_what_others_wrote(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.create(id="one").append(user("by another handle"))
     synced: list[int] = []
     monkeypatch.setattr(_file, "sync", synced.append)
@@ -743,7 +877,9 @@ def test_a_batch_that_made_the_session_is_given_back_as_it_was(store: SessionSto
 
 
 @pytest.mark.parametrize(("type", "key"), [("note", 5), (5, None), ("", None), ("note", b"key")])
-def test_what_could_be_written_and_not_be_read_is_refused(store: SessionStore, type: Any, key: Any) -> None:
+def test_what_could_be_written_and_not_be_read_is_refused(
+    store: SessionStore, type: Any, key: Any
+) -> None:
     session = store.create(id="one")
     with pytest.raises(LogError):
         session.record(type, {"n": 1}, key=key)
@@ -751,7 +887,9 @@ def test_what_could_be_written_and_not_be_read_is_refused(store: SessionStore, t
     assert not session.problems
 
 
-def test_who_ensures_a_session_that_another_one_makes_meanwhile_joins_it(store: SessionStore) -> None:
+def test_who_ensures_a_session_that_another_one_makes_meanwhile_joins_it(
+    store: SessionStore,
+) -> None:
     one, two = store.ensure("one", title="first"), store.ensure("one", title="second")
     one.append(user("a"))
     two.append(user("b"))
@@ -762,7 +900,9 @@ def test_who_ensures_a_session_that_another_one_makes_meanwhile_joins_it(store: 
     assert [record.type for record in one.records()].count("session") == 1
 
 
-def test_who_ensures_a_session_to_read_it_sees_what_another_one_makes_of_it(store: SessionStore) -> None:
+def test_who_ensures_a_session_to_read_it_sees_what_another_one_makes_of_it(
+    store: SessionStore,
+) -> None:
     early = store.ensure("one")
     assert early.is_draft
     assert not [*early.follow(timeout_s=0)]
@@ -775,7 +915,9 @@ def test_who_ensures_a_session_to_read_it_sees_what_another_one_makes_of_it(stor
     assert early.append(user("b")).seq == 2
 
 
-def test_a_draft_of_an_id_that_was_taken_meanwhile_is_refused(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draft_of_an_id_that_was_taken_meanwhile_is_refused(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also when both had made the file, and only one had written to it."""
     one, two = store.draft(id="one"), store.draft(id="one")
     real = _file.LogFile.make
@@ -783,7 +925,9 @@ def test_a_draft_of_an_id_that_was_taken_meanwhile_is_refused(store: SessionStor
     def make(file: _file.LogFile) -> None:
         real(file)
         if file is two._file:
-            (store.path / "one/log.jsonl").write_bytes((store.path / "other/log.jsonl").read_bytes())
+            (store.path / "one/log.jsonl").write_bytes(
+                (store.path / "other/log.jsonl").read_bytes()
+            )
 
     one.append(user("a"))
     (store.path / "one").rename(store.path / "other")
@@ -803,8 +947,11 @@ def test_tail_cuts_batches_where_it_is_told_to(store: SessionStore) -> None:
     assert session.tail(0) == []
 
 
-def test_with_power_a_fork_and_what_is_restored_have_their_names_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a loss of power would take the folder away, and with it all that is appended there and acknowledged."""
+def test_with_power_a_fork_and_what_is_restored_have_their_names_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a loss of power would take the folder away, and with it all that is appended there
+    and acknowledged."""
     store = SessionStore(tmp_path / "store", durability="power")
     session = store.create(id="one")
     session.append(user("a"))

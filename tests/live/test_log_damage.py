@@ -121,7 +121,20 @@ def test_nuls_after_a_loss_of_power_are_set_aside(store: SessionStore) -> None:
         assert session.problems[0].size_bytes == 5000
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"\n\n\n", b"\0\0\0", b"garbage", b"[1]\n", b"null\n", b'{"n":"x"}\n', b"\xff\xfe\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        b"\n\n\n",
+        b"\0\0\0",
+        b"garbage",
+        b"[1]\n",
+        b"null\n",
+        b'{"n":"x"}\n',
+        b"\xff\xfe\n",
+    ],
+)
 def test_a_log_without_a_record_can_be_written(store: SessionStore, content: bytes) -> None:
     log = made(store)
     log.write_bytes(content)
@@ -132,7 +145,9 @@ def test_a_log_without_a_record_can_be_written(store: SessionStore, content: byt
     assert texts(store.open("one")) == ["first"]
 
 
-def test_a_changed_byte_costs_its_record_and_nothing_else(store: SessionStore, loops: Callable[[int], int]) -> None:
+def test_a_changed_byte_costs_its_record_and_nothing_else(
+    store: SessionStore, loops: Callable[[int], int]
+) -> None:
     log = made(store, *(f"message {n} €" for n in range(20)))
     whole = log.read_bytes()
     rng = random.Random(7)
@@ -149,7 +164,8 @@ def test_a_changed_byte_costs_its_record_and_nothing_else(store: SessionStore, l
             assert set(range(21)) - set(found) <= ({line} if not is_line_end else set()), place
             assert session.problems or found == list(range(21))
             for record in session.records(after=0):
-                assert record.payload == user(f"message {record.seq - 1} €")  # what is given out is what was written
+                # what is given out is what was written
+                assert record.payload == user(f"message {record.seq - 1} €")
             after = session.append(user("next"))
             assert after.seq == 21, place
             assert [record.seq for record in session.records()] == [*found, 21]
@@ -165,7 +181,9 @@ def test_two_records_that_lost_the_line_end_between_them_are_both_read(store: Se
     assert "2 records in it could be read" in session.problems[0].reason
 
 
-def test_a_full_disk_leaves_the_log_as_it_was(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_log_as_it_was(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = store.create(id="one")
     session.append(user("one"))
     before = (session.path / "log.jsonl").read_bytes()
@@ -188,7 +206,9 @@ def test_a_full_disk_leaves_the_log_as_it_was(store: SessionStore, monkeypatch: 
     assert session.problems == []
 
 
-def test_a_write_that_comes_in_pieces_is_finished(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_comes_in_pieces_is_finished(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = store.create(id="one")
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, bytes(data)[:7]))
@@ -219,7 +239,9 @@ def test_a_file_that_may_not_grow_is_left_as_it_was(store: SessionStore) -> None
     assert session.problems == []
 
 
-def test_a_folder_that_cannot_be_written_can_be_read(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_can_be_read(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made(store, "one", "two")
     real = os.open
 
@@ -272,7 +294,8 @@ def test_a_log_that_was_found_sound_is_checked_again_when_it_changed(store: Sess
 
 
 def test_a_changed_number_leads_nobody_past_good_records(store: SessionStore) -> None:
-    """Records are found by the numbers of lines in the middle of the file; one that lies must not be followed."""
+    """Records are found by the numbers of lines in the middle of the file; one that lies must not
+    be followed."""
     log = made(store, *("x" * 500 for _ in range(400)))
     whole = log.read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -293,7 +316,9 @@ def test_a_damaged_line_end_of_the_last_record_costs_nothing(store: SessionStore
     with store.open("one") as session:
         assert session.append(user("three")).seq == 3
         assert texts(session) == ["one", "two", "three"]
-        assert [problem.reason.partition(":")[0] for problem in session.problems] == ["damaged line skipped"]
+        assert [problem.reason.partition(":")[0] for problem in session.problems] == [
+            "damaged line skipped"
+        ]
     assert not log.with_suffix(".torn").exists()
 
 
@@ -309,11 +334,14 @@ def test_a_torn_tail_that_cannot_be_set_aside_is_an_error_of_ours(store: Session
         assert texts(session) == ["one", "two"]
 
 
-def test_a_handle_of_a_deleted_session_does_not_write_into_the_next_one_of_its_name(store: SessionStore) -> None:
+def test_a_handle_of_a_deleted_session_does_not_write_into_the_next_one_of_its_name(
+    store: SessionStore,
+) -> None:
     made(store, "old")
     late, other = store.open("one"), store.open("one")
     late.append(user("late"))
-    other.append(user("x" * (5 << 20)))  # More than the other handle reads record by record, so it never sees the next record.
+    # More than the other handle reads record by record, so it never sees the next record.
+    other.append(user("x" * (5 << 20)))
     other.close()
     store.delete("one")
     store.create(id="one").append(user("new"))

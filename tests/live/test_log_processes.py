@@ -39,7 +39,9 @@ def ended_well(*pids: int) -> bool:
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_a_writer_can_be_killed_at_any_moment(tmp_path: Path, durability: Durability, loops: Callable[[int], int]) -> None:
+def test_a_writer_can_be_killed_at_any_moment(
+    tmp_path: Path, durability: Durability, loops: Callable[[int], int]
+) -> None:
     store = SessionStore(tmp_path, durability=durability)
     store.create(id="one")
     rng = random.Random(durability)
@@ -52,7 +54,9 @@ def test_a_writer_can_be_killed_at_any_moment(tmp_path: Path, durability: Durabi
         id = f"s{number - number % 25}"
         read, written = os.pipe()
 
-        def write(id: str = id, read: int = read, written: int = written, number: int = number) -> None:
+        def write(
+            id: str = id, read: int = read, written: int = written, number: int = number
+        ) -> None:
             os.close(read)
             with SessionStore(tmp_path, durability=durability).open(id) as session:
                 for n in range(1_000_000):
@@ -79,7 +83,8 @@ def test_a_writer_can_be_killed_at_any_moment(tmp_path: Path, durability: Durabi
             assert seqs == list(range(len(seqs))), number
             expected = [message["content"].partition(" ")[0] for message in session.messages()]
             assert expected[-1] == f"after-{number}"
-            # Between what was acknowledged and our own append lies at most the one record that was on its way.
+            # Between what was acknowledged and our own append lies at most the one record that was
+            # on its way.
             assert len(expected) - len(found) in (1, 2)
 
 
@@ -93,7 +98,10 @@ def test_four_processes_append_to_one_session(tmp_path: Path) -> None:
             session.append(user(f"{name}-{n}"))
 
     before = [in_child(lambda name=name: write(name, inherited)) for name in ("a", "b")]
-    after = [in_child(lambda name=name: write(name, SessionStore(tmp_path).open("one"))) for name in ("c", "d")]
+    after = [
+        in_child(lambda name=name: write(name, SessionStore(tmp_path).open("one")))
+        for name in ("c", "d")
+    ]
     assert ended_well(*before, *after)
     inherited.append(user("last"))
     for session in (inherited, store.open("one")):
@@ -102,12 +110,15 @@ def test_four_processes_append_to_one_session(tmp_path: Path) -> None:
         assert len({record.id for record in records}) == len(records)
         found = [record.payload.get("content") for record in records]
         for name in "abcd":
-            assert [text for text in found if str(text).startswith(f"{name}-")] == [f"{name}-{n}" for n in range(1000)]
+            assert [text for text in found if str(text).startswith(f"{name}-")] == [
+                f"{name}-{n}" for n in range(1000)
+            ]
         assert found[-1] == "last"
         assert len(session.messages()) == 4002
 
 
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python 3.12 warns of what is tested here.
+# Python 3.12 warns of what is tested here.
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_handle_that_was_forked_while_another_thread_wrote_works(tmp_path: Path) -> None:
     """The child inherits locks as they were; a thread of the parent may have held one."""
     import threading
@@ -132,7 +143,9 @@ def test_a_handle_that_was_forked_while_another_thread_wrote_works(tmp_path: Pat
     assert [text for text in found if text != "thread"] == [f"child {n}" for n in range(10)]
 
 
-def test_a_signal_handler_may_append_in_the_middle_of_an_append(tmp_path: Path, loops: Callable[[int], int]) -> None:
+def test_a_signal_handler_may_append_in_the_middle_of_an_append(
+    tmp_path: Path, loops: Callable[[int], int]
+) -> None:
     session = SessionStore(tmp_path).create(id="one")
     said: list[LogRecord] = []
 
@@ -149,17 +162,23 @@ def test_a_signal_handler_may_append_in_the_middle_of_an_append(tmp_path: Path, 
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert said
-    there = {record.seq: record for record in SessionStore(tmp_path).open("one", readonly=True).records(after=0)}
+    there = {
+        record.seq: record
+        for record in SessionStore(tmp_path).open("one", readonly=True).records(after=0)
+    }
     assert sorted(there) == [*range(1, len(own) + len(said) + 1)]
     assert all(there[record.seq].payload == record.payload for record in (*own, *said))
     assert not session.problems
     assert session.meta.messages == len(there)
 
 
-def test_a_signal_handler_may_tell_of_the_run_in_the_middle_of_its_telling(tmp_path: Path, loops: Callable[[int], int]) -> None:
+def test_a_signal_handler_may_tell_of_the_run_in_the_middle_of_its_telling(
+    tmp_path: Path, loops: Callable[[int], int]
+) -> None:
     session = SessionStore(tmp_path).create(id="one")
     session.state.start("a goal")
-    session.state.progress("first", tokens=1)  # msgspec crashes when it is interrupted, and used again, while it meets a type.
+    # msgspec crashes when it is interrupted, and used again, while it meets a type.
+    session.state.progress("first", tokens=1)
     told = 1
 
     def handle(*_: Any) -> None:
@@ -186,7 +205,9 @@ def test_a_signal_handler_may_tell_of_the_run_in_the_middle_of_its_telling(tmp_p
 
 
 @pytest.mark.parametrize("when", ["lock", "unlock"])
-def test_the_lock_is_held_by_who_is_interrupted_and_let_go_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+def test_the_lock_is_held_by_who_is_interrupted_and_let_go_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     """As above, at the two moments that are hard to meet."""
     session = SessionStore(tmp_path).create(id="one")
     real: Callable[[int], None] = getattr(_file, when)
@@ -268,7 +289,9 @@ def test_a_reader_is_not_held_up_by_a_writer_that_has_the_lock(tmp_path: Path) -
         assert SessionStore(tmp_path).list()[0].id == "one"
 
 
-def test_what_a_killed_writer_could_not_tell_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_writer_could_not_tell_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_index, "QUIET_S", 0)
     store = SessionStore(tmp_path)
     store.create(id="one").close()
@@ -285,20 +308,26 @@ def test_what_a_killed_writer_could_not_tell_is_listed(tmp_path: Path, monkeypat
     assert [(info.id, info.messages) for info in store.list()] == [("one", 20), ("two", 0)]
 
 
-def test_a_run_that_was_killed_before_it_was_listed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_killed_before_it_was_listed_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_index, "QUIET_S", 0)
     store = SessionStore(tmp_path)
     store.create(id="one").close()
 
     def write() -> None:
-        monkeypatch.setattr(_index.Index, "tell", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(
+            _index.Index, "tell", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+        )
         store.open("one").state.start("a goal")
 
     os.waitpid(in_child(write), 0)
     assert [found.session_id for found in store.stale()] == ["one"]
 
 
-def test_the_last_of_two_writers_is_not_forgotten_when_the_first_one_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_of_two_writers_is_not_forgotten_when_the_first_one_closes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_index, "QUIET_S", 0)
     store = SessionStore(tmp_path)
     first, second = store.create(id="one"), store.open("one")
@@ -320,8 +349,11 @@ def test_two_processes_make_sessions_at_once(tmp_path: Path) -> None:
     assert len(SessionStore(tmp_path).list()) == 150
 
 
-def test_any_mix_of_writers_that_are_killed_leaves_a_log_without_gaps(tmp_path: Path, loops: Callable[[int], int]) -> None:
-    """Messages, batches, rewinds, compactions and leases from three processes; what is seen does not depend on snapshots."""
+def test_any_mix_of_writers_that_are_killed_leaves_a_log_without_gaps(
+    tmp_path: Path, loops: Callable[[int], int]
+) -> None:
+    """Messages, batches, rewinds, compactions and leases from three processes; what is seen does
+    not depend on snapshots."""
 
     def work(seed: int) -> None:
         rng = random.Random(seed)
@@ -330,7 +362,10 @@ def test_any_mix_of_writers_that_are_killed_leaves_a_log_without_gaps(tmp_path: 
             try:
                 what = rng.random()
                 if what < 0.6:
-                    session.append(user(f"{seed} " + "x" * rng.randrange(3000)), key=f"{seed}-{rng.random()}" if what < 0.1 else None)
+                    session.append(
+                        user(f"{seed} " + "x" * rng.randrange(3000)),
+                        key=f"{seed}-{rng.random()}" if what < 0.1 else None,
+                    )
                 elif what < 0.75:
                     session.append_many([user("a"), user("b")])
                 elif what < 0.85:
@@ -373,7 +408,8 @@ def test_any_mix_of_writers_that_are_killed_leaves_a_log_without_gaps(tmp_path: 
 
 
 def test_a_fork_can_be_killed_at_any_moment(tmp_path: Path, loops: Callable[[int], int]) -> None:
-    """A fork is there with everything or not at all; what it left half made is taken away by a later one."""
+    """A fork is there with everything or not at all; what it left half made is taken away by a
+    later one."""
     store = SessionStore(tmp_path)
     with store.create(id="one") as session:
         for _ in range(100):
@@ -400,7 +436,9 @@ def test_a_fork_can_be_killed_at_any_moment(tmp_path: Path, loops: Callable[[int
     assert {len(store.open(info.id).messages()) for info in store.list()} == {100}
 
 
-def test_a_session_can_be_killed_while_it_is_deleted_or_restored(tmp_path: Path, loops: Callable[[int], int]) -> None:
+def test_a_session_can_be_killed_while_it_is_deleted_or_restored(
+    tmp_path: Path, loops: Callable[[int], int]
+) -> None:
     store = SessionStore(tmp_path)
     rng = random.Random(6)
     for number in range(loops(100)):
@@ -422,23 +460,34 @@ def test_a_session_can_be_killed_while_it_is_deleted_or_restored(tmp_path: Path,
             store.restore(id).close()
         with store.open(id) as session:
             session.append(user("after"))
-            assert [message["content"] for message in session.messages()] == ["kept", "after"], number
+            assert [message["content"] for message in session.messages()] == ["kept", "after"], (
+                number
+            )
         assert id in [info.id for info in store.list(limit=3)]
 
 
-def test_four_processes_ensure_one_session_at_once(tmp_path: Path, loops: Callable[[int], int]) -> None:
+def test_four_processes_ensure_one_session_at_once(
+    tmp_path: Path, loops: Callable[[int], int]
+) -> None:
     for number in range(loops(40)):
-        pids = [in_child(lambda k=k: SessionStore(tmp_path).ensure(f"s{number}").append(user(str(k)))) for k in range(4)]  # noqa: B023
+        pids = [
+            in_child(lambda k=k: SessionStore(tmp_path).ensure(f"s{number}").append(user(str(k))))  # noqa: B023
+            for k in range(4)
+        ]
         assert ended_well(*pids)
         session = SessionStore(tmp_path).open(f"s{number}")
         assert sorted(message["content"] for message in session.messages()) == ["0", "1", "2", "3"]
         assert [record.type for record in session.records()].count("session") == 1
 
 
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python 3.12 warns of what is tested here.
+# Python 3.12 warns of what is tested here.
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.parametrize("what", ["reading", "running"])
-def test_a_handle_that_another_thread_was_using_works_in_the_child_of_a_fork(tmp_path: Path, what: str) -> None:
-    """Also one that has never written: a lock that a thread of the parent held would be held in the child for ever."""
+def test_a_handle_that_another_thread_was_using_works_in_the_child_of_a_fork(
+    tmp_path: Path, what: str
+) -> None:
+    """Also one that has never written: a lock that a thread of the parent held would be held in the
+    child for ever."""
     import threading
 
     with SessionStore(tmp_path).create(id="one") as made:

@@ -1,6 +1,8 @@
-"""Where the rules of an older store lose or spoil something: each scene fails on them, and passes on ours.
+"""Where the rules of an older store lose or spoil something: each scene fails on them, and passes
+on ours.
 
-What they lose to kills, torn lines, damage and paths is shown by the conformance suite in the same way: `test_conformance.py`.
+What they lose to kills, torn lines, damage and paths is shown by the conformance suite in the same
+way: `test_conformance.py`.
 """
 
 from collections.abc import Callable
@@ -16,7 +18,8 @@ from tests.live.system1 import OldStore, open_old
 
 
 class NewStore:
-    """Our log with the old store's words: a rewind names a place by its index in what is visible."""
+    """Our log with the old store's words: a rewind names a place by its index in what is
+    visible."""
 
     def __init__(self, folder: Path, id: str) -> None:
         self.store = SessionStore(folder)
@@ -69,7 +72,10 @@ def user(content: Any) -> dict[str, Any]:
 
 
 def call(*ids: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "run", "input": {}} for id in ids]}
+    return {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": id, "name": "run", "input": {}} for id in ids],
+    }
 
 
 def result(*ids: str) -> dict[str, Any]:
@@ -82,7 +88,11 @@ def is_sendable(messages: list[dict[str, Any]]) -> bool:
         blocks = message["content"] if isinstance(message["content"], list) else []
         calls = {block["id"] for block in blocks if block.get("type") == "tool_use"}
         following = messages[place + 1]["content"] if place + 1 < len(messages) else []
-        results = {block["tool_use_id"] for block in following if isinstance(block, dict) and block.get("type") == "tool_result"}
+        results = {
+            block["tool_use_id"]
+            for block in following
+            if isinstance(block, dict) and block.get("type") == "tool_result"
+        }
         if calls != results & calls or len(calls) != len(calls & results):
             return False
     return True
@@ -104,7 +114,12 @@ def the_real_result_is_the_only_one(store: Any) -> bool:
     store.append(call("t1"))
     store.messages()  # someone has a look while the tool runs
     store.append(result("t1"))
-    blocks = [block for message in store.messages() if isinstance(message["content"], list) for block in message["content"]]
+    blocks = [
+        block
+        for message in store.messages()
+        if isinstance(message["content"], list)
+        for block in message["content"]
+    ]
     return [block.get("content") for block in blocks if block["type"] == "tool_result"] == ["done"]
 
 
@@ -145,7 +160,9 @@ def an_id_is_not_given_twice(store: Any) -> bool:
 
 def cached_tokens_fill_the_window(store: Any) -> bool:
     store.append(user("a"))
-    return bool(store.should_compact({"input_tokens": 10, "cache_read_input_tokens": 190_000}, 200_000))
+    return bool(
+        store.should_compact({"input_tokens": 10, "cache_read_input_tokens": 190_000}, 200_000)
+    )
 
 
 def a_newer_format_is_not_written(store: Any) -> bool:
@@ -191,6 +208,8 @@ SCENES = [
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_the_old_rules_fail_and_ours_hold(scene: Callable[[OldStore | NewStore], bool], tmp_path: Path) -> None:
+def test_the_old_rules_fail_and_ours_hold(
+    scene: Callable[[OldStore | NewStore], bool], tmp_path: Path
+) -> None:
     assert not scene(open_old(tmp_path / "old", "one"))
     assert scene(NewStore(tmp_path / "new", "one"))

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from runlore.errors import ModelError
 from runlore.live import skills
-from runlore.live.skills import Check, SkillAttempt, SkillEntry, SkillLog, SkillsView, fold, fold_all
+from runlore.live.skills import (
+    Check,
+    SkillAttempt,
+    SkillEntry,
+    SkillLog,
+    SkillsView,
+    fold,
+    fold_all,
+)
 from runlore.model import LogRecord, Usage
 from tests.live.memory import MemoryLog
 
@@ -24,18 +32,35 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-def entry(skill: str = "tdd", status: str = "pass", *attempts: SkillAttempt, hours_ago: float = 0, **more: Any) -> SkillEntry:
-    fields = {"id": f"{skill}-{status}-{hours_ago}-{len(attempts)}", "final_status": status, "attempts": attempts, **more}
+def entry(
+    skill: str = "tdd",
+    status: str = "pass",
+    *attempts: SkillAttempt,
+    hours_ago: float = 0,
+    **more: Any,
+) -> SkillEntry:
+    fields = {
+        "id": f"{skill}-{status}-{hours_ago}-{len(attempts)}",
+        "final_status": status,
+        "attempts": attempts,
+        **more,
+    }
     return SkillEntry(skill=skill, timestamp=NOW - timedelta(hours=hours_ago), **fields)
 
 
 def tried(model: str, verified: bool | None = None, **more: Any) -> SkillAttempt:
-    checks = () if verified is None else (Check(by="exit_code", passed=verified, exit_code=0 if verified else 1),)
+    checks = (
+        ()
+        if verified is None
+        else (Check(by="exit_code", passed=verified, exit_code=0 if verified else 1),)
+    )
     return SkillAttempt(model=model, verified=verified, checks=checks, **more)
 
 
 def test_a_run_is_told_with_everything_that_was_said_of_it(log: MemoryLog) -> None:
-    with SkillLog(log).run("tdd", phase="red", input={"spec": [1]}, project_root="/p", file_path="/p/a.py") as run:
+    with SkillLog(log).run(
+        "tdd", phase="red", input={"spec": [1]}, project_root="/p", file_path="/p/a.py"
+    ) as run:
         with run.attempt("small", tier="local", warm_start=True) as attempt:
             attempt.output("wrote a test", runner_output="1 failed")
             attempt.used(input_tokens=10, output_tokens=2, usd=0.25)
@@ -45,15 +70,38 @@ def test_a_run_is_told_with_everything_that_was_said_of_it(log: MemoryLog) -> No
         run.finish("ok", "red as it should be")
     (found,) = SkillLog(log).entries()
     (one,) = found.attempts
-    assert (found.session_id, found.skill, found.phase, found.input) == ("s1", "tdd", "red", {"spec": [1]})
-    assert (found.project_root, found.file_path, found.message) == ("/p", "/p/a.py", "red as it should be")
-    assert (found.final_status, found.model_used, found.verified, found.error) == ("pass", "small", True, None)
+    assert (found.session_id, found.skill, found.phase, found.input) == (
+        "s1",
+        "tdd",
+        "red",
+        {"spec": [1]},
+    )
+    assert (found.project_root, found.file_path, found.message) == (
+        "/p",
+        "/p/a.py",
+        "red as it should be",
+    )
+    assert (found.final_status, found.model_used, found.verified, found.error) == (
+        "pass",
+        "small",
+        True,
+        None,
+    )
     assert found.duration_ms is not None
     assert found.timestamp == log.kept[0].ts
     assert (one.attempt, one.model, one.tier, one.warm_start) == (1, "small", "local", True)
-    assert (one.output_summary, one.runner_output, one.verdict, one.feedback) == ("wrote a test", "1 failed", "accept", "good")
+    assert (one.output_summary, one.runner_output, one.verdict, one.feedback) == (
+        "wrote a test",
+        "1 failed",
+        "accept",
+        "good",
+    )
     assert one.checks == (Check(by="exit_code", passed=True, command="pytest -q", exit_code=0),)
-    assert (one.usage, one.usd, one.is_open) == (Usage(input_tokens=15, output_tokens=2), 0.75, False)
+    assert (one.usage, one.usd, one.is_open) == (
+        Usage(input_tokens=15, output_tokens=2),
+        0.75,
+        False,
+    )
     assert one.duration_ms is not None
     assert not found.extra
     assert not one.extra
@@ -63,7 +111,10 @@ def test_the_start_is_in_the_log_before_the_work(log: MemoryLog) -> None:
     with SkillLog(log).run("tdd") as run:
         assert [record.type for record in log.kept] == ["skill.started"]
         with run.attempt("small"):
-            assert [record.type for record in log.kept] == ["skill.started", "skill.attempt_started"]
+            assert [record.type for record in log.kept] == [
+                "skill.started",
+                "skill.attempt_started",
+            ]
             (open_one,) = SkillLog(log).open()
             assert open_one.final_status == "running"
             assert open_one.attempts[0].is_open
@@ -87,11 +138,19 @@ def test_an_attempt_that_raised_can_be_followed_by_another(log: MemoryLog) -> No
             attempt.verified(by="person")
     (found,) = SkillLog(log).entries()
     assert found.final_status == "pass"
-    assert [(one.attempt, one.error, one.verified) for one in found.attempts] == [(1, "OSError: gone", None), (2, None, True)]
-    assert [(rate.model, rate.rate) for rate in SkillLog(log).rates()] == [("large", 1.0), ("small", 0.0)]
+    assert [(one.attempt, one.error, one.verified) for one in found.attempts] == [
+        (1, "OSError: gone", None),
+        (2, None, True),
+    ]
+    assert [(rate.model, rate.rate) for rate in SkillLog(log).rates()] == [
+        ("large", 1.0),
+        ("small", 0.0),
+    ]
 
 
-def test_what_the_work_raised_is_not_hidden_by_a_log_that_fails(log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_work_raised_is_not_hidden_by_a_log_that_fails(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*args: Any, **options: Any) -> LogRecord:
         raise OSError("no space left")
 
@@ -143,7 +202,9 @@ def test_a_run_that_was_killed_can_be_ended_by_another(log: MemoryLog) -> None:
     (left,) = SkillLog(log).open()
     SkillLog(log).finish(left.id, "error", error="its process is gone")
     assert not SkillLog(log).open()
-    assert [(one.final_status, one.error) for one in SkillLog(log).entries()] == [("fail", "its process is gone")]
+    assert [(one.final_status, one.error) for one in SkillLog(log).entries()] == [
+        ("fail", "its process is gone")
+    ]
 
 
 def test_a_key_goes_on_with_a_run_that_was_interrupted(log: MemoryLog) -> None:
@@ -160,7 +221,14 @@ def test_a_key_goes_on_with_a_run_that_was_interrupted(log: MemoryLog) -> None:
 
 
 def test_whole_invocations_can_be_added(log: MemoryLog) -> None:
-    told = entry("review", "skip", tried("m", None, attempt=1, feedback="no"), phase="p", message="nothing to review", extra={"more": 1})
+    told = entry(
+        "review",
+        "skip",
+        tried("m", None, attempt=1, feedback="no"),
+        phase="p",
+        message="nothing to review",
+        extra={"more": 1},
+    )
     SkillLog(log).add(told)
     (found,) = SkillLog(log).entries()
     assert found == msgspec.structs.replace(told, session_id="s1", model_used="m")
@@ -177,8 +245,14 @@ def test_an_added_invocation_without_a_time_has_that_of_its_record(log: MemoryLo
 
 
 def test_rates_of_a_window_leave_out_what_began_before() -> None:
-    entries = [entry(hours_ago=1), entry(status="fail", hours_ago=30), entry(status="fail", hours_ago=24 * 8)]
-    found = [skills.pass_rate(entries, "tdd", None, window, now=NOW) for window in ("24h", "7d", None)]
+    entries = [
+        entry(hours_ago=1),
+        entry(status="fail", hours_ago=30),
+        entry(status="fail", hours_ago=24 * 8),
+    ]
+    found = [
+        skills.pass_rate(entries, "tdd", None, window, now=NOW) for window in ("24h", "7d", None)
+    ]
     assert found == [1.0, 0.5, 1 / 3]
 
 
@@ -203,19 +277,43 @@ def test_rates_are_null_without_data(log: MemoryLog) -> None:
 def test_an_invocation_counts_once_for_each_model_that_tried() -> None:
     several = entry("tdd", "pass", tried("small", False), tried("small", True), tried("large"))
     rates = {rate.model: rate for rate in skills.pass_rates([several], now=NOW)}
-    assert (rates["small"].passed, rates["small"].failed, rates["small"].attempts, rates["small"].verified) == (1, 0, 2, 1)
-    assert (rates["large"].passed, rates["large"].failed, rates["large"].attempts, rates["large"].verified) == (1, 0, 1, 0)
+    assert (
+        rates["small"].passed,
+        rates["small"].failed,
+        rates["small"].attempts,
+        rates["small"].verified,
+    ) == (1, 0, 2, 1)
+    assert (
+        rates["large"].passed,
+        rates["large"].failed,
+        rates["large"].attempts,
+        rates["large"].verified,
+    ) == (1, 0, 1, 0)
 
 
 def test_rates_add_up_what_was_used() -> None:
-    used = [tried("m", usage=Usage(input_tokens=5, output_tokens=1), usd=0.5, duration_ms=10), tried("m", duration_ms=20)]
+    used = [
+        tried("m", usage=Usage(input_tokens=5, output_tokens=1), usd=0.5, duration_ms=10),
+        tried("m", duration_ms=20),
+    ]
     (rate,) = skills.pass_rates([entry("tdd", "pass", *used)], now=NOW)
     assert (rate.tokens, rate.usd, rate.duration_ms) == (6, 0.5, 30)
 
 
 def test_history_tells_what_was_tried_without_the_phase_it_is_for() -> None:
-    red = entry("tdd", "pass", tried("small", True, attempt=1, output_summary="wrote\na test"), phase="red", message="fine")
-    green = entry("tdd", "fail", tried("small", None, attempt=1, error="Timeout", feedback="be brief"), phase="green")
+    red = entry(
+        "tdd",
+        "pass",
+        tried("small", True, attempt=1, output_summary="wrote\na test"),
+        phase="red",
+        message="fine",
+    )
+    green = entry(
+        "tdd",
+        "fail",
+        tried("small", None, attempt=1, error="Timeout", feedback="be brief"),
+        phase="green",
+    )
     text = skills.format_history([red, green], exclude_phase="green")
     assert text.splitlines() == [
         "Earlier skill runs in this session, oldest first:",
@@ -259,8 +357,12 @@ def test_a_view_goes_on_from_a_snapshot(log: MemoryLog, monkeypatch: pytest.Monk
 OTHERS = [SkillsView({}, 3), SkillsView({}, 7, version=99)]
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x00\x01\x02", *map(msgspec.msgpack.encode, OTHERS)])
-def test_a_snapshot_that_is_damaged_or_of_another_version_is_made_again(log: MemoryLog, data: bytes) -> None:
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", b"\x93\x00\x01\x02", *map(msgspec.msgpack.encode, OTHERS)]
+)
+def test_a_snapshot_that_is_damaged_or_of_another_version_is_made_again(
+    log: MemoryLog, data: bytes
+) -> None:
     SkillLog(log).add(entry())
     log.put_snapshot("skills", 7, data)
     assert len(SkillLog(log).view().entries) == 1
@@ -299,7 +401,9 @@ def test_a_start_that_is_lost_costs_the_start_only(log: MemoryLog) -> None:
     with SkillLog(log).run("tdd", phase="red") as run, run.attempt("m") as attempt:
         attempt.verified(by="exit_code", exit_code=0)
     for lost in range(4):
-        (found,) = fold_all(SkillsView(), [record for record in log.kept if record.seq != lost]).entries.values()
+        (found,) = fold_all(
+            SkillsView(), [record for record in log.kept if record.seq != lost]
+        ).entries.values()
         assert found.skill == "tdd" or lost == 3
         assert found.final_status == ("running" if lost == 3 else "pass")
         assert found.attempts[0].model == "m"
@@ -310,13 +414,27 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-FIELDS = st.sampled_from(["run", "id", *SkillEntry.__struct_fields__, *SkillAttempt.__struct_fields__, "strange"])
-TYPES = st.sampled_from(["skill.started", "skill.attempt_started", "skill.attempt_finished", "skill.finished", "skill.entry", "skill.x"])
+FIELDS = st.sampled_from(
+    ["run", "id", *SkillEntry.__struct_fields__, *SkillAttempt.__struct_fields__, "strange"]
+)
+TYPES = st.sampled_from(
+    [
+        "skill.started",
+        "skill.attempt_started",
+        "skill.attempt_finished",
+        "skill.finished",
+        "skill.entry",
+        "skill.x",
+    ]
+)
 
 
 @given(st.lists(st.tuples(TYPES, st.dictionaries(FIELDS, PLAIN))))
 def test_no_payload_breaks_the_view(told: list[tuple[str, dict[str, Any]]]) -> None:
-    records = [LogRecord(id=f"{n}", seq=n, ts=NOW, type=type, payload=payload) for n, (type, payload) in enumerate(told)]
+    records = [
+        LogRecord(id=f"{n}", seq=n, ts=NOW, type=type, payload=payload)
+        for n, (type, payload) in enumerate(told)
+    ]
     view = fold_all(SkillsView(), records)
     step = SkillsView()
     for record in records:

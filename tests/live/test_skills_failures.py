@@ -1,6 +1,7 @@
 """Where the older skill log failed, one test for each: it would fail there, and does not here.
 
-Numbered as they were found: a line limit, a corrupt line, a torn line, names that lead elsewhere, and so on.
+Numbered as they were found: a line limit, a corrupt line, a torn line, names that lead elsewhere,
+and so on.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def invoke(session: LiveSession, skill: str, code: int = 0, model: str = "m") ->
 
 
 def test_01_a_line_longer_than_64_kib_is_read_back(session: LiveSession) -> None:
-    with session.skills.run("tdd", input={"text": "i" * 300_000}) as run, run.attempt(model="m") as attempt:
+    with (
+        session.skills.run("tdd", input={"text": "i" * 300_000}) as run,
+        run.attempt(model="m") as attempt,
+    ):
         attempt.output(runner_output="o" * 300_000)
     (found,) = session.skills.entries()
     assert len(found.input["text"]) == len(found.attempts[0].runner_output or "") == 300_000
@@ -66,7 +70,9 @@ def test_02_a_corrupt_line_costs_one_record(store: SessionStore, session: LiveSe
     assert {one.final_status for one in found} == {"pass"}
 
 
-def test_03_an_append_after_a_torn_line_is_not_glued_to_it(store: SessionStore, session: LiveSession) -> None:
+def test_03_an_append_after_a_torn_line_is_not_glued_to_it(
+    store: SessionStore, session: LiveSession
+) -> None:
     invoke(session, "a")
     session.close()
     with log_of(session).open("ab") as file:
@@ -77,14 +83,18 @@ def test_03_an_append_after_a_torn_line_is_not_glued_to_it(store: SessionStore, 
 
 
 @pytest.mark.parametrize("name", ["../x", "..", "", "/etc/passwd", "a/b", "a\0b"])
-def test_04_a_session_id_cannot_lead_out_of_the_store(store: SessionStore, tmp_path: Path, name: str) -> None:
+def test_04_a_session_id_cannot_lead_out_of_the_store(
+    store: SessionStore, tmp_path: Path, name: str
+) -> None:
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(LogError):
         store.create(id=name)
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_05_a_write_that_fails_is_told(session: LiveSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_05_a_write_that_fails_is_told(
+    session: LiveSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*args: Any) -> int:
         raise OSError(28, "No space left on device")
 
@@ -99,7 +109,9 @@ def many(path: Path, name: str, count: int) -> None:
         invoke(session, name)
 
 
-def test_06_writers_of_several_processes_lose_nothing(store: SessionStore, session: LiveSession, tmp_path: Path) -> None:
+def test_06_writers_of_several_processes_lose_nothing(
+    store: SessionStore, session: LiveSession, tmp_path: Path
+) -> None:
     context = multiprocessing.get_context("spawn")
     writers = [context.Process(target=many, args=(tmp_path / "live", name, 25)) for name in "ab"]
     for writer in writers:
@@ -122,7 +134,9 @@ with SessionStore(sys.argv[1]).create(id="s-1").skills.run("deploy", phase="prod
 
 @pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
 def test_07_a_crash_in_the_middle_leaves_a_trace(tmp_path: Path) -> None:
-    worker = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "live")], stdout=subprocess.PIPE)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "live")], stdout=subprocess.PIPE
+    )
     assert worker.stdout is not None
     assert worker.stdout.readline() == b"begun\n"
     os.kill(worker.pid, signal.SIGKILL)
@@ -131,41 +145,69 @@ def test_07_a_crash_in_the_middle_leaves_a_trace(tmp_path: Path) -> None:
     (left,) = SessionStore(tmp_path / "live").open("s-1", readonly=True).skills.open()
     assert (left.skill, left.phase, left.final_status) == ("deploy", "prod", "running")
     assert left.attempts[0].is_open
-    assert "deploy/prod: not ended" in SessionStore(tmp_path / "live").open("s-1", readonly=True).skills.history()
+    assert (
+        "deploy/prod: not ended"
+        in SessionStore(tmp_path / "live").open("s-1", readonly=True).skills.history()
+    )
 
 
 def test_08_an_entry_always_has_its_time(session: LiveSession) -> None:
     before = datetime.now(UTC) - timedelta(seconds=1)
     invoke(session, "a")
     session.skills.add(SkillEntry(id="x", skill="b", final_status="pass"))
-    assert all(one.timestamp is not None and one.timestamp > before for one in session.skills.entries())
+    assert all(
+        one.timestamp is not None and one.timestamp > before for one in session.skills.entries()
+    )
     assert [rate.skill for rate in session.skills.rates("1h")] == ["a", "b"]
 
 
-def test_09_the_session_of_an_entry_is_that_of_its_log(session: LiveSession, tmp_path: Path) -> None:
+def test_09_the_session_of_an_entry_is_that_of_its_log(
+    session: LiveSession, tmp_path: Path
+) -> None:
     session.skills.add(SkillEntry(id="x", session_id="another", skill="a", final_status="pass"))
     assert session.skills.entries()[0].session_id == "s-1"
     found = old.read_skills(skill_log(tmp_path, entry(session_id="another")))
-    assert (found.entries[0].session_id, found.entries[0].extra) == ("s-1", {"session_named": "another"})
+    assert (found.entries[0].session_id, found.entries[0].extra) == (
+        "s-1",
+        {"session_named": "another"},
+    )
     assert "another session" in found.problems[0].reason
 
 
-OLD_WORDS = {"pass": "pass", "ok": "pass", "OK ": "pass", "fail": "fail", "error": "fail", "skip": "skip", "skipped": "skip"}
+OLD_WORDS = {
+    "pass": "pass",
+    "ok": "pass",
+    "OK ": "pass",
+    "fail": "fail",
+    "error": "fail",
+    "skip": "skip",
+    "skipped": "skip",
+}
 
 
 @pytest.mark.parametrize(("word", "status"), OLD_WORDS.items())
-def test_10_old_words_for_a_status_are_understood(session: LiveSession, tmp_path: Path, word: str, status: str) -> None:
+def test_10_old_words_for_a_status_are_understood(
+    session: LiveSession, tmp_path: Path, word: str, status: str
+) -> None:
     with session.skills.run("tdd") as run:
         run.finish(word)
     assert session.skills.entries()[0].final_status == status
-    assert old.read_skills(skill_log(tmp_path, entry(final_status=word))).entries[0].final_status == status
+    assert (
+        old.read_skills(skill_log(tmp_path, entry(final_status=word))).entries[0].final_status
+        == status
+    )
 
 
-def test_10_a_word_that_nobody_knows_is_refused_and_in_an_old_log_counted(session: LiveSession, tmp_path: Path) -> None:
+def test_10_a_word_that_nobody_knows_is_refused_and_in_an_old_log_counted(
+    session: LiveSession, tmp_path: Path
+) -> None:
     with session.skills.run("tdd") as run, pytest.raises(ModelError, match="pass, fail, skip"):
         run.finish("meh")
     found = old.read_skills(skill_log(tmp_path, entry(final_status="meh"), entry(final_status="")))
-    assert [(one.final_status, one.status_word) for one in found.entries] == [("unknown", "meh"), ("unknown", "")]
+    assert [(one.final_status, one.status_word) for one in found.entries] == [
+        ("unknown", "meh"),
+        ("unknown", ""),
+    ]
     (rate,) = skills.pass_rates(found.entries, now=datetime.now(UTC))
     assert (rate.rate, rate.unknown) == (None, 2)
     assert len(found.problems) == 2
@@ -181,13 +223,17 @@ def test_11_not_checked_is_not_the_same_as_failed(session: LiveSession) -> None:
             attempt.verified(by="exit_code", command="pytest -q", exit_code=0)
     (found,) = session.skills.entries()
     assert [one.verified for one in found.attempts] == [None, False, True]
-    assert [(check.by, check.command, check.exit_code) for one in found.attempts for check in one.checks] == [
+    assert [
+        (check.by, check.command, check.exit_code) for one in found.attempts for check in one.checks
+    ] == [
         ("exit_code", "pytest -q", 1),
         ("exit_code", "pytest -q", 0),
     ]
 
 
-def test_12_a_call_that_is_made_again_counts_once(store: SessionStore, session: LiveSession, tmp_path: Path) -> None:
+def test_12_a_call_that_is_made_again_counts_once(
+    store: SessionStore, session: LiveSession, tmp_path: Path
+) -> None:
     for _ in range(3):
         again = store.open("s-1")
         with again.skills.run("tdd", key="rpc-17") as run, run.attempt(model="m") as attempt:
@@ -195,7 +241,10 @@ def test_12_a_call_that_is_made_again_counts_once(store: SessionStore, session: 
         again.skills.add(SkillEntry(id="whole", skill="review", final_status="pass"), key="rpc-18")
     (tdd,) = session.skills.entries(skill="tdd")
     assert len(tdd.attempts) == 1
-    assert [(rate.skill, rate.passed) for rate in session.skills.rates()] == [("review", 1), ("tdd", 1)]
+    assert [(rate.skill, rate.passed) for rate in session.skills.rates()] == [
+        ("review", 1),
+        ("tdd", 1),
+    ]
     with store.open("s-1").skills.run("tdd", key="rpc-17") as run:
         assert run.is_done
     assert len(old.read_skills(skill_log(tmp_path, entry(), entry())).entries) == 1
@@ -225,7 +274,9 @@ def test_14_a_rate_is_not_paid_for_with_a_full_scan(monkeypatch: pytest.MonkeyPa
     assert log.read == 0
 
 
-def test_14_whoever_writes_leaves_a_snapshot_for_those_who_read(store: SessionStore, session: LiveSession) -> None:
+def test_14_whoever_writes_leaves_a_snapshot_for_those_who_read(
+    store: SessionStore, session: LiveSession
+) -> None:
     log = session.skills
     for _ in range(skills.SNAPSHOT_EVERY // 4 + 5):
         with log.run("tdd") as run, run.attempt(model="m"):
@@ -255,16 +306,24 @@ def test_16_the_model_is_that_of_the_attempt_and_tokens_are_counted(session: Liv
     with session.skills.run("tdd", model="planned") as run, run.attempt(model="used") as attempt:
         attempt.used(input_tokens=100, output_tokens=7, usd=0.01)
     (found,) = session.skills.entries()
-    assert (found.model_used, found.attempts[0].usage) == ("used", Usage(input_tokens=100, output_tokens=7))
+    assert (found.model_used, found.attempts[0].usage) == (
+        "used",
+        Usage(input_tokens=100, output_tokens=7),
+    )
     (rate,) = session.skills.rates()
     assert (rate.model, rate.tokens, rate.usd) == ("used", 107, 0.01)
 
 
-def test_17_sessions_can_be_listed_followed_and_deleted(store: SessionStore, session: LiveSession) -> None:
+def test_17_sessions_can_be_listed_followed_and_deleted(
+    store: SessionStore, session: LiveSession
+) -> None:
     invoke(session, "a")
     session.close()
     assert [info.id for info in store.list()] == ["s-1"]
-    assert [record.type for record in store.open("s-1", readonly=True).tail(2)] == ["skill.attempt_finished", "skill.finished"]
+    assert [record.type for record in store.open("s-1", readonly=True).tail(2)] == [
+        "skill.attempt_finished",
+        "skill.finished",
+    ]
     store.delete("s-1")
     assert list(store.list()) == []
 
@@ -272,12 +331,33 @@ def test_17_sessions_can_be_listed_followed_and_deleted(store: SessionStore, ses
 @pytest.mark.parametrize(
     ("type", "payload"),
     [
-        ("skill.entry", {"id": "r", "skill": "tdd", "timestamp": "\ud800", "attempts": [{"tier": "\ud800", "timestamp": "\ud800"}]}),
-        ("skill.attempt_finished", {"run": "r", "attempt": 1, "checks": [{"by": "\ud800", "passed": "\ud800"}], "usage": {"\ud800": 1}}),
-        ("skill.finished", {"run": "r", "skill": "tdd", "final_status": "\ud800", "error": "\ud800"}),
+        (
+            "skill.entry",
+            {
+                "id": "r",
+                "skill": "tdd",
+                "timestamp": "\ud800",
+                "attempts": [{"tier": "\ud800", "timestamp": "\ud800"}],
+            },
+        ),
+        (
+            "skill.attempt_finished",
+            {
+                "run": "r",
+                "attempt": 1,
+                "checks": [{"by": "\ud800", "passed": "\ud800"}],
+                "usage": {"\ud800": 1},
+            },
+        ),
+        (
+            "skill.finished",
+            {"run": "r", "skill": "tdd", "final_status": "\ud800", "error": "\ud800"},
+        ),
     ],
 )
-def test_half_of_a_surrogate_pair_anywhere_does_not_cost_the_view(tmp_path: Path, type: str, payload: dict[str, Any]) -> None:
+def test_half_of_a_surrogate_pair_anywhere_does_not_cost_the_view(
+    tmp_path: Path, type: str, payload: dict[str, Any]
+) -> None:
     session = SessionStore(tmp_path).create(id="one")
     session.record(type, payload)
     with session.skill("tdd") as run:

@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.config import Attention
-from runlore.errors import CheckpointError, Conflict, IllegalTransition, LeaseLost, ModelError, SessionBusy
+from runlore.errors import (
+    CheckpointError,
+    Conflict,
+    IllegalTransition,
+    LeaseLost,
+    ModelError,
+    SessionBusy,
+)
 from runlore.live._run_fold import Folding, begin
 from runlore.live._run_words import SHAPES
 from runlore.live.attention import attention
@@ -32,7 +39,14 @@ class Memory(MemoryLog):
 
     before_record: Callable[[], Any] | None = None
 
-    def record(self, type: str, payload: dict[str, Any], *, key: str | None = None, expect: int | None = None) -> LogRecord:
+    def record(
+        self,
+        type: str,
+        payload: dict[str, Any],
+        *,
+        key: str | None = None,
+        expect: int | None = None,
+    ) -> LogRecord:
         if self.before_record is not None:
             hook, self.before_record = self.before_record, None
             hook()
@@ -55,19 +69,38 @@ def state(log: Any) -> StateHandle:
     return StateHandle(log)
 
 
-# ── the life of a run ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the life of a run ─────────────────────────────────────────────────────────────────────────────
 def test_a_run_starts_makes_progress_and_completes(state: StateHandle) -> None:
-    state.start("report", agent_id="writer", input_data={"topic": "rain"}, stream_id="s", correlation_id="c")
+    state.start(
+        "report", agent_id="writer", input_data={"topic": "rain"}, stream_id="s", correlation_id="c"
+    )
     state.progress("search", tokens=120, latency_ms=900, edge="start->search")
     state.progress("write", input_tokens=10, output_tokens=20, edge="search->write")
     state.progress("write", retries="write", buffer={"draft": "Drip."})
     done = state.complete({"text": "Drip, drop."})
-    assert (done.status, done.result.success, done.result.output) == ("completed", True, {"text": "Drip, drop."})
-    assert (done.goal_id, done.agent_id, done.stream_id, done.correlation_id) == ("report", "writer", "s", "c")
+    assert (done.status, done.result.success, done.result.output) == (
+        "completed",
+        True,
+        {"text": "Drip, drop."},
+    )
+    assert (done.goal_id, done.agent_id, done.stream_id, done.correlation_id) == (
+        "report",
+        "writer",
+        "s",
+        "c",
+    )
     assert done.progress.path == ("search", "write", "write")
     assert done.progress.node_visit_counts == {"search": 1, "write": 2}
-    assert (done.progress.steps_executed, done.progress.total_tokens, done.progress.total_latency_ms) == (3, 150, 900)
-    assert (done.progress.total_retries, done.progress.retry_details, done.progress.execution_quality) == (1, {"write": 1}, "degraded")
+    assert (
+        done.progress.steps_executed,
+        done.progress.total_tokens,
+        done.progress.total_latency_ms,
+    ) == (3, 150, 900)
+    assert (
+        done.progress.total_retries,
+        done.progress.retry_details,
+        done.progress.execution_quality,
+    ) == (1, {"write": 1}, "degraded")
     assert (done.metrics.total_input_tokens, done.metrics.total_output_tokens) == (10, 20)
     assert done.metrics.nodes_executed == ("search", "write")
     assert done.metrics.edges_traversed == ("start->search", "search->write")
@@ -78,7 +111,11 @@ def test_a_run_starts_makes_progress_and_completes(state: StateHandle) -> None:
 
 
 def test_a_session_that_never_started_is_active_and_can_end(state: StateHandle) -> None:
-    assert (state.status, state.current.owner, state.current.current_run_id) == ("active", None, None)
+    assert (state.status, state.current.owner, state.current.current_run_id) == (
+        "active",
+        None,
+        None,
+    )
     assert state.cancel("not needed").result.error == "not needed"
     with pytest.raises(IllegalTransition, match="it is cancelled and cannot become active"):
         state.start("late")
@@ -88,13 +125,21 @@ def test_a_run_pauses_and_resumes_where_it_was(state: StateHandle) -> None:
     state.start()
     state.progress("ask")
     paused = state.pause(reason="waits for the client")
-    assert (paused.status, paused.progress.paused_at, paused.progress.pause_reason) == ("paused", "ask", "waits for the client")
+    assert (paused.status, paused.progress.paused_at, paused.progress.pause_reason) == (
+        "paused",
+        "ask",
+        "waits for the client",
+    )
     assert paused.timestamps.paused_at_time is not None
     assert paused.owner is None
     assert paused.is_resumable
     state.put(answer=42)  # The client may answer while it is paused.
     going = state.resume()
-    assert (going.status, going.progress.paused_at, going.progress.resume_from) == ("active", None, "ask")
+    assert (going.status, going.progress.paused_at, going.progress.resume_from) == (
+        "active",
+        None,
+        "ask",
+    )
     assert going.timestamps.paused_at_time is None
     assert going.owner is not None
     assert going.owner.is_same(here())
@@ -111,7 +156,9 @@ ENDS = {"complete": (), "fail": ("broke",), "cancel": ()}
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("then", ["start", "pause", "resume", "complete", "fail", "cancel"])
-def test_nothing_follows_an_end_but_resuming_from_a_checkpoint(state: StateHandle, end: str, then: str) -> None:
+def test_nothing_follows_an_end_but_resuming_from_a_checkpoint(
+    state: StateHandle, end: str, then: str
+) -> None:
     state.start()
     getattr(state, end)(*ENDS[end])
     before = state.current
@@ -122,11 +169,17 @@ def test_nothing_follows_an_end_but_resuming_from_a_checkpoint(state: StateHandl
     assert state.current == before
 
 
-def test_an_illegal_transition_names_where_from_where_to_and_what_is_allowed(state: StateHandle) -> None:
+def test_an_illegal_transition_names_where_from_where_to_and_what_is_allowed(
+    state: StateHandle,
+) -> None:
     state.start()
     state.pause()
     with pytest.raises(
-        IllegalTransition, match="it is paused and cannot become completed; from paused it can become active, failed or cancelled"
+        IllegalTransition,
+        match=(
+            "it is paused and cannot become completed; from paused it can become active, failed or"
+            " cancelled"
+        ),
     ):
         state.complete()
     with pytest.raises(IllegalTransition, match="it is paused and cannot make progress"):
@@ -163,18 +216,34 @@ def test_problems_and_decisions_are_kept_and_counted(state: StateHandle) -> None
     state.fail("disk full")
     state.problem("found later")  # Notes may come at any time.
     now = state.current
-    assert now.problems == ({"description": "disk full", "severity": "critical"}, {"description": "found later"})
+    assert now.problems == (
+        {"description": "disk full", "severity": "critical"},
+        {"description": "found later"},
+    )
     assert now.decisions == ({"id": "d1", "chosen": "retry"},)
     assert (now.metrics.problem_count, now.metrics.decision_count) == (2, 1)
 
 
 def test_fields_are_described_and_unknown_ones_kept_when_meant(state: StateHandle) -> None:
     state.start()
-    state.describe(active_triggers=["timer"], trigger_tasks={"timer": "look again"}, worker_configured=True, isolation_level="isolated")
+    state.describe(
+        active_triggers=["timer"],
+        trigger_tasks={"timer": "look again"},
+        worker_configured=True,
+        isolation_level="isolated",
+    )
     state.describe(extra={"colour": "blue"}, input_data={"n": 1})
     now = state.current
-    assert (now.active_triggers, now.trigger_tasks, now.worker_configured) == (("timer",), {"timer": "look again"}, True)
-    assert (now.isolation_level, now.input_data, now.extra) == ("isolated", {"n": 1}, {"colour": "blue"})
+    assert (now.active_triggers, now.trigger_tasks, now.worker_configured) == (
+        ("timer",),
+        {"timer": "look again"},
+        True,
+    )
+    assert (now.isolation_level, now.input_data, now.extra) == (
+        "isolated",
+        {"n": 1},
+        {"colour": "blue"},
+    )
     with pytest.raises(ModelError, match="isolation"):
         state.describe(isolation="typo")
     with pytest.raises(ModelError, match="worker_configured"):
@@ -206,7 +275,10 @@ def test_half_of_a_surrogate_pair_survives_in_the_buffer(tmp_path: Path) -> None
         handle.put(cut="\ud83d")
         point = handle.checkpoint("a", {"cut": "\ud83d", "more": 1})
         assert StateHandle(session).current.data_buffer == {"cut": "\ud83d", "more": 1}
-        assert StateHandle(session).checkpoints.load(point).data_buffer == {"cut": "\ud83d", "more": 1}
+        assert StateHandle(session).checkpoints.load(point).data_buffer == {
+            "cut": "\ud83d",
+            "more": 1,
+        }
 
 
 def test_values_given_cannot_be_changed_from_outside(state: StateHandle) -> None:
@@ -235,7 +307,7 @@ def test_history_and_any_moment_can_be_seen_again(state: StateHandle) -> None:
     assert state.at(history[1].seq).progress.path == ("a",)
 
 
-# ── checkpoints ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── checkpoints ───────────────────────────────────────────────────────────────────────────────────
 def test_resuming_from_a_checkpoint_restores_buffer_path_and_counters(state: StateHandle) -> None:
     state.start()
     state.progress("a", tokens=10, retries="a")
@@ -250,7 +322,10 @@ def test_resuming_from_a_checkpoint_restores_buffer_path_and_counters(state: Sta
     assert msgspec.structs.replace(now.progress, resume_from=None) == then.progress
     assert (now.progress.resume_from, now.resumed_from) == ("b", point.id)
     assert (now.result.success, now.result.error, now.timestamps.completed_at) == (None, None, None)
-    assert (now.problems, now.metrics.problem_count) == (({"description": "b broke"},), 1), "what was noted stays noted"
+    assert (now.problems, now.metrics.problem_count) == (
+        ({"description": "b broke"},),
+        1,
+    ), "what was noted stays noted"
     state.progress("b")
     assert state.current.progress.path == ("a", "b")
     assert StateHandle(state.log).view() == state.view()
@@ -277,7 +352,9 @@ def test_also_a_completed_session_can_go_on_from_a_checkpoint(state: StateHandle
     assert state.complete({"n": 2}).result.output == {"n": 2}
 
 
-def test_a_checkpoint_holds_what_changed_and_now_and_then_everything(log: Any, state: StateHandle) -> None:
+def test_a_checkpoint_holds_what_changed_and_now_and_then_everything(
+    log: Any, state: StateHandle
+) -> None:
     state.start()
     buffer: dict[str, Any] = {f"key{n}": "x" * 50 for n in range(40)}
     for n in range(60):
@@ -301,11 +378,17 @@ def test_checkpoints_are_listed_and_compared(state: StateHandle) -> None:
     two = state.checkpoint("b", {"x": 2, "new": True}, clean=False, type="loop_iteration")
     assert state.checkpoints.list() == (one, two)
     assert state.checkpoints.list(clean=True) == (one,)
-    assert state.checkpoints.list(node="b") == state.checkpoints.list(type="loop_iteration") == (two,)
+    assert (
+        state.checkpoints.list(node="b") == state.checkpoints.list(type="loop_iteration") == (two,)
+    )
     assert state.checkpoints.latest() == two
     assert state.checkpoints.latest(clean=True) == one
     difference = state.checkpoints.compare(one, two)
-    assert (difference.added, difference.removed, difference.changed) == ({"new": True}, {"old": True}, {"x": (1, 2)})
+    assert (difference.added, difference.removed, difference.changed) == (
+        {"new": True},
+        {"old": True},
+        {"x": (1, 2)},
+    )
     assert (difference.path, difference.path_left) == (("b",), ())
     assert difference.counters == {"steps_executed": 1, "total_tokens": 7}
 
@@ -316,7 +399,9 @@ def test_pruning_keeps_those_in_use(state: StateHandle) -> None:
     state.resume(points[1])
     gone = state.checkpoints.prune(keep=1)
     assert [point.id for point in gone] == [points[n].id for n in (0, 2, 3)]
-    assert [point.id for point in state.checkpoints] == [points[n].id for n in (1, 4, 5)], "resumed from, latest clean, latest"
+    assert [point.id for point in state.checkpoints] == [points[n].id for n in (1, 4, 5)], (
+        "resumed from, latest clean, latest"
+    )
     assert StateHandle(state.log).checkpoints.list() == state.checkpoints.list()
     assert state.checkpoints.prune(older_than=timedelta(days=1)) == ()
     assert state.checkpoints.prune() == ()
@@ -329,9 +414,12 @@ def test_a_checkpoint_in_a_busy_log_is_still_right(tmp_path: Path) -> None:
     state = StateHandle(log)
     state.start()
     state.checkpoint("a", {"mine": 0})
-    log.before_record = lambda: StateHandle(log).put(theirs=1)  # Another process, in the moment before ours is written.
+    # Another process, in the moment before ours is written.
+    log.before_record = lambda: StateHandle(log).put(theirs=1)
     point = state.checkpoint("a", {"mine": 1})
-    assert state.checkpoints.load(point).data_buffer == {"mine": 1}, "the buffer that was given is the whole of it"
+    assert state.checkpoints.load(point).data_buffer == {"mine": 1}, (
+        "the buffer that was given is the whole of it"
+    )
     log.before_record = lambda: StateHandle(log).put(theirs=1)
     point = state.checkpoint("a")
     assert state.checkpoints.load(point).data_buffer == {"mine": 1, "theirs": 1}
@@ -347,7 +435,7 @@ def test_a_checkpoint_needs_a_known_type_and_a_new_id(state: StateHandle) -> Non
     assert [point.node for point in state.checkpoints] == ["a"]
 
 
-# ── several processes ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── several processes ─────────────────────────────────────────────────────────────────────────────
 def test_of_two_that_end_a_run_at_once_the_first_is_heard() -> None:
     log = Memory()
     one, two = StateHandle(log), StateHandle(log)
@@ -391,7 +479,15 @@ def test_a_run_of_a_live_process_is_resumed_only_by_taking_over(log: Any) -> Non
     state.start()
     point = state.checkpoint("a")
     elsewhere = Owner(pid=1, host="far", heartbeat=datetime.now(UTC))
-    log.record("state.resumed", {"owner": msgspec.to_builtins(elsewhere), "run": "other", "checkpoint": point.id, "whole": whole_of(log)})
+    log.record(
+        "state.resumed",
+        {
+            "owner": msgspec.to_builtins(elsewhere),
+            "run": "other",
+            "checkpoint": point.id,
+            "whole": whole_of(log),
+        },
+    )
     assert state.current.owner == elsewhere
     with pytest.raises(SessionBusy, match="is run by process 1 on far"):
         state.resume(point)
@@ -414,23 +510,33 @@ def test_the_run_of_a_dead_process_goes_on_where_it_was(log: Any) -> None:
     log.record("state.progress", {"run": "theirs", "node": "a", "set": {"k": 1}})
     state = StateHandle(log)
     going = state.resume()
-    assert (going.status, going.progress.resume_from, going.data_buffer) == ("active", "a", {"k": 1})
+    assert (going.status, going.progress.resume_from, going.data_buffer) == (
+        "active",
+        "a",
+        {"k": 1},
+    )
     assert going.owner is not None
     assert going.owner.is_same(here())
-    assert [step.after for step in state.history()] == ["active", "paused", "active"], "and the log tells of it"
+    assert [step.after for step in state.history()] == [
+        "active",
+        "paused",
+        "active",
+    ], "and the log tells of it"
 
 
 def whole_of(log: Any) -> Any:
     return next(record.payload["whole"] for record in log.records() if record.type == "checkpoint")
 
 
-# ── heartbeats ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── heartbeats ────────────────────────────────────────────────────────────────────────────────────
 def test_heartbeats_are_written_rarely_and_progress_is_one(log: Any) -> None:
     state = StateHandle(log)
     state.start()
     for _ in range(5):
         state.heartbeat()
-    assert [record.type for record in log.records()].count("state.heartbeat") == 0, "the start was one"
+    assert [record.type for record in log.records()].count("state.heartbeat") == 0, (
+        "the start was one"
+    )
     state.heartbeat(every_s=0)
     assert [record.type for record in log.records()].count("state.heartbeat") == 1
     before = state.current.owner
@@ -460,7 +566,7 @@ def test_a_thread_says_that_a_long_step_is_alive(log: Any) -> None:
     assert state.status == "completed"
 
 
-# ── attention ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── attention ─────────────────────────────────────────────────────────────────────────────────────
 def test_attention_is_asked_for_above_the_thresholds(state: StateHandle) -> None:
     state.start()
     state.progress("a", steps=20, tokens=100_000, latency_ms=60_000, retries={"a": 3})
@@ -468,10 +574,12 @@ def test_attention_is_asked_for_above_the_thresholds(state: StateHandle) -> None
     state.progress("a", tokens=1, latency_ms=1, retries="a")
     assert attention(state.current) == ("retries", "slow", "tokens", "steps")
     assert attention(state.current, Attention(retries=0, latency_s=0, tokens=0, steps=0)) == ()
-    assert attention(state.fail("broke"), Attention(steps=100, tokens=10**9, latency_s=10**6, retries=10)) == ("failed",)
+    assert attention(
+        state.fail("broke"), Attention(steps=100, tokens=10**9, latency_s=10**6, retries=10)
+    ) == ("failed",)
 
 
-# ── the fold ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the fold ──────────────────────────────────────────────────────────────────────────────────────
 def records_of(run: Callable[[StateHandle], object]) -> list[LogRecord]:
     log = Memory()
     run(StateHandle(log))
@@ -520,7 +628,9 @@ def test_a_fold_changes_no_view_that_was_given_out() -> None:
 
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
@@ -531,7 +641,9 @@ def test_broken_records_are_refused_and_cost_nothing_else(data: st.DataObject) -
     n = data.draw(st.integers(0, len(records) - 1))
     names = sorted(records[n].payload) or ["run"]
     payload = {**records[n].payload, data.draw(st.sampled_from(names)): data.draw(JUNK)}
-    broken = msgspec.structs.replace(records[n], payload=payload, type=data.draw(st.sampled_from([records[n].type, *SHAPES])))
+    broken = msgspec.structs.replace(
+        records[n], payload=payload, type=data.draw(st.sampled_from([records[n].type, *SHAPES]))
+    )
     view = fold_all(begin("s1", START), [*records[:n], broken, *records[n + 1 :]])
     assert view.seq == records[-1].seq
     assert view.state.status in ("active", "paused", "completed", "failed", "cancelled")
@@ -568,7 +680,16 @@ def test_a_reader_begins_at_the_snapshot(log: Any) -> None:
     assert len(read) < 300
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00" * 40, b"\xff", msgspec.msgpack.encode((999, {})), msgspec.msgpack.encode((1, {"seq": 5}))])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00" * 40,
+        b"\xff",
+        msgspec.msgpack.encode((999, {})),
+        msgspec.msgpack.encode((1, {"seq": 5})),
+    ],
+)
 def test_a_damaged_snapshot_is_ignored(log: Any, data: bytes) -> None:
     state = StateHandle(log)
     state.start("g")
@@ -591,7 +712,14 @@ def test_resuming_with_something_else_than_the_checkpoint_held_is_refused(log: A
     state = StateHandle(log)
     state.start()
     point = state.checkpoint("a", {"n": 1})
-    log.record("state.resumed", {"run": "forged", "checkpoint": point.id, "whole": {**whole_of(log), "data_buffer": {"n": 2}}})
+    log.record(
+        "state.resumed",
+        {
+            "run": "forged",
+            "checkpoint": point.id,
+            "whole": {**whole_of(log), "data_buffer": {"n": 2}},
+        },
+    )
     assert state.current.data_buffer == {"n": 1}
     assert [refused.why for refused in state.view().refused] == ["checkpoint"]
 
@@ -615,7 +743,10 @@ def test_any_sequence_of_calls_leaves_a_state_that_can_be(loops: Callable[[int],
         dice, log = random.Random(seed), Memory()
         handles = [StateHandle(log), StateHandle(log)]
         for _ in range(30):
-            name, before = dice.choice(list(calls)), fold_all(begin("s1", START), log.kept).state.status
+            name, before = (
+                dice.choice(list(calls)),
+                fold_all(begin("s1", START), log.kept).state.status,
+            )
             try:
                 calls[name](dice.choice(handles))
             except (IllegalTransition, LeaseLost):

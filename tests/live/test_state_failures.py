@@ -1,4 +1,5 @@
-"""What went wrong with the states of runs elsewhere, one by one (System 3 of the sources this view unites), and does not here."""
+"""What went wrong with the states of runs elsewhere, one by one (System 3 of the sources this view
+unites), and does not here."""
 
 from __future__ import annotations
 
@@ -86,7 +87,12 @@ def test_c3_saving_and_loading_again_and_again_makes_no_duplicate_keys(state: St
     for _ in range(3):
         text = value.to_json()
         keys = keys_in(text)
-        assert keys.count("duration_ms") == keys.count("is_resumable") == keys.count("is_resumable_from_checkpoint") == 1
+        assert (
+            keys.count("duration_ms")
+            == keys.count("is_resumable")
+            == keys.count("is_resumable_from_checkpoint")
+            == 1
+        )
         value = SessionState.from_json(text)
         assert value.extra == {}
     old = f'{{"session_id":"s","goal_id":"g","duration_ms":1,"duration_ms":2,"timestamps":{TIMES.to_json()}}}'
@@ -105,16 +111,25 @@ def keys_in(text: str) -> list[str]:
     return keys
 
 
-def test_c4_times_are_aware_and_a_bad_one_never_keeps_the_state_from_being_saved(state: StateHandle) -> None:
+def test_c4_times_are_aware_and_a_bad_one_never_keeps_the_state_from_being_saved(
+    state: StateHandle,
+) -> None:
     with pytest.raises(ModelError, match="aware"):
         SessionTimestamps(started_at=datetime(2026, 1, 1), updated_at=NOW)  # noqa: DTZ001
     with pytest.raises(ModelError, match="not a time"):
-        SessionState.from_dict({"session_id": "s", "goal_id": "g", "timestamps": {"started_at": "yesterday", "updated_at": "x"}})
+        SessionState.from_dict(
+            {
+                "session_id": "s",
+                "goal_id": "g",
+                "timestamps": {"started_at": "yesterday", "updated_at": "x"},
+            }
+        )
     state.start()
     done = state.complete()
     assert done.timestamps.started_at.tzinfo is UTC
     assert json.loads(done.to_json())["timestamps"]["started_at"].endswith("Z")
-    # A clock that was set back an hour in between: no duration rather than a negative one, and no error.
+    # A clock that was set back an hour in between: no duration rather than a negative one, and no
+    # error.
     times = SessionTimestamps(started_at=NOW, updated_at=NOW, completed_at=NOW - timedelta(hours=1))
     back = msgspec.structs.replace(done, timestamps=times)
     assert back.duration_ms == 0
@@ -152,12 +167,32 @@ def test_c7_ending_a_run_resets_nothing_that_was_known(state: StateHandle) -> No
     state.describe(active_triggers=["t"], extra={"mine": 1})
     point = state.checkpoint("a")
     before, after = state.current, state.complete({"ok": True})
-    kept = ("metrics", "decisions", "problems", "active_triggers", "extra", "checkpoint_enabled", "latest_checkpoint_id", "progress")
+    kept = (
+        "metrics",
+        "decisions",
+        "problems",
+        "active_triggers",
+        "extra",
+        "checkpoint_enabled",
+        "latest_checkpoint_id",
+        "progress",
+    )
     assert [getattr(after, name) for name in kept] == [getattr(before, name) for name in kept]
     assert after.latest_checkpoint_id == point.id
-    result = SimpleNamespace(success=True, error=None, output={}, path=["a"], paused_at=None, session_state=None)
+    result = SimpleNamespace(
+        success=True, error=None, output={}, path=["a"], paused_at=None, session_state=None
+    )
     again = SessionState.from_execution_result(after.session_id, "", result, previous=after)
-    kept = ("metrics", "decisions", "problems", "active_triggers", "extra", "checkpoint_enabled", "latest_checkpoint_id", "current_run_id")
+    kept = (
+        "metrics",
+        "decisions",
+        "problems",
+        "active_triggers",
+        "extra",
+        "checkpoint_enabled",
+        "latest_checkpoint_id",
+        "current_run_id",
+    )
     assert [getattr(again, name) for name in kept] == [getattr(after, name) for name in kept]
 
 
@@ -170,7 +205,9 @@ def test_c8_a_change_costs_what_changes_however_much_is_known(state: StateHandle
     before = log_of(state).stat().st_size
     state.progress("a", tokens=1)
     assert log_of(state).stat().st_size - before < 300
-    assert [step.after for step in state.history()] == ["active"], "and what happened can be read again"
+    assert [step.after for step in state.history()] == ["active"], (
+        "and what happened can be read again"
+    )
 
 
 def test_c9_only_legal_transitions_can_be_told_or_stored(state: StateHandle) -> None:
@@ -188,12 +225,21 @@ def test_c9_only_legal_transitions_can_be_told_or_stored(state: StateHandle) -> 
 
 
 def result_of(**fields: Any) -> SimpleNamespace:
-    empty: dict[str, Any] = {"success": False, "error": None, "output": {}, "path": [], "paused_at": None, "session_state": None}
+    empty: dict[str, Any] = {
+        "success": False,
+        "error": None,
+        "output": {},
+        "path": [],
+        "paused_at": None,
+        "session_state": None,
+    }
     return SimpleNamespace(**{**empty, **fields})
 
 
 def test_c10_a_pause_does_not_hide_a_failure() -> None:
-    broke = SessionState.from_execution_result("s", "g", result_of(paused_at="ask", error="broke", path=["ask"]))
+    broke = SessionState.from_execution_result(
+        "s", "g", result_of(paused_at="ask", error="broke", path=["ask"])
+    )
     assert (broke.status, broke.result.success, broke.result.error) == ("failed", False, "broke")
     assert (broke.progress.paused_at, broke.progress.resume_from) == (None, "ask")
     paused = SessionState.from_execution_result("s", "g", result_of(paused_at="ask", success=True))
@@ -201,16 +247,22 @@ def test_c10_a_pause_does_not_hide_a_failure() -> None:
 
 
 def test_c11_cancelled_is_said_and_not_guessed_from_a_text() -> None:
-    failed = SessionState.from_execution_result("s", "g", result_of(error="the order was cancelled by the shop"))
+    failed = SessionState.from_execution_result(
+        "s", "g", result_of(error="the order was cancelled by the shop")
+    )
     assert failed.status == "failed"
-    cancelled = SessionState.from_execution_result("s", "g", result_of(error="stop"), cancelled=True)
+    cancelled = SessionState.from_execution_result(
+        "s", "g", result_of(error="stop"), cancelled=True
+    )
     assert (cancelled.status, cancelled.result.success) == ("cancelled", False)
 
 
 def test_c12_a_pid_that_was_given_again_does_not_keep_a_session_alive(store: SessionStore) -> None:
     me = here()
     assert judge(me) == "alive"
-    assert judge(msgspec.structs.replace(me, started="1")) == "dead", "the pid is taken, by a process that began at another time"
+    assert judge(msgspec.structs.replace(me, started="1")) == "dead", (
+        "the pid is taken, by a process that began at another time"
+    )
     old_boot = msgspec.structs.replace(me, boot="another", heartbeat=NOW - timedelta(days=3000))
     assert judge(old_boot) == "dead"
     elsewhere = msgspec.structs.replace(me, host="elsewhere", started="1")
@@ -265,7 +317,8 @@ def test_c16_a_checkpoint_and_its_place_in_the_list_are_one_write(store: Session
         assert sorted(point.id for point in points) == sorted(made)
         for point in points:
             assert points.load(point).data_buffer["by"] == int(str(point.node)[1:])
-    # The line is there or not; half of it, as after a crash in mid-write, is no checkpoint and hurts none.
+    # The line is there or not; half of it, as after a crash in mid-write, is no checkpoint and
+    # hurts none.
     file = store.path / session.id / "log.jsonl"
     file.write_bytes(file.read_bytes()[:-40])
     with store.open(session.id, readonly=True) as reader:
@@ -285,7 +338,9 @@ def test_c16_a_checkpoint_is_written_when_the_call_returns(store: SessionStore) 
         assert len(StateHandle(session).checkpoints) == 1
 
 
-def test_c17_pruning_never_takes_the_checkpoint_that_the_state_points_to(state: StateHandle) -> None:
+def test_c17_pruning_never_takes_the_checkpoint_that_the_state_points_to(
+    state: StateHandle,
+) -> None:
     state.start()
     for n in range(5):
         state.checkpoint("a", {"n": n})
@@ -299,7 +354,9 @@ def test_c17_pruning_never_takes_the_checkpoint_that_the_state_points_to(state: 
 
 
 @pytest.mark.parametrize("id", ["../../etc/passwd", "/etc/passwd", "..", "", "\x00"])
-def test_c18_the_name_of_a_checkpoint_leads_nowhere_else(state: StateHandle, store: SessionStore, id: str) -> None:
+def test_c18_the_name_of_a_checkpoint_leads_nowhere_else(
+    state: StateHandle, store: SessionStore, id: str
+) -> None:
     state.start()
     state.checkpoint("a")
     with pytest.raises(CheckpointError, match="no checkpoint"):
@@ -330,7 +387,9 @@ def test_c19_a_damaged_checkpoint_stops_and_does_not_start_over(state: StateHand
         again.resume(last)
     assert again.status == "active"
     assert len(again.log.problems) == 1  # type: ignore[attr-defined]
-    assert again.resume(again.checkpoints.list()[0]).data_buffer["key0"] == "x" * 30, "the one before is still good"
+    assert again.resume(again.checkpoints.list()[0]).data_buffer["key0"] == "x" * 30, (
+        "the one before is still good"
+    )
 
 
 def test_c19_a_whole_checkpoint_does_not_need_what_came_before(state: StateHandle) -> None:
@@ -343,7 +402,9 @@ def test_c19_a_whole_checkpoint_does_not_need_what_came_before(state: StateHandl
     again = StateHandle(state.log)
     assert again.checkpoints.load(last).data_buffer == {"n": 39}
     assert again.current.data_buffer == kept.data_buffer
-    assert again.current.progress.path == kept.progress.path, "a whole checkpoint puts the view right as well"
+    assert again.current.progress.path == kept.progress.path, (
+        "a whole checkpoint puts the view right as well"
+    )
 
 
 def test_c20_a_run_that_still_runs_has_no_success_and_loses_nothing() -> None:
@@ -354,17 +415,26 @@ def test_c20_a_run_that_still_runs_has_no_success_and_loses_nothing() -> None:
         completed_at=None,
         error="slow",
         memory={"k": 1},
-        metrics=SimpleNamespace(total_decisions=2, total_tokens=10, nodes_executed=["a"], edges_traversed=["e"]),
+        metrics=SimpleNamespace(
+            total_decisions=2, total_tokens=10, nodes_executed=["a"], edges_traversed=["e"]
+        ),
         decisions=[{"id": 1}],
         problems=[],
         input_data={"i": 1},
         output_data={},
     )
     state = SessionState.from_legacy_run(run, "s")
-    assert (state.status, state.result.success, state.result.error, state.data_buffer) == ("active", None, "slow", {"k": 1})
+    assert (state.status, state.result.success, state.result.error, state.data_buffer) == (
+        "active",
+        None,
+        "slow",
+        {"k": 1},
+    )
 
 
-def test_c21_stale_sessions_are_found_without_reading_every_state(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c21_stale_sessions_are_found_without_reading_every_state(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
 
     def noted(self: StateHandle) -> SessionState:
@@ -383,13 +453,32 @@ def test_c21_stale_sessions_are_found_without_reading_every_state(store: Session
 
 
 def test_c22_an_old_version_is_brought_up_to_date_and_a_newer_one_kept() -> None:
-    times = {"started_at": "2026-02-06T10:00:00", "updated_at": "2026-02-06T10:01:00", "completed_at": "2026-02-06T10:01:00"}
-    old = SessionState.from_dict({"schema_version": "1.0", "session_id": "s", "goal_id": "g", "status": "active", "timestamps": times})
+    times = {
+        "started_at": "2026-02-06T10:00:00",
+        "updated_at": "2026-02-06T10:01:00",
+        "completed_at": "2026-02-06T10:01:00",
+    }
+    old = SessionState.from_dict(
+        {
+            "schema_version": "1.0",
+            "session_id": "s",
+            "goal_id": "g",
+            "status": "active",
+            "timestamps": times,
+        }
+    )
     assert old.schema_version == STATE_VERSION
-    assert (old.status, old.timestamps.completed_at) == ("active", None), "an end of what goes on was no end"
+    assert (old.status, old.timestamps.completed_at) == (
+        "active",
+        None,
+    ), "an end of what goes on was no end"
     newer = {**old.to_dict(), "schema_version": "3.0", "later": {"a": 1}, "progress": {"later": 2}}
     kept = SessionState.from_dict(newer)
-    assert (kept.schema_version, kept.extra, kept.progress.extra) == ("3.0", {"later": {"a": 1}}, {"later": 2})
+    assert (kept.schema_version, kept.extra, kept.progress.extra) == (
+        "3.0",
+        {"later": {"a": 1}},
+        {"later": 2},
+    )
     assert (kept.to_dict()["later"], kept.to_dict()["progress"]["later"]) == ({"a": 1}, 2)
     with pytest.raises(ModelError, match="schema_version"):
         SessionState.from_dict({**newer, "schema_version": 3})
@@ -424,11 +513,23 @@ HALF = "\ud800"
         ("state.recovered", {"owner": {"pid": 1}, "mark": HALF}),
         ("checkpoint", {"id": "a", "digest": "d", "type": HALF}),
         ("checkpoint", {"id": "a", "digest": "d", "whole": {"status": HALF}}),
-        ("state.adopted", {"state": {"status": HALF, "goal_id": "g", "timestamps": {"started_at": HALF, "updated_at": HALF}}}),
+        (
+            "state.adopted",
+            {
+                "state": {
+                    "status": HALF,
+                    "goal_id": "g",
+                    "timestamps": {"started_at": HALF, "updated_at": HALF},
+                }
+            },
+        ),
     ],
 )
-def test_half_of_a_surrogate_pair_where_a_word_should_be_costs_its_record(tmp_path: Path, type: str, payload: dict[str, Any]) -> None:
-    """The log keeps such text, so a record from elsewhere may have it anywhere. It must not make the session unreadable."""
+def test_half_of_a_surrogate_pair_where_a_word_should_be_costs_its_record(
+    tmp_path: Path, type: str, payload: dict[str, Any]
+) -> None:
+    """The log keeps such text, so a record from elsewhere may have it anywhere. It must not make
+    the session unreadable."""
     session = SessionStore(tmp_path).create(id="one")
     session.record(type, payload)
     view = session.state.view()
@@ -439,9 +540,15 @@ def test_half_of_a_surrogate_pair_where_a_word_should_be_costs_its_record(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["progress", "describe"])
-def test_half_of_a_surrogate_pair_is_refused_where_a_word_is_asked_for(tmp_path: Path, name: str) -> None:
+def test_half_of_a_surrogate_pair_is_refused_where_a_word_is_asked_for(
+    tmp_path: Path, name: str
+) -> None:
     session = SessionStore(tmp_path).create(id="one")
     session.state.start()
     with pytest.raises(ModelError):
-        session.state.progress("a", quality=HALF) if name == "progress" else session.state.describe(**{HALF: 1})  # type: ignore[arg-type]
+        (
+            session.state.progress("a", quality=HALF)  # type: ignore[arg-type]
+            if name == "progress"
+            else session.state.describe(**{HALF: 1})  # type: ignore[arg-type]
+        )
     assert session.state.current.progress.path == ()

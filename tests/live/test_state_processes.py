@@ -60,10 +60,14 @@ def store(tmp_path: Path) -> Iterator[SessionStore]:
 def start(code: str, store: SessionStore, *more: str) -> subprocess.Popen[str]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     words = [sys.executable, "-c", code, str(store.path), "run", *more]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    return subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    )
 
 
-def test_whenever_it_is_killed_the_run_goes_on_from_its_last_checkpoint(store: SessionStore, loops: Callable[[int], int]) -> None:
+def test_whenever_it_is_killed_the_run_goes_on_from_its_last_checkpoint(
+    store: SessionStore, loops: Callable[[int], int]
+) -> None:
     store.create(id="run").close()
     dice, done = random.Random(7), 0
     for _ in range(loops(40)):
@@ -72,10 +76,15 @@ def test_whenever_it_is_killed_the_run_goes_on_from_its_last_checkpoint(store: S
         first = process.stdout.readline()
         time.sleep(dice.random() * 0.05)
         process.kill()
-        told = (first + process.stdout.read()).splitlines()  # Of the first read, more than a line may wait in its buffer.
+        # Of the first read, more than a line may wait in its buffer.
+        told = (first + process.stdout.read()).splitlines()
         process.communicate()
-        known = [line.split() for line in told if line.count(" ") == 1 and len(line.split()[1]) == 19]
-        assert int(known[0][0]) in (done + 1, done + 2), "it went on where the last one stopped, or where that was not told any more"
+        known = [
+            line.split() for line in told if line.count(" ") == 1 and len(line.split()[1]) == 19
+        ]
+        assert int(known[0][0]) in (done + 1, done + 2), (
+            "it went on where the last one stopped, or where that was not told any more"
+        )
         done = int(known[-1][0])
         with store.open("run") as session:
             assert [found.session_id for found in recover(store)] == ["run"]
@@ -84,8 +93,12 @@ def test_whenever_it_is_killed_the_run_goes_on_from_its_last_checkpoint(store: S
             points = session.state.checkpoints
             for number, id in known[-3:]:
                 saved = points.load(id)
-                assert saved.data_buffer["n"] == int(number), "every checkpoint that was told of is whole"
-                assert len(saved.progress["path"]) == saved.progress["steps_executed"] == int(number)
+                assert saved.data_buffer["n"] == int(number), (
+                    "every checkpoint that was told of is whole"
+                )
+                assert (
+                    len(saved.progress["path"]) == saved.progress["steps_executed"] == int(number)
+                )
 
 
 def test_of_several_processes_that_resume_at_once_one_has_the_run(store: SessionStore) -> None:
@@ -109,7 +122,11 @@ def test_of_several_processes_that_resume_at_once_one_has_the_run(store: Session
             assert len(winners) == 1
             assert state.data_buffer == {"n": 1, "by": str(winners[0])}
             assert state.pid == rivals[winners[0]].pid
-            assert {said[1] for said in words if said[0] == "lost"} <= {"LeaseLost", "SessionBusy", "IllegalTransition"}
+            assert {said[1] for said in words if said[0] == "lost"} <= {
+                "LeaseLost",
+                "SessionBusy",
+                "IllegalTransition",
+            }
     finally:
         for rival in rivals:
             rival.kill()

@@ -1,4 +1,5 @@
-"""The state is read from a log of which it is a small part: whatever else stands there, it is what all records add up to."""
+"""The state is read from a log of which it is a small part: whatever else stands there, it is what
+all records add up to."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def fill(session: LiveSession, dice: random.Random, count: int) -> None:
         elif what == 2:
             session.append_many([message(f"{n} of a batch"), message("x" * dice.randrange(400))])
         elif what == 3:
-            session.record_many([("message", message("m"), None), ("state.decision", {"what": {"n": n}}, None)])
+            session.record_many(
+                [("message", message("m"), None), ("state.decision", {"what": {"n": n}}, None)]
+            )
         elif what == 4:
             session.append(message('"t":"state.failed"\n{"n":1,"t":"state.failed"}'))
         else:
@@ -78,7 +81,9 @@ def fill_more(session: LiveSession, dice: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_it_is_the_same_when_lines_are_damaged_or_glued(store: SessionStore, chunk: int, seed: int) -> None:
+def test_it_is_the_same_when_lines_are_damaged_or_glued(
+    store: SessionStore, chunk: int, seed: int
+) -> None:
     dice = random.Random(seed)
     with store.create() as session:
         fill(session, dice, 60)
@@ -100,7 +105,9 @@ def remove_snapshots(folder: Path) -> None:
         snapshot.unlink()
 
 
-def test_a_line_that_is_being_written_is_read_when_it_is_whole(store: SessionStore, chunk: int) -> None:
+def test_a_line_that_is_being_written_is_read_when_it_is_whole(
+    store: SessionStore, chunk: int
+) -> None:
     with store.create() as session:
         session.state.start("g")
         session.state.put(text="é" * 500)
@@ -170,7 +177,9 @@ def test_a_draft_has_a_state_and_gets_a_log_by_its_first_record(store: SessionSt
         assert handle.checkpoints.load(point).data_buffer == {"n": 1}
 
 
-def test_cost_of_reading_does_not_grow_with_the_conversation(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_of_reading_does_not_grow_with_the_conversation(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     decoded = count_decoded(monkeypatch)
     with store.create() as session:
         handle = StateHandle(session)

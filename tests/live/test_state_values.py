@@ -15,14 +15,21 @@ from hypothesis import strategies as st
 
 from runlore.errors import MissingField, ModelError
 from runlore.live.liveness import Owner
-from runlore.live.run import SessionMetrics, SessionProgress, SessionResult, SessionState, SessionTimestamps
+from runlore.live.run import (
+    SessionMetrics,
+    SessionProgress,
+    SessionResult,
+    SessionState,
+    SessionTimestamps,
+)
 from runlore.live.state import StateHandle
 from tests.live.memory import MemoryLog
 
 NOW = datetime(2026, 2, 8, 12, 30, tzinfo=UTC)
 TIMES = SessionTimestamps(started_at=NOW, updated_at=NOW)
 
-# What the system that this view follows left on disk, version 1.1, with its computed fields and times without a zone.
+# What the system that this view follows left on disk, version 1.1, with its computed fields and
+# times without a zone.
 OLD: dict[str, Any] = {
     "schema_version": "1.1",
     "session_id": "session_20260208_123000_abcd1234",
@@ -32,7 +39,11 @@ OLD: dict[str, Any] = {
     "goal_id": "goal",
     "agent_id": "agent",
     "entry_point": "begin",
-    "timestamps": {"started_at": "2026-02-08T12:30:00.5", "updated_at": "2026-02-08T12:31:00", "paused_at_time": "2026-02-08T12:31:00"},
+    "timestamps": {
+        "started_at": "2026-02-08T12:30:00.5",
+        "updated_at": "2026-02-08T12:31:00",
+        "paused_at_time": "2026-02-08T12:31:00",
+    },
     "progress": {
         "current_node": "ask",
         "paused_at": "ask",
@@ -81,7 +92,9 @@ def test_every_field_of_an_old_state_is_read_and_written() -> None:
     assert state.timestamps.started_at == datetime(2026, 2, 8, 10, 30, 0, 500_000, tzinfo=UTC)
     written = json.loads(state.to_json())
     changed = {"schema_version", "timestamps", "memory", "is_resumable"}
-    assert {name: written[name] for name in OLD if name not in changed} == {name: OLD[name] for name in OLD if name not in changed} | {
+    assert {name: written[name] for name in OLD if name not in changed} == {
+        name: OLD[name] for name in OLD if name not in changed
+    } | {
         "progress": {**OLD["progress"], "pause_reason": None},
     }
     assert written["data_buffer"] == {"answer": None}
@@ -93,17 +106,28 @@ def test_every_field_of_an_old_state_is_read_and_written() -> None:
 def test_an_old_state_can_be_the_beginning_of_a_log() -> None:
     handle = StateHandle(MemoryLog("s9"))
     adopted = handle.adopt(SessionState.from_dict(OLD))
-    assert (adopted.session_id, adopted.status, adopted.goal_id, adopted.pid) == ("s9", "paused", "goal", None)
+    assert (adopted.session_id, adopted.status, adopted.goal_id, adopted.pid) == (
+        "s9",
+        "paused",
+        "goal",
+        None,
+    )
     assert adopted.progress.path == ("begin", "ask")
     assert adopted.extra == {"unknown": {"kept": True}}
     going = handle.resume(input_data={"answer": 1})
-    assert (going.status, going.progress.resume_from, going.input_data) == ("active", "ask", {"answer": 1})
+    assert (going.status, going.progress.resume_from, going.input_data) == (
+        "active",
+        "ask",
+        {"answer": 1},
+    )
     handle.progress("ask")
     assert handle.current.progress.path == ("begin", "ask")
 
 
 TEXT = st.text(max_size=8)
-DATA = st.dictionaries(TEXT, st.none() | st.integers(-(2**53), 2**53) | TEXT | st.lists(TEXT, max_size=2), max_size=3)
+DATA = st.dictionaries(
+    TEXT, st.none() | st.integers(-(2**53), 2**53) | TEXT | st.lists(TEXT, max_size=2), max_size=3
+)
 COUNT = st.integers(0, 2**40)
 UNKNOWN = st.dictionaries(TEXT.map(lambda text: f"x_{text}"), TEXT, max_size=2)
 
@@ -123,12 +147,25 @@ def states(draw: st.DrawFn) -> SessionState:
         goal_id=draw(TEXT),
         status=status,
         timestamps=times,
-        progress=SessionProgress(path=tuple(draw(st.lists(TEXT, max_size=3))), total_tokens=draw(COUNT), extra=draw(UNKNOWN)),
-        result=SessionResult(success=draw(st.none() | st.booleans()), output=draw(DATA), extra=draw(UNKNOWN)),
-        metrics=SessionMetrics(edges_traversed=tuple(draw(st.lists(TEXT, max_size=2))), extra=draw(UNKNOWN)),
+        progress=SessionProgress(
+            path=tuple(draw(st.lists(TEXT, max_size=3))),
+            total_tokens=draw(COUNT),
+            extra=draw(UNKNOWN),
+        ),
+        result=SessionResult(
+            success=draw(st.none() | st.booleans()), output=draw(DATA), extra=draw(UNKNOWN)
+        ),
+        metrics=SessionMetrics(
+            edges_traversed=tuple(draw(st.lists(TEXT, max_size=2))), extra=draw(UNKNOWN)
+        ),
         data_buffer=draw(DATA),
         decisions=tuple(draw(st.lists(DATA, max_size=2))),
-        owner=draw(st.none() | st.builds(Owner, pid=st.integers(1, 2**30), host=TEXT, heartbeat=st.none() | st.just(NOW))),
+        owner=draw(
+            st.none()
+            | st.builds(
+                Owner, pid=st.integers(1, 2**30), host=TEXT, heartbeat=st.none() | st.just(NOW)
+            )
+        ),
         extra=draw(UNKNOWN),
     )
 
@@ -156,7 +193,9 @@ def test_written_and_read_again_a_state_is_the_same(state: SessionState) -> None
 )
 def test_what_cannot_be_right_is_refused_with_its_name(change: dict[str, Any], said: str) -> None:
     with pytest.raises(ModelError, match=said):
-        SessionState.from_dict({"session_id": "s", "goal_id": "g", "timestamps": TIMES.to_dict(), **change})
+        SessionState.from_dict(
+            {"session_id": "s", "goal_id": "g", "timestamps": TIMES.to_dict(), **change}
+        )
 
 
 def test_a_missing_field_is_named() -> None:
@@ -167,13 +206,19 @@ def test_a_missing_field_is_named() -> None:
 
 
 def test_the_callers_dict_stays_as_it_was() -> None:
-    given_ = {"session_id": "s", "goal_id": "g", "timestamps": TIMES.to_dict(), "memory": {"a": 1}, "duration_ms": 3}
+    given_ = {
+        "session_id": "s",
+        "goal_id": "g",
+        "timestamps": TIMES.to_dict(),
+        "memory": {"a": 1},
+        "duration_ms": 3,
+    }
     before = json.dumps(given_, sort_keys=True)
     SessionState.from_dict(given_)
     assert json.dumps(given_, sort_keys=True) == before
 
 
-# ── what an executor says ────────────────────────────────────────────────────────────────────────────────────────────
+# ── what an executor says ─────────────────────────────────────────────────────────────────────────
 def result_of(**fields: Any) -> SimpleNamespace:
     return SimpleNamespace(
         **{
@@ -198,10 +243,26 @@ def result_of(**fields: Any) -> SimpleNamespace:
 
 
 def test_an_execution_result_becomes_a_state() -> None:
-    more: dict[str, Any] = {"stream_id": "st", "correlation_id": "co", "agent_id": "ag", "entry_point": "e", "input_data": {"i": 1}}
-    state = SessionState.from_execution_result("s", "g", result_of(), started_at="2026-02-08T12:00:00+01:00", now=NOW, **more)
-    assert (state.status, state.stream_id, state.correlation_id, state.agent_id, state.entry_point) == ("completed", "st", "co", "ag", "e")
-    assert state.timestamps == SessionTimestamps(started_at=datetime(2026, 2, 8, 11, tzinfo=UTC), updated_at=NOW, completed_at=NOW)
+    more: dict[str, Any] = {
+        "stream_id": "st",
+        "correlation_id": "co",
+        "agent_id": "ag",
+        "entry_point": "e",
+        "input_data": {"i": 1},
+    }
+    state = SessionState.from_execution_result(
+        "s", "g", result_of(), started_at="2026-02-08T12:00:00+01:00", now=NOW, **more
+    )
+    assert (
+        state.status,
+        state.stream_id,
+        state.correlation_id,
+        state.agent_id,
+        state.entry_point,
+    ) == ("completed", "st", "co", "ag", "e")
+    assert state.timestamps == SessionTimestamps(
+        started_at=datetime(2026, 2, 8, 11, tzinfo=UTC), updated_at=NOW, completed_at=NOW
+    )
     assert state.duration_ms == 90 * 60 * 1000
     assert state.progress == SessionProgress(
         current_node="b",
@@ -224,10 +285,18 @@ def test_an_execution_result_becomes_a_state() -> None:
 def test_the_status_of_an_execution_result() -> None:
     make = SessionState.from_execution_result
     paused = make("s", "g", result_of(paused_at="p"), now=NOW)
-    assert (paused.status, paused.progress.current_node, paused.progress.paused_at) == ("paused", "p", "p")
+    assert (paused.status, paused.progress.current_node, paused.progress.paused_at) == (
+        "paused",
+        "p",
+        "p",
+    )
     assert (paused.timestamps.paused_at_time, paused.timestamps.completed_at) == (NOW, None)
     failed = make("s", "g", result_of(success=False, error="broke"), now=NOW)
-    assert (failed.status, failed.result.error, failed.timestamps.started_at) == ("failed", "broke", NOW)
+    assert (failed.status, failed.result.error, failed.timestamps.started_at) == (
+        "failed",
+        "broke",
+        NOW,
+    )
     bare = make("s", "g", {"success": True})
     assert (bare.status, bare.progress.current_node, bare.data_buffer) == ("completed", None, {})
     assert make("s", "g", result_of(session_state={"memory": {"old": 1}})).data_buffer == {"old": 1}
@@ -259,9 +328,11 @@ def run_of(**fields: Any) -> SimpleNamespace:
         **{
             "goal_id": "g",
             "status": Word.COMPLETED,
-            "started_at": datetime(2026, 1, 1, 10),  # noqa: DTZ001 # As the old format had it.
+            "started_at": datetime(2026, 1, 1, 10),  # As the old format had it.  # noqa: DTZ001
             "completed_at": datetime(2026, 1, 1, 11),  # noqa: DTZ001
-            "metrics": SimpleNamespace(total_decisions=4, total_tokens=900, nodes_executed=["a"], edges_traversed=["e"]),
+            "metrics": SimpleNamespace(
+                total_decisions=4, total_tokens=900, nodes_executed=["a"], edges_traversed=["e"]
+            ),
             "decisions": [Dumped(id="d")],
             "problems": [Dumped(description="first"), Dumped(description="last")],
             "input_data": {"i": 1},
@@ -285,21 +356,38 @@ def run_of(**fields: Any) -> SimpleNamespace:
     ],
 )
 def test_the_status_of_an_old_run(word: Any, status: str, success: bool | None) -> None:
-    state = SessionState.from_legacy_run(run_of(status=word), "s", stream_id="st", zone=UTC, now=NOW)
+    state = SessionState.from_legacy_run(
+        run_of(status=word), "s", stream_id="st", zone=UTC, now=NOW
+    )
     assert (state.status, state.result.success) == (status, success)
     assert (state.timestamps.completed_at is None) == (status == "active")
 
 
 def test_an_old_run_becomes_a_state() -> None:
-    state = SessionState.from_legacy_run(run_of(status="failed", data_buffer={"k": 1}), "s", stream_id="st", zone=UTC, now=NOW)
+    state = SessionState.from_legacy_run(
+        run_of(status="failed", data_buffer={"k": 1}), "s", stream_id="st", zone=UTC, now=NOW
+    )
     assert (state.stream_id, state.goal_id, state.duration_ms) == ("st", "g", 3_600_000)
     assert state.metrics == SessionMetrics(
-        decision_count=4, problem_count=2, total_input_tokens=900, nodes_executed=("a",), edges_traversed=("e",)
+        decision_count=4,
+        problem_count=2,
+        total_input_tokens=900,
+        nodes_executed=("a",),
+        edges_traversed=("e",),
     )
     assert state.progress.total_tokens == 900
-    assert (state.result.error, state.result.output) == ("last", {"o": 1}), "the last problem is the best reason there is"
-    assert (state.decisions, state.input_data, state.data_buffer) == (({"id": "d"},), {"i": 1}, {"k": 1})
-    ended = SessionState.from_legacy_run(run_of(status="failed", completed_at=None), "s", zone=UTC, now=NOW)
+    assert (state.result.error, state.result.output) == (
+        "last",
+        {"o": 1},
+    ), "the last problem is the best reason there is"
+    assert (state.decisions, state.input_data, state.data_buffer) == (
+        ({"id": "d"},),
+        {"i": 1},
+        {"k": 1},
+    )
+    ended = SessionState.from_legacy_run(
+        run_of(status="failed", completed_at=None), "s", zone=UTC, now=NOW
+    )
     assert ended.timestamps.completed_at == NOW
 
 
@@ -316,7 +404,9 @@ def test_what_an_executor_needs_to_go_on() -> None:
     assert state.data_buffer == {"answer": None}, "it gets copies"
 
     def target(**progress: Any) -> Any:
-        return msgspec.structs.replace(state, progress=SessionProgress(**progress)).to_session_state_dict()["resume_from"]
+        return msgspec.structs.replace(
+            state, progress=SessionProgress(**progress)
+        ).to_session_state_dict()["resume_from"]
 
     assert target(resume_from="r", paused_at="p", path=("a",)) == "r"
     assert target(paused_at="p", path=("a",)) == "p"

@@ -1,6 +1,8 @@
-"""A fleet of made-up sessions, into which patterns are planted. Each session goes through the real digest.
+"""A fleet of made-up sessions, into which patterns are planted. Each session goes through the real
+digest.
 
-What is not planted differs from session to session, as work does: other files, other errors, other words. So whatever recurs was planted.
+What is not planted differs from session to session, as work does: other files, other errors, other
+words. So whatever recurs was planted.
 """
 
 from __future__ import annotations
@@ -48,7 +50,15 @@ class Script:
         self.bodies[seq] = text
         return seq
 
-    def call(self, called: str, came_back: str = "", *, kind: str = "tool_call", action: str = "shell", **fields: Any) -> None:
+    def call(
+        self,
+        called: str,
+        came_back: str = "",
+        *,
+        kind: str = "tool_call",
+        action: str = "shell",
+        **fields: Any,
+    ) -> None:
         call_id = str(len(self.events))
         own = {name: fields.pop(name) for name in ("files", "tool") if name in fields}
         self.add(kind, called, action=action, call_id=call_id, **{"tool": action.title(), **own})
@@ -56,25 +66,43 @@ class Script:
 
     def edit(self, path: str) -> None:
         line = self.word()
-        self.call(f"{path}\n@@\n-old {line}\n+new {line}", "ok", kind="edit", action="edit", files=(path,))
+        self.call(
+            f"{path}\n@@\n-old {line}\n+new {line}", "ok", kind="edit", action="edit", files=(path,)
+        )
 
     def test(self, *, failed: int = 0, command: str = "pytest -q", said: str = "") -> None:
         passed = self.seed.randint(3, 30)
         said = said or f"{failed} failed, {passed} passed"
-        self.call(command, said, kind="test_run", tests=Tests(passed=passed, failed=failed), is_error=failed > 0, exit_code=int(failed > 0))
+        self.call(
+            command,
+            said,
+            kind="test_run",
+            tests=Tests(passed=passed, failed=failed),
+            is_error=failed > 0,
+            exit_code=int(failed > 0),
+        )
 
     def fail(self, command: str, said: str, **fields: Any) -> None:
         self.call(command, said, is_error=True, exit_code=1, **fields)
 
 
 def ordinary(script: Script) -> None:
-    """What every session has: a task, some looking around, some changes, an error of its own, tests."""
-    script.add("user_msg", f"Please make {script.word()} of {script.word()} faster, and keep {script.word()} as it is")
+    """What every session has: a task, some looking around, some changes, an error of its own,
+    tests."""
+    script.add(
+        "user_msg",
+        f"Please make {script.word()} of {script.word()} faster, and keep {script.word()} as it is",
+    )
     for _ in range(script.seed.randint(2, 5)):
-        script.call(f"src/{script.word()}.py", "text", action="read", files=(f"/w/src/{script.word()}.py",))
+        script.call(
+            f"src/{script.word()}.py", "text", action="read", files=(f"/w/src/{script.word()}.py",)
+        )
     if script.seed.random() < 0.5:
         missing = script.word()
-        script.fail(f"python {missing}.py", f"Traceback (most recent call last):\nModuleNotFoundError: No module named '{missing}'")
+        script.fail(
+            f"python {missing}.py",
+            f"Traceback (most recent call last):\nModuleNotFoundError: No module named '{missing}'",
+        )
     for _ in range(script.seed.randint(1, 3)):
         script.edit(f"/w/src/{script.word()}.py")
     script.call(f"grep -rn {script.word()} src", "src/a.py:1")
@@ -85,7 +113,9 @@ def ending(script: Script) -> None:
     script.add("assistant_msg", f"{script.word()} is done.")
 
 
-def session(number: int, seed: random.Random, plant: Callable[[Script], None] | None = None) -> Case:
+def session(
+    number: int, seed: random.Random, plant: Callable[[Script], None] | None = None
+) -> Case:
     script = Script(seed, number)
     ordinary(script)
     if plant is not None:
@@ -93,13 +123,23 @@ def session(number: int, seed: random.Random, plant: Callable[[Script], None] | 
     if plant is not abandoned:
         ending(script)
     made = Session(
-        session_uid=script.uid, flavor="toy", native_session_id=script.uid[4:], last_seq=len(script.events) - 1, content_hash="h",
+        session_uid=script.uid, flavor="toy", native_session_id=script.uid[4:],
+        last_seq=len(script.events) - 1, content_hash="h",
         cost=Cost(retries=script.retries, wall_clock_s=60.0),
     )  # fmt: skip
     digest = make(made, script.events, script.bodies)
     repo, agent = seed.choice(REPOS), seed.choice(AGENTS)
     at = script.at.isoformat().replace("+00:00", "Z")
-    return Case(uid=script.uid, digest=digest, agent=agent, repo=repo, root=script.uid, at=at, usd=script.usd, skills=tuple(script.skills))
+    return Case(
+        uid=script.uid,
+        digest=digest,
+        agent=agent,
+        repo=repo,
+        root=script.uid,
+        at=at,
+        usd=script.usd,
+        skills=tuple(script.skills),
+    )
 
 
 def fleet(seed: int, count: int, plants: dict[str, list[int]]) -> list[Case]:
@@ -108,33 +148,52 @@ def fleet(seed: int, count: int, plants: dict[str, list[int]]) -> list[Case]:
     where = {number: name for name, numbers in plants.items() for number in numbers}
     cases = [session(n, rng, PLANTS[where[n]][0] if n in where else None) for n in range(count)]
     # What is about a repository must be planted in one.
-    return [msgspec.structs.replace(case, repo=REPOS[0]) if n in where else case for n, case in enumerate(cases)]
+    return [
+        msgspec.structs.replace(case, repo=REPOS[0]) if n in where else case
+        for n, case in enumerate(cases)
+    ]
 
 
-# ── what is planted ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is planted ───────────────────────────────────────────────────────────────────────────────
 def recurring_error(script: Script) -> None:
     path = script.word()
     script.fail(
-        f"cargo build -p {path}", f"error[E0308]: mismatched types\n  --> src/{path}.rs:{script.seed.randint(1, 900)}:5\nexpected `u32`"
+        f"cargo build -p {path}",
+        "error[E0308]: mismatched types\n  -->"
+        f" src/{path}.rs:{script.seed.randint(1, 900)}:5\nexpected `u32`",
     )
 
 
 def recovery(script: Script) -> None:
-    script.fail("npm run build", "Error: Cannot find module 'vite'\n    at Module._resolveFilename (node:internal/modules:1:1)")
+    script.fail(
+        "npm run build",
+        "Error: Cannot find module 'vite'\n    at Module._resolveFilename"
+        " (node:internal/modules:1:1)",
+    )
     script.call("npm install vite", "added 1 package", exit_code=0)
     script.call("npm run build", "built in 2 s", exit_code=0)
 
 
 def retry_storm(script: Script) -> None:
     for _ in range(4):
-        script.fail("make deploy", f"deploy: connection to host-{script.word()} refused at {script.word()}")
+        script.fail(
+            "make deploy", f"deploy: connection to host-{script.word()} refused at {script.word()}"
+        )
 
 
 def tool_thrash(script: Script) -> None:
     for _ in range(4):
         path = f"/w/{script.word()}.py"
         said = "String to replace not found in file."
-        script.call(f"{path}\n@@\n-a\n+b", said, kind="edit", action="edit", tool="Edit", files=(path,), is_error=True)
+        script.call(
+            f"{path}\n@@\n-a\n+b",
+            said,
+            kind="edit",
+            action="edit",
+            tool="Edit",
+            files=(path,),
+            is_error=True,
+        )
 
 
 def edit_churn(script: Script) -> None:
@@ -161,7 +220,9 @@ def abandoned(script: Script) -> None:
     script.add("assistant_msg", f"Shall I go on with {script.word()}?")
     script.add("user_msg", f"Yes, do {script.word()} first and then {script.word()}")
     script.edit(f"/w/src/{script.word()}.py")
-    script.add("human_intervention", "[Request interrupted by user]", native="interrupt", role="user")
+    script.add(
+        "human_intervention", "[Request interrupted by user]", native="interrupt", role="user"
+    )
 
 
 def correction(script: Script) -> None:
@@ -191,13 +252,20 @@ def clean_pass(script: Script) -> None:
 
 
 def flaky_test(script: Script) -> None:
-    said = "FAILED tests/test_cart.py::test_checkout - TimeoutError: waited 5 s\n1 failed, 20 passed"
+    said = (
+        "FAILED tests/test_cart.py::test_checkout - TimeoutError: waited 5 s\n1 failed, 20 passed"
+    )
     script.test(failed=1, command="pytest tests/test_cart.py", said=said)
     script.test(command="pytest tests/test_cart.py")
 
 
 def slow_step(script: Script) -> None:
-    script.call(f"docker build -t shop:{script.word()} .", "done", exit_code=0, duration_ms=400_000 + script.seed.randint(0, 90_000))
+    script.call(
+        f"docker build -t shop:{script.word()} .",
+        "done",
+        exit_code=0,
+        duration_ms=400_000 + script.seed.randint(0, 90_000),
+    )
 
 
 def failing_skill(script: Script) -> None:

@@ -1,4 +1,5 @@
-"""Errors that keep coming back: counted over sessions, whoever met them, with what fixed them; and found again by their text."""
+"""Errors that keep coming back: counted over sessions, whoever met them, with what fixed them; and
+found again by their text."""
 
 from __future__ import annotations
 
@@ -28,34 +29,66 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def session(
-    store: Store, name: str, *, agent: str = "toy", repo: str | None = None, cwd: str | None = None, days_ago: float = 1, **met: Fix | None
+    store: Store,
+    name: str,
+    *,
+    agent: str = "toy",
+    repo: str | None = None,
+    cwd: str | None = None,
+    days_ago: float = 1,
+    **met: Fix | None,
 ) -> None:
-    """A session with a digest, and nothing else. `met` are errors by name, as `ERRORS` has them, each with its fix."""
+    """A session with a digest, and nothing else. `met` are errors by name, as `ERRORS` has them,
+    each with its fix."""
     uid, when = make_uid(agent, name), NOW - timedelta(days=days_ago)
     source = Source(agent=agent, path=f"/{name}", root="/", size=1, mtime_ns=1, inode=1)
     facts = Facts(native_session_id=name, title=name, repo=repo, cwd=cwd)
     tally = Tally(events=1, started_at=when, ended_at=when)
     empty: list[int] = []
-    piece = Piece(session_uid=uid, facts=facts, tally=tally, hash=b"h", rows=[], segments=[], natives=empty, links=[], originals=[])
+    piece = Piece(
+        session_uid=uid,
+        facts=facts,
+        tally=tally,
+        hash=b"h",
+        rows=[],
+        segments=[],
+        natives=empty,
+        links=[],
+        originals=[],
+    )
     row = (0, None, "user_msg", None, None, None, 0, None, None, None, None, None, None, b"\x80")
     piece.rows, piece.natives = [row], [0]
     batch = Batch(
-        source=source, since=0, position=Position(offset=1), carry=b"", adapter_version=1, redact_version="", pieces=[piece], aliases=[],
+        source=source, since=0, position=Position(offset=1), carry=b"", adapter_version=1,
+        redact_version="", pieces=[piece], aliases=[],
         records=[], merged={}, skips=[], size=1,
     )  # fmt: skip
     store.put(batch)
     errors = tuple(error(ERRORS[name], when) for name in met)
     fixes = tuple(fix for fix in met.values() if fix is not None)
-    store.put_digest(Digest(session_uid=uid, version=1, covers=Covers(0, "h"), errors=errors, fixes=fixes), NOW)
+    store.put_digest(
+        Digest(session_uid=uid, version=1, covers=Covers(0, "h"), errors=errors, fixes=fixes), NOW
+    )
 
 
-ERRORS = {"key": KEY_ERROR, "javac": MISSING, "other": "ValueError: too many values to unpack (expected 2)"}
+ERRORS = {
+    "key": KEY_ERROR,
+    "javac": MISSING,
+    "other": "ValueError: too many values to unpack (expected 2)",
+}
 
 
 def error(text: str, when: datetime, count: int = 2) -> ErrorSummary:
     found = signature(text)
     assert found is not None
-    return ErrorSummary(signature=found, count=count, seqs=(3, 7), command="python a.py", first_at=when, last_at=when)
+    return ErrorSummary(
+        signature=found,
+        count=count,
+        seqs=(3, 7),
+        command="python a.py",
+        first_at=when,
+        last_at=when,
+    )
 
 
 def fix(of: str, change: str = "+fixed", *, how: str = "edit", confidence: float = 0.9) -> Fix:
@@ -63,7 +96,8 @@ def fix(of: str, change: str = "+fixed", *, how: str = "edit", confidence: float
     assert found is not None
     steps = (Step(seq=8, how=how, summary="a.py", files=("a.py",)),)  # type: ignore[arg-type]
     return Fix(
-        fingerprint=found.fingerprint, failed_seq=7, fixed_seq=9, how=how, steps=steps, diff=change, confidence=confidence  # type: ignore[arg-type]
+        fingerprint=found.fingerprint, failed_seq=7, fixed_seq=9, how=how, steps=steps, diff=change,  # type: ignore[arg-type]
+        confidence=confidence
     )  # fmt: skip
 
 
@@ -77,16 +111,30 @@ def test_an_error_is_one_whatever_agent_and_repository_met_it(store: Store) -> N
     session(store, "c", agent="other", javac=None)
     answer = find_recurring(store, Filter(), NOW)
     [found] = answer.found
-    assert (found.sessions, found.count, found.repos, found.agents) == (2, 4, ("acme/api", "acme/web"), ("other", "toy"))
+    assert (found.sessions, found.count, found.repos, found.agents) == (
+        2,
+        4,
+        ("acme/api", "acme/web"),
+        ("other", "toy"),
+    )
     assert (found.fixed, found.stayed, answer.total) == (1, 1, 1)
     [known] = found.fixes
-    assert (known.uid, known.seq, known.failed_seq, known.fixed_seq, known.diff) == ("toy:a", 8, 7, 9, "+fixed")
+    assert (known.uid, known.seq, known.failed_seq, known.fixed_seq, known.diff) == (
+        "toy:a",
+        8,
+        7,
+        9,
+        "+fixed",
+    )
 
 
 def test_what_most_sessions_met_comes_first_and_the_rest_is_counted(store: Store) -> None:
     for n in range(3):
         session(store, f"a{n}", key=None, javac=None) if n else session(store, f"a{n}", key=None)
-    assert told(find_recurring(store, Filter(), NOW)) == ["KeyError: 'user'", "command not found: javac"]
+    assert told(find_recurring(store, Filter(), NOW)) == [
+        "KeyError: 'user'",
+        "command not found: javac",
+    ]
     answer = find_recurring(store, Filter(), NOW, limit=1, min_sessions=1)
     assert (told(answer), answer.total) == (["KeyError: 'user'"], 2)
 
@@ -95,8 +143,15 @@ def test_only_the_sessions_that_are_asked_for_count(store: Store) -> None:
     session(store, "a", agent="toy", repo="acme/api", days_ago=50, key=None)
     session(store, "b", agent="other", repo="acme/web", key=None)
     assert find_recurring(store, Filter(agent="toy"), NOW, min_sessions=1).found[0].sessions == 1
-    assert find_recurring(store, Filter(repo="web"), NOW, min_sessions=1).found[0].agents == ("other",)
-    assert find_recurring(store, Filter(since=NOW - timedelta(days=9)), NOW, min_sessions=1).found[0].sessions == 1
+    assert find_recurring(store, Filter(repo="web"), NOW, min_sessions=1).found[0].agents == (
+        "other",
+    )
+    assert (
+        find_recurring(store, Filter(since=NOW - timedelta(days=9)), NOW, min_sessions=1)
+        .found[0]
+        .sessions
+        == 1
+    )
     assert find_recurring(store, Filter(agent="nobody"), NOW, min_sessions=1).found == []
 
 
@@ -127,8 +182,13 @@ def test_the_surest_fixes_are_told_and_none_twice_and_no_guess(store: Store) -> 
 
 def test_an_error_is_found_by_its_text_with_other_names_and_numbers(store: Store) -> None:
     session(store, "a", other=fix("other"))
-    answer = find_fixes(store, "E   ValueError: too many values to unpack (expected 17)", Filter(), NOW)
-    assert (told(answer), answer.found[0].likeness) == (["ValueError: too many values to unpack (expected <n>)"], 1.0)
+    answer = find_fixes(
+        store, "E   ValueError: too many values to unpack (expected 17)", Filter(), NOW
+    )
+    assert (told(answer), answer.found[0].likeness) == (
+        ["ValueError: too many values to unpack (expected <n>)"],
+        1.0,
+    )
     assert answer.found[0].fixes[0].diff == "+fixed"
     assert answer.asked is not None
     assert answer.asked.fingerprint == answer.found[0].fingerprint
@@ -137,14 +197,26 @@ def test_an_error_is_found_by_its_text_with_other_names_and_numbers(store: Store
 def test_every_error_of_a_log_is_looked_for(store: Store) -> None:
     session(store, "a", key=fix("key"), javac=None)
     log = "\n".join(
-        ["starting", "zsh: command not found: javac", *["..."] * 50, 'File "/a/b.py", line 7, in f', "KeyError: 'user'", "done"]
+        [
+            "starting",
+            "zsh: command not found: javac",
+            *["..."] * 50,
+            'File "/a/b.py", line 7, in f',
+            "KeyError: 'user'",
+            "done",
+        ]
     )
-    assert sorted(told(find_fixes(store, log, Filter(), NOW))) == ["KeyError: 'user'", "command not found: javac"]
+    assert sorted(told(find_fixes(store, log, Filter(), NOW))) == [
+        "KeyError: 'user'",
+        "command not found: javac",
+    ]
 
 
 def test_where_an_error_is_not_known_the_nearest_is_told(store: Store) -> None:
     session(store, "a", other=fix("other"), javac=None)
-    answer = find_fixes(store, "ValueError: not enough values to unpack (expected 3, got 1)", Filter(), NOW)
+    answer = find_fixes(
+        store, "ValueError: not enough values to unpack (expected 3, got 1)", Filter(), NOW
+    )
     assert told(answer) == ["ValueError: too many values to unpack (expected <n>)"]
     assert 0.5 <= answer.found[0].likeness < 1
 
@@ -172,5 +244,12 @@ def test_a_damaged_digest_costs_its_own_fix_and_no_other(store: Store) -> None:
 
 def test_hostile_text_is_asked_about_in_bounded_time(store: Store) -> None:
     session(store, "a", key=None)
-    for text in ("error: " * 100_000, "x" * 1_000_000, "\n" * 100_000, "Error: a\n" * 10_000, "\x1b[" * 10_000, "{" * 100_000):
+    for text in (
+        "error: " * 100_000,
+        "x" * 1_000_000,
+        "\n" * 100_000,
+        "Error: a\n" * 10_000,
+        "\x1b[" * 10_000,
+        "{" * 100_000,
+    ):
         find_fixes(store, text, Filter(), NOW)

@@ -77,7 +77,12 @@ def test_a_file_adds_a_signal_its_pattern_its_lesson_its_advice_and_its_measure(
     assert pattern.uids == ("toy:0003", "toy:0009", "toy:0020")
 
     [lesson] = propose(patterns, by_uid, [], Gate(), NOW)
-    assert (lesson.kind, lesson.resolution, lesson.sessions, lesson.helped) == ("toy", "Wait for the night.", 3, 3)
+    assert (lesson.kind, lesson.resolution, lesson.sessions, lesson.helped) == (
+        "toy",
+        "Wait for the night.",
+        3,
+        3,
+    )
 
     approved = decide(lesson, "approved", datetime(2020, 1, 1, tzinfo=UTC))
     [counted] = propose(patterns, by_uid, [approved], Gate(), NOW)

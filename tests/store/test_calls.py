@@ -22,7 +22,9 @@ def test_a_call_comes_back_with_every_copy_as_it_was(call: Call, copies: tuple[C
 
 
 @given(same_key, st.lists(same_key, min_size=1, max_size=4).map(tuple))
-def test_copies_that_an_older_store_wrote_out_are_read(call: Call, copies: tuple[Call, ...]) -> None:
+def test_copies_that_an_older_store_wrote_out_are_read(
+    call: Call, copies: tuple[Call, ...]
+) -> None:
     row = to_row(Kept(call=call))
     row[COPIES] = msgspec.msgpack.encode(copies)
     assert from_row(call.session_uid, row).superseded == copies
@@ -30,5 +32,11 @@ def test_copies_that_an_older_store_wrote_out_are_read(call: Call, copies: tuple
 
 def test_of_a_copy_only_what_differs_is_kept() -> None:
     call = Call(key="msg_1", session_uid="a:1", model="m", request_id="r1", output_tokens=90)
-    copies = (msgspec.structs.replace(call, output_tokens=8), msgspec.structs.replace(call, session_uid="a:2", model=None))
-    assert msgspec.msgpack.decode(to_row(Kept(call=call, superseded=copies))[COPIES]) == [{8: 8}, {0: "a:2", 4: None}]
+    copies = (
+        msgspec.structs.replace(call, output_tokens=8),
+        msgspec.structs.replace(call, session_uid="a:2", model=None),
+    )
+    assert msgspec.msgpack.decode(to_row(Kept(call=call, superseded=copies))[COPIES]) == [
+        {8: 8},
+        {0: "a:2", 4: None},
+    ]

@@ -1,4 +1,5 @@
-"""What was evicted comes back whole, or what was known of it stays and is added to: on every database, by way of a sync."""
+"""What was evicted comes back whole, or what was known of it stays and is added to: on every
+database, by way of a sync."""
 
 from __future__ import annotations
 
@@ -25,8 +26,18 @@ UID = "toy:s1"
 
 def failing(name: str, up: str, what: str, at: int) -> bytes:
     """A command, and the error that it came to."""
-    call = line(id=f"{name}1", up=up, kind="tool_call", text="make all", call=name, tool="Sh", at=at)
-    return call + line(id=f"{name}2", up=f"{name}1", kind="tool_result", text=f"Error: {what} is missing", call=name, error=True, at=at + 1)
+    call = line(
+        id=f"{name}1", up=up, kind="tool_call", text="make all", call=name, tool="Sh", at=at
+    )
+    return call + line(
+        id=f"{name}2",
+        up=f"{name}1",
+        kind="tool_result",
+        text=f"Error: {what} is missing",
+        call=name,
+        error=True,
+        at=at + 1,
+    )
 
 
 def _of_first(lines: bytes) -> bytes:
@@ -36,7 +47,11 @@ def _of_first(lines: bytes) -> bytes:
 
 ASKED = line(id="a", text="please build it", at=0)
 FIRST = ASKED + failing("b", "a", "gear", 1) + failing("c", "b2", "wheel", 3)
-MORE = line(id="d", up="c2", text="try again", at=10) + failing("e", "d", "wheel", 11) + failing("f", "e2", "axle", 13)
+MORE = (
+    line(id="d", up="c2", text="try again", at=10)
+    + failing("e", "d", "wheel", 11)
+    + failing("f", "e2", "axle", 13)
+)
 
 
 @pytest.fixture
@@ -83,18 +98,30 @@ def errors(store: Store) -> dict[str, tuple[int, int]]:
 
 
 KNOWN = {"Error: gear is missing": (1, 1), "Error: wheel is missing": (1, 1)}
-BOTH = {"Error: gear is missing": (1, 1), "Error: wheel is missing": (2, 1), "Error: axle is missing": (1, 1)}
+BOTH = {
+    "Error: gear is missing": (1, 1),
+    "Error: wheel is missing": (2, 1),
+    "Error: axle is missing": (1, 1),
+}
 
 
-def test_a_source_that_has_grown_brings_it_back_whole(store: Store, config: Config, root: Path, sync: Callable[[], object]) -> None:
+def test_a_source_that_has_grown_brings_it_back_whole(
+    store: Store, config: Config, root: Path, sync: Callable[[], object]
+) -> None:
     (root / "s1.jsonl").write_bytes(FIRST + MORE)
     sync()
-    assert (session(store).evicted_at, session(store).events, digest(store).before) == (None, 10, None)
+    assert (session(store).evicted_at, session(store).events, digest(store).before) == (
+        None,
+        10,
+        None,
+    )
     assert errors(store) == BOTH
     assert doctor.examine(store, config, full=True).ok
 
 
-def test_brought_back_it_has_the_digest_that_it_had(store: Store, config: Config, sync: Callable[[], object]) -> None:
+def test_brought_back_it_has_the_digest_that_it_had(
+    store: Store, config: Config, sync: Callable[[], object]
+) -> None:
     before = digest(store)
     assert store.bring_back([UID]) == [UID]
     sync()
@@ -103,10 +130,16 @@ def test_brought_back_it_has_the_digest_that_it_had(store: Store, config: Config
     store.drop_digests([UID])
     sync()
     made = digest(store).to_dict()
-    assert {name: value for name, value in before.to_dict().items() if value != made[name]}.keys() == {"made_at", "ends"}
+    assert {
+        name: value for name, value in before.to_dict().items() if value != made[name]
+    }.keys() == {"made_at", "ends"}
 
 
-@pytest.mark.parametrize("left", [ASKED, FIRST[:-200], FIRST.partition(b"\n")[2], b""], ids=["first", "cut", "last", "nothing"])
+@pytest.mark.parametrize(
+    "left",
+    [ASKED, FIRST[:-200], FIRST.partition(b"\n")[2], b""],
+    ids=["first", "cut", "last", "nothing"],
+)
 def test_a_source_that_has_become_shorter_takes_nothing_away(
     store: Store, config: Config, root: Path, sync: Callable[[], object], left: bytes
 ) -> None:
@@ -172,8 +205,15 @@ def test_a_source_with_another_session_in_it_leaves_the_first_as_it_was(
     known = digest(store)
     (root / "s1.jsonl").write_bytes(line(s="s2", id="q", text="something else", at=50))
     sync()
-    assert (digest(store), session(store).events, session(store).evicted_at is not None) == (known, 5, True)
-    assert (digest(store, "toy:s2").goal, session(store, "toy:s2").evicted_at) == ("something else", None)
+    assert (digest(store), session(store).events, session(store).evicted_at is not None) == (
+        known,
+        5,
+        True,
+    )
+    assert (digest(store, "toy:s2").goal, session(store, "toy:s2").evicted_at) == (
+        "something else",
+        None,
+    )
     assert errors(store) == KNOWN
     assert doctor.examine(store, config, full=True).ok
 
@@ -214,7 +254,12 @@ def test_what_was_gone_from_the_source_before_it_was_evicted_is_not_lost_when_th
 
 @pytest.mark.parametrize("step", ["return_whole", "part_with"])
 def test_killed_halfway_nothing_is_lost(
-    store: Store, config: Config, root: Path, sync: Callable[[], object], monkeypatch: pytest.MonkeyPatch, step: str
+    store: Store,
+    config: Config,
+    root: Path,
+    sync: Callable[[], object],
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
 ) -> None:
     known = digest(store)
     (root / "s1.jsonl").write_bytes(ASKED + MORE)
@@ -234,18 +279,26 @@ def test_killed_halfway_nothing_is_lost(
     assert doctor.examine(store, config, full=True).ok
 
 
-def test_of_several_sessions_in_one_source_only_what_goes_on_comes_back(store: Store, config: Config, root: Path, toy: Toy) -> None:
+def test_of_several_sessions_in_one_source_only_what_goes_on_comes_back(
+    store: Store, config: Config, root: Path, toy: Toy
+) -> None:
     def sync() -> None:
         pipeline.sync(store, config, quiet_s=LATER, workers=0)
 
     file = root / "many.jsonl"
-    file.write_bytes(line(s="a", id="a1", text="first", at=1) + line(s="b", id="b1", text="second", at=2))
+    file.write_bytes(
+        line(s="a", id="a1", text="first", at=1) + line(s="b", id="b1", text="second", at=2)
+    )
     sync()
     let_go(store, ["toy:a", "toy:b"])
     with file.open("ab") as out:
         out.write(line(s="c", id="c1", text="third", at=30))
     sync()
-    assert [session(store, f"toy:{name}").evicted_at is not None for name in "abc"] == [True, True, False]
+    assert [session(store, f"toy:{name}").evicted_at is not None for name in "abc"] == [
+        True,
+        True,
+        False,
+    ]
     assert digest(store, "toy:c").goal == "third"
     with file.open("ab") as out:
         out.write(line(s="a", id="a2", up="a1", text="and more", at=40))
@@ -267,10 +320,14 @@ def test_what_a_source_goes_on_from_leaves_with_its_text_and_is_had_again_from_t
     assert session(store).evicted_at is not None
     assert [event.record for event in store.events("toy:s2")] == [5]
     found = next(iter(toy.discover(root)))
-    assert store.resume(state.number).carry == toy.normalize(found, toy.read(found, None), None).carry
+    assert (
+        store.resume(state.number).carry == toy.normalize(found, toy.read(found, None), None).carry
+    )
 
 
-def test_no_records_are_kept_behind_those_that_have_left(store: Store, config: Config, root: Path, sync: Callable[[], object]) -> None:
+def test_no_records_are_kept_behind_those_that_have_left(
+    store: Store, config: Config, root: Path, sync: Callable[[], object]
+) -> None:
     (number,) = (state.number for state in store.sources().values())
     for name in ("s2", "s3"):
         with (root / "s1.jsonl").open("ab") as out:
@@ -302,7 +359,8 @@ def test_what_goes_before_it_is_brought_back_is_nothing_to_complain_about(
 def test_a_rewritten_source_takes_nothing_from_its_sessions_that_are_still_there(
     store: Store, config: Config, root: Path, toy: Toy, names: tuple[str | None, str | None]
 ) -> None:
-    first, second, third = (line(s="b", text=text, at=n, **({"id": name} if name else {})) for n, (name, text) in enumerate(
+    first, second, third = (line(s="b", text=text, at=n, **({"id": name} if name else {})) for n,
+    (name, text) in enumerate(
         [(names[0], "one"), (names[1], "two"), ("b3", "three")]
     ))  # fmt: skip
     file = root / "many.jsonl"
@@ -313,12 +371,17 @@ def test_a_rewritten_source_takes_nothing_from_its_sessions_that_are_still_there
     for _ in range(2):
         pipeline.sync(store, config, quiet_s=LATER, workers=0)
         assert sorted(store.bodies("toy:b").values()) == ["one", "three", "two"]
-        assert (session(store, "toy:b").events, digest(store, "toy:b").kinds) == (3, {"user_msg": 3})
+        assert (session(store, "toy:b").events, digest(store, "toy:b").kinds) == (
+            3,
+            {"user_msg": 3},
+        )
         assert digest(store, "toy:a").kinds == {"user_msg": 1}
         assert doctor.examine(store, config, full=True).ok
 
 
-def test_what_was_emptied_before_it_was_evicted_is_not_asked_for_again(store: Store, config: Config, root: Path, toy: Toy) -> None:
+def test_what_was_emptied_before_it_was_evicted_is_not_asked_for_again(
+    store: Store, config: Config, root: Path, toy: Toy
+) -> None:
     def sync() -> None:
         pipeline.sync(store, config, quiet_s=LATER, workers=0)
 
@@ -326,7 +389,9 @@ def test_what_was_emptied_before_it_was_evicted_is_not_asked_for_again(store: St
     (root / "s1.jsonl").write_bytes(b"")  # What was read is no longer in it, and stays.
     sync()
     let_go(store, [UID])
-    (root / "more.jsonl").write_bytes(line(s="s1", id="d", text="try again", at=10) + _of_first(failing("g", "d", "axle", 20)))
+    (root / "more.jsonl").write_bytes(
+        line(s="s1", id="d", text="try again", at=10) + _of_first(failing("g", "d", "axle", 20))
+    )
     for _ in range(2):
         sync()
         assert errors(store) == {**KNOWN, "Error: axle is missing": (1, 1)}
@@ -340,9 +405,15 @@ def test_a_source_that_is_read_anew_in_parts_may_come_to_a_session_in_a_later_on
 ) -> None:
     monkeypatch.setattr(prepare, "BATCH_BYTES", 1)
     file = root / "many.jsonl"
-    file.write_bytes(line(s="a", id="a1", text="one", at=1) + line(s="b", id="b1", text="two", at=2))
+    file.write_bytes(
+        line(s="a", id="a1", text="one", at=1) + line(s="b", id="b1", text="two", at=2)
+    )
     pipeline.sync(store, config, quiet_s=LATER, workers=0)
-    file.write_bytes(b"".join(line(s=name[0], id=name, text=name, at=n) for n, name in enumerate(["a2", "b2", "b3"])))
+    file.write_bytes(
+        b"".join(
+            line(s=name[0], id=name, text=name, at=n) for n, name in enumerate(["a2", "b2", "b3"])
+        )
+    )
     for _ in range(2):
         pipeline.sync(store, config, quiet_s=LATER, workers=0)
         assert sorted(store.bodies("toy:b").values()) == ["b2", "b3", "two"]
@@ -351,7 +422,9 @@ def test_a_source_that_is_read_anew_in_parts_may_come_to_a_session_in_a_later_on
         assert doctor.examine(store, config, full=True).ok
 
 
-def test_a_source_that_says_only_a_title_any_more_takes_no_event_away(store: Store, config: Config, root: Path, toy: Toy) -> None:
+def test_a_source_that_says_only_a_title_any_more_takes_no_event_away(
+    store: Store, config: Config, root: Path, toy: Toy
+) -> None:
     def sync() -> tuple[str | None, int, int]:
         pipeline.sync(store, config, quiet_s=LATER, workers=0)
         assert doctor.examine(store, config, full=True).ok

@@ -1,4 +1,5 @@
-"""What every store must do. A further database is held to the same by adding it to `url` in `conftest.py`."""
+"""What every store must do. A further database is held to the same by adding it to `url` in
+`conftest.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +20,18 @@ from runlore.billing import settle
 from runlore.errors import StoreBusy, StoreError
 from runlore.model import BLOCK, MAX_UNITS, USD, Call, format_time
 from runlore.prepare import Job, Preparer, Setting
-from runlore.store import Batch, CallFilter, CallSum, Filter, Kept, PriceRow, Put, Store, _sqlite_file, open_store
+from runlore.store import (
+    Batch,
+    CallFilter,
+    CallSum,
+    Filter,
+    Kept,
+    PriceRow,
+    Put,
+    Store,
+    _sqlite_file,
+    open_store,
+)
 from runlore.store.calls import hash_of
 from runlore.store.pieces import native_hash
 from tests.toy import Toy, line
@@ -49,7 +61,9 @@ class Agent:
         state = self.store.sources().get(str(self.file))
         job = Job(source=self.source)
         if state is not None and state.position.offset:
-            job = Job(source=self.source, since=state.position, resume=self.store.resume(state.number))
+            job = Job(
+                source=self.source, since=state.position, resume=self.store.resume(state.number)
+            )
         batch = self.preparer.prepare(job).batch
         assert batch is not None
         return batch
@@ -59,7 +73,8 @@ class Agent:
         return self.store.put(self.batch())
 
     def fresh(self) -> Iterator[Batch]:
-        """Everything from the beginning, as a source that was rewritten, or is derived again, is read."""
+        """Everything from the beginning, as a source that was rewritten, or is derived again, is
+        read."""
         batch = self.preparer.prepare(Job(source=self.source)).batch
         assert batch is not None
         yield batch
@@ -85,10 +100,18 @@ def contents(store: Store) -> dict[str, int]:
 
 
 def test_what_was_put_can_be_read(store: Store, agent: Agent) -> None:
-    agent.put(line(id="a", text="find the bug"), line(id="b", up="a", kind="assistant_msg", text="found it", tokens=7))
+    agent.put(
+        line(id="a", text="find the bug"),
+        line(id="b", up="a", kind="assistant_msg", text="found it", tokens=7),
+    )
     session = store.session("toy:s1")
     assert session is not None
-    assert (session.title, session.events, session.cost.turns, session.cost.output_tokens) == ("find the bug", 2, 1, 7)
+    assert (session.title, session.events, session.cost.turns, session.cost.output_tokens) == (
+        "find the bug",
+        2,
+        1,
+        7,
+    )
     assert [(e.seq, e.kind, e.parent_seq, e.native_id) for e in store.events("toy:s1")] == [
         (0, "user_msg", None, "a"),
         (1, "assistant_msg", 0, "b"),
@@ -116,7 +139,9 @@ def test_what_is_added_later_is_linked_to_what_was_there(store: Store, agent: Ag
     assert [event.parent_seq for event in store.events("toy:s1")] == [None, 0]
 
 
-def test_a_record_without_an_event_passes_its_link_on_also_across_reads(store: Store, agent: Agent) -> None:
+def test_a_record_without_an_event_passes_its_link_on_also_across_reads(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a"))
     agent.put(line(id="p", up="a", alias=True))
     agent.put(line(id="q", up="p", alias=True))
@@ -140,8 +165,13 @@ def test_identical_events_without_a_native_id_stay_apart(store: Store, agent: Ag
     assert list(store.bodies("toy:s1").values()) == ["again", "again"]
 
 
-def test_a_copy_from_another_session_is_a_reference_and_is_counted_once(store: Store, agent: Agent, another: Agent) -> None:
-    agent.put(line(id="a", text="the question"), line(id="b", up="a", kind="assistant_msg", text="the answer", tokens=9))
+def test_a_copy_from_another_session_is_a_reference_and_is_counted_once(
+    store: Store, agent: Agent, another: Agent
+) -> None:
+    agent.put(
+        line(id="a", text="the question"),
+        line(id="b", up="a", kind="assistant_msg", text="the answer", tokens=9),
+    )
     another.put(
         line(id="a", text="the question"),
         line(id="b", up="a", kind="assistant_msg", text="the answer", tokens=9),
@@ -159,10 +189,15 @@ def test_a_copy_from_another_session_is_a_reference_and_is_counted_once(store: S
     assert store.sharing() == [{"toy:s1", "toy:s2"}]
 
 
-def test_a_copy_under_a_new_id_is_found_by_what_the_agent_says(store: Store, agent: Agent, another: Agent) -> None:
+def test_a_copy_under_a_new_id_is_found_by_what_the_agent_says(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="the question"))
     another.put(line(id="x", of="a", text="the question"), line(id="y", up="x", text="more"))
-    assert [(e.origin, e.parent_seq) for e in store.events("toy:s2")] == [("toy:s1#0", None), (None, 0)]
+    assert [(e.origin, e.parent_seq) for e in store.events("toy:s2")] == [
+        ("toy:s1#0", None),
+        (None, 0),
+    ]
 
 
 def test_a_copy_whose_original_is_unknown_is_kept_whole(store: Store, another: Agent) -> None:
@@ -170,7 +205,9 @@ def test_a_copy_whose_original_is_unknown_is_kept_whole(store: Store, another: A
     assert store.bodies("toy:s2") == {0: "the question"}
 
 
-def test_two_files_of_one_session_get_a_block_of_numbers_each(store: Store, agent: Agent, another: Agent) -> None:
+def test_two_files_of_one_session_get_a_block_of_numbers_each(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     another.put(line(s="s1", id="b", text="two"))
     agent.put(line(id="c", text="three"))
@@ -189,17 +226,24 @@ def test_a_source_with_several_sessions_keeps_them_apart(store: Store, agent: Ag
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
-def test_segments_are_the_same_wherever_the_input_was_cut(store: Store, agent: Agent, another: Agent, cut: int) -> None:
+def test_segments_are_the_same_wherever_the_input_was_cut(
+    store: Store, agent: Agent, another: Agent, cut: int
+) -> None:
     words = [line(id=f"n{n}", text=f"word{n} " * 3000) for n in range(12)]
     agent.put(*words)
     for n in range(0, 12, cut):
         another.put(*(w.replace(b'"id": "n', b'"s": "s2", "id": "m') for w in words[n : n + cut]))
-    one, two = ([e.payload_ref.partition(":")[2] for e in store.events(uid) if e.payload_ref] for uid in ("toy:s1", "toy:s2"))
+    one, two = (
+        [e.payload_ref.partition(":")[2] for e in store.events(uid) if e.payload_ref]
+        for uid in ("toy:s1", "toy:s2")
+    )
     assert one == two
     assert [len(store.postings(f"word{n}")) for n in range(12)] == [2] * 12
 
 
-def test_a_rewritten_source_adds_what_is_new_and_marks_what_is_gone(store: Store, agent: Agent) -> None:
+def test_a_rewritten_source_adds_what_is_new_and_marks_what_is_gone(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a", text="one"), line(id="b", text="two"))
     agent.file.write_bytes(line(id="a", text="one") + line(id="c", up="a", text="three"))
     store.rewrite(agent.number, agent.fresh())
@@ -213,18 +257,27 @@ def test_a_rewritten_source_adds_what_is_new_and_marks_what_is_gone(store: Store
     assert [(e.native_id, e.parent_seq) for e in store.events("toy:s1")][-1] == ("d", BLOCK + 1)
 
 
-def test_a_source_that_shrank_and_is_derived_again_grows_to_what_it_was(store: Store, agent: Agent) -> None:
+def test_a_source_that_shrank_and_is_derived_again_grows_to_what_it_was(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
     agent.file.write_bytes(line(id="a", text="one"))
     store.rewrite(agent.number, agent.fresh())
     store.rederive(agent.number, agent.fresh())
     agent.put(line(id="d", text="four"), line(id="c", text="three"))
     events = store.events("toy:s1")
-    assert [(e.native_id, e.is_gone) for e in events] == [("a", False), ("b", True), ("c", False), ("d", False)]
+    assert [(e.native_id, e.is_gone) for e in events] == [
+        ("a", False),
+        ("b", True),
+        ("c", False),
+        ("d", False),
+    ]
     assert list(store.bodies("toy:s1").values()) == ["one", "two", "three", "four"]
 
 
-def test_a_newer_adapter_replaces_the_events_and_keeps_their_numbers(store: Store, agent: Agent) -> None:
+def test_a_newer_adapter_replaces_the_events_and_keeps_their_numbers(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a", text="one"), line(id="b", up="a", text="two"))
     agent.adapter.shout = True
     store.rederive(agent.number, agent.fresh())
@@ -233,7 +286,9 @@ def test_a_newer_adapter_replaces_the_events_and_keeps_their_numbers(store: Stor
     assert [(e.seq, e.parent_seq) for e in store.events("toy:s1")] == [(0, None), (1, 0), (2, 1)]
 
 
-def test_a_newer_adapter_that_sees_more_events_gives_them_numbers_never_used(store: Store, agent: Agent) -> None:
+def test_a_newer_adapter_that_sees_more_events_gives_them_numbers_never_used(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a", text="one"), line(id="b", up="a", text="two"))
     agent.adapter.twice = True
     store.rederive(agent.number, agent.fresh())
@@ -246,7 +301,9 @@ def test_a_newer_adapter_that_sees_more_events_gives_them_numbers_never_used(sto
     assert session.events == 6
 
 
-def test_deriving_an_original_again_leaves_it_the_original(store: Store, agent: Agent, another: Agent) -> None:
+def test_deriving_an_original_again_leaves_it_the_original(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     another.put(line(id="a", text="one"), line(id="b", text="two"))
     store.rederive(agent.number, agent.fresh())
@@ -281,7 +338,10 @@ def test_native_records_are_kept_as_they_were(store: Store, agent: Agent) -> Non
     one, two = line(id="a", text="one"), line(id="b", text="two")
     agent.put(one)
     agent.put(two)
-    assert list(store.records(str(agent.file))) == [(0, 0, one.rstrip()), (1, len(one), two.rstrip())]
+    assert list(store.records(str(agent.file))) == [
+        (0, 0, one.rstrip()),
+        (1, len(one), two.rstrip()),
+    ]
     assert [record.data for record in store.kept(agent.number)] == [one.rstrip(), two.rstrip()]
 
 
@@ -299,7 +359,9 @@ def test_the_best_title_wins(store: Store, agent: Agent) -> None:
     assert session.title == "named by a person"
 
 
-def test_sessions_are_found_by_any_unique_beginning(store: Store, agent: Agent, another: Agent) -> None:
+def test_sessions_are_found_by_any_unique_beginning(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a"))
     another.put(line(id="b"))
     assert store.find("toy:s1") == store.find("s1") == ["toy:s1"]
@@ -319,19 +381,27 @@ def test_listings_are_filtered_sorted_and_cut(store: Store, agent: Agent, anothe
     assert [s.uid for s in store.sessions(Filter(cwd="work/s1"))] == ["toy:s1"]
     assert [s.uid for s in store.sessions(Filter(text="EARLY"))] == ["toy:s1"]
     assert store.sessions(Filter(agent="other")) == []
-    assert [s.uid for s in store.sessions(Filter(until=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))] == ["toy:s1"]
-    assert [s.uid for s in store.sessions(Filter(since=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))] == ["toy:s2"]
+    assert [
+        s.uid for s in store.sessions(Filter(until=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))
+    ] == ["toy:s1"]
+    assert [
+        s.uid for s in store.sessions(Filter(since=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))
+    ] == ["toy:s2"]
     assert store.count(Filter()) == 2
     assert sorted(store.uids(Filter())) == ["toy:s1", "toy:s2"]
     assert store.uids(Filter(), limit=1) == [store.sessions(Filter(), limit=1)[0].uid] == ["toy:s2"]
 
 
-def test_sessions_are_labelled_however_many_are_asked_for(store: Store, agent: Agent, another: Agent) -> None:
+def test_sessions_are_labelled_however_many_are_asked_for(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="fix it"))
     another.put(line(id="b", text="a poem"))
     both = {"toy:s1": ("toy", "fix it", None), "toy:s2": ("toy", "a poem", None)}
     assert store.labels(["toy:s1", "toy:s2", "toy:gone"]) == both
-    assert store.labels(["toy:s1", *(f"toy:gone-{n}" for n in range(2000))]) == {"toy:s1": both["toy:s1"]}
+    assert store.labels(["toy:s1", *(f"toy:gone-{n}" for n in range(2000))]) == {
+        "toy:s1": both["toy:s1"]
+    }
     assert store.labels([]) == {}
 
 
@@ -344,11 +414,14 @@ def test_a_whole_path_is_that_folder_and_what_lies_below(store: Store, agent: Ag
 @pytest.mark.parametrize(
     ("pattern", "found"),
     [
-        ("api", ["s1", "s2"]), ("API", ["s1", "s2"]), ("acme/api", ["s1"]), ("acme/*", ["s1", "s3"]), ("api*", ["s1", "s2", "s3"]),
+        ("api", ["s1", "s2"]), ("API", ["s1", "s2"]), ("acme/api", ["s1"]),
+        ("acme/*", ["s1", "s3"]), ("api*", ["s1", "s2", "s3"]),
         ("*api", ["s1", "s2"]), ("ap", []), ("acme", []), ("cme/api", []), ("a[pq]i", ["s1", "s2"]),
     ],
 )  # fmt: skip
-def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(store: Store, agent: Agent, pattern: str, found: list[str]) -> None:
+def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(
+    store: Store, agent: Agent, pattern: str, found: list[str]
+) -> None:
     repos = {"s1": "acme/api", "s2": "api", "s3": "acme/api-docs", "s4": None}
     agent.put(*(line(s=name, id=name) for name in repos))
     store.set_places({f"toy:{name}": (repo, None) for name, repo in repos.items()})
@@ -366,13 +439,19 @@ def test_a_repository_that_is_known_with_its_owner_stays_so(store: Store, agent:
     assert told == ["api", "acme/api", "acme/api", "acme/api", "acme/web"]
 
 
-def test_a_domain_follows_the_repository_and_what_it_is_said_to_be_now(store: Store, agent: Agent) -> None:
+def test_a_domain_follows_the_repository_and_what_it_is_said_to_be_now(
+    store: Store, agent: Agent
+) -> None:
     agent.put(*(line(s=name, id=name) for name in ("s1", "s2", "s3")))
     store.set_places({"toy:s1": ("acme/api", None), "toy:s2": ("acme/web", None)})
 
     def domains(said: dict[str | None, str]) -> list[str | None]:
         store.set_domains(said.get)
-        return [session.domain for uid in ("toy:s1", "toy:s2", "toy:s3") if (session := store.session(uid)) is not None]
+        return [
+            session.domain
+            for uid in ("toy:s1", "toy:s2", "toy:s3")
+            if (session := store.session(uid)) is not None
+        ]
 
     assert domains({"acme/api": "back", "acme/web": "front"}) == ["back", "front", None]
     assert domains({"acme/api": "core", None: "elsewhere"}) == ["core", None, "elsewhere"]
@@ -381,7 +460,9 @@ def test_a_domain_follows_the_repository_and_what_it_is_said_to_be_now(store: St
 
 
 @IN_A_FILE
-def test_a_store_that_cannot_be_written_can_be_read(store: Store, url: str, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_written_can_be_read(
+    store: Store, url: str, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent.put(line(id="a", text="one"))
     copy = Path(url).with_name("copy.db")
     store.backup(copy)
@@ -403,13 +484,20 @@ def test_a_store_that_cannot_be_written_can_be_read(store: Store, url: str, agen
         reader.close()
     assert not copy.with_name("copy.db-wal").exists(), "nothing is made beside it"
     copy.with_name("copy.db-wal").write_bytes(b"the last writes")
-    with pytest.raises(StoreError, match=r"its last writes are in copy\.db-wal and cannot be read here"):
+    with pytest.raises(
+        StoreError, match=r"its last writes are in copy\.db-wal and cannot be read here"
+    ):
         open_store(str(copy), read_only=True)
 
 
 @IN_A_FILE
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere, and Windows has other rights")
-def test_a_store_in_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path, store: Store, agent: Agent) -> None:
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0,
+    reason="root may write everywhere, and Windows has other rights",
+)
+def test_a_store_in_a_folder_that_cannot_be_written_can_be_read(
+    tmp_path: Path, store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     folder = tmp_path / "shut"
     folder.mkdir()
@@ -422,7 +510,9 @@ def test_a_store_in_a_folder_that_cannot_be_written_can_be_read(tmp_path: Path, 
 
 
 @IN_A_FILE
-def test_a_copy_that_finds_no_room_says_so(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_finds_no_room_says_so(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Full(apsw.Error):
         result = apsw.SQLITE_OK
 
@@ -436,7 +526,10 @@ def test_a_copy_that_finds_no_room_says_so(store: Store, tmp_path: Path, monkeyp
 
 def test_a_file_that_is_no_store_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "junk.db").write_bytes(b"junk" * 1000)
-    with pytest.raises(StoreError, match=r"is damaged .*; put a backup there, or move it away and run `runlore sync`"):
+    with pytest.raises(
+        StoreError,
+        match=r"is damaged .*; put a backup there, or move it away and run `runlore sync`",
+    ):
         open_store(str(tmp_path / "junk.db"), read_only=True)
 
 
@@ -446,7 +539,15 @@ def test_words_phrases_and_prefixes_are_found_in_their_column(store: Store, agen
         line(id="b", kind="assistant_msg", text="because src/app/main.py is wrong"),
         line(id="c", kind="tool_result", text="搜索功能 ModuleNotFoundError"),
     )
-    for word in ("parseHttpUrl", "http", "main py", "搜索", "功能", "modulenotfounderror", "module"):
+    for word in (
+        "parseHttpUrl",
+        "http",
+        "main py",
+        "搜索",
+        "功能",
+        "modulenotfounderror",
+        "module",
+    ):
         assert len(store.postings(word)) == 1, word
     assert store.postings("fail", column="prompt")
     assert not store.postings("fail", column="reply")
@@ -455,23 +556,38 @@ def test_words_phrases_and_prefixes_are_found_in_their_column(store: Store, agen
     assert not store.postings("main wrong")
 
 
-def test_a_forgotten_session_leaves_every_tier_and_does_not_come_back(store: Store, agent: Agent, another: Agent) -> None:
+def test_a_forgotten_session_leaves_every_tier_and_does_not_come_back(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="unforgettable"))
     another.put(line(id="b", text="stays"))
     store.forget(["toy:s1"], datetime.now(UTC))
     assert store.session("toy:s1") is None
-    assert (store.events("toy:s1"), store.postings("unforgettable"), list(store.records(str(agent.file)))) == ([], [], [])
+    assert (
+        store.events("toy:s1"),
+        store.postings("unforgettable"),
+        list(store.records(str(agent.file))),
+    ) == ([], [], [])
     assert agent.put(line(id="c", text="unforgettable too")).forgotten == 1
-    assert (store.session("toy:s1"), store.postings("unforgettable"), list(store.records(str(agent.file)))) == (None, [], [])
+    assert (
+        store.session("toy:s1"),
+        store.postings("unforgettable"),
+        list(store.records(str(agent.file))),
+    ) == (None, [], [])
     assert store.bodies("toy:s2") == {0: "stays"}
 
 
-def test_what_a_fork_copied_from_a_forgotten_session_is_forgotten_too(store: Store, agent: Agent, another: Agent) -> None:
+def test_what_a_fork_copied_from_a_forgotten_session_is_forgotten_too(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="unforgettable"))
     another.put(line(id="a", text="unforgettable"), line(id="b", up="a", text="its own"))
     assert store.copies_of(["toy:s1"]) == ["toy:s2"]
     store.forget(["toy:s1"], datetime.now(UTC))
-    assert [(e.summary, e.origin) for e in store.events("toy:s2")] == [("[forgotten]", None), ("its own", None)]
+    assert [(e.summary, e.origin) for e in store.events("toy:s2")] == [
+        ("[forgotten]", None),
+        ("its own", None),
+    ]
     assert store.bodies("toy:s2") == {1: "its own"}
     assert another.put(line(id="c", up="b", text="goes on")).events == 1
 
@@ -485,19 +601,27 @@ def test_newer_rules_are_run_over_what_is_stored(store: Store, agent: Agent) -> 
             return text.replace("xyzzy", "[redacted]")
 
         def value(self, value: object) -> object:
-            return {k: self.text(v) if isinstance(v, str) else v for k, v in value.items()} if isinstance(value, dict) else value
+            return (
+                {k: self.text(v) if isinstance(v, str) else v for k, v in value.items()}
+                if isinstance(value, dict)
+                else value
+            )
 
     assert store.unredacted("next")
     assert store.redact_again(number, "next", Cleaner()) > 0
     assert store.bodies("toy:s1") == {0: "the plan is [redacted], really", 1: "nothing here"}
-    assert "xyzzy" not in str(store.events("toy:s1")) + str(store.session("toy:s1")) + str(list(store.records(str(agent.file))))
+    assert "xyzzy" not in str(store.events("toy:s1")) + str(store.session("toy:s1")) + str(
+        list(store.records(str(agent.file)))
+    )
     assert not store.postings("xyzzy")
     assert store.postings("redacted")
     assert not store.unredacted("next")
     assert agent.put(line(id="c", up="a", text="goes on")).events == 1
 
 
-def test_a_source_that_moved_or_vanished_is_said_and_its_sessions_stay(store: Store, agent: Agent) -> None:
+def test_a_source_that_moved_or_vanished_is_said_and_its_sessions_stay(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     store.miss_sources([agent.number], datetime.now(UTC))
     session = store.session("toy:s1")
@@ -515,12 +639,17 @@ def test_a_source_that_moved_or_vanished_is_said_and_its_sessions_stay(store: St
 def test_words_are_found_as_soon_as_they_are_put(store: Store, agent: Agent) -> None:
     with store.transaction():
         for count, word in enumerate(("apple", "pear", "plum"), 1):
-            agent.put(line(id=word, text=word))  # The segment of before is filled up, and written again.
-            assert [len(store.postings(name)) for name in ("apple", "pear", "plum")] == [1] * count + [0] * (3 - count)
+            # The segment of before is filled up, and written again.
+            agent.put(line(id=word, text=word))
+            assert [len(store.postings(name)) for name in ("apple", "pear", "plum")] == [
+                1
+            ] * count + [0] * (3 - count)
             assert store.segment_count() == 1
 
 
-def test_a_step_that_fails_takes_no_words_of_others_with_it(store: Store, agent: Agent, another: Agent) -> None:
+def test_a_step_that_fails_takes_no_words_of_others_with_it(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="apple"))
 
     def broken() -> Iterator[Batch]:
@@ -554,12 +683,21 @@ def test_a_reader_is_not_blocked_by_a_writer(store: Store, url: str, agent: Agen
     reader.close()
 
 
-# ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the ledger ────────────────────────────────────────────────────────────────────────────────────
 NOON = datetime(2026, 3, 14, 12, tzinfo=UTC)
 
 
 def call(key: str = "k1", session: str = "s1", **fields: Any) -> Call:
-    return Call(**{"key": key, "session_uid": f"toy:{session}", "ts": NOON, "model": "m", "input_tokens": 100, **fields})
+    return Call(
+        **{
+            "key": key,
+            "session_uid": f"toy:{session}",
+            "ts": NOON,
+            "model": "m",
+            "input_tokens": 100,
+            **fields,
+        }
+    )
 
 
 def event_of(native_id: str) -> int:
@@ -568,15 +706,21 @@ def event_of(native_id: str) -> int:
 
 def bill(agent: Agent, *calls: Kept | Call, settled: bool = True) -> Put:
     """Puts a batch with a new event and these calls, as a sync would."""
-    agent.write(line(id=f"of-{agent.file.stat().st_size if agent.file.exists() else 0}-{agent.file.stem}"))
+    agent.write(
+        line(id=f"of-{agent.file.stat().st_size if agent.file.exists() else 0}-{agent.file.stem}")
+    )
     kept = [one if isinstance(one, Kept) else Kept(call=one) for one in calls]
     batch = msgspec.structs.replace(agent.batch(), calls=kept)
     return agent.store.put(settle(agent.store, batch) if settled else batch)
 
 
-def prices(store: Store, usd: int = 7, basis: str = "listed", match: str = "exact", source: str = "list") -> int:
+def prices(
+    store: Store, usd: int = 7, basis: str = "listed", match: str = "exact", source: str = "list"
+) -> int:
     """Gives everything without a price this one."""
-    rows = [PriceRow(h, usd, basis, source, None, match, "m", None, None) for h, _ in store.unpriced()]
+    rows = [
+        PriceRow(h, usd, basis, source, None, match, "m", None, None) for h, _ in store.unpriced()
+    ]
     store.set_prices(rows)
     return len(rows)
 
@@ -593,7 +737,9 @@ def test_a_call_is_kept_with_its_event_and_found_by_its_hash(store: Store, agent
     assert store.calls([1]) == store.calls([]) == []
 
 
-def test_a_call_told_by_a_record_without_an_event_is_where_that_record_stands(store: Store, agent: Agent) -> None:
+def test_a_call_told_by_a_record_without_an_event_is_where_that_record_stands(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a"), line(id="p", up="a", alias=True), line(id="b", up="p"))
     bill(agent, Kept(call=call(), event=event_of("p")))
     assert [kept.call.seq for kept in store.calls([hash_of(call())])] == [0]
@@ -608,7 +754,9 @@ def test_a_second_put_of_the_same_call_writes_nothing(store: Store, agent: Agent
     assert store.unpriced() == []
 
 
-def test_a_copy_that_does_not_count_changes_neither_place_nor_price(store: Store, agent: Agent, another: Agent) -> None:
+def test_a_copy_that_does_not_count_changes_neither_place_nor_price(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a"))
     bill(agent, Kept(call=call(output_tokens=9), event=event_of("a")))
     prices(store)
@@ -621,10 +769,14 @@ def test_a_copy_that_does_not_count_changes_neither_place_nor_price(store: Store
     assert store.copied_calls("toy:s1") == []
     store.db.execute("update calls set flags = 0")  # type: ignore[attr-defined]
     store.recount([number for (number,) in store.rows("select number from sessions")])
-    assert [one.kept.call.key for one in store.copied_calls("toy:s2")] == ["k1"], "also of calls from before it was noted"
+    assert [one.kept.call.key for one in store.copied_calls("toy:s2")] == ["k1"], (
+        "also of calls from before it was noted"
+    )
 
 
-def test_a_better_copy_takes_the_call_and_its_cost_to_its_session(store: Store, agent: Agent, another: Agent) -> None:
+def test_a_better_copy_takes_the_call_and_its_cost_to_its_session(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     bill(another, call(session="s2", output_tokens=1))
     prices(store, usd=USD)
     assert usd_of(store, "toy:s2") == 1.0
@@ -650,20 +802,28 @@ def test_what_was_spent_is_told_in_short(store: Store, agent: Agent) -> None:
     assert store.spent("toy:nobody") == []
 
 
-def test_pricing_again_keeps_the_old_figure_and_never_touches_an_invoice(store: Store, agent: Agent) -> None:
+def test_pricing_again_keeps_the_old_figure_and_never_touches_an_invoice(
+    store: Store, agent: Agent
+) -> None:
     bill(agent, call("k1"), call("k2", invoiced=5))
-    rows = [PriceRow(h, 5 if one.invoiced else 7, "invoiced" if one.invoiced else "listed", "x", None, "exact", "m", None, None)
+    rows = [PriceRow(h, 5 if one.invoiced else 7, "invoiced" if one.invoiced else "listed", "x",
+    None, "exact", "m", None, None)
             for h, one in store.unpriced()]  # fmt: skip
     store.set_prices(rows)
     assert store.unprice(["y"]) == 0, "an exact price stays, whichever table it is from"
     assert store.unprice() == 1
     assert prices(store, usd=8) == 1
-    found = {one.kept.call.key: (one.price.usd if one.price else None, one.old_usd) for one in store.billed("toy:s1")}
+    found = {
+        one.kept.call.key: (one.price.usd if one.price else None, one.old_usd)
+        for one in store.billed("toy:s1")
+    }
     assert found == {"k1": (8, 7), "k2": (5, None)}
     assert usd_of(store, "toy:s1") == pytest.approx(13 / USD)
 
 
-def test_what_another_table_had_no_exact_price_for_is_priced_again(store: Store, agent: Agent) -> None:
+def test_what_another_table_had_no_exact_price_for_is_priced_again(
+    store: Store, agent: Agent
+) -> None:
     bill(agent, call("k1"))
     prices(store, match="fuzzy", source="old")
     assert store.unprice(["old"]) == 0
@@ -672,15 +832,26 @@ def test_what_another_table_had_no_exact_price_for_is_priced_again(store: Store,
 
 
 def test_doubtful_are_calls_without_a_certain_price(store: Store, agent: Agent) -> None:
-    for match, basis in (("exact", "listed"), ("alias", "listed"), ("fuzzy", "listed"), ("none", "none")):
+    for match, basis in (
+        ("exact", "listed"),
+        ("alias", "listed"),
+        ("fuzzy", "listed"),
+        ("none", "none"),
+    ):
         bill(agent, call(match, model=f"{match}-1"))
         prices(store, basis=basis, match=match)
     bill(agent, call("noted", model="noted-1"))
-    store.set_prices([PriceRow(h, 7, "listed", "list", None, "exact", "m", None, "sum") for h, _ in store.unpriced()])
+    store.set_prices(
+        [
+            PriceRow(h, 7, "listed", "list", None, "exact", "m", None, "sum")
+            for h, _ in store.unpriced()
+        ]
+    )
     bill(agent, call("new", model="new-1"))
     found = store.sum_calls(["model", "price_match", "price_notes"], CallFilter(is_doubtful=True))
     assert {(one.keys, one.calls) for one in found} == {
-        (("fuzzy-1", "fuzzy", None), 1), (("none-1", "none", None), 1), (("noted-1", "exact", "sum"), 1), (("new-1", None, None), 1)
+        (("fuzzy-1", "fuzzy", None), 1), (("none-1", "none", None), 1),
+        (("noted-1", "exact", "sum"), 1), (("new-1", None, None), 1)
     }  # fmt: skip
 
 
@@ -693,7 +864,9 @@ def test_forgetting_a_session_forgets_its_calls(store: Store, agent: Agent, anot
     assert [one.calls for one in every(store)] == [1], "it does not come back"
 
 
-def test_forgetting_a_session_forgets_what_its_model_is_called(store: Store, agent: Agent, another: Agent) -> None:
+def test_forgetting_a_session_forgets_what_its_model_is_called(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     bill(agent, call("k1", model="secret-1"), call("k2", model="known-1"))
     bill(another, call("k3", session="s2", model="known-1"))
     store.forget(["toy:s1"], NOON)
@@ -706,9 +879,15 @@ def test_a_model_that_another_process_forgot_has_its_name_when_it_is_used_again(
     bill(agent, call("k1", model="seldom-1"))
     with closing(open_store(url)) as other:
         other.forget(["toy:s1"], NOON)
-        bill(Agent(other, toy, agent.file.with_name("s3.jsonl")), call("k3", session="s3", model="new-1"))
+        bill(
+            Agent(other, toy, agent.file.with_name("s3.jsonl")),
+            call("k3", session="s3", model="new-1"),
+        )
     bill(another, call("k2", session="s2", model="seldom-1"))
-    assert {one.keys[0] for one in store.sum_calls(["model"], CallFilter())} == {"seldom-1", "new-1"}
+    assert {one.keys[0] for one in store.sum_calls(["model"], CallFilter())} == {
+        "seldom-1",
+        "new-1",
+    }
 
 
 def test_models_without_end_take_no_longer_each(toy: Toy, tmp_path: Path) -> None:
@@ -738,7 +917,12 @@ def test_nothing_adds_up_to_nothing(store: Store, agent: Agent) -> None:
 
 
 def test_sums_are_grouped_and_filtered(store: Store, agent: Agent, another: Agent) -> None:
-    bill(agent, call("k1", model="Opus-4"), call("k2", ts=NOON + timedelta(days=1)), call("k3", ts=None, is_sidechain=True))
+    bill(
+        agent,
+        call("k1", model="Opus-4"),
+        call("k2", ts=NOON + timedelta(days=1)),
+        call("k3", ts=None, is_sidechain=True),
+    )
     bill(another, call("k4", session="s2", model="<none>"))
     prices(store, basis="none", match="none")
 
@@ -757,7 +941,12 @@ def test_sums_are_grouped_and_filtered(store: Store, agent: Agent, another: Agen
     assert counts("model", model="opus") == counts("model", model="OPUS-*") == {"Opus-4": 1}
     assert counts("model", since=NOON, until=NOON + timedelta(days=1)) == {"Opus-4": 1, "<none>": 1}
     assert counts("agent", cwd="/work/s2") == counts("agent", session="toy:s2") == {"toy": 1}
-    assert counts("agent", agent="other") == counts("agent", branch="dev") == counts("agent", machine="x") == {}
+    assert (
+        counts("agent", agent="other")
+        == counts("agent", branch="dev")
+        == counts("agent", machine="x")
+        == {}
+    )
     assert counts("agent", is_subagent=True) == {"toy": 1}
     assert counts("agent", is_subagent=False) == {"toy": 3}
     assert [one.unpriced for one in every(store)] == [3], "what no model said needs no price"
@@ -765,7 +954,10 @@ def test_sums_are_grouped_and_filtered(store: Store, agent: Agent, another: Agen
 
 def test_days_follow_the_clock_where_it_was_set(store: Store, agent: Agent) -> None:
     """23:30 UTC is the next day an hour east, and the same day once the clock is an hour back."""
-    before, after = datetime(2026, 10, 20, 23, 30, tzinfo=UTC), datetime(2026, 10, 30, 23, 30, tzinfo=UTC)
+    before, after = (
+        datetime(2026, 10, 20, 23, 30, tzinfo=UTC),
+        datetime(2026, 10, 30, 23, 30, tzinfo=UTC),
+    )
     bill(agent, call("k1", ts=before), call("k2", ts=after))
     change = int(datetime(2026, 10, 25, 1, tzinfo=UTC).timestamp())
     found = store.sum_calls(["day"], CallFilter(), [(0, 3600), (change, 0)])
@@ -776,7 +968,9 @@ def test_days_follow_the_clock_where_it_was_set(store: Store, agent: Agent) -> N
 def test_a_strange_year_is_a_day_like_any_other(store: Store, agent: Agent, year: int) -> None:
     moment = datetime(year, 12, 31, 23, 59, 59, tzinfo=UTC)
     bill(agent, call("k1", ts=moment))
-    assert [one.keys[0] for one in store.sum_calls(["day"], CallFilter(), [(0, -3600), (10**9, -3600)])] == [moment.toordinal()]
+    assert [
+        one.keys[0] for one in store.sum_calls(["day"], CallFilter(), [(0, -3600), (10**9, -3600)])
+    ] == [moment.toordinal()]
     assert store.call_times() == (format_time(moment), format_time(moment))
 
 
@@ -792,14 +986,24 @@ def test_an_outline_has_every_event_and_what_was_tried_as_it_is(store: Store, ag
     )
     store.db.execute("update events set kind = 'of tomorrow' where native_id = 'g'")  # type: ignore[attr-defined]
     whole, found = store.events("toy:s1"), store.outline("toy:s1")
-    for place, every in (("seq parent_seq call_id is_error is_sidechain", range(7)), ("kind tool summary files origin", (0, 2, 3, 4))):
+    for place, every in (
+        ("seq parent_seq call_id is_error is_sidechain", range(7)),
+        ("kind tool summary files origin", (0, 2, 3, 4)),
+    ):
         for name in place.split():
-            assert [getattr(found[n], name) for n in every] == [getattr(whole[n], name) for n in every]
-    assert [(one.kind, one.summary) for one in found[5:]] == [("tool_result", None), ("lifecycle", None)]
+            assert [getattr(found[n], name) for n in every] == [
+                getattr(whole[n], name) for n in every
+            ]
+    assert [(one.kind, one.summary) for one in found[5:]] == [
+        ("tool_result", None),
+        ("lifecycle", None),
+    ]
     assert store.outline("toy:nobody") == []
 
 
-def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(store: Store, agent: Agent, another: Agent) -> None:
+def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     bill(agent, call("k1"))
     bill(another, call("k2", session="s2"))
 
@@ -817,26 +1021,39 @@ def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(store: Sto
     tell("toy:s1", 98)
     assert store.gaps(None) == (1, [("toy:s2", 199, 200)])
     tell("toy:s2", 101, parent_uid="toy:s1", relation="subagent")
-    assert (store.gaps(None)[0], sorted(store.gaps(None)[1])) == (2, [("toy:s1", 98, 100), ("toy:s2", 101, 100)]), "in a circle"
+    assert (store.gaps(None)[0], sorted(store.gaps(None)[1])) == (
+        2,
+        [("toy:s1", 98, 100), ("toy:s2", 101, 100)],
+    ), "in a circle"
     tell("toy:s1", 98, parent_uid="toy:nobody")
     assert store.gaps(None)[0] == 2
 
 
-def test_a_session_is_counted_with_its_subagents(store: Store, agent: Agent, another: Agent) -> None:
+def test_a_session_is_counted_with_its_subagents(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     bill(agent, call("k1"))
     bill(another, call("k2", session="s2"))
-    store.db.execute("update sessions set parent_uid = 'toy:s1', relation = 'subagent' where uid = 'toy:s2'")  # type: ignore[attr-defined]
-    assert [(one.keys, one.calls) for one in store.sum_calls(["session"], CallFilter())] == [(("toy:s1",), 2)]
+    store.db.execute(  # type: ignore[attr-defined]
+        "update sessions set parent_uid = 'toy:s1', relation = 'subagent' where uid = 'toy:s2'"
+    )
+    assert [(one.keys, one.calls) for one in store.sum_calls(["session"], CallFilter())] == [
+        (("toy:s1",), 2)
+    ]
     assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s1"))] == [2]
     assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s2"))] == [1]
     assert [one.calls for one in store.sum_calls([], CallFilter(is_subagent=True))] == [1]
     # Where parents lead in a circle, everyone is counted, and once.
-    store.db.execute("update sessions set parent_uid = 'toy:s2', relation = 'subagent' where uid = 'toy:s1'")  # type: ignore[attr-defined]
+    store.db.execute(  # type: ignore[attr-defined]
+        "update sessions set parent_uid = 'toy:s2', relation = 'subagent' where uid = 'toy:s1'"
+    )
     assert sum(one.calls for one in store.sum_calls(["session"], CallFilter())) == 2
     assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s1"))] == [2]
 
 
-def test_several_segments_at_once_are_what_each_of_them_is(store: Store, agent: Agent, another: Agent) -> None:
+def test_several_segments_at_once_are_what_each_of_them_is(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="apple " * 20_000), line(id="b", text="apple pie", files=["a.py"]))
     another.put(line(id="c", text="apple cake"))
     ids = store.postings("apple")
@@ -845,25 +1062,40 @@ def test_several_segments_at_once_are_what_each_of_them_is(store: Store, agent: 
     assert store.segments([]) == {}
 
 
-def test_what_is_read_in_a_snapshot_is_of_one_moment(url: str, store: Store, agent: Agent, another: Agent) -> None:
+def test_what_is_read_in_a_snapshot_is_of_one_moment(
+    url: str, store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="apple pie"))
     reader = open_store(url, read_only=True)
     with reader.snapshot():
         before = reader.postings("apple"), reader.postings("apple pie"), dict(reader.sizes())
         another.put(line(id="b", text="apple pie"))
         with reader.snapshot():  # One in another is the same one.
-            assert (reader.postings("apple"), reader.postings("apple pie"), dict(reader.sizes())) == before
+            assert (
+                reader.postings("apple"),
+                reader.postings("apple pie"),
+                dict(reader.sizes()),
+            ) == before
     assert [len(reader.postings(term)) for term in ("apple", "apple pie")] == [2, 2]
     assert len(reader.sizes()) == 2
     reader.close()
 
 
-def test_batches_put_together_are_kept_as_when_put_one_by_one(store: Store, toy: Toy, tmp_path: Path) -> None:
+def test_batches_put_together_are_kept_as_when_put_one_by_one(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
     """New ones, one that goes on, a copy, a session from two sources, and what was forgotten."""
     store.forget(["toy:gone"], datetime.now(UTC))
-    agents = {name: Agent(store, toy, tmp_path / "toy" / f"{name}.jsonl") for name in ("new", "old", "then", "more", "gone")}
+    agents = {
+        name: Agent(store, toy, tmp_path / "toy" / f"{name}.jsonl")
+        for name in ("new", "old", "then", "more", "gone")
+    }
     agents["old"].put(line(id="a", text="apple"))
-    agents["new"].write(line(id="b", text="apple"), line(id="x", up="b", alias=True), line(id="c", up="x", text="pear"))
+    agents["new"].write(
+        line(id="b", text="apple"),
+        line(id="x", up="b", alias=True),
+        line(id="c", up="x", text="pear"),
+    )
     agents["old"].write(line(id="d", up="a", text="pear"))
     agents["then"].write(line(id="b", text="apple"), line(id="e", up="b", text="plum"))
     agents["more"].write(line(s="new", id="f", up="c", text="plum"))
@@ -877,7 +1109,12 @@ def test_batches_put_together_are_kept_as_when_put_one_by_one(store: Store, toy:
     assert store.bodies("toy:old") == {0: "apple", 1: "pear"}
     assert store.bodies("toy:then") == {0: "apple", 1: "plum"}
     assert [event.parent_seq for event in store.events("toy:new")] == [None, 0, 1]
-    assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "gone")) == [0, 2, 2, 2]
+    assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "gone")) == [
+        0,
+        2,
+        2,
+        2,
+    ]
     assert store.session("toy:gone") is None
 
 
@@ -889,17 +1126,30 @@ def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put
     parts = [
         [line(s="s", id="b", text="pear"), line(s="s", id="x", up="b", alias=True)],
         [line(s="s", id="d", up="b", text="plum"), line(s="s", id="t", title="fruit")],
-        [line(s="s", id="a", text="apple"), line(s="s", id="b", up="a", text="pear"), line(s="s", id="c", up="b", text="fig")],
+        [
+            line(s="s", id="a", text="apple"),
+            line(s="s", id="b", up="a", text="pear"),
+            line(s="s", id="c", up="b", text="fig"),
+        ],
         [line(s="s", id="c", up="b", text="fig"), line(s="s", id="d", up="c", text="plum")],
     ]
     calls = [
         [Kept(call=call("k1", "s", ts=NOON), event=event_of("x"))],
         [],
-        [Kept(call=call("k1", "s", ts=NOON, output_tokens=9), event=event_of("b")), Kept(call=call("k2", "s"), event=event_of("c"))],
+        [
+            Kept(call=call("k1", "s", ts=NOON, output_tokens=9), event=event_of("b")),
+            Kept(call=call("k2", "s"), event=event_of("c")),
+        ],
         [Kept(call=call("k2", "s"), event=event_of("c"))],
     ]
-    agents = [Agent(store, toy, tmp_path / "toy" / f"{n}.jsonl").write(*lines) for n, lines in enumerate(parts)]
-    batches = [msgspec.structs.replace(agent.batch(), calls=mine) for agent, mine in zip(agents, calls, strict=True)]
+    agents = [
+        Agent(store, toy, tmp_path / "toy" / f"{n}.jsonl").write(*lines)
+        for n, lines in enumerate(parts)
+    ]
+    batches = [
+        msgspec.structs.replace(agent.batch(), calls=mine)
+        for agent, mine in zip(agents, calls, strict=True)
+    ]
     done: list[Put] = []
     with store.transaction():
         for at in range(0, len(batches), at_once):
@@ -908,21 +1158,44 @@ def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put
                     done.append(store.put(settle(store, batch)))
                     store.set_places({"toy:s": ("acme/shop" if len(done) == 1 else "shop", None)})
     assert [(put.events, put.copies) for put in done] == [(1, 0), (1, 0), (2, 1), (0, 2)]
-    assert store.bodies("toy:s") == {0: "pear", BLOCK: "plum", 2 * BLOCK: "apple", 2 * BLOCK + 2: "fig"}
+    assert store.bodies("toy:s") == {
+        0: "pear",
+        BLOCK: "plum",
+        2 * BLOCK: "apple",
+        2 * BLOCK + 2: "fig",
+    }
     assert [event.parent_seq for event in store.events("toy:s")] == [None, 0, None, 0]
-    assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "fig")) == [1, 1, 1, 1]
+    assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "fig")) == [
+        1,
+        1,
+        1,
+        1,
+    ]
     session = store.session("toy:s")
     assert session is not None
-    assert (session.events, session.last_seq, session.title, session.repo) == (4, 2 * BLOCK + 2, "fruit", "acme/shop")
-    kept = {one.call.key: one for one in store.calls([hash_of(call("k1", "s")), hash_of(call("k2", "s"))])}
-    assert {key: (one.call.seq, one.call.output_tokens) for key, one in kept.items()} == {"k1": (0, 9), "k2": (2 * BLOCK + 2, 0)}
+    assert (session.events, session.last_seq, session.title, session.repo) == (
+        4,
+        2 * BLOCK + 2,
+        "fruit",
+        "acme/shop",
+    )
+    kept = {
+        one.call.key: one
+        for one in store.calls([hash_of(call("k1", "s")), hash_of(call("k2", "s"))])
+    }
+    assert {key: (one.call.seq, one.call.output_tokens) for key, one in kept.items()} == {
+        "k1": (0, 9),
+        "k2": (2 * BLOCK + 2, 0),
+    }
     assert every(store)[0].calls == 2
     assert len(store.sources()) == 4
 
 
 def test_two_agents_may_have_a_source_at_the_same_path(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
-    store.touch(msgspec.structs.replace(agent.source, agent="other"), adapter_version=1, redact_version="")
+    store.touch(
+        msgspec.structs.replace(agent.source, agent="other"), adapter_version=1, redact_version=""
+    )
     assert sorted((state.source.agent, state.source.path) for state in store.all_sources()) == [
         ("other", str(agent.file)),
         ("toy", str(agent.file)),
@@ -930,12 +1203,20 @@ def test_two_agents_may_have_a_source_at_the_same_path(store: Store, agent: Agen
     assert [state.source.agent for state in store.sources("toy").values()] == ["toy"]
 
 
-def test_calls_that_are_there_are_known_also_while_others_are_put_together(store: Store, agent: Agent, another: Agent) -> None:
+def test_calls_that_are_there_are_known_also_while_others_are_put_together(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     bill(agent, call())
-    batch = msgspec.structs.replace(another.write(line(id="b", text="two")).batch(), calls=[Kept(call=call("k2", "s2"))])
+    batch = msgspec.structs.replace(
+        another.write(line(id="b", text="two")).batch(), calls=[Kept(call=call("k2", "s2"))]
+    )
     there, coming = hash_of(call()), hash_of(call("k2", "s2"))
     with store.transaction(), store.together([batch]):
         assert store.calls([coming]) == []
         store.put(batch)
-        assert [len(store.calls(hashes)) for hashes in ([there], [coming], [there, coming])] == [1, 1, 2]
+        assert [len(store.calls(hashes)) for hashes in ([there], [coming], [there, coming])] == [
+            1,
+            1,
+            2,
+        ]

@@ -1,4 +1,5 @@
-"""What every store must do with digests: keep them, say which are stale, find errors in them, and let go of them with their session."""
+"""What every store must do with digests: keep them, say which are stale, find errors in them, and
+let go of them with their session."""
 
 from __future__ import annotations
 
@@ -44,14 +45,41 @@ def digest_of(store: Store, uid: str, **fields: Any) -> Digest:
     return Digest(**{"session_uid": uid, "version": 1, "covers": covers, **fields})
 
 
-def error(fingerprint: str = "f1", *, count: int = 2, seqs: tuple[int, ...] = (1, 3), template: str = "KeyError: <str>") -> ErrorSummary:
-    signature = Signature(fingerprint=fingerprint, kind="exception", name="KeyError", template=template, sample="KeyError: 'a'")
-    return ErrorSummary(signature=signature, count=count, seqs=seqs, tool="Bash", first_at=START, last_at=START + timedelta(hours=1))
+def error(
+    fingerprint: str = "f1",
+    *,
+    count: int = 2,
+    seqs: tuple[int, ...] = (1, 3),
+    template: str = "KeyError: <str>",
+) -> ErrorSummary:
+    signature = Signature(
+        fingerprint=fingerprint,
+        kind="exception",
+        name="KeyError",
+        template=template,
+        sample="KeyError: 'a'",
+    )
+    return ErrorSummary(
+        signature=signature,
+        count=count,
+        seqs=seqs,
+        tool="Bash",
+        first_at=START,
+        last_at=START + timedelta(hours=1),
+    )
 
 
 def fix(fingerprint: str = "f1", **fields: Any) -> Fix:
     steps = (Step(seq=4, how="edit", summary="a.py", files=("a.py",)),)
-    given = {"failed_seq": 3, "fixed_seq": 5, "how": "edit", "steps": steps, "diff": "-a\n+b", "confidence": 0.9, **fields}
+    given = {
+        "failed_seq": 3,
+        "fixed_seq": 5,
+        "how": "edit",
+        "steps": steps,
+        "diff": "-a\n+b",
+        "confidence": 0.9,
+        **fields,
+    }
     return Fix(fingerprint=fingerprint, **given)
 
 
@@ -61,7 +89,15 @@ def stale(store: Store, version: int = 1, since: datetime = NOW) -> list[str]:
 
 def test_a_digest_is_read_as_it_was_put(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="find the bug"))
-    made = digest_of(store, "toy:s1", goal="find the bug", goal_seq=0, errors=(error(),), fixes=(fix(),), excerpts=(Moment(1, "ä" * 9),))
+    made = digest_of(
+        store,
+        "toy:s1",
+        goal="find the bug",
+        goal_seq=0,
+        errors=(error(),),
+        fixes=(fix(),),
+        excerpts=(Moment(1, "ä" * 9),),
+    )
     assert store.digest("toy:s1") is None
     store.put_digest(made, NOW)
     assert store.digest("toy:s1") == msgspec.structs.replace(made, made_at=NOW)
@@ -71,7 +107,9 @@ def test_a_digest_is_read_as_it_was_put(store: Store, agent: Agent) -> None:
 
 def test_what_a_newer_version_says_in_a_digest_survives(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
-    store.put_digest(Digest.from_dict({**digest_of(store, "toy:s1").to_dict(), "mood": "good"}), NOW)
+    store.put_digest(
+        Digest.from_dict({**digest_of(store, "toy:s1").to_dict(), "mood": "good"}), NOW
+    )
     kept = store.digest("toy:s1")
     assert kept is not None
     assert kept.extra == {"mood": "good"}
@@ -79,14 +117,30 @@ def test_what_a_newer_version_says_in_a_digest_survives(store: Store, agent: Age
 
 def test_a_digest_tells_its_session_how_it_ended(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
-    store.put_digest(digest_of(store, "toy:s1", outcome="fail", outcome_evidence=(0,), outcome_reason="tests failed", quality="work"), NOW)
+    store.put_digest(
+        digest_of(
+            store,
+            "toy:s1",
+            outcome="fail",
+            outcome_evidence=(0,),
+            outcome_reason="tests failed",
+            quality="work",
+        ),
+        NOW,
+    )
     session = store.session("toy:s1")
     assert session is not None
-    assert (session.outcome, session.outcome_evidence, session.quality) == ("fail", "tests failed (#0)", "work")
+    assert (session.outcome, session.outcome_evidence, session.quality) == (
+        "fail",
+        "tests failed (#0)",
+        "work",
+    )
     assert (session.analyzed_at, session.analyzed_seq, session.is_stale) == (NOW, 0, False)
 
 
-def test_sessions_are_chosen_by_how_they_ended_and_what_they_were(store: Store, agent: Agent, another: Agent) -> None:
+def test_sessions_are_chosen_by_how_they_ended_and_what_they_were(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     another.put(line(id="b", text="two"))
     store.put_digest(digest_of(store, "toy:s1", outcome="fail", quality="real"), NOW)
@@ -95,7 +149,9 @@ def test_sessions_are_chosen_by_how_they_ended_and_what_they_were(store: Store, 
     assert store.uids(Filter(outcome="fail", quality="trivial")) == []
 
 
-def test_only_a_digest_of_all_that_is_stored_makes_a_session_evictable(store: Store, agent: Agent) -> None:
+def test_only_a_digest_of_all_that_is_stored_makes_a_session_evictable(
+    store: Store, agent: Agent
+) -> None:
     def is_evictable() -> bool:
         session = store.session("toy:s1")
         assert session is not None
@@ -111,7 +167,9 @@ def test_only_a_digest_of_all_that_is_stored_makes_a_session_evictable(store: St
     assert not is_evictable()
 
 
-def test_what_has_no_digest_or_an_old_one_or_one_of_less_is_stale(store: Store, agent: Agent, another: Agent) -> None:
+def test_what_has_no_digest_or_an_old_one_or_one_of_less_is_stale(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     another.put(line(id="b", text="two", at=99))
     assert stale(store) == ["toy:s2", "toy:s1"]
@@ -124,7 +182,9 @@ def test_what_has_no_digest_or_an_old_one_or_one_of_less_is_stale(store: Store, 
     assert stale(store) == ["toy:s1"]
 
 
-def test_a_session_that_was_derived_again_is_stale_though_its_text_is_the_same(store: Store, agent: Agent) -> None:
+def test_a_session_that_was_derived_again_is_stale_though_its_text_is_the_same(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     store.put_digest(digest_of(store, "toy:s1"), NOW)
     store.rederive(agent.number, agent.fresh())
@@ -134,18 +194,27 @@ def test_a_session_that_was_derived_again_is_stale_though_its_text_is_the_same(s
     assert stale(store) == ["toy:s1"]
 
 
-def test_a_whole_session_is_read_in_one_go_and_without_what_was_copied(store: Store, agent: Agent, another: Agent) -> None:
-    agent.put(line(id="a", text="one"), line(id="b", up="a", kind="assistant_msg", text="zwö" * 30_000))
+def test_a_whole_session_is_read_in_one_go_and_without_what_was_copied(
+    store: Store, agent: Agent, another: Agent
+) -> None:
+    agent.put(
+        line(id="a", text="one"), line(id="b", up="a", kind="assistant_msg", text="zwö" * 30_000)
+    )
     another.put(line(id="a", text="one"), line(id="c", up="a", text="more"))
     events, bodies = store.timeline("toy:s1")
-    assert [(event.seq, event.kind, event.parent_seq) for event in events] == [(0, "user_msg", None), (1, "assistant_msg", 0)]
+    assert [(event.seq, event.kind, event.parent_seq) for event in events] == [
+        (0, "user_msg", None),
+        (1, "assistant_msg", 0),
+    ]
     assert dict(bodies) == store.bodies("toy:s1")
     events, bodies = store.timeline("toy:s2")
     assert ([event.origin for event in events], dict(bodies)) == (["toy:s1#0", None], {1: "more"})
     assert store.timeline("toy:none") == ([], {})
 
 
-def test_of_a_large_session_only_a_part_is_held_at_a_time(store: Store, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_large_session_only_a_part_is_held_at_a_time(
+    store: Store, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent.put(*(line(id=f"e{n}", text=f"{n} " * 20_000) for n in range(40)))
     monkeypatch.setattr("runlore.store.bodies.HELD_BYTES", 200_000)
     _, bodies = store.timeline("toy:s1")
@@ -175,17 +244,26 @@ def test_newer_rules_are_not_undone_by_older_ones(store: Store, agent: Agent) ->
 def test_putting_a_digest_again_leaves_one_of_everything(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
     for _ in range(2):
-        store.put_digest(digest_of(store, "toy:s1", errors=(error(), error("f2")), fixes=(fix(),)), NOW)
+        store.put_digest(
+            digest_of(store, "toy:s1", errors=(error(), error("f2")), fixes=(fix(),)), NOW
+        )
     assert sorted(seen.fingerprint for seen in store.errors_seen(ALL)) == ["f1", "f2"]
     store.put_digest(digest_of(store, "toy:s1", errors=(error("f2"),)), NOW)
     assert [seen.fingerprint for seen in store.errors_seen(ALL)] == ["f2"]
 
 
-def test_errors_are_found_by_fingerprint_and_by_the_session_they_were_in(store: Store, agent: Agent, another: Agent) -> None:
+def test_errors_are_found_by_fingerprint_and_by_the_session_they_were_in(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
     another.put(line(id="b", text="two"))
-    store.put_digest(digest_of(store, "toy:s1", errors=(error(count=3), error("f2")), fixes=(fix(),)), NOW)
-    store.put_digest(digest_of(store, "toy:s2", errors=(error(),), fixes=(fix(confidence=0.2, fixed_seq=None),)), NOW)
+    store.put_digest(
+        digest_of(store, "toy:s1", errors=(error(count=3), error("f2")), fixes=(fix(),)), NOW
+    )
+    store.put_digest(
+        digest_of(store, "toy:s2", errors=(error(),), fixes=(fix(confidence=0.2, fixed_seq=None),)),
+        NOW,
+    )
     found = sorted(store.errors_seen(ALL, ["f1"]), key=lambda seen: seen.uid)
     assert [(seen.uid, seen.agent, seen.count, seen.fixed_seq, seen.how) for seen in found] == [
         ("toy:s1", "toy", 3, 5, "edit"),
@@ -198,14 +276,29 @@ def test_errors_are_found_by_fingerprint_and_by_the_session_they_were_in(store: 
     assert {row[0]: row[4] for row in store.templates()} == {"f1": 2, "f2": 1}
 
 
-def test_what_an_error_cost_is_asked_of_the_ledger(store: Store, agent: Agent, another: Agent) -> None:
+def test_what_an_error_cost_is_asked_of_the_ledger(
+    store: Store, agent: Agent, another: Agent
+) -> None:
     agent.write(*(line(id=f"e{n}", text=str(n)) for n in range(6)))
     batch = agent.batch()
     calls = [Call(key=f"k{n}", session_uid="toy:s1", seq=n, output_tokens=1) for n in range(6)]
-    store.put(settle(store, msgspec.structs.replace(batch, calls=[Kept(call=call) for call in calls])))
-    prices = (PriceRow(hash_of(call), (call.seq + 1) * USD, "listed", "x", None, "exact", "m", None, None) for call in calls)
+    store.put(
+        settle(store, msgspec.structs.replace(batch, calls=[Kept(call=call) for call in calls]))
+    )
+    prices = (
+        PriceRow(hash_of(call), (call.seq + 1) * USD, "listed", "x", None, "exact", "m", None, None)
+        for call in calls
+    )
     store.set_prices(prices)
-    store.put_digest(digest_of(store, "toy:s1", errors=(error(seqs=(1, 3)), error("f2", seqs=(4,))), fixes=(fix(fixed_seq=4),)), NOW)
+    store.put_digest(
+        digest_of(
+            store,
+            "toy:s1",
+            errors=(error(seqs=(1, 3)), error("f2", seqs=(4,))),
+            fixes=(fix(fixed_seq=4),),
+        ),
+        NOW,
+    )
     rows = store.rows("select seq from calls order by seq")
     assert [seq for (seq,) in rows] == [0, 1, 2, 3, 4, 5]
     assert store.spent_on(ALL, ["f1", "f2"]) == {"f1": 2 + 3 + 4 + 5, "f2": 5}
@@ -235,7 +328,13 @@ def test_newer_rules_are_run_over_digests(store: Store, agent: Agent) -> None:
             return value
 
     agent.put(line(id="a", text="one"))
-    made = digest_of(store, "toy:s1", goal="xyzzy", errors=(error(template="no xyzzy"),), outcome_reason="said xyzzy")
+    made = digest_of(
+        store,
+        "toy:s1",
+        goal="xyzzy",
+        errors=(error(template="no xyzzy"),),
+        outcome_reason="said xyzzy",
+    )
     store.put_digest(made, NOW)
     assert store.redact_again(agent.number, "next", Cleaner()) > 0
     kept = store.digest("toy:s1")
@@ -265,7 +364,9 @@ def test_a_damaged_digest_is_noticed(store: Store, agent: Agent) -> None:
         store.digest("toy:s1")
 
 
-def test_a_copy_of_a_store_has_its_digests_also_those_made_later(store: Store, agent: Agent, another: Agent, tmp_path: Path) -> None:
+def test_a_copy_of_a_store_has_its_digests_also_those_made_later(
+    store: Store, agent: Agent, another: Agent, tmp_path: Path
+) -> None:
     agent.put(line(id="a", text="one"))
     another.put(line(id="b", text="two"))
     store.put_digest(digest_of(store, "toy:s1", goal="one", errors=(error(),), fixes=(fix(),)), NOW)
@@ -280,17 +381,30 @@ def test_a_copy_of_a_store_has_its_digests_also_those_made_later(store: Store, a
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-def test_what_is_stale_is_found_without_looking_at_every_session(store: Store, agent: Agent) -> None:
+def test_what_is_stale_is_found_without_looking_at_every_session(
+    store: Store, agent: Agent
+) -> None:
     agent.put(line(id="a", text="one"))
-    plan = store.rows(f"explain query plan select uid from sessions where {UNCOVERED} and last_seq >= 0")
+    plan = store.rows(
+        f"explain query plan select uid from sessions where {UNCOVERED} and last_seq >= 0"
+    )
     assert "sessions_to_digest" in str(plan)
 
 
-def test_a_case_says_in_which_folder_it_began_where_that_is_one_of_this_machine(store: Store, toy: Toy, tmp_path: Path) -> None:
+def test_a_case_says_in_which_folder_it_began_where_that_is_one_of_this_machine(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
     for name, machine in (("s1", None), ("s2", "elsewhere")):
         agent = Agent(store, toy, tmp_path / "toy" / f"{name}.jsonl").write(line(id=name))
         batch = agent.batch()
-        store.put(msgspec.structs.replace(batch, source=msgspec.structs.replace(batch.source, machine=machine)))
+        store.put(
+            msgspec.structs.replace(
+                batch, source=msgspec.structs.replace(batch.source, machine=machine)
+            )
+        )
         store.put_digest(digest_of(store, f"toy:{name}"), NOW)
     setting = config.Config(home=tmp_path, store=store.url)
-    assert [(case.uid, case.cwd) for case in read_cases(store, setting, ALL)] == [("toy:s1", "/work/s1"), ("toy:s2", "")]
+    assert [(case.uid, case.cwd) for case in read_cases(store, setting, ALL)] == [
+        ("toy:s1", "/work/s1"),
+        ("toy:s2", ""),
+    ]

@@ -44,14 +44,18 @@ def test_a_new_file_says_whose_it_is_and_of_which_format(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("version", range(1, 8))
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_file_of_a_development_version_is_left_alone_with_what_to_do(tmp_path: Path, version: int, read_only: bool) -> None:
+def test_a_file_of_a_development_version_is_left_alone_with_what_to_do(
+    tmp_path: Path, version: int, read_only: bool
+) -> None:
     path = tmp_path / "runlore.db"
     with closing(apsw.Connection(str(path))) as db:
         for table in ("sessions", "streams", "segments", "events"):
             db.execute(f"create table {table} (number integer)")
         db.pragma("user_version", version)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"development version of runlore.*move it away and run `runlore sync`"):
+    with pytest.raises(
+        StoreError, match=r"development version of runlore.*move it away and run `runlore sync`"
+    ):
         open_store(str(path), read_only=read_only)
     assert path.read_bytes() == before
 
@@ -80,7 +84,9 @@ def test_a_file_of_a_newer_format_is_not_opened(tmp_path: Path) -> None:
     with closing(open_store(str(path))) as store:
         store.rows("pragma user_version = 99")
     for read_only in (False, True):
-        with pytest.raises(StoreTooNew, match=r"newer runlore \(format 99, this one knows 1\); update runlore"):
+        with pytest.raises(
+            StoreTooNew, match=r"newer runlore \(format 99, this one knows 1\); update runlore"
+        ):
             open_store(str(path), read_only=read_only)
 
 
@@ -112,10 +118,14 @@ open_store(sys.argv[1])
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 @pytest.mark.parametrize("when", ["begin immediate", "create table sessions", "commit"])
-def test_who_is_killed_while_a_file_is_made_leaves_one_that_the_next_can_use(tmp_path: Path, when: str) -> None:
+def test_who_is_killed_while_a_file_is_made_leaves_one_that_the_next_can_use(
+    tmp_path: Path, when: str
+) -> None:
     path = tmp_path / "runlore.db"
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    killed = subprocess.run([sys.executable, "-c", KILLED.format(when=when), str(path)], env=env, check=False)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED.format(when=when), str(path)], env=env, check=False
+    )
     assert killed.returncode == -signal.SIGKILL
     with closing(open_store(str(path))) as store:
         assert store.count(Filter()) == 0
@@ -133,15 +143,25 @@ def count(url: str) -> int:
 
 
 # ── servers ──────────────────────────────────────────────────────────────────────────────────────
-def test_a_schema_of_a_development_version_is_left_alone_with_what_to_do(server: postgres.Server) -> None:
+def test_a_schema_of_a_development_version_is_left_alone_with_what_to_do(
+    server: postgres.Server,
+) -> None:
     url = server.make_schema()
     with psycopg.connect(url) as connection:
-        connection.execute("create table migrations (number bigint primary key, applied_at timestamptz not null)")
+        connection.execute(
+            "create table migrations (number bigint primary key, applied_at timestamptz not null)"
+        )
         connection.execute("insert into migrations values (1, now())")
         for table in ("sessions", "streams"):
             connection.execute(f"create table {table} (number bigint)")
     for read_only in (False, True):
-        with pytest.raises(StoreError, match=r"development version of runlore.*an empty database or schema, and run `runlore sync`"):
+        with pytest.raises(
+            StoreError,
+            match=(
+                r"development version of runlore.*an empty database or schema, and run `runlore"
+                r" sync`"
+            ),
+        ):
             open_store(url, read_only=read_only)
 
 
@@ -151,7 +171,9 @@ def test_a_schema_of_a_newer_format_is_not_opened(server: postgres.Server) -> No
     with psycopg.connect(url) as connection:
         connection.execute("insert into runlore_format values (99, now())")
     for read_only in (False, True):
-        with pytest.raises(StoreTooNew, match=r"newer runlore \(format 99, this one knows 1\); update runlore"):
+        with pytest.raises(
+            StoreTooNew, match=r"newer runlore \(format 99, this one knows 1\); update runlore"
+        ):
             open_store(url, read_only=read_only)
 
 

@@ -1,4 +1,5 @@
-"""What only a server can do: many writers, authors, restarts, months. And that both databases answer alike."""
+"""What only a server can do: many writers, authors, restarts, months. And that both databases
+answer alike."""
 
 from __future__ import annotations
 
@@ -27,7 +28,15 @@ from runlore.lending import Stores
 from runlore.mine.known_errors import find_recurring
 from runlore.model import Digest
 from runlore.prepare import Job, Preparer, Setting
-from runlore.store import CallFilter, Filter, Store, _postgres_db, _postgres_read, copying, open_store
+from runlore.store import (
+    CallFilter,
+    Filter,
+    Store,
+    _postgres_db,
+    _postgres_read,
+    copying,
+    open_store,
+)
 from runlore.store._postgres_db import Database, Sending
 from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
@@ -84,9 +93,17 @@ def content(store: Store, *, names: bool = True) -> dict[str, Any]:
     for shown in store.sessions(Filter(parents_only=False)):
         session = store.session(shown.uid)
         assert session is not None
-        apart = dict(ingested_at=None, discovered_at=None, analyzed_at=None) | ({} if names else dict(machine=None, author=None))
-        events = [msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)]
-        found[shown.uid] = (msgspec.structs.replace(session, **apart), events, store.bodies(shown.uid))
+        apart = dict(ingested_at=None, discovered_at=None, analyzed_at=None) | (
+            {} if names else dict(machine=None, author=None)
+        )
+        events = [
+            msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)
+        ]
+        found[shown.uid] = (
+            msgspec.structs.replace(session, **apart),
+            events,
+            store.bodies(shown.uid),
+        )
     return found
 
 
@@ -95,7 +112,7 @@ def is_right(store: Store, config: Config) -> list[str]:
     return [problem for check in report.checks for problem in check.problems]
 
 
-# ── both databases answer alike ──────────────────────────────────────────────────────────────────────────────────────
+# ── both databases answer alike ───────────────────────────────────────────────────────────────────
 @pytest.fixture(scope="module")
 def pair(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Store]]:
     """The fixtures of every adapter, in a file and in a server."""
@@ -103,7 +120,13 @@ def pair(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
     stores = open_store(str(folder / "runlore.db")), open_store(server.make_schema())
     for made in stores:
         for case in sorted(FIXTURES.glob("*/*/root")):
-            pipeline.sync(made, Config(home=folder, store=made.url), agents=[case.parts[-3]], roots=[str(case)], workers=0)
+            pipeline.sync(
+                made,
+                Config(home=folder, store=made.url),
+                agents=[case.parts[-3]],
+                roots=[str(case)],
+                workers=0,
+            )
     yield stores
     for made in stores:
         made.close()
@@ -112,8 +135,24 @@ def pair(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
 def queries(store: Store) -> list[str]:
     """Words of all kinds, phrases and prefixes out of the text, and every filter."""
     chosen = random.Random(1)
-    texts = [text for shown in store.sessions(Filter(parents_only=False)) for text in store.bodies(shown.uid).values()]
-    made = ["error", "the", "test*", "main.py", '"not found"', "is:error", "kind:tool_call file:main.py", "-error test", "é", "日本", "_"]
+    texts = [
+        text
+        for shown in store.sessions(Filter(parents_only=False))
+        for text in store.bodies(shown.uid).values()
+    ]
+    made = [
+        "error",
+        "the",
+        "test*",
+        "main.py",
+        '"not found"',
+        "is:error",
+        "kind:tool_call file:main.py",
+        "-error test",
+        "é",
+        "日本",
+        "_",
+    ]
     for text in chosen.sample(texts, 120):
         words = text.split()
         if not words:
@@ -137,7 +176,9 @@ def test_both_databases_give_the_same_answers_in_the_same_order(pair: tuple[Stor
         for store in pair:
             try:
                 found = engine.search(store, text, limit=50)
-                answers.append([(hit.session.uid, hit.score, hit.events, hit.missing) for hit in found.hits])
+                answers.append(
+                    [(hit.session.uid, hit.score, hit.events, hit.missing) for hit in found.hits]
+                )
             except RunloreError as error:
                 answers.append(str(error))
         assert answers[0] == answers[1], text
@@ -151,17 +192,36 @@ def test_both_databases_keep_the_same(pair: tuple[Store, Store]) -> None:
 
 def test_both_databases_keep_the_same_digests(pair: tuple[Store, Store]) -> None:
     every = Filter(parents_only=False)
-    one, two = ([msgspec.structs.replace(made, made_at=None) for made in store.digests(every)] for store in pair)
+    one, two = (
+        [msgspec.structs.replace(made, made_at=None) for made in store.digests(every)]
+        for store in pair
+    )
     assert len(one) > 100
     assert one == two
-    assert sorted(pair[0].errors_seen(every), key=str) == sorted(pair[1].errors_seen(every), key=str)
+    assert sorted(pair[0].errors_seen(every), key=str) == sorted(
+        pair[1].errors_seen(every), key=str
+    )
     now = datetime.now(UTC)
     assert find_recurring(pair[0], every, now, min_sessions=1, limit=None) == find_recurring(
         pair[1], every, now, min_sessions=1, limit=None
     )
 
 
-@pytest.mark.parametrize("by", ["agent", "branch", "day", "hour", "model", "project", "session", "subagent", "price_match", "price_name"])
+@pytest.mark.parametrize(
+    "by",
+    [
+        "agent",
+        "branch",
+        "day",
+        "hour",
+        "model",
+        "project",
+        "session",
+        "subagent",
+        "price_match",
+        "price_name",
+    ],
+)
 def test_both_databases_add_up_to_the_same(pair: tuple[Store, Store], by: str) -> None:
     for chosen in (
         CallFilter(),
@@ -193,7 +253,9 @@ def test_both_databases_choose_and_sort_alike(pair: tuple[Store, Store]) -> None
 def test_the_doctor_finds_both_right(pair: tuple[Store, Store], config: Config) -> None:
     problems = is_right(pair[1], config)
     assert problems == is_right(pair[0], config)
-    assert all("was read up to" in problem for problem in problems), "but for what is packed, and longer when it is not"
+    assert all("was read up to" in problem for problem in problems), (
+        "but for what is packed, and longer when it is not"
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,44 +269,79 @@ def test_the_doctor_finds_both_right(pair: tuple[Store, Store], config: Config) 
         ("a[", "a[", False),
     ],
 )
-def test_globs_mean_what_they_mean_in_sqlite(store: PostgresStore, tmp_path: Path, pattern: str, text: str, is_found: bool) -> None:
+def test_globs_mean_what_they_mean_in_sqlite(
+    store: PostgresStore, tmp_path: Path, pattern: str, text: str, is_found: bool
+) -> None:
     with closing(open_store(str(tmp_path / "runlore.db"))) as file:
         assert bool(file.rows("select ? glob ?", (text, pattern))[0][0]) is is_found
     assert store.rows("select ? ~ ?", (text, as_regex(pattern)))[0][0] is is_found
 
 
 def test_both_databases_have_the_same_tables_and_columns(pair: tuple[Store, Store]) -> None:
-    """A table that only one has would be lost in a copy, and a column that only one has in an answer."""
+    """A table that only one has would be lost in a copy, and a column that only one has in an
+    answer."""
     file, server = pair
-    in_file = "select m.name, c.name from sqlite_schema m join pragma_table_info(m.name) c where m.type = 'table'"
+    in_file = (
+        "select m.name, c.name from sqlite_schema m join pragma_table_info(m.name) c where m.type ="
+        " 'table'"
+    )
     in_server = (
-        "select c.relname::text, a.attname::text from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0"
-        " where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = current_schema()::regnamespace"
+        "select c.relname::text, a.attname::text from pg_class c join pg_attribute a on a.attrelid"
+        " = c.oid and a.attnum > 0 where c.relkind in ('r', 'p') and not c.relispartition and"
+        " c.relnamespace = current_schema()::regnamespace"
     )
     one = {row for row in file.rows(in_file) if not row[0].startswith("search")}
     two = {row for row in server.rows(in_server) if row[0] != "search"}
     assert one - two == set()
     own = {"claims", "runlore_format"}
     assert own < {table for table, _ in two}
-    assert {row for row in two - one if row[0] not in own} == {("sources", "reader"), ("sources", "author"), ("segments", "stream")}
+    assert {row for row in two - one if row[0] not in own} == {
+        ("sources", "reader"),
+        ("sources", "author"),
+        ("segments", "stream"),
+    }
 
 
-# ── what a text column does not take ─────────────────────────────────────────────────────────────────────────────────
-def test_nul_is_kept_in_bodies_and_shown_as_a_sign_elsewhere(store: PostgresStore, toy: Toy, tmp_path: Path, config: Config) -> None:
-    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a\0b", text="one\0two", tool="x\0y"), line(id="c", up="a\0b", text="three"))
+# ── what a text column does not take ──────────────────────────────────────────────────────────────
+def test_nul_is_kept_in_bodies_and_shown_as_a_sign_elsewhere(
+    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config
+) -> None:
+    put(
+        store,
+        toy,
+        tmp_path / "toy/s.jsonl",
+        line(id="a\0b", text="one\0two", tool="x\0y"),
+        line(id="c", up="a\0b", text="three"),
+    )
     event, child = store.events("toy:s")
     assert store.bodies("toy:s")[0] == "one\0two"
     assert (event.summary, event.tool, child.parent_seq) == ("one␀two", "x␀y", 0)
     assert native_hash("toy", event.native_id or "") == native_hash("toy", "a\0b")
-    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a\0b", text="one\0two"), line(id="d", up="a\0b", text="four"))
-    assert [one.parent_seq for one in store.events("toy:s")] == [None, 0, 0], "the id is known, whatever it looks like"
+    put(
+        store,
+        toy,
+        tmp_path / "toy/s.jsonl",
+        line(id="a\0b", text="one\0two"),
+        line(id="d", up="a\0b", text="four"),
+    )
+    assert [one.parent_seq for one in store.events("toy:s")] == [
+        None,
+        0,
+        0,
+    ], "the id is known, whatever it looks like"
     assert is_right(store, config) == []
 
 
-def test_nul_reaches_no_text_column_of_what_is_put_together(store: PostgresStore, toy: Toy, tmp_path: Path, config: Config) -> None:
+def test_nul_reaches_no_text_column_of_what_is_put_together(
+    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config
+) -> None:
     (tmp_path / "toy").mkdir()
     for n in range(3):
-        rows = [line(id=f"{n}a\0", text="one\0two", tool="x\0y", call="c\0", error=True), line(id=f"{n}b", title="t\0"), b"no\0JSON\n"]
+        rows = [
+            line(id=f"{n}a\0", text="one\0two", tool="x\0y", call="c\0", error=True),
+            line(id=f"{n}b", title="t\0"),
+            b"no\0JSON\n",
+        ]
         (tmp_path / f"toy/{n}.jsonl").write_bytes(b"".join(rows))
     pipeline.sync(store, config, roots=[str(tmp_path / "toy")], workers=0)
     for n in range(3):
@@ -255,9 +352,17 @@ def test_nul_reaches_no_text_column_of_what_is_put_together(store: PostgresStore
     assert is_right(store, config) == []
 
 
-def test_a_body_with_more_words_than_a_row_holds_is_found_by_each(store: PostgresStore, toy: Toy, tmp_path: Path, config: Config) -> None:
+def test_a_body_with_more_words_than_a_row_holds_is_found_by_each(
+    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config
+) -> None:
     words = [f"word{n:07}" for n in range(120_000)]
-    put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text=" ".join(words)), line(id="b", text="x" * 3000))
+    put(
+        store,
+        toy,
+        tmp_path / "toy/s.jsonl",
+        line(id="a", text=" ".join(words)),
+        line(id="b", text="x" * 3000),
+    )
     for word in (words[0], words[70_000], words[-1], f"{words[5]} {words[6]}", "x" * 3000):
         assert len(store.postings(word)) == 1, word
     assert not store.postings(f"{words[5]} {words[7]}")
@@ -265,10 +370,17 @@ def test_a_body_with_more_words_than_a_row_holds_is_found_by_each(store: Postgre
     assert is_right(store, config) == []
 
 
-def test_room_is_given_back_when_those_who_began_before_are_done(address: str, store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+def test_room_is_given_back_when_those_who_began_before_are_done(
+    address: str, store: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
     noise = random.Random(1)
     for n in range(10):
-        put(store, toy, tmp_path / f"t{n}.jsonl", line(id=f"n{n}", text=" ".join(noise.randbytes(6).hex() for _ in range(4000))))
+        put(
+            store,
+            toy,
+            tmp_path / f"t{n}.jsonl",
+            line(id=f"n{n}", text=" ".join(noise.randbytes(6).hex() for _ in range(4000))),
+        )
     before = store.used_bytes()
     with closing(Database(address, "another")) as other:
         other.execute("begin isolation level repeatable read")
@@ -281,7 +393,9 @@ def test_room_is_given_back_when_those_who_began_before_are_done(address: str, s
     assert store.used_bytes() < before / 2
 
 
-def test_a_number_that_no_column_takes_costs_its_batch_and_no_other(store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+def test_a_number_that_no_column_takes_costs_its_batch_and_no_other(
+    store: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
     with pytest.raises(OverflowError):
         put(store, toy, tmp_path / "toy/bad.jsonl", line(id="a", text="one", tokens=1 << 63))
     put(store, toy, tmp_path / "toy/good.jsonl", line(id="b", text="two"))
@@ -317,7 +431,8 @@ def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
             (tmp_path / name / f"{n}.jsonl").write_bytes(line(id=f"{n}", text=f"apple {n}", at=n))
         with closing(PostgresStore(server.make_schema(), machine="desk", author="ann")) as store:
             asked.clear()
-            pipeline.sync(store, config, roots=[str(tmp_path / name)], workers=0, quiet_s=1e9)  # Too early for digests.
+            # Too early for digests.
+            pipeline.sync(store, config, roots=[str(tmp_path / name)], workers=0, quiet_s=1e9)
             counts.append(len(asked))
             assert len(store.postings("apple")) == sessions
     assert counts[0] == counts[1]
@@ -325,7 +440,12 @@ def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
 
 @pytest.mark.parametrize("enough", [0, 5_000, _postgres_db.ENOUGH_BYTES])
 def test_what_was_put_is_known_before_it_is_sent(
-    store: PostgresStore, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch, enough: int
+    store: PostgresStore,
+    toy: Toy,
+    tmp_path: Path,
+    config: Config,
+    monkeypatch: pytest.MonkeyPatch,
+    enough: int,
 ) -> None:
     monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", enough)
     monkeypatch.setattr(pipeline, "TOGETHER", 1)
@@ -383,7 +503,9 @@ def test_rows_that_a_table_refuses_are_told_by_the_next_statement(store: Postgre
     assert store.tombstones() == set()
 
 
-def test_rows_wait_until_there_are_enough_of_them(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_wait_until_there_are_enough_of_them(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", 100_000)
     copied: list[str] = []
     copy = Cursor.copy
@@ -403,7 +525,9 @@ def test_rows_wait_until_there_are_enough_of_them(store: PostgresStore, monkeypa
 
 
 @pytest.mark.usefixtures("is_little_enough")
-def test_who_is_interrupted_while_rows_are_sent_can_go_on(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_interrupted_while_rows_are_sent_can_go_on(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.db.begin()
     store.db.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
     store.db.send_behind()
@@ -415,12 +539,15 @@ def test_who_is_interrupted_while_rows_are_sent_can_go_on(store: PostgresStore, 
     assert store.tombstones() == set()
 
 
-def test_who_is_interrupted_in_the_middle_of_a_statement_can_go_on_and_so_can_others(store: PostgresStore, server: Server) -> None:
+def test_who_is_interrupted_in_the_middle_of_a_statement_can_go_on_and_so_can_others(
+    store: PostgresStore, server: Server
+) -> None:
     store.db.begin()
     (pid,) = store.db.execute("select pg_backend_pid()").fetchone()
     store.db.execute("insert into tombstones values ('toy:s', 'now')")
     store.db.flush()
-    store.db._line.pgconn.send_query(b"select pg_sleep(60)")  # As a signal leaves it: asked, and not answered.
+    # As a signal leaves it: asked, and not answered.
+    store.db._line.pgconn.send_query(b"select pg_sleep(60)")
     store.db.rollback()
     assert store.tombstones() == set()
     until = time.monotonic() + 20
@@ -430,7 +557,9 @@ def test_who_is_interrupted_in_the_middle_of_a_statement_can_go_on_and_so_can_ot
 
 
 @pytest.mark.usefixtures("is_little_enough")
-def test_what_is_taken_back_is_not_sent_to_its_end(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_taken_back_is_not_sent_to_its_end(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     is_on_its_way, is_unwanted = threading.Event(), threading.Event()
     write, wait, written = Copy.write_row, Sending.wait, []
 
@@ -455,7 +584,9 @@ def test_what_is_taken_back_is_not_sent_to_its_end(store: PostgresStore, monkeyp
     assert store.tombstones() == set()
 
 
-def test_rows_are_sent_also_where_no_thread_is_to_be_had(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_sent_also_where_no_thread_is_to_be_had(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -475,7 +606,9 @@ def interrupt(*_: object) -> None:
 def test_a_phrase_of_common_words_is_proved_in_the_newest_and_shown_only_where_it_is(
     store: PostgresStore, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for n, text in enumerate(("green pear", "pear green", "green pear", "pear green", "green pear")):
+    for n, text in enumerate(
+        ("green pear", "pear green", "green pear", "pear green", "green pear")
+    ):
         put(store, toy, tmp_path / f"toy/{n}.jsonl", line(id=f"{n}", text=text, at=n))
     exact = store.postings("green pear")
     assert len(exact) == 3
@@ -489,7 +622,7 @@ def test_a_phrase_of_common_words_is_proved_in_the_newest_and_shown_only_where_i
     assert sorted(hit.session.uid for hit in found.hits) == ["toy:0", "toy:2", "toy:4"]
 
 
-# ── many machines ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── many machines ─────────────────────────────────────────────────────────────────────────────────
 SYNC = """
 import sys
 from pathlib import Path
@@ -506,8 +639,14 @@ store.close()
 """
 
 
-def start_sync(address: str, machine: str, home: Path, root: Path, before: str = "") -> subprocess.Popen[bytes]:
-    env = {**os.environ, "RUNLORE_HOME": str(home), "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+def start_sync(
+    address: str, machine: str, home: Path, root: Path, before: str = ""
+) -> subprocess.Popen[bytes]:
+    env = {
+        **os.environ,
+        "RUNLORE_HOME": str(home),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+    }
     words = [sys.executable, "-c", before + SYNC, address, machine, str(home), str(root)]
     return subprocess.Popen(words, env=env, stderr=subprocess.PIPE if before else None)
 
@@ -517,33 +656,54 @@ def write_home(root: Path, name: str, sessions: int = 12, shared: int = 4) -> No
     root.mkdir(parents=True)
     for n in range(sessions):
         rows = (
-            [line(id=f"shared{n}-{k}", up=f"shared{n}-{k - 1}" if k else None, text=f"apple {n} {k} " * 50) for k in range(3)]
+            [
+                line(
+                    id=f"shared{n}-{k}",
+                    up=f"shared{n}-{k - 1}" if k else None,
+                    text=f"apple {n} {k} " * 50,
+                )
+                for k in range(3)
+            ]
             if n < shared
             else []
         )
-        rows += [line(id=f"{name}{n}-{k}", text=f"{name} pear {n} {k} " * 200, tokens=k, at=n * 40_000 + k) for k in range(8)]
+        rows += [
+            line(
+                id=f"{name}{n}-{k}", text=f"{name} pear {n} {k} " * 200, tokens=k, at=n * 40_000 + k
+            )
+            for k in range(8)
+        ]
         file = root / f"{name}-{n}.jsonl"
         file.write_bytes(b"".join(rows))
         os.utime(file, (1000 + n, 1000 + n))
 
 
-def test_four_machines_at_once_store_what_one_does_alone(server: Server, toy: Toy, tmp_path: Path, config: Config) -> None:
+def test_four_machines_at_once_store_what_one_does_alone(
+    server: Server, toy: Toy, tmp_path: Path, config: Config
+) -> None:
     machines = ["one", "two", "three", "four"]
     for name in machines:
         write_home(tmp_path / "homes" / name, name)
     together, alone = server.make_schema(), server.make_schema()
-    running = [start_sync(together, name, tmp_path / f"of-{name}", tmp_path / "homes" / name) for name in machines]
+    running = [
+        start_sync(together, name, tmp_path / f"of-{name}", tmp_path / "homes" / name)
+        for name in machines
+    ]
     assert [process.wait(120) for process in running] == [0, 0, 0, 0]
     with (
         closing(PostgresStore(together, machine="one", author="ann")) as many,
         closing(PostgresStore(alone, machine="one", author="ann")) as one,
     ):
-        pipeline.sync(one, config, roots=[str(tmp_path / "homes" / name) for name in machines], workers=0)
+        pipeline.sync(
+            one, config, roots=[str(tmp_path / "homes" / name) for name in machines], workers=0
+        )
         assert content(many, names=False) == content(one, names=False)
         assert len(content(many)) == 48
         assert {many.session(f"toy:{name}-0").machine for name in machines} == set(machines)  # type: ignore[union-attr]
         assert is_right(many, config) == []
-        assert [len(many.postings(word)) for word in ("apple", "pear")] == [len(one.postings(word)) for word in ("apple", "pear")]
+        assert [len(many.postings(word)) for word in ("apple", "pear")] == [
+            len(one.postings(word)) for word in ("apple", "pear")
+        ]
 
 
 def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
@@ -553,7 +713,10 @@ def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
         write_home(tmp_path / "homes" / name, name, sessions=60)
     root = tmp_path / "homes"
     restarts = 0
-    with closing(PostgresStore(address, machine="desk", author="ann")) as store, pytest.MonkeyPatch.context() as patch:
+    with (
+        closing(PostgresStore(address, machine="desk", author="ann")) as store,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr(pipeline, "COMMIT_S", 0.05)
         is_over = threading.Event()
 
@@ -584,7 +747,9 @@ def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
 
 def test_who_waits_for_a_server_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(StoreError, match="refused"):
-        Database("postgresql://127.0.0.1:1/nowhere", "postgresql://127.0.0.1:1/nowhere", patience_s=0.3)
+        Database(
+            "postgresql://127.0.0.1:1/nowhere", "postgresql://127.0.0.1:1/nowhere", patience_s=0.3
+        )
     (said,) = caplog.messages
     assert said.startswith("runlore: postgresql://127.0.0.1:1/nowhere: ")
     assert said.endswith("; trying again for 0 s")
@@ -592,10 +757,16 @@ def test_who_waits_for_a_server_says_so_once(caplog: pytest.LogCaptureFixture) -
 
 @pytest.mark.usefixtures("is_little_enough")
 def test_a_server_that_is_restarted_while_rows_are_sent_costs_nothing_but_time(
-    store: PostgresStore, server: Server, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore,
+    server: Server,
+    toy: Toy,
+    tmp_path: Path,
+    config: Config,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_home(tmp_path / "homes/one", "one")
-    server.execute("checkpoint")  # Without fsync, the tables that were just made could be lost with the server.
+    # Without fsync, the tables that were just made could be lost with the server.
+    server.execute("checkpoint")
     write, sent = Copy.write_row, []
 
     def write_and_restart(copy: Copy, row: Sequence[Any]) -> None:
@@ -607,7 +778,12 @@ def test_a_server_that_is_restarted_while_rows_are_sent_costs_nothing_but_time(
     monkeypatch.setattr(Copy, "write_row", write_and_restart)
     monkeypatch.setattr(pipeline, "TOGETHER", 4)
     report = pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
-    assert (report.problems, report.sessions, sent[:2], len(sent) > 2) == ([], 12, ["runlore-rows"] * 2, True)
+    assert (report.problems, report.sessions, sent[:2], len(sent) > 2) == (
+        [],
+        12,
+        ["runlore-rows"] * 2,
+        True,
+    )
     assert is_as_alone(store, tmp_path, config)
 
 
@@ -617,7 +793,9 @@ def test_who_is_stopped_while_rows_are_sent_leaves_nothing_half_done(
     store: PostgresStore, address: str, toy: Toy, tmp_path: Path, config: Config, word: str
 ) -> None:
     write_home(tmp_path / "homes/one", "one")
-    stopped = start_sync(address, "desk", tmp_path / "of-one", tmp_path / "homes", before=STOPPED.format(word))
+    stopped = start_sync(
+        address, "desk", tmp_path / "of-one", tmp_path / "homes", before=STOPPED.format(word)
+    )
     _, told = stopped.communicate(timeout=60)
     assert (stopped.returncode, b"StoreError" in told) == (-signal.Signals[word], False)
     assert store.count(Filter()) == 0, "it was all one transaction"
@@ -643,7 +821,9 @@ def is_as_alone(store: PostgresStore, folder: Path, config: Config) -> bool:
     """Whether the store is right, and has what one in a file has that nothing happened to."""
     with closing(open_store(str(folder / "alone.db"))) as alone:
         pipeline.sync(alone, config, roots=[str(folder / "homes")], workers=0)
-        return is_right(store, config) == [] and content(store, names=False) == content(alone, names=False)
+        return is_right(store, config) == [] and content(store, names=False) == content(
+            alone, names=False
+        )
 
 
 def test_a_server_that_is_away_is_said_in_one_line(tmp_path: Path) -> None:
@@ -675,7 +855,10 @@ except Exception as error:
 
 
 def test_a_password_is_not_shown() -> None:
-    assert without_password("postgresql://me:secret@db.example:5432/runlore") == "postgresql://me@db.example:5432/runlore"
+    assert (
+        without_password("postgresql://me:secret@db.example:5432/runlore")
+        == "postgresql://me@db.example:5432/runlore"
+    )
 
 
 def test_a_database_of_something_else_is_left_alone(address: str, server: Server) -> None:
@@ -690,13 +873,18 @@ def test_reading_makes_no_store(address: str) -> None:
 
 
 def test_a_store_for_reading_refuses_to_write(address: str, store: PostgresStore) -> None:
-    with closing(open_store(address, read_only=True)) as reader, pytest.raises(StoreError, match="opened for reading"):
+    with (
+        closing(open_store(address, read_only=True)) as reader,
+        pytest.raises(StoreError, match="opened for reading"),
+    ):
         reader.set_places({"toy:s": ("a", None)})
 
 
-# ── many readers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── many readers ──────────────────────────────────────────────────────────────────────────────────
 def connections(server: Server) -> int:
-    (found,) = server.execute("select count(*) from pg_stat_activity where application_name = 'runlore'")
+    (found,) = server.execute(
+        "select count(*) from pg_stat_activity where application_name = 'runlore'"
+    )
     return int(found[0])
 
 
@@ -743,7 +931,9 @@ def test_a_reader_goes_on_after_the_server_was_restarted(
         server.control("restart", "-m", "fast")
 
 
-def test_the_last_reader_to_leave_closes_the_connections(store: PostgresStore, server: Server, stores: Stores) -> None:
+def test_the_last_reader_to_leave_closes_the_connections(
+    store: PostgresStore, server: Server, stores: Stores
+) -> None:
     with stores.lend() as (reader, _):
         reader.count(Filter())
     assert _pools
@@ -760,30 +950,45 @@ def test_a_question_that_takes_too_long_is_ended(store: PostgresStore, address: 
         assert reader.count(Filter()) == 0, "and the next one is answered"
 
 
-# ── whose a session is ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── whose a session is ────────────────────────────────────────────────────────────────────────────
 @pytest.fixture
 def bob(address: str, store: PostgresStore) -> Iterator[PostgresStore]:
     with closing(PostgresStore(address, machine="lap", author="bob")) as made:
         yield made
 
 
-def test_a_session_says_where_it_is_from_and_whose_it_is(store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+def test_a_session_says_where_it_is_from_and_whose_it_is(
+    store: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
     put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text="one"))
     session = store.session("toy:s")
     assert session is not None
     assert (session.machine, session.author) == ("desk", "ann")
 
 
-def test_domains_are_those_of_who_read_the_session(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+def test_domains_are_those_of_who_read_the_session(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
-    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(s="t", id="b", text="two"))
+    put(
+        bob,
+        toy,
+        tmp_path / "bob/s.jsonl",
+        line(id="a", text="one"),
+        line(s="t", id="b", text="two"),
+    )
     store.set_places({"toy:s": ("acme/api", None), "toy:t": ("acme/api", None)})
     store.set_domains(lambda _: "hers")
     bob.set_domains(lambda _: "his")
-    assert store.rows("select uid, author, domain from sessions order by uid") == [("toy:s", "ann", "hers"), ("toy:t", "bob", "his")]
+    assert store.rows("select uid, author, domain from sessions order by uid") == [
+        ("toy:s", "ann", "hers"),
+        ("toy:t", "bob", "his"),
+    ]
 
 
-def test_the_same_path_on_two_machines_is_two_sources(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+def test_the_same_path_on_two_machines_is_two_sources(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
     put(store, toy, tmp_path / "toy/s.jsonl", line(s="x", id="a", text="one"))
     put(bob, toy, tmp_path / "toy/s.jsonl", line(s="x", id="b", up="a", text="two"))
     assert (len(store.sources()), len(bob.sources())) == (1, 1)
@@ -798,7 +1003,13 @@ def test_a_session_that_two_people_have_is_one_when_its_records_agree(
     put(bob, toy, tmp_path / "bob/s.jsonl", *rows, line(id="c", up="b", text="three"))
     assert list(content(store)) == ["toy:s"]
     assert list(store.bodies("toy:s").values()) == ["one", "two", "three"]
-    put(store, toy, tmp_path / "ann/s.jsonl", line(id="c", up="b", text="three"), line(id="d", up="c", text="four"))
+    put(
+        store,
+        toy,
+        tmp_path / "ann/s.jsonl",
+        line(id="c", up="b", text="three"),
+        line(id="d", up="c", text="four"),
+    )
     assert sorted(store.bodies("toy:s").values()) == ["four", "one", "three", "two"]
     session = store.session("toy:s")
     assert session is not None
@@ -809,9 +1020,21 @@ def test_a_session_that_two_people_have_is_one_when_its_records_agree(
 def test_other_records_under_the_same_name_are_a_second_session(
     store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path, config: Config
 ) -> None:
-    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"), line(id="b", up="a", text="two"))
+    put(
+        store,
+        toy,
+        tmp_path / "ann/s.jsonl",
+        line(id="a", text="one"),
+        line(id="b", up="a", text="two"),
+    )
     before = content(store)["toy:s"]
-    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(id="b", up="a", text="forged"))
+    put(
+        bob,
+        toy,
+        tmp_path / "bob/s.jsonl",
+        line(id="a", text="one"),
+        line(id="b", up="a", text="forged"),
+    )
     put(bob, toy, tmp_path / "bob/s.jsonl", line(id="c", up="b", text="goes on"))
     assert content(store)["toy:s"] == before
     assert store.bodies("toy:s~bob") == {0: "one", 1: "forged", 2: "goes on"}
@@ -825,7 +1048,13 @@ def test_records_that_differ_later_part_the_sessions_again(
 ) -> None:
     """Bob is ahead of Ann, in a session that is hers, and what she says then is something else."""
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
-    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(id="b", up="a", text="forged"))
+    put(
+        bob,
+        toy,
+        tmp_path / "bob/s.jsonl",
+        line(id="a", text="one"),
+        line(id="b", up="a", text="forged"),
+    )
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="b", up="a", text="two"))
     assert list(store.bodies("toy:s").values()) == ["one", "two"]
     pipeline.sync(bob, config, roots=[str(tmp_path / "bob")], workers=0)
@@ -834,7 +1063,9 @@ def test_records_that_differ_later_part_the_sessions_again(
     assert is_right(store, config) == []
 
 
-def test_nobody_elses_copy_takes_the_place_of_an_original(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+def test_nobody_elses_copy_takes_the_place_of_an_original(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
     """Of two sessions of one author with the same record, the one with the smaller uid has it."""
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
     put(bob, toy, tmp_path / "bob/aaa.jsonl", line(id="a", text="forged"))
@@ -843,7 +1074,9 @@ def test_nobody_elses_copy_takes_the_place_of_an_original(store: PostgresStore, 
     assert store.bodies("toy:aaa") == {0: "forged"}
 
 
-def test_everybody_makes_the_digests_of_their_own_sessions(store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+def test_everybody_makes_the_digests_of_their_own_sessions(
+    store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
     put(bob, toy, tmp_path / "bob/t.jsonl", line(id="b", text="two"))
     assert store.stale_digests(1, datetime.now(UTC)) == ["toy:s"]
@@ -851,9 +1084,20 @@ def test_everybody_makes_the_digests_of_their_own_sessions(store: PostgresStore,
 
 
 def test_what_someone_means_by_a_session_is_copied_with_it(
-    store: PostgresStore, bob: PostgresStore, server: Server, toy: Toy, tmp_path: Path, config: Config
+    store: PostgresStore,
+    bob: PostgresStore,
+    server: Server,
+    toy: Toy,
+    tmp_path: Path,
+    config: Config,
 ) -> None:
-    put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"), line(id="b", up="a", text="two"))
+    put(
+        store,
+        toy,
+        tmp_path / "ann/s.jsonl",
+        line(id="a", text="one"),
+        line(id="b", up="a", text="two"),
+    )
     put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"))
     with closing(PostgresStore(server.make_schema(), machine="lap", author="bob")) as there:
         copying.copy(store, there)
@@ -863,16 +1107,23 @@ def test_what_someone_means_by_a_session_is_copied_with_it(
         assert is_right(there, config) == []
 
 
-# ── months ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── months ────────────────────────────────────────────────────────────────────────────────────────
 def parts(store: PostgresStore) -> set[str]:
-    sql = "select relname from pg_class where relnamespace = current_schema()::regnamespace and relispartition and relkind = 'r'"
+    sql = (
+        "select relname from pg_class where relnamespace = current_schema()::regnamespace and"
+        " relispartition and relkind = 'r'"
+    )
     return {name for (name,) in store.rows(sql)}
 
 
-def test_sessions_lie_in_the_month_they_began_and_an_empty_month_goes(store: PostgresStore, toy: Toy, tmp_path: Path) -> None:
+def test_sessions_lie_in_the_month_they_began_and_an_empty_month_goes(
+    store: PostgresStore, toy: Toy, tmp_path: Path
+) -> None:
     put(store, toy, tmp_path / "toy/a.jsonl", line(id="a", text="january", at=0))
     put(store, toy, tmp_path / "toy/b.jsonl", line(id="b", text="march", at=70 * 86_400))
-    assert parts(store) == {f"{table}_2026_{month}" for table in PARTITIONED for month in ("01", "03")}
+    assert parts(store) == {
+        f"{table}_2026_{month}" for table in PARTITIONED for month in ("01", "03")
+    }
     assert partition("events", (2026 - 1970) * 12 + 2) == "events_2026_03"
     store.forget(["toy:b"], datetime.now(UTC))
     assert parts(store) == {f"{table}_2026_01" for table in PARTITIONED}
@@ -881,7 +1132,7 @@ def test_sessions_lie_in_the_month_they_began_and_an_empty_month_goes(store: Pos
     assert store.bodies("toy:c") == {0: "march again"}
 
 
-# ── copies into a store of several people ────────────────────────────────────────────────────────────────────────────
+# ── copies into a store of several people ─────────────────────────────────────────────────────────
 @pytest.fixture
 def file_of_bob(tmp_path: Path) -> Iterator[Store]:
     with closing(open_store(str(tmp_path / "bob.db"))) as made:
@@ -893,22 +1144,45 @@ def uids_in(store: Store) -> set[str]:
 
 
 def test_a_copy_of_what_someone_else_has_is_theirs_as_well(
-    store: PostgresStore, bob: PostgresStore, file_of_bob: Store, toy: Toy, tmp_path: Path, config: Config
+    store: PostgresStore,
+    bob: PostgresStore,
+    file_of_bob: Store,
+    toy: Toy,
+    tmp_path: Path,
+    config: Config,
 ) -> None:
     for made in (store, file_of_bob):
-        put(made, toy, tmp_path / f"{id(made)}/s.jsonl", line(id="a", text="one"), line(id="b", text="two"))
+        put(
+            made,
+            toy,
+            tmp_path / f"{id(made)}/s.jsonl",
+            line(id="a", text="one"),
+            line(id="b", text="two"),
+        )
     copying.copy(file_of_bob, bob)
     assert uids_in(store) == {"toy:s"}
     assert store.rows("select author, uid from claims") == [("bob", "toy:s")]
     assert is_right(store, config) == []
     assert copying.copy(file_of_bob, bob).unchanged == 1
-    put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
+    put(
+        bob,
+        toy,
+        tmp_path / "bob/s.jsonl",
+        line(id="a", text="one"),
+        line(id="b", text="two"),
+        line(id="c", text="three"),
+    )
     assert uids_in(store) == {"toy:s"}
     store.backup(tmp_path / "backup.db")
 
 
 def test_a_copy_of_something_else_stands_beside_what_someone_has(
-    store: PostgresStore, bob: PostgresStore, file_of_bob: Store, toy: Toy, tmp_path: Path, config: Config
+    store: PostgresStore,
+    bob: PostgresStore,
+    file_of_bob: Store,
+    toy: Toy,
+    tmp_path: Path,
+    config: Config,
 ) -> None:
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
     put(file_of_bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="another"))
@@ -931,22 +1205,37 @@ def test_a_copy_leaves_what_others_added_to_a_session(
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
     put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"), line(id="b", text="two"))
     with closing(open_store(str(tmp_path / "ann.db"))) as file:
-        put(file, toy, tmp_path / "more/s.jsonl", line(id="a", text="one"), line(id="c", text="three"))
+        put(
+            file,
+            toy,
+            tmp_path / "more/s.jsonl",
+            line(id="a", text="one"),
+            line(id="c", text="three"),
+        )
         before = sorted(store.bodies("toy:s").values())
         copying.copy(file, store)
     assert sorted(store.bodies("toy:s").values()) == before == ["one", "two"]
-    assert {session for _, _, session in store.claims()} <= {number for (number,) in store.rows("select number from sessions")}
+    assert {session for _, _, session in store.claims()} <= {
+        number for (number,) in store.rows("select number from sessions")
+    }
     assert is_right(store, config) == []
     store.backup(tmp_path / "backup.db")
     pipeline.sync(store, config, roots=[str(tmp_path / "ann")], workers=0)
-    assert sorted(store.bodies("toy:s").values()) == ["one", "three", "two"], "what it adds is not lost"
+    assert sorted(store.bodies("toy:s").values()) == [
+        "one",
+        "three",
+        "two",
+    ], "what it adds is not lost"
     assert is_right(store, config) == []
 
 
 def test_a_claim_stays_with_a_session_that_is_taken_over_again(
     store: PostgresStore, bob: PostgresStore, tmp_path: Path, toy: Toy, config: Config
 ) -> None:
-    with closing(open_store(str(tmp_path / "ann.db"))) as file, closing(open_store(str(tmp_path / "bob.db"))) as other:
+    with (
+        closing(open_store(str(tmp_path / "ann.db"))) as file,
+        closing(open_store(str(tmp_path / "bob.db"))) as other,
+    ):
         put(file, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
         put(other, toy, tmp_path / "bob/s.jsonl", line(id="a", text="one"))
         copying.copy(file, store)
@@ -954,12 +1243,19 @@ def test_a_claim_stays_with_a_session_that_is_taken_over_again(
         put(file, toy, tmp_path / "ann/s.jsonl", line(id="b", text="two"))
         copying.copy(file, store)
     assert store.bodies("toy:s") == {0: "one", 1: "two"}
-    assert [session for _, _, session in store.claims()] == [number for (number,) in store.rows("select number from sessions")]
+    assert [session for _, _, session in store.claims()] == [
+        number for (number,) in store.rows("select number from sessions")
+    ]
     store.backup(tmp_path / "backup.db")
 
 
 def test_what_was_forgotten_in_either_store_is_forgotten_by_a_copy(
-    store: PostgresStore, bob: PostgresStore, file_of_bob: Store, toy: Toy, tmp_path: Path, config: Config
+    store: PostgresStore,
+    bob: PostgresStore,
+    file_of_bob: Store,
+    toy: Toy,
+    tmp_path: Path,
+    config: Config,
 ) -> None:
     for name in ("here", "there", "both"):
         put(file_of_bob, toy, tmp_path / f"bob/{name}.jsonl", line(id=name, text=name))
@@ -978,7 +1274,14 @@ def test_what_was_forgotten_in_either_store_is_forgotten_by_a_copy(
 def test_who_brings_back_what_someone_else_evicted_makes_no_second_one(
     store: PostgresStore, bob: PostgresStore, toy: Toy, tmp_path: Path, config: Config
 ) -> None:
-    lines = [line(id=f"{n}", text=f"ModuleNotFoundError: No module named 'w{n}' {'x' * 3000}", kind="error") for n in range(4)]
+    lines = [
+        line(
+            id=f"{n}",
+            text=f"ModuleNotFoundError: No module named 'w{n}' {'x' * 3000}",
+            kind="error",
+        )
+        for n in range(4)
+    ]
     for made, name in ((store, "ann"), (bob, "bob")):
         put(made, toy, tmp_path / f"{name}/s.jsonl", *lines)
     pipeline.sync(store, config, roots=[str(tmp_path / "ann")], workers=0, quiet_s=0)
@@ -998,5 +1301,8 @@ def test_a_session_beside_someone_elses_says_which_machine_it_is_from(
 
 
 def test_a_password_is_not_shown_wherever_it_stands() -> None:
-    assert without_password("postgresql://h/d?user=u&password=s3cret&options=-cx%3Dy") == "postgresql://h/d?user=u&options=-cx%3Dy"
+    assert (
+        without_password("postgresql://h/d?user=u&password=s3cret&options=-cx%3Dy")
+        == "postgresql://h/d?user=u&options=-cx%3Dy"
+    )
     assert without_password("postgresql://u:s3cret@h/d") == "postgresql://u@h/d"

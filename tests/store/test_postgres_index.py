@@ -1,5 +1,5 @@
-"""The index over words that PostgreSQL keeps: what is found when segments come, change and go, and how
-it is put right."""
+"""The index over words that PostgreSQL keeps: what is found when segments come, change and go, and
+how it is put right."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class Agents:
 
     def say_instead(self, name: str, *texts: str) -> None:
         """Has a session say something else, as a newer adapter may make it of the same records."""
-        self[name].file.write_bytes(b"".join(line(id=f"{name}-{n}", text=text) for n, text in enumerate(texts)))
+        self[name].file.write_bytes(
+            b"".join(line(id=f"{name}-{n}", text=text) for n, text in enumerate(texts))
+        )
         self.store.rederive(self[name].number, self[name].fresh())
 
     def _lines(self, name: str) -> int:
@@ -82,8 +84,8 @@ def taken_back(store: PostgresStore) -> Iterator[None]:
 
 
 def words_in(store: PostgresStore) -> dict[str, set[str]]:
-    """Every word that the index has, and the sessions that it is of. Without those that are added to
-    every segment, for filters."""
+    """Every word that the index has, and the sessions that it is of. Without those that are added
+    to every segment, for filters."""
     names: dict[int, str] = dict(store.rows("select number, uid from sessions"))
     sql = "select session, tsvector_to_array(prompt || reply || tool) from ({}) s"
     columns = ", ".join(f"coalesce({name}, '') as {name}" for name in ("prompt", "reply", "tool"))
@@ -110,7 +112,9 @@ def digest_of(store: Store, uid: str, **fields: object) -> Digest:
     return Digest.from_dict({"session_uid": uid, "version": 1, "covers": covers, **fields})
 
 
-def test_what_is_put_is_found_by_words_prefixes_phrases_and_columns(store: PostgresStore, agents: Agents) -> None:
+def test_what_is_put_is_found_by_words_prefixes_phrases_and_columns(
+    store: PostgresStore, agents: Agents
+) -> None:
     for n in range(5):
         agents.say(f"s{n}", f"apple w{n} green pear")
     everybody = [f"s{n}" for n in range(5)]
@@ -123,7 +127,9 @@ def test_what_is_put_is_found_by_words_prefixes_phrases_and_columns(store: Postg
     assert [uids(store, f"w{n}") for n in range(5)] == [[name] for name in everybody]
 
 
-def test_whoever_writes_finds_it_before_others_do(store: PostgresStore, address: str, agents: Agents) -> None:
+def test_whoever_writes_finds_it_before_others_do(
+    store: PostgresStore, address: str, agents: Agents
+) -> None:
     with store.transaction(), closing(PostgresStore(address, read_only=True)) as reader:
         agents.say("s", "apple")
         assert uids(store, "apple") == ["s"]
@@ -131,8 +137,10 @@ def test_whoever_writes_finds_it_before_others_do(store: PostgresStore, address:
     assert uids(store, "apple") == ["s"]
 
 
-# ── segments that are written again ──────────────────────────────────────────────────────────────────────────────────
-def test_a_segment_that_grows_is_found_by_all_its_words_and_once(store: PostgresStore, agents: Agents, config: Config) -> None:
+# ── segments that are written again ───────────────────────────────────────────────────────────────
+def test_a_segment_that_grows_is_found_by_all_its_words_and_once(
+    store: PostgresStore, agents: Agents, config: Config
+) -> None:
     agents.say("other", "green")
     agents.say("s", "apple green")
     (id_,) = store.postings("apple")
@@ -143,7 +151,9 @@ def test_a_segment_that_grows_is_found_by_all_its_words_and_once(store: Postgres
     assert is_right(store, config) == []
 
 
-def test_a_segment_that_is_written_again_is_not_found_by_words_that_are_gone(store: PostgresStore, agents: Agents, config: Config) -> None:
+def test_a_segment_that_is_written_again_is_not_found_by_words_that_are_gone(
+    store: PostgresStore, agents: Agents, config: Config
+) -> None:
     agents.say("other", "apple")
     agents.say("s", "apple green")
     (id_,) = store.postings("green")
@@ -152,19 +162,25 @@ def test_a_segment_that_is_written_again_is_not_found_by_words_that_are_gone(sto
     assert uids(store, "apple") == ["other"]
     assert uids(store, "app", prefix=True) == ["other"]
     assert uids(store, "apple green") == []
-    assert [uids(store, word) for word in ("quince", "green", "plum", "quince green")] == [["s"]] * 4
+    assert [uids(store, word) for word in ("quince", "green", "plum", "quince green")] == [
+        ["s"]
+    ] * 4
     assert is_right(store, config) == []
 
 
-# ── transactions ─────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_what_is_put_and_dropped_in_one_transaction_leaves_nothing(store: PostgresStore, agents: Agents) -> None:
+# ── transactions ──────────────────────────────────────────────────────────────────────────────────
+def test_what_is_put_and_dropped_in_one_transaction_leaves_nothing(
+    store: PostgresStore, agents: Agents
+) -> None:
     with store.transaction():
         agents.say("s", "apple")
         store._drop_sessions([number for (number,) in store.rows("select number from sessions")])
     assert store.rows("select * from search") == []
 
 
-def test_what_is_put_and_put_again_in_one_transaction_is_written_once(store: PostgresStore, agents: Agents, config: Config) -> None:
+def test_what_is_put_and_put_again_in_one_transaction_is_written_once(
+    store: PostgresStore, agents: Agents, config: Config
+) -> None:
     agents.say("s", "cherry")
     with store.transaction():
         agents.say("s", "apple")
@@ -175,7 +191,9 @@ def test_what_is_put_and_put_again_in_one_transaction_is_written_once(store: Pos
     assert is_right(store, config) == []
 
 
-def test_a_step_that_fails_leaves_the_words_before_it_and_none_of_its_own(store: PostgresStore, agents: Agents, config: Config) -> None:
+def test_a_step_that_fails_leaves_the_words_before_it_and_none_of_its_own(
+    store: PostgresStore, agents: Agents, config: Config
+) -> None:
     agents.say("s", "apple")
 
     def broken() -> Iterator[Batch]:
@@ -200,7 +218,9 @@ def test_a_step_that_fails_leaves_the_words_before_it_and_none_of_its_own(store:
     assert is_right(store, config) == []
 
 
-def test_a_transaction_that_is_taken_back_leaves_no_words(store: PostgresStore, agents: Agents, config: Config) -> None:
+def test_a_transaction_that_is_taken_back_leaves_no_words(
+    store: PostgresStore, agents: Agents, config: Config
+) -> None:
     agents.say("s", "apple")
     right = agents["s"].file.read_bytes()
     with taken_back(store):
@@ -210,13 +230,20 @@ def test_a_transaction_that_is_taken_back_leaves_no_words(store: PostgresStore, 
     agents["s"].file.write_bytes(right)
     assert set(words_in(store)) == {"apple"}
     agents.say("later", "pear")
-    assert [uids(store, word) for word in ("apple", "plum", "quince", "pear")] == [["s"], [], [], ["later"]]
+    assert [uids(store, word) for word in ("apple", "plum", "quince", "pear")] == [
+        ["s"],
+        [],
+        [],
+        ["later"],
+    ]
     agents["new"].file.unlink()
     assert is_right(store, config) == []
 
 
-# ── forgetting ───────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_no_word_of_what_is_forgotten_is_left(store: PostgresStore, agents: Agents, config: Config, server: Server) -> None:
+# ── forgetting ────────────────────────────────────────────────────────────────────────────────────
+def test_no_word_of_what_is_forgotten_is_left(
+    store: PostgresStore, agents: Agents, config: Config, server: Server
+) -> None:
     agents.say("s", "apple secretword same")
     agents.say("other", "apple pear")
     agents.say_instead("s", "apple secretplace same")
@@ -227,20 +254,32 @@ def test_no_word_of_what_is_forgotten_is_left(store: PostgresStore, agents: Agen
     assert is_right(store, config) == []
     # Neither in the table nor in the index, as the server's files have them.
     server.execute("checkpoint")
-    names = "select pg_relation_filepath(c.oid) from pg_class c where relkind in ('r', 'i', 't') and relname ~ 'search|segments'"
-    toasts = "select pg_relation_filepath(reltoastrelid) from pg_class where relname ~ 'search|segments' and reltoastrelid <> 0"
+    names = (
+        "select pg_relation_filepath(c.oid) from pg_class c where relkind in ('r', 'i', 't') and"
+        " relname ~ 'search|segments'"
+    )
+    toasts = (
+        "select pg_relation_filepath(reltoastrelid) from pg_class where relname ~ 'search|segments'"
+        " and reltoastrelid <> 0"
+    )
     files = [server.folder / path for (path,) in store.rows(f"{names} union {toasts}") if path]
     assert not [file for file in files if file.exists() and b"secretplace" in file.read_bytes()]
 
 
-def test_no_word_of_what_is_evicted_is_left_but_what_its_digest_quotes(store: PostgresStore, agents: Agents, config: Config) -> None:
+def test_no_word_of_what_is_evicted_is_left_but_what_its_digest_quotes(
+    store: PostgresStore, agents: Agents, config: Config
+) -> None:
     with store.transaction():
         agents.say("other", "apple pear")
         agents.say("s", "apple secretword")
         agents.say("s", "secretplace")
     store.put_digest(digest_of(store, "toy:s", excerpts=[{"seq": 0, "text": "apple"}]), NOW)
     store.evict(["toy:s"], NOW)
-    assert [uids(store, word) for word in ("apple", "secretword", "secretplace")] == [["other", "s"], [], []]
+    assert [uids(store, word) for word in ("apple", "secretword", "secretplace")] == [
+        ["other", "s"],
+        [],
+        [],
+    ]
     store.shrink()
     assert words_in(store) == {"apple": {"toy:other", "toy:s"}, "pear": {"toy:other"}}
     assert uids(store, "apple") == ["other", "s"]
@@ -248,18 +287,24 @@ def test_no_word_of_what_is_evicted_is_left_but_what_its_digest_quotes(store: Po
     assert is_right(store, config) == []
 
 
-# ── readers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_a_reader_answers_as_of_its_snapshot(store: PostgresStore, address: str, agents: Agents) -> None:
+# ── readers ───────────────────────────────────────────────────────────────────────────────────────
+def test_a_reader_answers_as_of_its_snapshot(
+    store: PostgresStore, address: str, agents: Agents
+) -> None:
     for n in range(3):
         agents.say(f"s{n}", f"apple green pear w{n}")
     everybody = [f"s{n}" for n in range(3)]
-    with closing(PostgresStore(address, read_only=True)) as reader, closing(PostgresStore(address, read_only=True)) as later:
+    with (
+        closing(PostgresStore(address, read_only=True)) as reader,
+        closing(PostgresStore(address, read_only=True)) as later,
+    ):
         assert uids(later, "apple") == everybody
         with reader.snapshot():
             assert uids(reader, "apple") == everybody
             agents.say_instead("s0", "plum")
             agents.say("s3", "apple green pear")
-            for term in ("apple", "pear", "green pear", "w0"):  # Others than what it has asked for already.
+            # Others than what it has asked for already.
+            for term in ("apple", "pear", "green pear", "w0"):
                 assert uids(reader, term) == (["s0"] if term == "w0" else everybody), term
             assert uids(reader, "gr", prefix=True) == everybody
             assert uids(reader, "plum") == []
@@ -268,7 +313,7 @@ def test_a_reader_answers_as_of_its_snapshot(store: PostgresStore, address: str,
             assert uids(one, "apple") == uids(one, "green pear") == ["s1", "s2", "s3"]
 
 
-# ── the doctor ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the doctor ────────────────────────────────────────────────────────────────────────────────────
 @pytest.fixture
 def filled(store: PostgresStore, agents: Agents, toy: Toy) -> PostgresStore:
     """Three sessions; one of the segments was written again."""
@@ -296,10 +341,18 @@ DAMAGE = {
 
 def answers(store: Store) -> dict[str, list[str]]:
     """What a search finds, of each kind."""
-    made = {word: uids(store, word) for word in ("apple", "pear", "plum", "cherry", "green", "nothing")}
+    made = {
+        word: uids(store, word) for word in ("apple", "pear", "plum", "cherry", "green", "nothing")
+    }
     made |= {f"{word}*": uids(store, word, prefix=True) for word in ("p", "gre", "appl", "x")}
-    made |= {phrase: uids(store, phrase) for phrase in ("green pear", "pear green", "apple green", "pear plum")}
-    made |= {f"ap* in {column}": uids(store, "ap", prefix=True, column=column) for column in ("prompt", "reply", "tool", "said")}
+    made |= {
+        phrase: uids(store, phrase)
+        for phrase in ("green pear", "pear green", "apple green", "pear plum")
+    }
+    made |= {
+        f"ap* in {column}": uids(store, "ap", prefix=True, column=column)
+        for column in ("prompt", "reply", "tool", "said")
+    }
     return made
 
 
@@ -320,15 +373,19 @@ def test_the_answers_of_an_index_that_is_right(filled: PostgresStore, config: Co
     assert is_right(filled, config) == []
     assert filled.check_index([id_ for (id_,) in filled.rows("select id from segments")]) == {}
     assert answers(filled) == {
-        "apple": ["a", "b"], "pear": ["a", "c"], "plum": ["a"], "cherry": ["c"], "green": ["a", "b", "c"], "nothing": [],
+        "apple": ["a", "b"], "pear": ["a", "c"], "plum": ["a"], "cherry": ["c"],
+        "green": ["a", "b", "c"], "nothing": [],
         "p*": ["a", "c"], "gre*": ["a", "b", "c"], "appl*": ["a", "b"], "x*": [],
         "green pear": ["a", "c"], "pear green": [], "apple green": ["a"], "pear plum": ["a"],
-        "ap* in prompt": ["a", "b"], "ap* in reply": ["b"], "ap* in tool": [], "ap* in said": ["a", "b"],
+        "ap* in prompt": ["a", "b"], "ap* in reply": ["b"], "ap* in tool": [],
+        "ap* in said": ["a", "b"],
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_to_the_index_is_found_and_made_right(filled: PostgresStore, config: Config, kind: str) -> None:
+def test_damage_to_the_index_is_found_and_made_right(
+    filled: PostgresStore, config: Config, kind: str
+) -> None:
     before = answers(filled)
     filled.db.execute(DAMAGE[kind])
     report = doctor.examine(filled, config, full=True)
@@ -347,17 +404,27 @@ def test_damage_to_the_index_is_found_also_by_who_looks_at_some_segments(
     assert index_problems(doctor.examine(filled, config))
 
 
-def test_a_segment_that_is_only_in_the_index_is_found_and_removed(filled: PostgresStore, config: Config) -> None:
+def test_a_segment_that_is_only_in_the_index_is_found_and_removed(
+    filled: PostgresStore, config: Config
+) -> None:
     before = answers(filled)
     (session,) = filled.rows("select min(session) from search")[0]
     stray = (session << 20) + 77
-    filled.db.execute("insert into search values (?, ?, 0, 'apple stray', null, null)", (session, stray))
-    assert filled.check_index(None) == filled.check_index([]) == {stray: "is in the index and nowhere else"}
+    filled.db.execute(
+        "insert into search values (?, ?, 0, 'apple stray', null, null)", (session, stray)
+    )
+    assert (
+        filled.check_index(None)
+        == filled.check_index([])
+        == {stray: "is in the index and nowhere else"}
+    )
     assert is_mended(filled, config, before)
     assert "stray" not in words_in(filled)
 
 
-def test_a_phrase_is_found_by_the_transaction_that_puts_it(store: PostgresStore, agents: Agents) -> None:
+def test_a_phrase_is_found_by_the_transaction_that_puts_it(
+    store: PostgresStore, agents: Agents
+) -> None:
     agents.say("a", "green apple")
     with store.transaction():
         assert uids(store, "green apple") == ["a"]
@@ -365,7 +432,9 @@ def test_a_phrase_is_found_by_the_transaction_that_puts_it(store: PostgresStore,
         assert uids(store, "green apple") == ["a", "b"]
 
 
-def test_a_word_that_is_longer_than_the_index_has_is_right(store: PostgresStore, agents: Agents, config: Config) -> None:
+def test_a_word_that_is_longer_than_the_index_has_is_right(
+    store: PostgresStore, agents: Agents, config: Config
+) -> None:
     long = "x" * (LONGEST + 40)
     agents.say("s", f"{long} apple")
     (id_,) = store.postings("apple")
@@ -385,17 +454,26 @@ def test_the_index_is_made_again_whole_or_in_part(filled: PostgresStore, config:
         assert is_right(filled, config) == []
 
 
-# ── all of it together ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── all of it together ────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_happens_a_server_finds_what_a_file_does(store: PostgresStore, toy: Toy, tmp_path: Path, seed: int) -> None:
+def test_whatever_happens_a_server_finds_what_a_file_does(
+    store: PostgresStore, toy: Toy, tmp_path: Path, seed: int
+) -> None:
     chosen = random.Random(seed)
-    words = [f"{stem}{end}" for stem in ("ap", "app", "green", "é", "日本") for end in ("", "le", "les", "s")]
+    words = [
+        f"{stem}{end}"
+        for stem in ("ap", "app", "green", "é", "日本")
+        for end in ("", "le", "les", "s")
+    ]
     with closing(open_store(str(tmp_path / "alone.db"))) as file:
         pair = [Agents(store, toy, tmp_path / "one"), Agents(file, toy, tmp_path / "two")]
 
         def happen() -> None:
             name, what = f"s{chosen.randrange(6)}", chosen.random()
-            texts = [" ".join(chosen.choices(words, k=chosen.randrange(1, 12))) for _ in range(chosen.randrange(1, 4))]
+            texts = [
+                " ".join(chosen.choices(words, k=chosen.randrange(1, 12)))
+                for _ in range(chosen.randrange(1, 4))
+            ]
             kind = chosen.choice(["user_msg", "assistant_msg", "tool_result"])
             for agents in pair:
                 is_there = agents.store.session(f"toy:{name}") is not None
@@ -414,11 +492,15 @@ def test_whatever_happens_a_server_finds_what_a_file_does(store: PostgresStore, 
             for word in words:
                 for prefix in (False, True):
                     for column in (None, "said", "prompt", "reply", "tool"):
-                        assert uids(store, word, prefix=prefix, column=column) == uids(file, word, prefix=prefix, column=column)
+                        assert uids(store, word, prefix=prefix, column=column) == uids(
+                            file, word, prefix=prefix, column=column
+                        )
                 phrase = f"{chosen.choice(words)} {word}"
                 assert uids(store, phrase) == uids(file, phrase)
         assert store.check_index(None) == {}
         for agents in pair:
             agents.store.forget(["toy:s0", "toy:s1"], NOW)
-        assert {uid for of in words_in(store).values() for uid in of} <= {f"toy:s{n}" for n in range(2, 6)}
+        assert {uid for of in words_in(store).values() for uid in of} <= {
+            f"toy:s{n}" for n in range(2, 6)
+        }
         assert all(uids(store, word) == uids(file, word) for word in words)

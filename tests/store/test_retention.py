@@ -32,7 +32,13 @@ def agent(store: Store, toy: Toy, tmp_path: Path) -> Agent:
     made.put(
         line(id="a", text="find the bug in parseHttpUrl"),
         line(id="b", up="a", text="x" * 5000, kind="tool_result", tokens=5),
-        line(id="c", up="b", text="TypeError: 'NoneType' object is not iterable", kind="tool_result", error=True),
+        line(
+            id="c",
+            up="b",
+            text="TypeError: 'NoneType' object is not iterable",
+            kind="tool_result",
+            error=True,
+        ),
         line(id="d", up="c", text="found it"),
     )
     return made
@@ -52,7 +58,12 @@ def cover(store: Store, uid: str = "toy:s1") -> None:
 
 def test_a_session_is_covered_by_its_digest_until_it_grows(store: Store, agent: Agent) -> None:
     [weight] = store.weights()
-    assert (weight.uid, weight.is_covered, weight.is_evicted, weight.is_pinned) == ("toy:s1", False, False, False)
+    assert (weight.uid, weight.is_covered, weight.is_evicted, weight.is_pinned) == (
+        "toy:s1",
+        False,
+        False,
+        False,
+    )
     assert weight.body_bytes > 0
     cover(store)
     assert store.weights()[0].is_covered
@@ -60,7 +71,9 @@ def test_a_session_is_covered_by_its_digest_until_it_grows(store: Store, agent: 
     assert not store.weights()[0].is_covered
 
 
-def test_what_is_evicted_is_listed_and_found_by_what_its_digest_quotes(store: Store, agent: Agent) -> None:
+def test_what_is_evicted_is_listed_and_found_by_what_its_digest_quotes(
+    store: Store, agent: Agent
+) -> None:
     cover(store)
     before = store.session("toy:s1")
     store.evict(["toy:s1"], NOW)
@@ -76,7 +89,9 @@ def test_what_is_evicted_is_listed_and_found_by_what_its_digest_quotes(store: St
     assert list(store.records(str(agent.file))) == []
 
 
-def test_what_is_evicted_is_found_by_what_was_run_tested_committed_and_asked_to_merge(store: Store, agent: Agent) -> None:
+def test_what_is_evicted_is_found_by_what_was_run_tested_committed_and_asked_to_merge(
+    store: Store, agent: Agent
+) -> None:
     said = {
         "commands": [{"seq": 1, "command": "make engine"}],
         "tests": [{"seq": 2, "command": "pytest wheels", "passed": 3, "failed": 1}],
@@ -84,17 +99,23 @@ def test_what_is_evicted_is_found_by_what_was_run_tested_committed_and_asked_to_
     }
     store.put_digest(digest_of(store, "toy:s1", **said), NOW)
     store.evict(["toy:s1"], NOW)
-    assert store.bodies("toy:s1") == {1: "$ make engine", 2: "$ pytest wheels\n3 passed, 1 failed", 3: "[1a2b3c4] Mend the door"}
+    assert store.bodies("toy:s1") == {
+        1: "$ make engine",
+        2: "$ pytest wheels\n3 passed, 1 failed",
+        3: "[1a2b3c4] Mend the door",
+    }
     assert all(len(store.postings(word)) == 1 for word in ("engine", "wheels", "1a2b3c4", "door"))
 
 
-def test_digests_of_what_was_evicted_are_found_by_what_stands_in_them(store: Store, agent: Agent) -> None:
+def test_digests_of_what_was_evicted_are_found_by_what_stands_in_them(
+    store: Store, agent: Agent
+) -> None:
     store.put_digest(digest_of(store, "toy:s1", files_edited=['/work/a "b".PY']), NOW)
     assert list(store.digests_of_evicted("b")) == []
     store.evict(["toy:s1"], NOW)
-    assert [(number, digest.session_uid) for number, digest in store.digests_of_evicted('A "B".py')] == [
-        (next(iter(store.numbers(Filter()))), "toy:s1")
-    ]
+    assert [
+        (number, digest.session_uid) for number, digest in store.digests_of_evicted('A "B".py')
+    ] == [(next(iter(store.numbers(Filter()))), "toy:s1")]
     assert list(store.digests_of_evicted("c.py")) == []
 
 
@@ -104,7 +125,10 @@ def test_what_was_done_to_files_and_where_secrets_stood_is_written_down_before_t
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     Agent(store, toy, tmp_path / "root" / "s1.jsonl").put(
         line(id="a", text=token),
-        *(line(id=f"b{n}", text=f"a.py {n}", kind="edit", call=f"c{n}", files=["src/a.py"], at=n) for n in (1, 2)),
+        *(
+            line(id=f"b{n}", text=f"a.py {n}", kind="edit", call=f"c{n}", files=["src/a.py"], at=n)
+            for n in (1, 2)
+        ),
         line(id="c", text="a.py", kind="tool_result", call="c2", files=["src/a.py"], at=3),
         line(id="d", text=f"once more {token}"),
     )
@@ -114,7 +138,11 @@ def test_what_was_done_to_files_and_where_secrets_stood_is_written_down_before_t
     assert digest is not None
     assert digest.secrets_at == {"github": (0, 4)}
     [touched] = digest.touched
-    assert (touched.path, touched.last_seq, touched.edit + touched.other) == ("/work/s1/src/a.py", 3, 2)
+    assert (touched.path, touched.last_seq, touched.edit + touched.other) == (
+        "/work/s1/src/a.py",
+        3,
+        2,
+    )
 
 
 def test_files_that_are_too_many_to_be_written_down_are_counted_also_when_more_leave_later(
@@ -123,7 +151,10 @@ def test_files_that_are_too_many_to_be_written_down_are_counted_also_when_more_l
     monkeypatch.setattr("runlore.evicting.MOST_TOUCHED", 1)
     agent = Agent(store, toy, tmp_path / "root" / "s1.jsonl")
     for last in (2, 4):
-        edits = [line(id=f"b{n}", text=f"{n}.py", kind="edit", call=f"c{n}", files=[f"{n}.py"], at=n) for n in range(last - 2, last + 1)]
+        edits = [
+            line(id=f"b{n}", text=f"{n}.py", kind="edit", call=f"c{n}", files=[f"{n}.py"], at=n)
+            for n in range(last - 2, last + 1)
+        ]
         agent.put(*edits)
         old = store.digest("toy:s1")
         new = digest_of(store, "toy:s1")
@@ -131,16 +162,25 @@ def test_files_that_are_too_many_to_be_written_down_are_counted_also_when_more_l
         let_go(store, ["toy:s1"])
         digest = store.digest("toy:s1")
         assert digest is not None
-        assert ([file.path for file in digest.touched], digest.cut) == ([f"/work/s1/{last}.py"], {"touched": last})
+        assert ([file.path for file in digest.touched], digest.cut) == (
+            [f"/work/s1/{last}.py"],
+            {"touched": last},
+        )
 
 
-def test_of_a_quoted_event_only_what_is_known_nowhere_else_is_left_and_it_says_what_its_quote_says(store: Store, agent: Agent) -> None:
+def test_of_a_quoted_event_only_what_is_known_nowhere_else_is_left_and_it_says_what_its_quote_says(
+    store: Store, agent: Agent
+) -> None:
     cover(store)
     store.evict(["toy:s1"], NOW)
     rows = store.rows("select native_id, call_id, summary from events order by seq")
     assert [tuple(row) for row in rows[:2]] == [(None, None, None)] * 2
     goal, error, last = store.events("toy:s1")
-    assert (goal.summary, error.summary, error.is_error) == ("find the bug", "TypeError: 'NoneType' object", True)
+    assert (goal.summary, error.summary, error.is_error) == (
+        "find the bug",
+        "TypeError: 'NoneType' object",
+        True,
+    )
     assert last.summary == "found it"
 
 
@@ -151,7 +191,17 @@ def test_of_very_many_files_and_secrets_the_digest_says_how_many_more_there_were
     monkeypatch.setattr(leaks_module, "MOST_SECRETS", 3)
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     Agent(store, toy, tmp_path / "root" / "s1.jsonl").put(
-        *(line(id=f"a{n}", text=f"{n}.py {token}", kind="edit", call=f"c{n}", files=[f"{n}.py"], at=n) for n in range(5))
+        *(
+            line(
+                id=f"a{n}",
+                text=f"{n}.py {token}",
+                kind="edit",
+                call=f"c{n}",
+                files=[f"{n}.py"],
+                at=n,
+            )
+            for n in range(5)
+        )
     )
     [before] = leaks(store, Filter())
     cover(store)
@@ -161,12 +211,26 @@ def test_of_very_many_files_and_secrets_the_digest_says_how_many_more_there_were
     assert [touched.path for touched in digest.touched] == ["/work/s1/3.py", "/work/s1/4.py"]
     assert digest.cut == {"touched": 3, "secrets: github": 2}
     [after] = leaks(store, Filter())
-    assert (after.count, after.hashes, after.events) == (before.count, before.hashes, before.events) == (5, before.hashes, (0, 1, 2, 3, 4))
+    assert (
+        (after.count, after.hashes, after.events)
+        == (before.count, before.hashes, before.events)
+        == (5, before.hashes, (0, 1, 2, 3, 4))
+    )
 
 
-def test_every_commit_of_an_event_is_found_whatever_else_is_quoted_of_it(store: Store, agent: Agent) -> None:
-    commits = [{"seq": 1, "sha": "1a2b3c4", "subject": "Boil it"}, {"seq": 1, "sha": "5d6e7f8", "subject": ""}]
-    store.put_digest(digest_of(store, "toy:s1", commits=commits, excerpts=[{"seq": 1, "text": "the last lines"}]), NOW)
+def test_every_commit_of_an_event_is_found_whatever_else_is_quoted_of_it(
+    store: Store, agent: Agent
+) -> None:
+    commits = [
+        {"seq": 1, "sha": "1a2b3c4", "subject": "Boil it"},
+        {"seq": 1, "sha": "5d6e7f8", "subject": ""},
+    ]
+    store.put_digest(
+        digest_of(
+            store, "toy:s1", commits=commits, excerpts=[{"seq": 1, "text": "the last lines"}]
+        ),
+        NOW,
+    )
     store.evict(["toy:s1"], NOW)
     assert store.bodies("toy:s1", 1, 1) == {1: "[5d6e7f8]\n[1a2b3c4] Boil it\nthe last lines"}
     assert [len(store.postings(word)) for word in ("1a2b3c4", "5d6e7f8", "lines")] == [1, 1, 1]
@@ -180,7 +244,9 @@ def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
     assert (store.session("toy:s1"), store.bodies("toy:s1"), store.weights()) == first
 
 
-def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_it_is_evicted(store: Store, agent: Agent) -> None:
+def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_it_is_evicted(
+    store: Store, agent: Agent
+) -> None:
     cover(store)
     store.evict(["toy:s1"], datetime(2020, 1, 1, tzinfo=UTC))
     session = store.session("toy:s1")
@@ -188,8 +254,12 @@ def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_it_is_evicted
     assert session.evicted_at is not None
 
 
-@pytest.mark.parametrize("more", [line(title="Another"), line(id="e", text="one more")], ids=["a title", "an event"])
-def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_something_is_added(store: Store, agent: Agent, more: bytes) -> None:
+@pytest.mark.parametrize(
+    "more", [line(title="Another"), line(id="e", text="one more")], ids=["a title", "an event"]
+)
+def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_something_is_added(
+    store: Store, agent: Agent, more: bytes
+) -> None:
     cover(store)
     store.evict(["toy:s1"], NOW)
     agent.put(more)  # By the clock of today.
@@ -198,11 +268,18 @@ def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_something_is_
     assert session.evicted_at is not None
 
 
-@pytest.mark.parametrize("marks", [("discovered_at", "ingested_at"), ("discovered_at", "ingested_at", "analyzed_at")])
-def test_a_clock_that_was_ahead_once_keeps_no_session_from_being_read(store: Store, agent: Agent, marks: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "marks", [("discovered_at", "ingested_at"), ("discovered_at", "ingested_at", "analyzed_at")]
+)
+def test_a_clock_that_was_ahead_once_keeps_no_session_from_being_read(
+    store: Store, agent: Agent, marks: tuple[str, ...]
+) -> None:
     now = datetime.now(UTC)
     cover(store)
-    store.db.execute(f"update sessions set {' = ?, '.join(marks)} = ?", ("2099-01-01T00:00:00.000000Z",) * len(marks))  # type: ignore[attr-defined]
+    store.db.execute(  # type: ignore[attr-defined]
+        f"update sessions set {' = ?, '.join(marks)} = ?",
+        ("2099-01-01T00:00:00.000000Z",) * len(marks),
+    )
     steps: list[Callable[[], object]] = [
         lambda: agent.put(line(id="e", up="d", text="more")),
         lambda: store.put_digest(digest_of(store, "toy:s1"), now),
@@ -226,7 +303,9 @@ def test_records_leave_before_what_was_derived_from_them(store: Store, agent: Ag
     assert store.bodies("toy:s1") == bodies
 
 
-def test_the_records_of_a_source_stay_while_one_of_its_sessions_does(store: Store, toy: Toy, tmp_path: Path) -> None:
+def test_the_records_of_a_source_stay_while_one_of_its_sessions_does(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
     both = Agent(store, toy, tmp_path / "root" / "both.jsonl")
     both.put(line(s="s1", id="a", text="one"), line(s="s2", id="b", text="two"))
     store.evict(["toy:s1"], NOW)
@@ -252,7 +331,11 @@ def test_what_is_derived_again_has_the_numbers_it_had(store: Store, agent: Agent
     ]
     assert before is not None
     assert after is not None
-    assert (after.evicted_at, after.content_hash, after.is_evictable) == (None, before.content_hash, True)
+    assert (after.evicted_at, after.content_hash, after.is_evictable) == (
+        None,
+        before.content_hash,
+        True,
+    )
     assert not store.sources()[str(agent.file)].is_evicted
 
 
@@ -271,7 +354,9 @@ def test_what_was_not_evicted_is_not_brought_back(store: Store, agent: Agent) ->
     assert store.sources()[state.source.path].adapter_version == state.adapter_version != DAMAGED
 
 
-def test_written_anew_a_store_of_which_most_has_left_takes_no_more_and_says_the_same(store: Store, agent: Agent) -> None:
+def test_written_anew_a_store_of_which_most_has_left_takes_no_more_and_says_the_same(
+    store: Store, agent: Agent
+) -> None:
     cover(store)
     store.evict(["toy:s1"], NOW)
     store.shrink()
@@ -281,21 +366,34 @@ def test_written_anew_a_store_of_which_most_has_left_takes_no_more_and_says_the_
     assert store.events("toy:s1") == told
 
 
-def test_a_session_that_another_refers_to_is_known(store: Store, agent: Agent, toy: Toy, tmp_path: Path) -> None:
+def test_a_session_that_another_refers_to_is_known(
+    store: Store, agent: Agent, toy: Toy, tmp_path: Path
+) -> None:
     fork = Agent(store, toy, tmp_path / "root" / "s2.jsonl")
-    fork.put(line(id="a", text="find the bug in parseHttpUrl"), line(id="z", up="a", text="another way"))
-    assert {weight.uid: weight.is_shown_elsewhere for weight in store.weights()} == {"toy:s1": True, "toy:s2": False}
+    fork.put(
+        line(id="a", text="find the bug in parseHttpUrl"), line(id="z", up="a", text="another way")
+    )
+    assert {weight.uid: weight.is_shown_elsewhere for weight in store.weights()} == {
+        "toy:s1": True,
+        "toy:s2": False,
+    }
     store.evict(["toy:s2"], NOW)
     assert not any(weight.is_shown_elsewhere for weight in store.weights())
 
 
-def test_a_secret_in_a_copy_is_told_where_it_happened_also_when_the_copy_has_left(store: Store, toy: Toy, tmp_path: Path) -> None:
+def test_a_secret_in_a_copy_is_told_where_it_happened_also_when_the_copy_has_left(
+    store: Store, toy: Toy, tmp_path: Path
+) -> None:
     secret = "the key is [redacted:aws:abc123]"
     Agent(store, toy, tmp_path / "root" / "s1.jsonl").put(line(id="a", text=secret))
-    Agent(store, toy, tmp_path / "root" / "s2.jsonl").put(line(id="a", text=secret), line(id="z", up="a", text="another way"))
+    Agent(store, toy, tmp_path / "root" / "s2.jsonl").put(
+        line(id="a", text=secret), line(id="z", up="a", text="another way")
+    )
     cover(store, "toy:s2")
     let_go(store, ["toy:s2"])
-    assert [(leak.line.uid, leak.count) for leak in leaks(store, Filter(parents_only=False))] == [("toy:s1", 1)]
+    assert [(leak.line.uid, leak.count) for leak in leaks(store, Filter(parents_only=False))] == [
+        ("toy:s1", 1)
+    ]
 
 
 def test_room_is_given_back(store: Store, toy: Toy, tmp_path: Path) -> None:
@@ -316,7 +414,12 @@ def test_marks_stay_through_everything_that_is_read(store: Store, agent: Agent) 
     agent.put(line(id="e", up="d", text="one more"), line(title="Another title"))
     session = store.session("toy:s1")
     assert session is not None
-    assert (session.pinned, session.name, session.tags, session.note) == (True, "The bug", ("hard", "api"), "ask Ada")
+    assert (session.pinned, session.name, session.tags, session.note) == (
+        True,
+        "The bug",
+        ("hard", "api"),
+        "ask Ada",
+    )
     assert session.title == "Another title"
     assert [found.title for found in store.sessions(Filter())] == ["The bug"]
     assert store.weights()[0].is_pinned
@@ -327,7 +430,9 @@ def test_marks_stay_through_everything_that_is_read(store: Store, agent: Agent) 
     assert store.sessions(Filter(pinned=True)) == []
 
 
-def test_source_states_know_no_eviction_elsewhere(store: Store, agent: Agent, toy: Toy, tmp_path: Path) -> None:
+def test_source_states_know_no_eviction_elsewhere(
+    store: Store, agent: Agent, toy: Toy, tmp_path: Path
+) -> None:
     other = Agent(store, toy, tmp_path / "root" / "s2.jsonl")
     other.put(line(id="q", text="something else"))
     store.evict(["toy:s1"], NOW)
@@ -352,7 +457,9 @@ def emptied(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.mark.parametrize("way", [SqliteStore.shrink, SqliteStore.purge])
-def test_a_store_is_written_anew_without_being_held_in_memory(emptied: SqliteStore, way: Callable[[SqliteStore], None]) -> None:
+def test_a_store_is_written_anew_without_being_held_in_memory(
+    emptied: SqliteStore, way: Callable[[SqliteStore], None]
+) -> None:
     before = apsw.memory_used()
     apsw.memory_high_water(reset=True)
     way(emptied)

@@ -1,4 +1,5 @@
-"""A session that several stores of an agent tell: only the best of them counts, and what was cited of another can still be read."""
+"""A session that several stores of an agent tell: only the best of them counts, and what was cited
+of another can still be read."""
 
 from __future__ import annotations
 
@@ -18,8 +19,14 @@ from runlore.store.copying import copy
 from tests.store.test_contract import IN_A_FILE
 from tests.toy import Toy, line
 
-BEST = [line(id="p", text="count the pears"), line(id="q", up="p", kind="assistant_msg", text="seven pears", tokens=9)]
-WORSE = [line(id="w1", text="count the pears"), line(id="w2", kind="assistant_msg", text="seven of them")]
+BEST = [
+    line(id="p", text="count the pears"),
+    line(id="q", up="p", kind="assistant_msg", text="seven pears", tokens=9),
+]
+WORSE = [
+    line(id="w1", text="count the pears"),
+    line(id="w2", kind="assistant_msg", text="seven of them"),
+]
 WORST = [line(text="count pears")]
 FILES = {"s.jsonl": BEST, "s~1.jsonl": WORSE, "s~2.jsonl": WORST}
 
@@ -60,7 +67,10 @@ def test_the_best_telling_counts_whatever_the_order(made: Home, order: tuple[str
     assert (session.events, session.cost.turns, session.cost.output_tokens) == (2, 1, 9)
     assert session.source_path == str(made.root / "s.jsonl")
     assert [made.store.postings(word) != [] for word in ("pears", "them")] == [True, False]
-    assert [event.kind for event in made.store.timeline("toy:s")[0]] == ["user_msg", "assistant_msg"]
+    assert [event.kind for event in made.store.timeline("toy:s")[0]] == [
+        "user_msg",
+        "assistant_msg",
+    ]
     made.check()
 
 
@@ -76,7 +86,11 @@ def test_what_was_cited_can_still_be_read_and_its_number_is_not_given_again(made
     made.sync("s.jsonl")
     assert [event.seq for event in made.store.events("toy:s")] == [BLOCK, BLOCK + 1]
     (cited,) = made.store.events("toy:s", 1, 1)
-    assert (cited.seq, cited.kind, made.store.bodies("toy:s", 1, 1)) == (1, "assistant_msg", {1: "seven of them"})
+    assert (cited.seq, cited.kind, made.store.bodies("toy:s", 1, 1)) == (
+        1,
+        "assistant_msg",
+        {1: "seven of them"},
+    )
 
 
 def test_a_telling_that_grows_when_there_is_a_better_one_adds_nothing(made: Home) -> None:
@@ -101,7 +115,9 @@ def test_the_best_telling_goes_on(made: Home) -> None:
 
 
 def test_a_better_store_with_the_same_names_tells_all_of_it(made: Home) -> None:
-    (made.root / "s~1.jsonl").write_bytes(b"".join(line(id=name, text=f"{name} as it was") for name in "pq"))
+    (made.root / "s~1.jsonl").write_bytes(
+        b"".join(line(id=name, text=f"{name} as it was") for name in "pq")
+    )
     made.sync()
     made.sync("s.jsonl")
     assert made.told() == [("user_msg", "count the pears"), ("assistant_msg", "seven pears")]
@@ -131,7 +147,9 @@ def test_a_newer_adapter_leaves_what_is_set_aside_as_it_was_cited(made: Home, to
     made.check()
 
 
-def test_a_newer_adapter_that_knows_a_telling_to_be_worse_sets_it_aside(made: Home, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_adapter_that_knows_a_telling_to_be_worse_sets_it_aside(
+    made: Home, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("tests.toy.spare_of", lambda source: 0)
         made.sync("s~1.jsonl")
@@ -198,27 +216,47 @@ def test_no_records_are_kept_of_what_counts_no_more(made: Home) -> None:
     with (made.root / "s~1.jsonl").open("ab") as file:
         file.write(line(id="w3", text="and the plums"))
     made.sync()
-    kept = {Path(path).name: made.store.kept_count(state.number) for path, state in made.store.sources().items()}
+    kept = {
+        Path(path).name: made.store.kept_count(state.number)
+        for path, state in made.store.sources().items()
+    }
     assert kept == {"s.jsonl": 2, "s~1.jsonl": 0}
     made.check()
 
 
 @IN_A_FILE
-def test_whatever_happens_one_telling_counts_and_what_was_cited_can_be_read(made: Home, toy: Toy, loops: Callable[[int], int]) -> None:
+def test_whatever_happens_one_telling_counts_and_what_was_cited_can_be_read(
+    made: Home, toy: Toy, loops: Callable[[int], int]
+) -> None:
     """Three stores grow, vanish, are evicted and derived again in any order."""
     for seed in range(loops(100)):
-        rng, store, cited = random.Random(seed), open_store(f"{made.root}-{seed}.db"), dict[int, str]()
-        home, left, ids = Home(store, made.root.with_name(f"root-{seed}")), list(FILES), rng.choice(["own", "shared"])
+        rng, store, cited = (
+            random.Random(seed),
+            open_store(f"{made.root}-{seed}.db"),
+            dict[int, str](),
+        )
+        home, left, ids = (
+            Home(store, made.root.with_name(f"root-{seed}")),
+            list(FILES),
+            rng.choice(["own", "shared"]),
+        )
         lengths = Counter[str]()
         for _ in range(rng.randrange(4, 14)):
             what, name = (
-                rng.choice(["append", "append", "append", "sync", "evict", "back", "version", "delete"]),
+                rng.choice(
+                    ["append", "append", "append", "sync", "evict", "back", "version", "delete"]
+                ),
                 rng.choice(left or ["s.jsonl"]),
             )
             if what == "append" and name in left:
                 lengths[name] += 1
                 with (home.root / name).open("ab") as file:
-                    file.write(line(id=f"{name if ids == 'own' else ''}{lengths[name]}", text=f"{name} {lengths[name]}"))
+                    file.write(
+                        line(
+                            id=f"{name if ids == 'own' else ''}{lengths[name]}",
+                            text=f"{name} {lengths[name]}",
+                        )
+                    )
             elif what == "evict" and store.session("toy:s") is not None:
                 store.evict(["toy:s"], datetime.now(UTC))
                 cited.clear()

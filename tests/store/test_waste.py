@@ -1,6 +1,8 @@
-"""What led nowhere: the calls that are marked add up to what the events say, whatever became of the store in between.
+"""What led nowhere: the calls that are marked add up to what the events say, whatever became of the
+store in between.
 
-The events are asked in the slow way, by code that shares nothing with what marks the calls but `timeline`.
+The events are asked in the slow way, by code that shares nothing with what marks the calls but
+`timeline`.
 """
 
 from __future__ import annotations
@@ -33,9 +35,15 @@ NEVER = 1e9
 CORPUS = Path(__file__).parents[3] / "shared/corpus"
 
 
-# ── as the events say ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── as the events say ─────────────────────────────────────────────────────────────────────────────
 def by_events(store: Store) -> Wasted:
-    kinds: dict[str, list[tuple[str, int]]] = {"abandoned": [], "retries": [], "failed": [], "any": [], "unplaced": []}
+    kinds: dict[str, list[tuple[str, int]]] = {
+        "abandoned": [],
+        "retries": [],
+        "failed": [],
+        "any": [],
+        "unplaced": [],
+    }
     rows = []
     sessions = 0
     for uid in store.uids(ALL):
@@ -47,7 +55,10 @@ def by_events(store: Store) -> Wasted:
         sessions += bool(marks["any"])
         for name, seqs in marks.items():
             kinds[name] += [(uid, seq) for seq in seqs]
-    sums = {name: total(row for place, row in rows if place in set(places)) for name, places in kinds.items()}
+    sums = {
+        name: total(row for place, row in rows if place in set(places))
+        for name, places in kinds.items()
+    }
     return Wasted(of=total(row for _, row in rows), sessions=sessions, **sums)
 
 
@@ -70,7 +81,10 @@ def _callers(events: list[SessionEvent], told: list[int]) -> dict[int, int]:
     for run in _runs(events):
         inside = [seq for seq in told if run[0] <= seq <= run[-1]]
         for seq in run:
-            before, earlier = [one for one in inside if one <= seq], [one for one in told if one <= seq]
+            before, earlier = (
+                [one for one in inside if one <= seq],
+                [one for one in told if one <= seq],
+            )
             if here := before[-1:] or inside[:1] or earlier[-1:]:
                 found[seq] = here[0]
     return found
@@ -102,16 +116,22 @@ def _repeats(events: list[SessionEvent]) -> Iterator[int]:
             yield event.seq
 
 
-# ── stores ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stores ────────────────────────────────────────────────────────────────────────────────────────
 @pytest.fixture
 def config(store: Store, home: Path) -> Config:
     prices = {"toy-1": {"input": 1.0, "output": 10.0}}
-    return Config(home=home / ".runlore", store=store.url, prices=prices, sources={"toy": SourceConfig(roots=[str(home / ".toy")])})
+    return Config(
+        home=home / ".runlore",
+        store=store.url,
+        prices=prices,
+        sources={"toy": SourceConfig(roots=[str(home / ".toy")])},
+    )
 
 
 @pytest.fixture
 def paid(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a toy agent that tells what its calls took, with one session: a failure, its repetition, and an abandoned line."""
+    """The folder of a toy agent that tells what its calls took, with one session: a failure, its
+    repetition, and an abandoned line."""
     adapter = Paid()
     monkeypatch.setattr(adapters, "names", lambda: ("toy",))
     monkeypatch.setattr(adapters, "get", lambda name: {"toy": adapter}[name])
@@ -120,11 +140,41 @@ def paid(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "alpha.jsonl").write_bytes(
         line(s="alpha", id="a1", text="build it", at=0)
         + line(s="alpha", id="a2", up="a1", kind="thinking", text="so", at=1, tokens=100)
-        + line(s="alpha", id="a3", up="a2", kind="tool_call", text="make", tool="sh", call="c1", at=1)
-        + line(s="alpha", id="a4", up="a3", kind="tool_result", text="no rule", call="c1", error=True, at=2)
-        + line(s="alpha", id="a5", up="a4", kind="tool_call", text="make", tool="sh", call="c2", at=3, tokens=200)
+        + line(
+            s="alpha", id="a3", up="a2", kind="tool_call", text="make", tool="sh", call="c1", at=1
+        )
+        + line(
+            s="alpha",
+            id="a4",
+            up="a3",
+            kind="tool_result",
+            text="no rule",
+            call="c1",
+            error=True,
+            at=2,
+        )
+        + line(
+            s="alpha",
+            id="a5",
+            up="a4",
+            kind="tool_call",
+            text="make",
+            tool="sh",
+            call="c2",
+            at=3,
+            tokens=200,
+        )
         + line(s="alpha", id="a6", up="a5", kind="tool_result", text="done", call="c2", at=4)
-        + line(s="alpha", id="a7", up="a6", kind="assistant_msg", text="Done.", at=5, tokens=1000, input=500)
+        + line(
+            s="alpha",
+            id="a7",
+            up="a6",
+            kind="assistant_msg",
+            text="Done.",
+            at=5,
+            tokens=1000,
+            input=500,
+        )
         + line(s="alpha", id="a8", up="a7", text="wrong way", at=6)
         + line(s="alpha", id="a9", up="a8", kind="assistant_msg", text="Oh.", at=7, tokens=40)
         + line(s="alpha", id="a10", up="a7", text="better way", at=8)
@@ -142,9 +192,11 @@ def outdate(store: Store) -> None:
     store.db.execute("update digests set version = 7")  # type: ignore[attr-defined]
 
 
-# ── tests ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tests ─────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("agent", sorted({case.parent.name for case in CASES}))
-def test_marked_calls_add_up_to_what_the_events_say(store: Store, config: Config, agent: str) -> None:
+def test_marked_calls_add_up_to_what_the_events_say(
+    store: Store, config: Config, agent: str
+) -> None:
     roots = [str(case / "root") for case in CASES if case.parent.name == agent]
     pipeline.sync(store, config, agents=[agent], roots=roots, quiet_s=NEVER)
     at_work = wasted(store)
@@ -166,7 +218,10 @@ def test_each_reason_has_its_calls(store: Store, config: Config, paid: Path) -> 
     pipeline.sync(store, config)
     made = wasted(store)
     assert is_marked(store)
-    tokens = [getattr(made, name).output_tokens for name in ("abandoned", "retries", "failed", "any", "unplaced", "of")]
+    tokens = [
+        getattr(made, name).output_tokens
+        for name in ("abandoned", "retries", "failed", "any", "unplaced", "of")
+    ]
     assert tokens == [40, 200, 100, 340, 0, 1342]
     assert made.sessions == 1
 
@@ -186,8 +241,13 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_a_filter_chooses_the_same_calls_whether_they_are_marked_or_not(store: Store, config: Config, paid: Path, name: str) -> None:
-    (paid / "beta.jsonl").write_bytes(line(s="beta", id="b1", text="hello", at=90) + line(s="beta", id="b2", up="b1", tokens=7, at=91))
+def test_a_filter_chooses_the_same_calls_whether_they_are_marked_or_not(
+    store: Store, config: Config, paid: Path, name: str
+) -> None:
+    (paid / "beta.jsonl").write_bytes(
+        line(s="beta", id="b1", text="hello", at=90)
+        + line(s="beta", id="b2", up="b1", tokens=7, at=91)
+    )
     pipeline.sync(store, config)
     marked = wasted(store, FILTERS[name])
     outdate(store)
@@ -195,13 +255,20 @@ def test_a_filter_chooses_the_same_calls_whether_they_are_marked_or_not(store: S
     assert wasted(store, FILTERS[name]) == marked
 
 
-def test_an_attempt_outside_of_the_time_is_not_charged_to_a_call_in_it(store: Store, config: Config, paid: Path) -> None:
+def test_an_attempt_outside_of_the_time_is_not_charged_to_a_call_in_it(
+    store: Store, config: Config, paid: Path
+) -> None:
     pipeline.sync(store, config)
     for until, expected in ((1, 0), (2, 100), (4, 300)):
-        assert wasted(store, CallFilter(until=START + timedelta(seconds=until))).any.output_tokens == expected
+        assert (
+            wasted(store, CallFilter(until=START + timedelta(seconds=until))).any.output_tokens
+            == expected
+        )
 
 
-def test_a_session_that_goes_on_is_told_by_its_events_until_it_has_come_to_rest(store: Store, config: Config, paid: Path) -> None:
+def test_a_session_that_goes_on_is_told_by_its_events_until_it_has_come_to_rest(
+    store: Store, config: Config, paid: Path
+) -> None:
     file = paid / "alpha.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     for end in range(2, len(lines) + 1):
@@ -215,8 +282,11 @@ def test_a_session_that_goes_on_is_told_by_its_events_until_it_has_come_to_rest(
 
 
 @pytest.mark.parametrize("order", ["original first", "copy first"])
-def test_a_call_that_counts_for_another_session_takes_its_mark_with_it(store: Store, config: Config, paid: Path, order: str) -> None:
-    """The copy says more, so it counts, and there nothing went wrong. What was repeated is then charged to the call before."""
+def test_a_call_that_counts_for_another_session_takes_its_mark_with_it(
+    store: Store, config: Config, paid: Path, order: str
+) -> None:
+    """The copy says more, so it counts, and there nothing went wrong. What was repeated is then
+    charged to the call before."""
     copy = line(s="beta", id="b1", text="hello", at=90) + line(
         s="beta", id="b2", up="b1", kind="assistant_msg", text="Hi.", msg="a5", tokens=300, at=91
     )
@@ -232,7 +302,9 @@ def test_a_call_that_counts_for_another_session_takes_its_mark_with_it(store: St
     assert doctor.examine(store, config, full=True).ok
 
 
-def test_a_sync_that_was_stopped_leaves_no_mark_behind(store: Store, config: Config, paid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sync_that_was_stopped_leaves_no_mark_behind(
+    store: Store, config: Config, paid: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put = type(store).put_digest
 
     def stopped(*args: object) -> None:
@@ -250,15 +322,30 @@ def test_a_sync_that_was_stopped_leaves_no_mark_behind(store: Store, config: Con
     assert wasted(store).any.calls == 3
 
 
-def test_what_comes_after_an_eviction_is_added_to_what_was_known(store: Store, config: Config, paid: Path) -> None:
+def test_what_comes_after_an_eviction_is_added_to_what_was_known(
+    store: Store, config: Config, paid: Path
+) -> None:
     file = paid / "alpha.jsonl"
     pipeline.sync(store, config)
     let_go(store, ["toy:alpha"])
     before = wasted(store)
-    more = line(s="alpha", id="a12", up="a11", kind="tool_call", text="ls x", tool="sh", call="c9", at=20, tokens=11) + line(
+    more = line(
+        s="alpha",
+        id="a12",
+        up="a11",
+        kind="tool_call",
+        text="ls x",
+        tool="sh",
+        call="c9",
+        at=20,
+        tokens=11,
+    ) + line(
         s="alpha", id="a13", up="a12", kind="tool_result", text="no x", call="c9", error=True, at=21
     )
-    file.write_bytes(line(s="alpha", id="a11", kind="assistant_msg", text="Yes.", at=9, tokens=2) + more)  # What was before is gone.
+    # What was before is gone.
+    file.write_bytes(
+        line(s="alpha", id="a11", kind="assistant_msg", text="Yes.", at=9, tokens=2) + more
+    )
     pipeline.sync(store, config, quiet_s=NEVER)
     for _ in range(2):
         after = wasted(store)
@@ -270,7 +357,9 @@ def test_what_comes_after_an_eviction_is_added_to_what_was_known(store: Store, c
     assert wasted(store) == after
 
 
-def test_calls_that_were_found_when_events_left_in_older_versions_stay_found(store: Store, config: Config, paid: Path) -> None:
+def test_calls_that_were_found_when_events_left_in_older_versions_stay_found(
+    store: Store, config: Config, paid: Path
+) -> None:
     pipeline.sync(store, config)
     before = wasted(store)
     let_go(store, ["toy:alpha"])
@@ -279,7 +368,9 @@ def test_calls_that_were_found_when_events_left_in_older_versions_stay_found(sto
     seqs = {one.kept.call.output_tokens: one.kept.call.seq for one in store.billed("toy:alpha")}
     waste = {"abandoned": (seqs[40],), "retries": (seqs[200],), "failed": (seqs[100],)}
     outdate(store)
-    store.put_digest(msgspec.structs.replace(digest, version=7, dead_ends={}, waste=waste), datetime.now(UTC))
+    store.put_digest(
+        msgspec.structs.replace(digest, version=7, dead_ends={}, waste=waste), datetime.now(UTC)
+    )
     assert not is_marked(store)
     assert wasted(store) == before
 
@@ -288,18 +379,39 @@ def test_a_copied_store_is_marked_as_the_one_that_it_was_taken_from(
     store: Store, config: Config, paid: Path, server: postgres.Server, tmp_path: Path
 ) -> None:
     (paid / "beta.jsonl").write_bytes(
-        line(s="beta", id="b1", text="hello", at=90) + line(s="beta", id="b2", up="b1", kind="assistant_msg", text="Hi.", tokens=7, at=91)
+        line(s="beta", id="b1", text="hello", at=90)
+        + line(s="beta", id="b2", up="b1", kind="assistant_msg", text="Hi.", tokens=7, at=91)
     )
     pipeline.sync(store, config)
     made = wasted(store)
     for url in (server.make_schema(), str(tmp_path / "copy.db")):
         other = open_store(url)
-        # One that has a call already: of two copies that say different things, the one that is taken over counts.
+        # One that has a call already: of two copies that say different things, the one that is
+        # taken over counts.
         shutil.copytree(paid, tmp_path / "there", dirs_exist_ok=True)
         (tmp_path / "there/alpha.jsonl").unlink()
         (tmp_path / "there/gamma.jsonl").write_bytes(
-            line(s="gamma", id="g1", kind="tool_call", text="make", tool="sh", call="c1", msg="a5", at=3, tokens=4)
-            + line(s="gamma", id="g2", up="g1", kind="tool_result", text="no", call="c1", error=True, at=4)
+            line(
+                s="gamma",
+                id="g1",
+                kind="tool_call",
+                text="make",
+                tool="sh",
+                call="c1",
+                msg="a5",
+                at=3,
+                tokens=4,
+            )
+            + line(
+                s="gamma",
+                id="g2",
+                up="g1",
+                kind="tool_result",
+                text="no",
+                call="c1",
+                error=True,
+                at=4,
+            )
         )
         there = msgspec.structs.replace(config, store=url)
         pipeline.sync(other, there, roots=[str(tmp_path / "there")])
@@ -317,7 +429,9 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_wrong_mark_is_noticed_and_put_right(store: Store, config: Config, paid: Path, kind: str) -> None:
+def test_a_wrong_mark_is_noticed_and_put_right(
+    store: Store, config: Config, paid: Path, kind: str
+) -> None:
     pipeline.sync(store, config)
     before = wasted(store)
     store.db.execute(DAMAGE[kind])  # type: ignore[attr-defined]
@@ -331,19 +445,25 @@ def test_a_wrong_mark_is_noticed_and_put_right(store: Store, config: Config, pai
     assert wasted(store) == before
 
 
-def test_a_digest_that_cannot_be_read_keeps_no_call_out(store: Store, config: Config, paid: Path) -> None:
+def test_a_digest_that_cannot_be_read_keeps_no_call_out(
+    store: Store, config: Config, paid: Path
+) -> None:
     pipeline.sync(store, config)
     store.db.execute("update digests set length = length + 1")  # type: ignore[attr-defined]
     (paid / "beta.jsonl").write_bytes(
         line(s="beta", id="b1", text="hello", at=90)
-        + line(s="beta", id="b2", up="b1", kind="assistant_msg", text="Hi.", msg="a7", tokens=7, at=91)
+        + line(
+            s="beta", id="b2", up="b1", kind="assistant_msg", text="Hi.", msg="a7", tokens=7, at=91
+        )
     )
     pipeline.sync(store, config)
     assert wasted(store).of.calls == 5
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
-@pytest.mark.parametrize(("agent", "folder"), [("claude", "claude-code"), ("codex", "codex"), ("grok", "grok")])
+@pytest.mark.parametrize(
+    ("agent", "folder"), [("claude", "claude-code"), ("codex", "codex"), ("grok", "grok")]
+)
 def test_of_real_sessions_the_same_is_told(tmp_path: Path, agent: str, folder: str) -> None:
     config = Config(home=tmp_path, store=str(tmp_path / "real.db"))
     store = open_store(config.store)

@@ -15,7 +15,9 @@ expect.set_options(timeout=30_000)  # A busy machine is not a bug.
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here; scripts/test installs it as root")
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no Chromium here; scripts/test installs it as root"
+)
 
 SHIFT = """
 window.shifted = 0;
@@ -29,7 +31,8 @@ new PerformanceObserver((list) => {
 def browser() -> Iterator[Browser]:
     """One for all tests of a module: it takes a second to start."""
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])  # Tests may run as root, which it refuses.
+        # Tests may run as root, which it refuses.
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield made
         made.close()
 
@@ -56,14 +59,24 @@ class Watched:
 
     def is_too_wide(self) -> bool:
         """Whether one must scroll sideways."""
-        return bool(self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"))
+        return bool(
+            self.page.evaluate(
+                "document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"
+            )
+        )
 
 
 @contextmanager
 def watched(
-    browser: Browser, scheme: Literal["light", "dark"] = "light", width: int = 1280, height: int = 860, **context: Any
+    browser: Browser,
+    scheme: Literal["light", "dark"] = "light",
+    width: int = 1280,
+    height: int = 860,
+    **context: Any,
 ) -> Iterator[Watched]:
-    made = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": height}, **context)
+    made = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": height}, **context
+    )
     made.add_init_script(SHIFT)
     made.set_default_timeout(60_000)
     try:

@@ -1,4 +1,5 @@
-"""What the tests of the web app share: the demo store, a server of our own on loopback, and a plain way to ask it."""
+"""What the tests of the web app share: the demo store, a server of our own on loopback, and a plain
+way to ask it."""
 
 from __future__ import annotations
 
@@ -41,12 +42,21 @@ class Client:
     def __init__(self, port: int) -> None:
         self.port, self.url = port, f"http://localhost:{port}"
 
-    def ask(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> Answer:
-        sent = {"host": f"localhost:{self.port}", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    def ask(
+        self, path: str, method: str = "GET", body: str | None = None, **headers: str
+    ) -> Answer:
+        sent = {
+            "host": f"localhost:{self.port}",
+            **{name.replace("_", "-"): value for name, value in headers.items()},
+        }
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
             connection.request(method, path, body, sent)
             found = connection.getresponse()
-            return Answer(found.status, {name.lower(): value for name, value in found.getheaders()}, found.read())
+            return Answer(
+                found.status,
+                {name.lower(): value for name, value in found.getheaders()},
+                found.read(),
+            )
 
     def get(self, path: str, **headers: str) -> str:
         """The text of a page, which must be there."""
@@ -60,7 +70,9 @@ def serving(door: Door | None = None) -> Iterator[Client]:
     """A server for the store of this test's home."""
     listening = bind("127.0.0.1", 0)
     stores = Stores()
-    config = uvicorn.Config(make_app(door, stores), lifespan="off", log_level="critical", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        make_app(door, stores), lifespan="off", log_level="critical", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

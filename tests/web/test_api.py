@@ -39,8 +39,14 @@ def run_id(demo: Config) -> str:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.path)
-def test_an_answer_has_the_shape_that_is_documented(endpoint: Endpoint, run_id: str, client: Client) -> None:
-    path = endpoint.path.replace("{uid:path}", SHOP).replace("{id}", run_id).replace("{fingerprint}", fingerprint(client))
+def test_an_answer_has_the_shape_that_is_documented(
+    endpoint: Endpoint, run_id: str, client: Client
+) -> None:
+    path = (
+        endpoint.path.replace("{uid:path}", SHOP)
+        .replace("{id}", run_id)
+        .replace("{fingerprint}", fingerprint(client))
+    )
     answer = client.ask(f"{ROOT}{path}{ASKED.get(endpoint.path, '')}")
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     found = msgspec.json.decode(answer.body, type=endpoint.type, strict=True)
@@ -64,7 +70,11 @@ def known(value: Any, schema: dict[str, Any]) -> bool:
     if options := schema.get("anyOf"):
         return any(known(value, option) for option in options)
     if isinstance(value, list):
-        return all(known(item, schema.get("items") or {}) for item in value) if isinstance(schema.get("items"), dict) else True
+        return (
+            all(known(item, schema.get("items") or {}) for item in value)
+            if isinstance(schema.get("items"), dict)
+            else True
+        )
     if isinstance(value, dict) and "properties" in schema:
         return bool(set(schema.get("required", ())) <= value.keys() <= schema["properties"].keys())
     return True
@@ -77,7 +87,9 @@ def document_schemas() -> dict[str, Any]:
 
 def test_the_document_has_every_route_and_no_other(client: Client) -> None:
     made = json.loads(client.get(f"{ROOT}/openapi.json"))
-    routes = {re.sub(r":\w+}", "}", route.path) for route in ROUTES if route.path.startswith(ROOT)} - {f"{ROOT}/openapi.json"}
+    routes = {
+        re.sub(r":\w+}", "}", route.path) for route in ROUTES if route.path.startswith(ROOT)
+    } - {f"{ROOT}/openapi.json"}
     assert made["paths"].keys() == routes
     assert made["openapi"].startswith("3.1")
     text = json.dumps(made)
@@ -100,7 +112,9 @@ def test_the_document_has_every_route_and_no_other(client: Client) -> None:
         ("/live/nobody", 404, "session_not_found"),
     ],
 )
-def test_what_cannot_be_answered_has_a_code(client: Client, path: str, status: int, code: str) -> None:
+def test_what_cannot_be_answered_has_a_code(
+    client: Client, path: str, status: int, code: str
+) -> None:
     answer = client.ask(ROOT + path)
     assert answer.status == status
     assert json.loads(answer.text)["error"]["code"] == code
@@ -114,5 +128,7 @@ def test_events_are_given_with_their_texts_and_in_parts(client: Client) -> None:
 
 def test_nothing_can_be_changed_through_it(client: Client) -> None:
     for endpoint in ENDPOINTS:
-        path = ROOT + endpoint.path.replace("{uid:path}", SHOP).replace("{id}", "x").replace("{fingerprint}", "x")
+        path = ROOT + endpoint.path.replace("{uid:path}", SHOP).replace("{id}", "x").replace(
+            "{fingerprint}", "x"
+        )
         assert client.ask(path, "POST", origin=client.url).status == 405

@@ -31,9 +31,12 @@ pytestmark = needs_chromium
 
 OFFLINE = "claude:21636369-8b52-4b4a-97b7-50923ceb3ffd"
 PAGES = [
-    "/", "/?by=agent&show=tokens", "/sessions", "/sessions?q=test", "/sessions?q=zzqxnever", "/errors", "/errors?least=1",
-    "/errors?q=ModuleNotFoundError", "/errors/{error}", f"/s/{SHOP}", f"/s/{OFFLINE}?branch=1", "/usage?since=all",
-    "/usage?by=session&since=all", "/usage?by=model&since=all", "/usage/doubts", f"/usage/explain/{SHOP}", "/live", "/live/{run}",
+    "/", "/?by=agent&show=tokens", "/sessions", "/sessions?q=test", "/sessions?q=zzqxnever",
+    "/errors", "/errors?least=1",
+    "/errors?q=ModuleNotFoundError", "/errors/{error}", f"/s/{SHOP}", f"/s/{OFFLINE}?branch=1",
+    "/usage?since=all",
+    "/usage?by=session&since=all", "/usage?by=model&since=all", "/usage/doubts",
+    f"/usage/explain/{SHOP}", "/live", "/live/{run}",
     "/agents",
 ]  # fmt: skip
 
@@ -58,8 +61,11 @@ def error_id(client: Client) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_sound_accessible_and_still(browser: Browser, run_id: str, error_id: str, client: Client, scheme) -> None:
-    """No console error, no serious finding of axe, no scrolling sideways, no shift, and nothing asked of anyone but us."""
+def test_every_page_is_sound_accessible_and_still(
+    browser: Browser, run_id: str, error_id: str, client: Client, scheme
+) -> None:
+    """No console error, no serious finding of axe, no scrolling sideways, no shift, and nothing
+    asked of anyone but us."""
     with watched(browser, scheme) as here:
         for path in PAGES:
             here.page.goto(client.url + path.format(run=run_id, error=error_id))
@@ -73,26 +79,35 @@ def test_every_page_is_sound_accessible_and_still(browser: Browser, run_id: str,
 
 def barriers(page: Page) -> list[tuple[str, list[str]]]:
     """What axe finds that is serious, each with where."""
-    found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
+    found = [
+        one
+        for one in Axe().run(page).response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
     return [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
 
 
-def test_every_page_can_be_read_on_a_phone(browser: Browser, run_id: str, error_id: str, client: Client) -> None:
+def test_every_page_can_be_read_on_a_phone(
+    browser: Browser, run_id: str, error_id: str, client: Client
+) -> None:
     with watched(browser, width=390, height=844, has_touch=True) as here:
         for path in PAGES:
             here.page.goto(client.url + path.format(run=run_id, error=error_id))
             assert not here.is_too_wide(), path
             small = here.page.evaluate(
-                "[...document.querySelectorAll('main *')].filter((one) => one.checkVisibility() && one.childNodes.length"
-                " && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())"
-                " && !one.closest('svg') && parseFloat(getComputedStyle(one).fontSize) < 10).length"
+                "[...document.querySelectorAll('main *')].filter((one) => one.checkVisibility() &&"
+                " one.childNodes.length && [...one.childNodes].some((node) => node.nodeType === 3"
+                " && node.data.trim()) && !one.closest('svg') &&"
+                " parseFloat(getComputedStyle(one).fontSize) < 10).length"
             )
             assert small == 0, path
             assert not barriers(here.page), path
         assert not here.wrong
 
 
-def test_what_is_not_there_and_who_has_no_token_gets_a_page_that_helps(browser: Browser, demo: Config) -> None:
+def test_what_is_not_there_and_who_has_no_token_gets_a_page_that_helps(
+    browser: Browser, demo: Config
+) -> None:
     with serving(Door(token="a-token-that-is-long-enough")) as client, watched(browser) as here:
         here.page.goto(f"{client.url}/sessions")
         assert here.page.url.endswith("/login")
@@ -153,7 +168,9 @@ def test_the_keyboard_is_enough(browser: Browser, client: Client) -> None:
         assert not here.wrong
 
 
-def test_the_list_is_searched_while_typing_and_the_url_follows(browser: Browser, client: Client) -> None:
+def test_the_list_is_searched_while_typing_and_the_url_follows(
+    browser: Browser, client: Client
+) -> None:
     with watched(browser) as here:
         here.page.goto(f"{client.url}/sessions")
         here.page.keyboard.press("/")
@@ -185,7 +202,9 @@ def test_a_session_is_read_with_all_that_is_behind_it(browser: Browser, client: 
         page.locator('[id="7"]').hover()
         page.get_by_label("Actions for event 7").click()
         page.get_by_role("menuitem", name="What the model saw here").click()
-        expect(page.locator("#aside .inside")).to_contain_text("The checkout test fails about one run in ten")
+        expect(page.locator("#aside .inside")).to_contain_text(
+            "The checkout test fails about one run in ten"
+        )
         page.keyboard.press("Escape")
         page.get_by_label("Actions for event 7").click()
         page.get_by_role("menuitem", name="Raw record").click()
@@ -199,7 +218,10 @@ def test_a_session_is_read_with_all_that_is_behind_it(browser: Browser, client: 
         with page.expect_download() as download:
             page.get_by_role("menuitem", name="Export up to here").click()
         assert download.value.path().read_text().endswith("```\n\n")
-        for name, ending, begins in (("up to here as JSONL", ".jsonl", "{"), ("from here on as HTML", ".html", "<!doctype html>")):
+        for name, ending, begins in (
+            ("up to here as JSONL", ".jsonl", "{"),
+            ("from here on as HTML", ".html", "<!doctype html>"),
+        ):
             page.get_by_label("Actions for event 7").click()
             with page.expect_download() as download:
                 page.get_by_role("menuitem", name=name).click()
@@ -223,12 +245,17 @@ def test_a_session_is_read_with_all_that_is_behind_it(browser: Browser, client: 
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_an_event_that_a_link_leads_to_is_not_under_the_bar(browser: Browser, client: Client, width: int) -> None:
+def test_an_event_that_a_link_leads_to_is_not_under_the_bar(
+    browser: Browser, client: Client, width: int
+) -> None:
     with watched(browser, width=width) as here:
         here.page.goto(f"{client.url}/s/{SHOP}#12")
         expect(here.page.locator('[id="12"]')).to_be_in_viewport()
         here.page.wait_for_timeout(300)  # Until nothing moves any more.
-        tops = "[document.getElementById('12').getBoundingClientRect().top, document.querySelector('{}').getBoundingClientRect().bottom]"
+        tops = (
+            "[document.getElementById('12').getBoundingClientRect().top,"
+            " document.querySelector('{}').getBoundingClientRect().bottom]"
+        )
         block, bar = here.page.evaluate(tops.format(".bar" if width > 640 else ".top"))
         assert block >= bar
 
@@ -249,11 +276,14 @@ def test_the_choice_of_light_or_dark_stays(browser: Browser, client: Client) -> 
         before = here.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
         here.page.get_by_label("Switch between light and dark").click()
         here.page.goto(f"{client.url}/usage")
-        assert here.page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != before
+        assert (
+            here.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+            != before
+        )
         assert not here.wrong
 
 
-# ── long and growing sessions, and many of them ──────────────────────────────────────────────────────────────────────
+# ── long and growing sessions, and many of them ───────────────────────────────────────────────────
 @pytest.fixture
 def fill(home: Path, toy: Toy) -> Callable[[str, bytes], Config]:
     """Writes a session, and syncs it."""
@@ -272,7 +302,10 @@ def fill(home: Path, toy: Toy) -> Callable[[str, bytes], Config]:
 
 
 def test_a_long_session_opens_anywhere_and_holds_little_of_itself(browser: Browser, fill) -> None:
-    records = [line(s="long", id=f"n{n}", up=f"n{n - 1}" if n else None, text=f"message {n}", at=n) for n in range(6000)]
+    records = [
+        line(s="long", id=f"n{n}", up=f"n{n - 1}" if n else None, text=f"message {n}", at=n)
+        for n in range(6000)
+    ]
     fill("long", b"".join(records))
     with serving() as client, watched(browser) as here:
         page = here.page
@@ -285,8 +318,12 @@ def test_a_long_session_opens_anywhere_and_holds_little_of_itself(browser: Brows
             page.wait_for_timeout(15)
         page.goto(f"{client.url}/s/toy:long#5999")
         expect(page.locator('[id="5999"]')).to_be_in_viewport()
-        # Two frames later it is put there once more: on a busy machine that would undo what is done before.
-        page.evaluate("(async () => { for (let n = 0; n < 3; n++) await new Promise(requestAnimationFrame); scrollTo(0, 0); })()")
+        # Two frames later it is put there once more: on a busy machine that would undo what is done
+        # before.
+        page.evaluate(
+            "(async () => { for (let n = 0; n < 3; n++) await new Promise(requestAnimationFrame);"
+            " scrollTo(0, 0); })()"
+        )
         expect(page.locator('[id="0"]')).to_be_in_viewport()
         assert page.locator(".block").count() < 6000 / 2
         assert not here.wrong
@@ -298,7 +335,10 @@ def test_a_session_that_runs_grows_before_ones_eyes(browser: Browser, fill) -> N
     with serving() as client, watched(browser) as here:
         here.page.goto(f"{client.url}/s/toy:now")
         expect(here.page.locator(".block")).to_have_count(1)
-        fill("now", line(s="now", id="n1", up="n0", kind="assistant_msg", text="going on", at=now + 1))
+        fill(
+            "now",
+            line(s="now", id="n1", up="n0", kind="assistant_msg", text="going on", at=now + 1),
+        )
         expect(here.page.locator(".block")).to_have_count(2)
         expect(here.page.locator('[data-live="events"]')).to_have_text("2")
         here.page.goto(client.url)
@@ -307,9 +347,15 @@ def test_a_session_that_runs_grows_before_ones_eyes(browser: Browser, fill) -> N
         assert not here.wrong
 
 
-def test_a_run_is_followed_and_what_someone_chooses_is_left_alone(browser: Browser, demo: Config) -> None:
+def test_a_run_is_followed_and_what_someone_chooses_is_left_alone(
+    browser: Browser, demo: Config
+) -> None:
     store = SessionStore(demo.home / "live")
-    with store.create("Nightly report", agent="reporter") as session, serving() as client, watched(browser) as here:
+    with (
+        store.create("Nightly report", agent="reporter") as session,
+        serving() as client,
+        watched(browser) as here,
+    ):
         session.state.start("g1")
         for node in ("fetch", "write"):
             session.state.progress(node)
@@ -331,7 +377,9 @@ def test_a_run_is_followed_and_what_someone_chooses_is_left_alone(browser: Brows
     store.close()
 
 
-def test_a_home_without_a_session_is_filled_with_the_first(browser: Browser, home: Path, toy: Toy, fill) -> None:
+def test_a_home_without_a_session_is_filled_with_the_first(
+    browser: Browser, home: Path, toy: Toy, fill
+) -> None:
     (home / ".toy").mkdir()
     config = settings.load()
     settings.make_home(config.home)
@@ -347,10 +395,18 @@ def test_a_day_of_a_chart_leads_to_what_was_done_on_it(browser: Browser, fill) -
     now = datetime.now(UTC)
     days = [Zone().today(now - timedelta(days=ago)) for ago in (3, 5)]
     for day in days:
-        at = (Zone().midnight(day) + timedelta(hours=12) - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
+        at = (
+            Zone().midnight(day) + timedelta(hours=12) - datetime(2026, 1, 1, tzinfo=UTC)
+        ).total_seconds()
         config = fill(f"{day}", line(s=f"{day}", id=f"{day}", text=f"on {day}", at=at))
     with closing(open_store(config.store)) as store:
-        keep(store, [call(f"{day}", f"{day}", ts=Zone().midnight(day) + timedelta(hours=12)) for day in days])
+        keep(
+            store,
+            [
+                call(f"{day}", f"{day}", ts=Zone().midnight(day) + timedelta(hours=12))
+                for day in days
+            ],
+        )
         price(store, lambda call: 10**12)
     url = f"since={days[0]}&until={days[0] + timedelta(days=1)}"
     with serving() as client, watched(browser) as here:
@@ -368,16 +424,32 @@ def test_a_day_of_a_chart_leads_to_what_was_done_on_it(browser: Browser, fill) -
 def test_pages_of_many_sessions_work(browser: Browser, fill, loops: Callable[[int], int]) -> None:
     """Ten thousand with `scripts/test --all`."""
     number = loops(10_000)
-    fill("many", b"".join(line(s=f"s{n}", id=f"n{n}", text=f"session number {n}", at=n * 60) for n in range(number)))
+    fill(
+        "many",
+        b"".join(
+            line(s=f"s{n}", id=f"n{n}", text=f"session number {n}", at=n * 60)
+            for n in range(number)
+        ),
+    )
     with serving() as client, watched(browser) as here:
-        for path in ("/", "/sessions", "/sessions?page=7", "/usage?by=session&since=all", "/agents"):
+        for path in (
+            "/",
+            "/sessions",
+            "/sessions?page=7",
+            "/usage?by=session&since=all",
+            "/agents",
+        ):
             here.page.goto(client.url + path)
             assert not here.is_too_wide()
         here.page.goto(f"{client.url}/sessions")
         expect(here.page.locator(".session")).to_have_count(50)
         here.page.get_by_role("link", name="more →").click()
-        expect(here.page.locator(".session .title").first).to_have_text(f"session number {number - 51}")
+        expect(here.page.locator(".session .title").first).to_have_text(
+            f"session number {number - 51}"
+        )
         here.page.keyboard.press("/")
         here.page.keyboard.type(f"number {number // 2}", delay=10)
-        expect(here.page.locator(".session .title").first).to_have_text(f"session number {number // 2}")
+        expect(here.page.locator(".session .title").first).to_have_text(
+            f"session number {number // 2}"
+        )
         assert not here.wrong

@@ -15,7 +15,10 @@ from tests.web.conftest import Client, serving
 TOKEN = "a-token-that-is-long-enough"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "localhost.evil.example", "192.168.1.9", "", "[::2]:1"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:80", "localhost.evil.example", "192.168.1.9", "", "[::2]:1"],
+)
 def test_a_name_that_is_not_ours_is_refused(client: Client, host: str) -> None:
     answer = client.ask("/sessions", host=host)
     assert answer.status == 421
@@ -35,14 +38,26 @@ def test_another_sites_script_or_picture_gets_nothing(client: Client, mode: str)
 
 
 def test_a_link_on_another_site_may_be_followed(client: Client) -> None:
-    assert client.ask("/sessions", sec_fetch_site="cross-site", sec_fetch_mode="navigate").status == 200
+    assert (
+        client.ask("/sessions", sec_fetch_site="cross-site", sec_fetch_mode="navigate").status
+        == 200
+    )
 
 
-FOREIGN = ["http://evil.example", "null", "http://localhost.evil.example", "http://localhost:1", "http://[", ""]
+FOREIGN = [
+    "http://evil.example",
+    "null",
+    "http://localhost.evil.example",
+    "http://localhost:1",
+    "http://[",
+    "",
+]
 
 
 @pytest.mark.parametrize("origin", FOREIGN)
-def test_another_origin_reads_nothing_also_where_a_browser_says_no_more_of_itself(origin: str, client: Client) -> None:
+def test_another_origin_reads_nothing_also_where_a_browser_says_no_more_of_itself(
+    origin: str, client: Client
+) -> None:
     assert client.ask("/api/v1/sessions", origin=origin).status == 403
     assert client.ask("/api/v1/sessions", origin=client.url).status == 200
 
@@ -50,11 +65,16 @@ def test_another_origin_reads_nothing_also_where_a_browser_says_no_more_of_itsel
 @pytest.mark.parametrize("origin", FOREIGN)
 def test_a_form_of_another_site_changes_nothing(origin: str, client: Client) -> None:
     assert client.ask("/logout", "POST", origin=origin).status == 403
-    assert client.ask("/logout", "POST", origin=client.url, sec_fetch_site="cross-site").status == 403
+    assert (
+        client.ask("/logout", "POST", origin=client.url, sec_fetch_site="cross-site").status == 403
+    )
     assert client.ask("/logout", "POST", origin=client.url).status == 303
 
 
-@pytest.mark.parametrize("path", ["/sessions", "/nope", "/sessions?sort=wrong", "/static/x/app.css", "/static/x/../app.css"])
+@pytest.mark.parametrize(
+    "path",
+    ["/sessions", "/nope", "/sessions?sort=wrong", "/static/x/app.css", "/static/x/../app.css"],
+)
 def test_every_answer_forbids_what_a_page_does_not_need(client: Client, path: str) -> None:
     headers = client.ask(path).headers
     policy = headers["content-security-policy"]
@@ -66,7 +86,9 @@ def test_every_answer_forbids_what_a_page_does_not_need(client: Client, path: st
     assert "access-control-allow-origin" not in headers
 
 
-def test_a_failure_is_guarded_too_and_says_nothing_of_the_inside(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_guarded_too_and_says_nothing_of_the_inside(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def boom(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret of the inside")
 
@@ -105,12 +127,17 @@ def test_a_token_opens_every_page_and_no_answer_holds_it(demo: object) -> None:
         assert right.status == 303
         assert all(word in cookie.lower() for word in ("httponly", "samesite=strict"))
         value = cookie.partition(";")[0]
-        paths = [route.path for route in ROUTES if "{" not in route.path and route.path != "/events"]  # That one has no end.
+        # That one has no end.
+        paths = [
+            route.path for route in ROUTES if "{" not in route.path and route.path != "/events"
+        ]
         for answer in [right, *(client.ask(path, cookie=value) for path in paths)]:
             assert answer.status < 400 or answer.status == 405
             assert TOKEN not in answer.text + str(answer.headers)
         assert client.ask("/sessions", cookie="runlore=0").status == 303
-        assert client.ask("/login", "POST", "token=" + "x" * 10_000, origin=client.url).status == 413
+        assert (
+            client.ask("/login", "POST", "token=" + "x" * 10_000, origin=client.url).status == 413
+        )
 
 
 def test_every_page_but_the_login_asks_for_the_token(demo: object) -> None:

@@ -1,4 +1,5 @@
-"""Home, usage, live, agents and store: what each shows, and that it says so when there is nothing."""
+"""Home, usage, live, agents and store: what each shows, and that it says so when there is
+nothing."""
 
 from __future__ import annotations
 
@@ -30,14 +31,19 @@ from tests.web.conftest import SHOP, Client, serving
 NOW = datetime(2026, 8, 15, 12, tzinfo=UTC)
 
 
-# ── home ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-def test_home_shows_the_latest_sessions_what_they_cost_and_a_table_behind_each_chart(client: Client) -> None:
+# ── home ──────────────────────────────────────────────────────────────────────────────────────────
+def test_home_shows_the_latest_sessions_what_they_cost_and_a_table_behind_each_chart(
+    client: Client,
+) -> None:
     page = client.get("/")
     assert "Fix the flaky checkout test" in page
     assert page.count("<summary>As a table</summary>") == 2
     assert page.count('role="img"') == 2
     assert "claude-opus-4-8" in page
-    assert "claude-opus-4-8" not in client.get("/?by=agent").partition("charthead")[2].partition("The last year")[0]
+    assert (
+        "claude-opus-4-8"
+        not in client.get("/?by=agent").partition("charthead")[2].partition("The last year")[0]
+    )
 
 
 def test_home_of_an_empty_store_says_what_to_do(home: Path, toy: Toy) -> None:
@@ -54,21 +60,31 @@ def query_config() -> Config:
     return config
 
 
-def test_what_was_just_written_is_running_and_what_fell_silent_may_wait(home: Path, toy: Toy) -> None:
+def test_what_was_just_written_is_running_and_what_fell_silent_may_wait(
+    home: Path, toy: Toy
+) -> None:
     root = home / ".toy"
     root.mkdir()
     minutes = (datetime.now(UTC) - datetime(2026, 1, 1, tzinfo=UTC)).total_seconds()
     for name, ago in (("now", 0), ("before", 30 * 60), ("old", 5 * 3600), ("ahead", -9 * 86400)):
-        (root / f"{name}.jsonl").write_bytes(line(s=name, id=name, text=f"the {name} one", at=minutes - ago))
+        (root / f"{name}.jsonl").write_bytes(
+            line(s=name, id=name, text=f"the {name} one", at=minutes - ago)
+        )
     with open(root / "old.jsonl", "ab") as file:
-        file.write(line(s="astray", id="a1", text="the astray one", at=0) + line(s="astray", id="a2", up="a1", at=minutes + 9 * 86400))
+        file.write(
+            line(s="astray", id="a1", text="the astray one", at=0)
+            + line(s="astray", id="a2", up="a1", at=minutes + 9 * 86400)
+        )
     config = query_config()
     with closing(open_store(config.store)) as store:
         pipeline.sync(store, config)
     with serving() as client:
         page = client.get("/")
     assert "Running now" in page
-    assert re.findall(r'<span class="tag \w+" title="[^"]+">(\w+)</span>', page) == ["running", "quiet"]
+    assert re.findall(r'<span class="tag \w+" title="[^"]+">(\w+)</span>', page) == [
+        "running",
+        "quiet",
+    ]
     assert "the ahead one" not in page  # A clock that was wrong: it would be the latest for days.
     assert "the astray one" not in page
 
@@ -80,7 +96,9 @@ def test_days_are_added_up_where_the_person_is(demo: Config) -> None:
         assert {day.isoformat(): one.sessions for day, one in found.items()} == {
             "2026-08-03": 1, "2026-08-11": 1, "2026-08-14": 1, "2026-08-15": 1,
         }  # fmt: skip
-        assert min(query.activity(store, since, Zone("Pacific/Kiritimati").today)) == date(2026, 8, 3)
+        assert min(query.activity(store, since, Zone("Pacific/Kiritimati").today)) == date(
+            2026, 8, 3
+        )
         assert query.activity(store, datetime(2026, 9, 1, tzinfo=UTC), Zone("UTC").today) == {}
 
 
@@ -88,12 +106,16 @@ def test_daily_sums_are_those_of_the_report(demo: Config) -> None:
     with closing(open_store(demo.store, read_only=True)) as store:
         chosen, zone = usage.report(store, "day", zone=Zone("UTC")), Zone("UTC")
         found = usage.daily(store, "model", asked({"since": "all"}, NOW, zone).chosen, zone=zone)
-        assert {day: usage.total(rows).units for day, rows in found.items()} == {row.key: row.units for row in chosen.rows}
+        assert {day: usage.total(rows).units for day, rows in found.items()} == {
+            row.key: row.units for row in chosen.rows
+        }
 
 
-# ── charts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── charts ────────────────────────────────────────────────────────────────────────────────────────
 def test_a_stack_keeps_the_largest_names_and_adds_up_the_rest() -> None:
-    chart = stacked(["d1", "d2"], {"d1": {f"m{n}": float(n) for n in range(1, 10)}, "d2": {"m1": 1.0}})
+    chart = stacked(
+        ["d1", "d2"], {"d1": {f"m{n}": float(n) for n in range(1, 10)}, "d2": {"m1": 1.0}}
+    )
     assert chart.names == ["m9", "m8", "m7", "m6", "m5", "m4", REST]
     assert chart.totals == [45.0, 1.0]
     assert stacked(["d1"], {}).names == []
@@ -109,13 +131,18 @@ def test_a_chart_says_its_values_and_nothing_in_a_name_is_markup() -> None:
 
 def test_a_heatmap_has_a_square_for_each_day() -> None:
     last = date(2026, 3, 31)
-    made = heatmap(last - timedelta(days=370), last, {last: 9, last - timedelta(days=1): 1}, lambda number: f"{number} sessions")
+    made = heatmap(
+        last - timedelta(days=370),
+        last,
+        {last: 9, last - timedelta(days=1): 1},
+        lambda number: f"{number} sessions",
+    )
     assert made.count("<rect") == 371
     assert 'class="h4"' in made
     assert 'data-tip="2026-03-31: 9 sessions"' in made
 
 
-# ── usage ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── usage ─────────────────────────────────────────────────────────────────────────────────────────
 @pytest.mark.parametrize("by", usage.BY)
 def test_usage_can_be_seen_by_anything(client: Client, by: str) -> None:
     page = client.get(f"/usage?by={by}&since=all")
@@ -142,7 +169,11 @@ def test_usage_is_narrowed_by_the_url_and_says_when_nothing_is_left(client: Clie
 def test_csv_has_every_row_of_the_page(client: Client) -> None:
     answer = client.ask("/usage.csv?by=model&since=all")
     assert answer.headers["content-type"].startswith("text/csv")
-    assert {row["model"] for row in csv.DictReader(io.StringIO(answer.text))} == {"claude-haiku-5", "claude-opus-4-8", "claude-sonnet-5"}
+    assert {row["model"] for row in csv.DictReader(io.StringIO(answer.text))} == {
+        "claude-haiku-5",
+        "claude-opus-4-8",
+        "claude-sonnet-5",
+    }
 
 
 def test_waste_and_doubts_are_told(client: Client) -> None:
@@ -153,12 +184,16 @@ def test_waste_and_doubts_are_told(client: Client) -> None:
 def test_a_span_of_days_begins_at_midnight_and_a_chart_has_no_gaps() -> None:
     assert asked({"since": "7d"}, NOW, Zone("UTC")).chosen.since == datetime(2026, 8, 9, tzinfo=UTC)
     assert asked({"since": "99999d"}, NOW, Zone("UTC")).chosen.since is not None
-    assert without_gaps("day", ["2026-08-01", "2026-08-03"]) == ["2026-08-01", "2026-08-02", "2026-08-03"]
+    assert without_gaps("day", ["2026-08-01", "2026-08-03"]) == [
+        "2026-08-01",
+        "2026-08-02",
+        "2026-08-03",
+    ]
     assert len(without_gaps("day", ["1999-01-01", "2026-08-03"])) == 90
     assert without_gaps("month", ["2026-01", "2026-08"]) == ["2026-01", "2026-08"]
 
 
-# ── live ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── live ──────────────────────────────────────────────────────────────────────────────────────────
 @pytest.fixture
 def run_id(demo: Config) -> str:
     """A run that went through three nodes, with two checkpoints and a skill."""
@@ -177,7 +212,9 @@ def run_id(demo: Config) -> str:
     return found
 
 
-def test_live_runs_are_listed_with_their_state_and_skills_with_their_rates(client: Client, run_id: str) -> None:
+def test_live_runs_are_listed_with_their_state_and_skills_with_their_rates(
+    client: Client, run_id: str
+) -> None:
     page = client.get("/live")
     assert "Nightly &lt;b&gt;report&lt;/b&gt;" in page
     assert "at send" in page
@@ -186,17 +223,25 @@ def test_live_runs_are_listed_with_their_state_and_skills_with_their_rates(clien
     assert "No live session is completed" in client.get("/live?status=completed")
 
 
-def test_a_run_shows_its_path_and_what_changed_between_checkpoints(client: Client, run_id: str) -> None:
+def test_a_run_shows_its_path_and_what_changed_between_checkpoints(
+    client: Client, run_id: str
+) -> None:
     page = client.get(f"/live/{run_id}")
-    assert re.findall(r"<li[^>]*>(\w+)</li>", page.partition("Path")[2].partition("Checkpoints")[0]) == ["fetch", "write", "send"]
+    assert re.findall(
+        r"<li[^>]*>(\w+)</li>", page.partition("Path")[2].partition("Checkpoints")[0]
+    ) == ["fetch", "write", "send"]
     newest, oldest = re.findall(r'name="from" value="([^"]+)"', page)
-    compared = client.get(f"/live/{run_id}?from={oldest}&to={newest}").partition("What is different")[2]
+    compared = client.get(f"/live/{run_id}?from={oldest}&to={newest}").partition(
+        "What is different"
+    )[2]
     assert "<code>10</code> → <code>25</code>" in compared
     assert "+ file" in compared
 
 
 @pytest.mark.parametrize("id", ["no-such", "..", "%2e%2e", "..%2f..", "a%00b", ".trash"])
-def test_only_the_id_of_a_live_session_reaches_the_disk(client: Client, run_id: str, id: str) -> None:
+def test_only_the_id_of_a_live_session_reaches_the_disk(
+    client: Client, run_id: str, id: str
+) -> None:
     assert client.ask(f"/live/{id}").status == 404
 
 
@@ -204,7 +249,7 @@ def test_live_without_a_run_says_how_to_log_one(client: Client) -> None:
     assert "No agent has logged a session here" in client.get("/live")
 
 
-# ── agents and store ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── agents and store ──────────────────────────────────────────────────────────────────────────────
 def test_agents_and_the_store_are_told_and_examined(client: Client) -> None:
     page = client.get("/agents")
     assert "sessions, with subagents" in page
@@ -213,7 +258,7 @@ def test_agents_and_the_store_are_told_and_examined(client: Client) -> None:
     assert "The store is right" in client.get("/agents/doctor")
 
 
-# ── what changed ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what changed ──────────────────────────────────────────────────────────────────────────────────
 def test_a_page_that_listens_is_told_when_a_session_grew(home: Path, toy: Toy) -> None:
     file = home / ".toy/one.jsonl"
     file.parent.mkdir()
@@ -221,7 +266,9 @@ def test_a_page_that_listens_is_told_when_a_session_grew(home: Path, toy: Toy) -
     config = query_config()
     with closing(open_store(config.store)) as store, serving() as client:
         pipeline.sync(store, config)
-        with closing(http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)) as connection:
+        with closing(
+            http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+        ) as connection:
             connection.request("GET", "/events?session=toy:one", headers={"host": "localhost"})
             told = connection.getresponse()
             assert told.getheader("content-type", "").startswith("text/event-stream")
@@ -233,12 +280,12 @@ def test_a_page_that_listens_is_told_when_a_session_grew(home: Path, toy: Toy) -
         assert b'"events":2' in b"".join(lines)
 
 
-# ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors ────────────────────────────────────────────────────────────────────────────────────────
 def test_errors_are_ranked_with_what_fixed_them(client: Client) -> None:
     page = client.get("/errors?least=1")
     assert "NameError: name &#39;Callable&#39; is not defined" in page
     assert "No error was met twice" in client.get("/errors")
-    (first, *_) = re.findall(r'href="(/errors/[0-9a-f]+)"', page)
+    first, *_ = re.findall(r'href="(/errors/[0-9a-f]+)"', page)
     fault = client.get(first)
     assert '<span class="add">' in fault
     assert re.search(rf'href="/s/{SHOP}#\d+"', fault)
@@ -253,7 +300,9 @@ def test_a_pasted_error_is_answered_with_what_fixed_it(client: Client) -> None:
     assert client.ask("/errors?since=whenever").status == 400
 
 
-def test_an_error_in_a_session_leads_to_its_fix_and_to_where_else_it_was_met(client: Client) -> None:
+def test_an_error_in_a_session_leads_to_its_fix_and_to_where_else_it_was_met(
+    client: Client,
+) -> None:
     page = client.get(f"/s/{SHOP}")
     assert re.search(r'fixed by a change at <a href="#\d+">', page)
     assert re.search(r'href="/errors/[0-9a-f]+">where else it was met', page)
@@ -297,7 +346,11 @@ def test_no_number_in_a_url_is_a_failure_of_ours(client: Client, number: str) ->
         f"/export/{SHOP}?first={given}",
         f"/api/v1/events/{SHOP}?first={given}",
     ]
-    assert [(path[:60], status) for path in paths if (status := client.ask(path).status) not in (200, 400, 404)] == []
+    assert [
+        (path[:60], status)
+        for path in paths
+        if (status := client.ask(path).status) not in (200, 400, 404)
+    ] == []
     with closing(http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)) as connection:
         connection.request("GET", f"/events?events={given}", headers={"host": "localhost"})
         told = connection.getresponse()
@@ -311,7 +364,10 @@ def test_what_a_wrong_clock_wrote_leaves_no_chart_empty(home: Path, toy: Toy) ->
     now = datetime.now(UTC)
     config = query_config()
     with closing(open_store(config.store)) as store:
-        keep(store, [call(f"{days}", f"{days}", ts=now + timedelta(days=days)) for days in (-90, -80, 700)])
+        keep(
+            store,
+            [call(f"{days}", f"{days}", ts=now + timedelta(days=days)) for days in (-90, -80, 700)],
+        )
     day = Zone().today(now - timedelta(days=80))
     with serving() as client:
         assert f"30 days up to {day}" in client.get("/?show=tokens")
@@ -319,10 +375,16 @@ def test_what_a_wrong_clock_wrote_leaves_no_chart_empty(home: Path, toy: Toy) ->
         assert f'data-tip="{day}: ' in client.get("/usage?since=all")
 
 
-@pytest.mark.parametrize("by", ["day", "week", "month", "model", "agent", "project", "branch", "block"])
+@pytest.mark.parametrize(
+    "by", ["day", "week", "month", "model", "agent", "project", "branch", "block"]
+)
 def test_every_figure_leads_to_the_sessions_behind_it(client: Client, by: str) -> None:
     page = client.get(f"/usage?by={by}&since=all")
-    rows = re.findall(r'<td class="num">(\$[\d.,]+)[^$]*?<a href="(\?[^"]*by=session[^"]*)">why</a>', page, re.DOTALL)
+    rows = re.findall(
+        r'<td class="num">(\$[\d.,]+)[^$]*?<a href="(\?[^"]*by=session[^"]*)">why</a>',
+        page,
+        re.DOTALL,
+    )
     assert len(rows) > 0
     for usd, url in rows:
         assert f"<b>{usd}</b><span>cost</span>" in client.get(f"/usage{html.unescape(url)}")
@@ -332,6 +394,9 @@ def test_what_is_behind_a_row_ends_where_the_next_begins() -> None:
     assert behind("month", "2026-12") == {"since": "2026-12-01", "until": "2027-01-01"}
     assert behind("month", "2026-02") == {"since": "2026-02-01", "until": "2026-03-01"}
     assert behind("week", "2026-12-28") == {"since": "2026-12-28", "until": "2027-01-04"}
-    assert behind("block", "2026-11-15T21:00:00Z") == {"since": "2026-11-15T21:00:00Z", "until": "2026-11-16T02:00:00.000000Z"}
+    assert behind("block", "2026-11-15T21:00:00Z") == {
+        "since": "2026-11-15T21:00:00Z",
+        "until": "2026-11-16T02:00:00.000000Z",
+    }
     assert behind("day", "9999-12-31") == {"since": "9999-12-31"}
     assert behind("session", "toy:a") is behind("model", None) is None

@@ -21,7 +21,9 @@ from runlore.web.session import PART
 from tests.toy import Toy, line
 from tests.web.conftest import SHOP, Client, serving
 
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
 OFFLINE = "21636369-8b52-4b4a-97b7-50923ceb3ffd"
 
 
@@ -59,7 +61,9 @@ def test_a_branch_that_was_left_can_be_read(client: Client) -> None:
     assert "Rewound to here: 4 events left behind" in page
     left = client.get(f"/s/{OFFLINE}?branch=1")
     assert set(blocks(left)) - set(blocks(page))
-    assert set(blocks(client.get(f"/s/{OFFLINE}?branch=all"))) == set(blocks(page)) | set(blocks(left))
+    assert set(blocks(client.get(f"/s/{OFFLINE}?branch=all"))) == set(blocks(page)) | set(
+        blocks(left)
+    )
     assert client.ask(f"/s/{OFFLINE}?branch=9").status == 404
 
 
@@ -85,13 +89,21 @@ def test_words_are_found_within_the_session(client: Client) -> None:
 
 @pytest.fixture
 def long(home: Path, toy: Toy) -> Config:
-    """A session of many parts, with a picture and a text that is longer than what is shown of it."""
+    """A session of many parts, with a picture and a text that is longer than what is shown of
+    it."""
     picture = f"[image image/png 1 KB sha256:{sha256(PNG).hexdigest()[:16]}]"
     root = home / ".toy"
     root.mkdir()
-    records = [line(s="long", id=f"n{n}", up=f"n{n - 1}" if n else None, text=f"message {n}", at=n) for n in range(PART * 3 + 5)]
-    records[1] = line(s="long", id="n1", up="n0", text=picture, data=base64.b64encode(PNG).decode(), at=1)
-    records[2] = line(s="long", id="n2", up="n1", kind="assistant_msg", text="word " * 10_000 + "the end", at=2)
+    records = [
+        line(s="long", id=f"n{n}", up=f"n{n - 1}" if n else None, text=f"message {n}", at=n)
+        for n in range(PART * 3 + 5)
+    ]
+    records[1] = line(
+        s="long", id="n1", up="n0", text=picture, data=base64.b64encode(PNG).decode(), at=1
+    )
+    records[2] = line(
+        s="long", id="n2", up="n1", kind="assistant_msg", text="word " * 10_000 + "the end", at=2
+    )
     (root / "long.jsonl").write_bytes(b"".join(records))
     config = settings.load()
     settings.make_home(config.home)
@@ -105,7 +117,12 @@ def test_a_long_session_comes_in_parts(long: Config) -> None:
         page = client.get("/s/toy:long")
         assert blocks(page) == list(range(PART))
         parts = json.loads(client.get("/x/parts/toy:long"))["parts"]
-        assert [(part["first"], part["last"]) for part in parts] == [(0, 59), (60, 119), (120, 179), (180, 184)]
+        assert [(part["first"], part["last"]) for part in parts] == [
+            (0, 59),
+            (60, 119),
+            (120, 179),
+            (180, 184),
+        ]
         assert blocks(client.get("/x/part/toy:long?n=3")) == list(range(180, 185))
         assert blocks(client.get("/s/toy:long?at=130")) == list(range(120, 180))
         assert client.ask("/x/part/toy:long?n=9").status == 404
@@ -132,7 +149,9 @@ def test_a_session_that_grew_is_read_anew(long: Config, home: Path) -> None:
     with serving() as client:
         assert len(json.loads(client.get("/x/parts/toy:long"))["parts"]) == 4
         with open(home / ".toy/long.jsonl", "ab") as file:
-            file.write(b"".join(line(s="long", id=f"m{n}", text="more", at=1000 + n) for n in range(PART)))
+            file.write(
+                b"".join(line(s="long", id=f"m{n}", text="more", at=1000 + n) for n in range(PART))
+            )
         with closing(open_store(long.store)) as store:
             pipeline.sync(store, long)
         assert len(json.loads(client.get("/x/parts/toy:long"))["parts"]) == 5
@@ -146,7 +165,11 @@ def test_the_page_of_a_session_has_the_name_that_somebody_gave_it(long: Config) 
 
 
 def test_a_session_can_be_taken_from_its_page(client: Client) -> None:
-    for kind, begin in (("md", "# Fix the flaky"), ("jsonl", '{"type":"session"'), ("html", "<!doctype html>")):
+    for kind, begin in (
+        ("md", "# Fix the flaky"),
+        ("jsonl", '{"type":"session"'),
+        ("html", "<!doctype html>"),
+    ):
         answer = client.ask(f"/export/{SHOP}?format={kind}")
         assert answer.text.startswith(begin)
         assert f'.{kind}"' in answer.headers["content-disposition"]
@@ -158,7 +181,9 @@ def test_a_session_can_be_taken_from_its_page(client: Client) -> None:
     assert client.ask("/export/nobody").status == 404
 
 
-def test_a_session_with_letters_of_any_language_in_its_id_can_be_taken(home: Path, toy: Toy) -> None:
+def test_a_session_with_letters_of_any_language_in_its_id_can_be_taken(
+    home: Path, toy: Toy
+) -> None:
     (home / ".toy").mkdir()
     (home / ".toy/one.jsonl").write_bytes(line(s="Грüße 名", id="n0", text="hello", at=0))
     config = settings.load()
@@ -174,10 +199,15 @@ def test_a_session_with_letters_of_any_language_in_its_id_can_be_taken(home: Pat
 def test_a_subagent_that_no_call_started_is_not_lost(home: Path) -> None:
     project = home / ".claude/projects/-home-x"
     (project / "one/subagents").mkdir(parents=True)
-    for path, agent, text in (("one.jsonl", None, "look around"), ("one/subagents/agent-a1.jsonl", "a1", "look <under> the bed")):
+    for path, agent, text in (
+        ("one.jsonl", None, "look around"),
+        ("one/subagents/agent-a1.jsonl", "a1", "look <under> the bed"),
+    ):
         record = {
-            "type": "user", "uuid": f"u-{agent}", "parentUuid": None, "sessionId": "one", "cwd": "/x", "isSidechain": agent is not None,
-            "timestamp": "2026-03-01T10:00:00.000Z", "message": {"role": "user", "content": text}, **({"agentId": agent} if agent else {}),
+            "type": "user", "uuid": f"u-{agent}", "parentUuid": None, "sessionId": "one",
+            "cwd": "/x", "isSidechain": agent is not None,
+            "timestamp": "2026-03-01T10:00:00.000Z", "message": {"role": "user", "content": text},
+            **({"agentId": agent} if agent else {}),
         }  # fmt: skip
         (project / path).write_text(json.dumps(record) + "\n")
     config = settings.load()

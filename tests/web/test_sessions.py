@@ -37,19 +37,28 @@ def test_the_url_chooses_and_orders(client: Client) -> None:
     assert titles(client.get("/sessions?repo=shop-api&sort=cost")) == [RATE, FLAKY]
     assert titles(client.get("/sessions?branch=fix*")) == [FLAKY]
     assert titles(client.get("/sessions?min_usd=0.1")) == [RATE]
-    outcomes = [titles(client.get(f"/sessions?outcome={word}")) for word in ("success", "fail", "abandoned", "unknown")]
-    assert sorted(title for found in outcomes for title in found) == sorted(titles(client.get("/sessions")))
+    outcomes = [
+        titles(client.get(f"/sessions?outcome={word}"))
+        for word in ("success", "fail", "abandoned", "unknown")
+    ]
+    assert sorted(title for found in outcomes for title in found) == sorted(
+        titles(client.get("/sessions"))
+    )
     assert len(outcomes[0]) < 4
     assert len(titles(client.get("/sessions?errors=1"))) == 3
     assert len(titles(client.get("/sessions?subagents=1"))) == 5
     assert titles(client.get("/sessions?until=2026-08-05")) == [FLAKY]
 
 
-def test_repositories_of_the_same_name_are_told_apart_by_their_owners(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repositories_of_the_same_name_are_told_apart_by_their_owners(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     facets = query.facets
     repos = [("ada/shop", 2), ("bob/shop", 1), ("ada/weather", 1)]
     monkeypatch.setattr(query, "facets", lambda *given: {**facets(*given), "repo": repos})
-    shown = re.findall(r'<span title="[^"]+">(.*?)</span><b>', client.get("/sessions").partition("Repository")[2])
+    shown = re.findall(
+        r'<span title="[^"]+">(.*?)</span><b>', client.get("/sessions").partition("Repository")[2]
+    )
     assert shown[:3] == ["ada/shop", "bob/shop", "weather"]
 
 
@@ -66,7 +75,8 @@ def test_while_typing_a_word_need_not_be_at_its_end(client: Client) -> None:
 
 
 def test_two_letters_are_a_word_and_not_the_beginning_of_all_words() -> None:
-    assert [unfinished(text) for text in ("ch", "che", "a b", "see che", "che ", '"a che', "repo:che")] == [
+    assert [unfinished(text) for text in ("ch", "che", "a b", "see che", "che ", '"a che',
+    "repo:che")] == [
         "ch", "che*", "a b", "see che*", "che ", '"a che*', "repo:che",
     ]  # fmt: skip
 
@@ -77,7 +87,18 @@ def test_no_match_helps(client: Client) -> None:
     assert "begin*" in page
 
 
-@pytest.mark.parametrize("query", ["sort=wrong", "since=soon", "min_usd=much", "min_usd=nan", "page=-1", "q=agent:nobody", "q=OR"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sort=wrong",
+        "since=soon",
+        "min_usd=much",
+        "min_usd=nan",
+        "page=-1",
+        "q=agent:nobody",
+        "q=OR",
+    ],
+)
 def test_what_cannot_be_meant_is_said_in_one_line(client: Client, query: str) -> None:
     answer = client.ask(f"/sessions?{query}")
     assert answer.status == 400
@@ -93,9 +114,16 @@ def test_a_store_that_is_not_there_yet_says_what_to_do(home: Path) -> None:
 
 
 def test_what_is_asked_is_read_as_it_was_given() -> None:
-    wanted = asked({"q": " a b ", "agent": "toy", "since": "7d", "errors": "1", "page": "3", "unknown": "x"}, NOW)
+    wanted = asked(
+        {"q": " a b ", "agent": "toy", "since": "7d", "errors": "1", "page": "3", "unknown": "x"},
+        NOW,
+    )
     assert (wanted.text, wanted.page, wanted.sort) == ("a b", 3, "ended")
-    assert (wanted.chosen.agent, wanted.chosen.errors, wanted.chosen.since) == ("toy", True, datetime(2026, 3, 7, 15, 9, 26, tzinfo=UTC))
+    assert (wanted.chosen.agent, wanted.chosen.errors, wanted.chosen.since) == (
+        "toy",
+        True,
+        datetime(2026, 3, 7, 15, 9, 26, tzinfo=UTC),
+    )
     assert wanted.given == {"q": "a b", "agent": "toy", "since": "7d", "errors": "1", "page": "3"}
     with pytest.raises(ModelError):
         asked({"sort": "; drop"}, NOW)
@@ -105,7 +133,12 @@ def test_static_files_are_known_by_name_and_kept_by_browsers(client: Client) -> 
     answer = client.ask(f"/static/{_files.VERSION}/app.css", accept_encoding="gzip")
     assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
     assert "immutable" in answer.headers["cache-control"]
-    for path in ("/static/x/..%2f_guard.py", "/static/x/%2e%2e", "/static/x//etc/passwd", "/static/x/app.py"):
+    for path in (
+        "/static/x/..%2f_guard.py",
+        "/static/x/%2e%2e",
+        "/static/x//etc/passwd",
+        "/static/x/app.py",
+    ):
         assert client.ask(path).status == 404
 
 
@@ -113,7 +146,13 @@ def test_pieces_of_a_page_are_harmless() -> None:
     assert marked("<b>\x1b[31mred\u202e</b>", [(3, 11)]) == "&lt;b&gt;<mark>red</mark>&lt;/b&gt;"
     assert session_url("toy:a/b?#é", 7) == "/s/toy:a%2Fb%3F%23%C3%A9#7"
     assert with_query({"q": "a&b", "page": "2"}, page=None, sort="cost") == "?q=a%26b&sort=cost"
-    assert [usd(value) for value in (None, 0, 0.0042, 0.5, 1234.5)] == ["–", "$0.00", "$0.0042", "$0.50", "$1,234"]
+    assert [usd(value) for value in (None, 0, 0.0042, 0.5, 1234.5)] == [
+        "–",
+        "$0.00",
+        "$0.0042",
+        "$0.50",
+        "$1,234",
+    ]
 
 
 def test_what_a_person_marked_is_found_by_it_and_said(client: Client, demo: Config) -> None:

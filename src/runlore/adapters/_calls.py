@@ -1,4 +1,5 @@
-"""What a call does and what came of it, for tools whose arguments are JSON objects. Which tool does what is the adapter's to say."""
+"""What a call does and what came of it, for tools whose arguments are JSON objects. Which tool does
+what is the adapter's to say."""
 
 from __future__ import annotations
 
@@ -10,14 +11,24 @@ import msgspec
 
 from ..model import Tests
 from ._pick import pick
-from ._tools import file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
+from ._tools import (
+    file_change,
+    file_content,
+    is_test_run,
+    key_values,
+    one_line,
+    test_counts,
+    text_of,
+)
 
 ON_FILES = frozenset({"read", "edit", "search"})
 PATHS = (
-    "file_path", "absolute_path", "path", "dir_path", "notebook_path", "filePath", "target_file", "targetFile", "relativeWorkspacePath",
+    "file_path", "absolute_path", "path", "dir_path", "notebook_path", "filePath", "target_file",
+    "targetFile", "relativeWorkspacePath",
 )  # fmt: skip
 _HEADLINES = (
-    "command", "cmd", "pattern", "query", *PATHS, "url", "description", "prompt", "objective", "instructions", "skill", "name",
+    "command", "cmd", "pattern", "query", *PATHS, "url", "description", "prompt", "objective",
+    "instructions", "skill", "name",
 )  # fmt: skip
 _COMMANDS = ("command", "cmd", "script")
 _CHANGES = (
@@ -44,20 +55,25 @@ class Described(msgspec.Struct, gc=False):
 
 
 def action_of(tool: str, actions: Mapping[str, str]) -> str:
-    """What a tool does by its name; one that another program offers has the program's name in front of its own."""
+    """What a tool does by its name; one that another program offers has the program's name in front
+    of its own."""
     return actions.get(tool) or ("mcp" if tool.startswith("mcp_") or "__" in tool else "other")
 
 
 def describe(name: Any, given: Any, action: str, diff: str | None = None) -> Described:
-    """What a call does: tool, kind and action, its text for reading and search, one line of it, and the files it names. `diff` are
-    the lines that change, where the agent says so itself."""
+    """What a call does: tool, kind and action, its text for reading and search, one line of it, and
+    the files it names. `diff` are the lines that change, where the agent says so itself."""
     tool = name[:200] if isinstance(name, str) and name else "unknown"
     given = opened(given)
     args = given if isinstance(given, dict) else {}
     if action == "shell" and (command := _command(args, given)) is not None:
         kind = "test_run" if is_test_run(command) else "tool_call"
         return Described(tool, kind, action, command or tool, one_line(command))
-    files = tuple(dict.fromkeys([path for word in PATHS if (path := _text(args, word))])) if action in ON_FILES else ()
+    files = (
+        tuple(dict.fromkeys([path for word in PATHS if (path := _text(args, word))]))
+        if action in ON_FILES
+        else ()
+    )
     kind, body = "tool_call", None
     if action == "edit":
         kind, body = "edit", change(args, diff)
@@ -91,7 +107,11 @@ def _headline(args: dict[str, Any]) -> str | None:
 def opened(given: Any) -> Any:
     """Arguments that are JSON in a text as what they say."""
     try:
-        return msgspec.json.decode(given) if isinstance(given, str) and given.lstrip()[:1] == "{" else given
+        return (
+            msgspec.json.decode(given)
+            if isinstance(given, str) and given.lstrip()[:1] == "{"
+            else given
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return given
 
@@ -102,12 +122,18 @@ def patched(patch: str) -> tuple[str, ...]:
 
 
 def change(args: dict[str, Any], diff: str | None = None) -> str | None:
-    """The path and the lines that change: as the agent itself found them, else as the call says; None when neither does."""
+    """The path and the lines that change: as the agent itself found them, else as the call says;
+    None when neither does."""
     path = next((path for word in PATHS if (path := _text(args, word))), "")
     if diff and (found := _HUNK.search(diff)):
         return f"{path}\n{diff[found.start() :].rstrip()}"
     edits = [edit for edit in pick(args, "edits", of=list) or [args] if isinstance(edit, dict)]
-    pairs = [(text_of(edit.get(old)), text_of(edit.get(new))) for edit in edits for old, new in _CHANGES if old in edit or new in edit]
+    pairs = [
+        (text_of(edit.get(old)), text_of(edit.get(new)))
+        for edit in edits
+        for old, new in _CHANGES
+        if old in edit or new in edit
+    ]
     if pairs:
         return file_change(path, pairs)
     content = next((text for word in _CONTENTS if (text := _text(args, word)) is not None), None)
@@ -130,8 +156,15 @@ def came(text: str, is_error: bool, exit_code: int | None, is_test: bool) -> Res
 
 
 def outcome(line: str, exit_code: int | None, tests: Tests | None) -> str:
-    """One line of what a call gave: the counts of a test run, or how a command ended and what it said."""
+    """One line of what a call gave: the counts of a test run, or how a command ended and what it
+    said."""
     if tests is not None:
         counts = (("passed", tests.passed), ("failed", tests.failed), ("skipped", tests.skipped))
         return ", ".join(f"{count} {word}" for word, count in counts if count) or "no tests"
-    return f"exit {exit_code}: {line}" if exit_code and line else f"exit {exit_code}" if exit_code else line
+    return (
+        f"exit {exit_code}: {line}"
+        if exit_code and line
+        else f"exit {exit_code}"
+        if exit_code
+        else line
+    )

@@ -1,4 +1,5 @@
-"""What the rows of Crush's `crush.db` mean: a fold over the messages of a session. See `crush.py` for the traps."""
+"""What the rows of Crush's `crush.db` mean: a fold over the messages of a session. See `crush.py`
+for the traps."""
 
 from __future__ import annotations
 
@@ -11,7 +12,16 @@ from ._fold import keep, load
 from ._jsonl import parse
 from ._pick import clean, moment, number, pick
 from ._stream import CALLS, Call, Fold, State, identifier
-from ._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
+from ._tools import (
+    blob_reference,
+    file_change,
+    file_content,
+    is_test_run,
+    key_values,
+    one_line,
+    test_counts,
+    text_of,
+)
 
 CARRY = 2
 """The layout of `Talk`; changed only together with the adapter's `version`."""
@@ -20,7 +30,10 @@ ACTIONS = {
     **dict.fromkeys(("bash", "job_output", "job_kill"), "shell"),
     "view": "read",
     **dict.fromkeys(("edit", "multiedit", "write"), "edit"),
-    **dict.fromkeys(("grep", "glob", "ls", "sourcegraph", "diagnostics", "lsp_diagnostics", "lsp_references"), "search"),
+    **dict.fromkeys(
+        ("grep", "glob", "ls", "sourcegraph", "diagnostics", "lsp_diagnostics", "lsp_references"),
+        "search",
+    ),
     **dict.fromkeys(("fetch", "web_fetch", "web_search", "download", "agentic_fetch"), "web"),
     "agent": "agent",
     "todos": "plan",
@@ -34,7 +47,9 @@ _BASE64 = re.compile(rb'("[Dd]ata"\s*:\s*")([A-Za-z0-9+/\\]{256,}={0,2})(?=")')
 
 def without_pictures(line: bytes) -> bytes:
     """A record whose long base64 values are replaced by their references."""
-    return _BASE64.sub(lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line)
+    return _BASE64.sub(
+        lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line
+    )
 
 
 class Talk(State):
@@ -77,10 +92,14 @@ class Reader(Fold[Talk]):
         state.model = pick(row, "model", of=str) or state.model
         parts = row.get("content")
         if not isinstance(parts, list):
-            self.emit("lifecycle", text_of(row.get("parts", parts)), role, "a message without parts", role)
+            self.emit(
+                "lifecycle", text_of(row.get("parts", parts)), role, "a message without parts", role
+            )
             self.out.skips.append(Skip(self.offset, "the parts are not a list"))
             return
-        is_summary = row.get("is_summary_message") == 1 or (bool(state.summary) and self.native_id == state.summary)
+        is_summary = row.get("is_summary_message") == 1 or (
+            bool(state.summary) and self.native_id == state.summary
+        )
         if is_summary:
             self.emit("lifecycle", "", "compaction", "compacted", role, view="compact")
         for part in parts:
@@ -136,14 +155,26 @@ class Reader(Fold[Talk]):
         headline = next((text for name in _HEADLINES if (text := pick(args, name, of=str))), tool)
         call_id = identifier(data.get("id"))
         files = (path,) if path and action in ("read", "edit") else ()
-        self.emit(kind, body, "tool_call", one_line(headline), "assistant", tool, call_id, action, files=files)
+        self.emit(
+            kind,
+            body,
+            "tool_call",
+            one_line(headline),
+            "assistant",
+            tool,
+            call_id,
+            action,
+            files=files,
+        )
         if call_id:
             keep(self.state.calls, call_id, Call(tool, action, kind == "test_run"), CALLS)
 
     def result(self, data: dict[str, Any]) -> None:
         call_id = identifier(data.get("tool_call_id"))
         named = (pick(data, "name", of=str) or "unknown")[:200]
-        call = (self.state.calls.pop(call_id, None) if call_id else None) or Call(named, ACTIONS.get(named, "other"))
+        call = (self.state.calls.pop(call_id, None) if call_id else None) or Call(
+            named, ACTIONS.get(named, "other")
+        )
         text = text_of(data.get("content"))
         attached = pick(data, "data", of=str)
         is_error = data.get("is_error") is True
@@ -153,23 +184,37 @@ class Reader(Fold[Talk]):
             exit_code = int(found[1])
         exit_code = exit_code if exit_code is not None and abs(exit_code) < 1 << 31 else None
         tests = test_counts(text) if call.is_test else None
-        start, end = (number((pick(data, "metadata", of=dict) or {}).get(name), 1 << 50) for name in ("start_time", "end_time"))
+        start, end = (
+            number((pick(data, "metadata", of=dict) or {}).get(name), 1 << 50)
+            for name in ("start_time", "end_time")
+        )
         self.emit(
-            "human_intervention" if is_refused else "tool_result", f"{text}\n{blob_reference(attached)}" if attached else text,
+            "human_intervention" if is_refused else "tool_result",
+            f"{text}\n{blob_reference(attached)}" if attached else text,
             "tool_result/refused" if is_refused else "tool_result",
-            f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None, "tool", call.tool, call_id, call.action,
-            is_error=not is_refused and (is_error or bool(exit_code)), exit_code=exit_code, tests=tests,
+            f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None, "tool",
+            call.tool, call_id, call.action,
+            is_error=not is_refused and (is_error or bool(exit_code)), exit_code=exit_code,
+            tests=tests,
             duration_ms=end - start if start and end and end >= start else None,
         )  # fmt: skip
 
     def ending(self, data: dict[str, Any], role: str) -> None:
         reason = (pick(data, "reason", of=str) or "unknown")[:100]
-        text = "\n".join(text for name in ("message", "details") if (text := pick(data, name, of=str)))
+        text = "\n".join(
+            text for name in ("message", "details") if (text := pick(data, name, of=str))
+        )
         self.ts = time_of(data.get("time")) or self.ts
         if role != "assistant" or (reason in QUIET and not text):
             self.merge("finish")
         elif reason in ("canceled", "permission_denied"):
-            self.emit("human_intervention", text, f"finish/{reason}", "interrupted" if reason == "canceled" else "refused", "user")
+            self.emit(
+                "human_intervention",
+                text,
+                f"finish/{reason}",
+                "interrupted" if reason == "canceled" else "refused",
+                "user",
+            )
         elif reason == "error":
             self.emit("error", text, "finish/error", None, "system", is_error=True)
         else:
@@ -185,12 +230,19 @@ class Reader(Fold[Talk]):
         output = text_of(data.get("output"))
         tests = test_counts(output) if kind == "test_run" else None
         self.emit(
-            "tool_result", output, "shell_command/output", None, "tool", "bash", call_id, "shell", is_error=bool(exit_code),
+            "tool_result", output, "shell_command/output", None, "tool", "bash", call_id, "shell",
+            is_error=bool(exit_code),
             exit_code=exit_code, tests=tests,
         )  # fmt: skip
 
 
-KINDS = {"thinking": "reasoning", "tool_call_id": "tool_result", "input": "tool_call", "command": "shell_command", "reason": "finish"}
+KINDS = {
+    "thinking": "reasoning",
+    "tool_call_id": "tool_result",
+    "input": "tool_call",
+    "command": "shell_command",
+    "reason": "finish",
+}
 KNOWN = frozenset({*KINDS.values(), "text", "image_url", "binary"})
 
 
@@ -198,7 +250,9 @@ def guess(word: str | None, data: dict[str, Any]) -> str:
     """What a part is: its own word, or what it must be by what it holds."""
     if word in KNOWN and word is not None:
         return word
-    held = next((kind for name, kind in KINDS.items() if name in data), "text" if "text" in data else None)
+    held = next(
+        (kind for name, kind in KINDS.items() if name in data), "text" if "text" in data else None
+    )
     return held or word or "unknown"
 
 
@@ -208,7 +262,11 @@ def change(args: dict[str, Any]) -> str | None:
     if (content := pick(args, "content", of=str)) is not None:
         return file_content(path, content)
     edits = pick(args, "edits", of=list) or [args]
-    pairs = [(text_of(edit.get("old_string")), text_of(edit.get("new_string"))) for edit in edits if isinstance(edit, dict)]
+    pairs = [
+        (text_of(edit.get("old_string")), text_of(edit.get("new_string")))
+        for edit in edits
+        if isinstance(edit, dict)
+    ]
     return file_change(path, pairs) if any(old or new for old, new in pairs) else None
 
 

@@ -1,7 +1,9 @@
-"""One JSON document for each session, which its agent writes again as a whole: how it is read, and known to be the same.
+"""One JSON document for each session, which its agent writes again as a whole: how it is read, and
+known to be the same.
 
-Knows documents and no agent's words. What the records of a document are is said in `parts`; a position counts these. A document that
-is not whole is being written: it is read again when it has changed.
+Knows documents and no agent's words. What the records of a document are is said in `parts`; a
+position counts these. A document that is not whole is being written: it is read again when it has
+changed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be 
 
 
 class Documents(JsonLines):
-    """The part of an adapter that is the same for every agent that keeps a session as one document, or has done so."""
+    """The part of an adapter that is the same for every agent that keeps a session as one document,
+    or has done so."""
 
     def is_appended(self, path: str) -> bool:
         """Whether this file is no document but a log of lines, which is only appended to."""
@@ -33,7 +36,8 @@ class Documents(JsonLines):
         return digest, digest
 
     def parts(self, source: Source, document: Any) -> list[Any]:
-        """The records of a document, in the order in which things happened. Raises ReadError when it is no session."""
+        """The records of a document, in the order in which things happened. Raises ReadError when
+        it is no session."""
         raise AssertionError("the agent's own adapter has it")
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -45,7 +49,8 @@ class Documents(JsonLines):
             return False
 
     def position(self, source: Source, offset: int, records: int) -> Position:
-        """Of a document, the position counts the records that are made of it: it is the same document or another one."""
+        """Of a document, the position counts the records that are made of it: it is the same
+        document or another one."""
         if self.is_appended(source.path):
             return super().position(source, offset, records)
         try:
@@ -55,22 +60,28 @@ class Documents(JsonLines):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        yield from self.beside(source)  # Every time: it may have changed, whether or not the document has.
+        # Every time: it may have changed, whether or not the document has.
+        yield from self.beside(source)
         found = self.parts(source, load_document(source.path))
         first = since.offset if since else 0
-        yield from (Record(to_json(item), n, None, None, n + 1) for n, item in enumerate(found[first:], first))
+        yield from (
+            Record(to_json(item), n, None, None, n + 1)
+            for n, item in enumerate(found[first:], first)
+        )
 
 
 class Growing(JsonLines):
-    """The same for an agent whose files must be read as a whole to be understood, and grow all the same: as long as the records that
-    were read are still what they were, only those that follow are read on."""
+    """The same for an agent whose files must be read as a whole to be understood, and grow all the
+    same: as long as the records that were read are still what they were, only those that follow are
+    read on."""
 
     _held: tuple[tuple[str, int, int], list[Record], list[bytes], list[bytes]] | None = None
-    """What the last source holds, and the hashes of its records: whether it goes on, what is new, and up to where are asked one after
-    another."""
+    """What the last source holds, and the hashes of its records: whether it goes on, what is new,
+    and up to where are asked one after another."""
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        """What is told beside the records of a source, and all that is finished of these, as JSON. Raises ReadError or OSError."""
+        """What is told beside the records of a source, and all that is finished of these, as JSON.
+        Raises ReadError or OSError."""
         raise AssertionError("the agent's own adapter has it")
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -78,7 +89,9 @@ class Growing(JsonLines):
             _, _, hashes = self._whole(source)
         except ReadError:
             return False
-        return len(hashes) >= since.records and (since.head, since.tail) == _outline(hashes[: since.records])
+        return len(hashes) >= since.records and (since.head, since.tail) == _outline(
+            hashes[: since.records]
+        )
 
     def position(self, source: Source, offset: int, records: int) -> Position:
         head, tail = _outline(self._whole(source)[2][:records])
@@ -89,14 +102,22 @@ class Growing(JsonLines):
         first = since.records if since else 0
         if len(records) > first or since:
             yield from asides
-        yield from (Record(data, n, None, None, n + 1) for n, data in enumerate(records[first:], first))
+        yield from (
+            Record(data, n, None, None, n + 1) for n, data in enumerate(records[first:], first)
+        )
 
     def _whole(self, source: Source) -> tuple[list[Record], list[bytes], list[bytes]]:
-        key = source.path, source.size, source.mtime_ns  # As it was found: a database is newer than its file when its log is.
+        # As it was found: a database is newer than its file when its log is.
+        key = source.path, source.size, source.mtime_ns
         if self._held is None or self._held[0] != key:
             try:
                 asides, records = self.whole(source)
-                self._held = key, asides, records, [blake2b(record, digest_size=16).digest() for record in records]
+                self._held = (
+                    key,
+                    asides,
+                    records,
+                    [blake2b(record, digest_size=16).digest() for record in records],
+                )
             except OSError as error:
                 raise ReadError(source.path, reason_of(error)) from error
         return self._held[1:]

@@ -1,4 +1,5 @@
-"""What folds over an agent's records share: the rarer fields of an event, and what is remembered between two reads."""
+"""What folds over an agent's records share: the rarer fields of an event, and what is remembered
+between two reads."""
 
 from __future__ import annotations
 
@@ -49,16 +50,28 @@ S = TypeVar("S", bound=Remembered)
 
 
 def dated(found: Normalized, source: Source) -> Normalized:
-    """The same, with the time of the file for what has none: the session, and what it took as a whole."""
-    at = datetime.fromtimestamp(source.mtime_ns // 1000 / 1e6, UTC) if 0 < source.mtime_ns < LATEST_NS else None
-    found.facts = {uid: msgspec.structs.replace(facts, written_at=at) for uid, facts in found.facts.items()}
-    found.calls = [(call if call.ts else msgspec.structs.replace(call, ts=at), event) for call, event in found.calls]
+    """The same, with the time of the file for what has none: the session, and what it took as a
+    whole."""
+    at = (
+        datetime.fromtimestamp(source.mtime_ns // 1000 / 1e6, UTC)
+        if 0 < source.mtime_ns < LATEST_NS
+        else None
+    )
+    found.facts = {
+        uid: msgspec.structs.replace(facts, written_at=at) for uid, facts in found.facts.items()
+    }
+    found.calls = [
+        (call if call.ts else msgspec.structs.replace(call, ts=at), event)
+        for call, event in found.calls
+    ]
     return found
 
 
 def as_spare(found: Normalized, spare: int) -> Normalized:
     """The same, as what another store of the agent tells better: see `Facts.spare`."""
-    found.facts = {uid: msgspec.structs.replace(facts, spare=spare) for uid, facts in found.facts.items()}
+    found.facts = {
+        uid: msgspec.structs.replace(facts, spare=spare) for uid, facts in found.facts.items()
+    }
     return found
 
 
@@ -70,7 +83,8 @@ def keep(kept: dict[K, V], key: K, value: V, most: int) -> None:
 
 
 def load(carry: bytes | None, kind: type[S], layout: int) -> S:
-    """What was remembered; nothing when it has another layout, which is why that only changes with the adapter's version."""
+    """What was remembered; nothing when it has another layout, which is why that only changes with
+    the adapter's version."""
     if carry:
         try:
             state = msgspec.msgpack.decode(carry, type=kind)

@@ -1,7 +1,8 @@
-"""`chat_history.jsonl` of a Grok Build session: what the model saw, in the layout of today or as older versions wrote it.
+"""`chat_history.jsonl` of a Grok Build session: what the model saw, in the layout of today or as
+older versions wrote it.
 
-It is written anew after a compaction or a rewind, so a line is named by what it says and not by where it stands. No line has a
-time: that of the session's beginning stands for it.
+It is written anew after a compaction or a rewind, so a line is named by what it says and not by
+where it stands. No line has a time: that of the session's beginning stands for it.
 """
 
 from __future__ import annotations
@@ -35,16 +36,23 @@ class Chat(Fold):
             self.emit("lifecycle", body, kind or "unknown", kind or "unknown record")
 
     def own_id(self, value: dict[str, Any]) -> str | None:
-        """What names a line wherever it stands: the id of a call or of a thought, or the number of a prompt with its words."""
+        """What names a line wherever it stands: the id of a call or of a thought, or the number of
+        a prompt with its words."""
         calls = pick(value, "tool_calls", of=list) or []
         call = pick(calls[0], "id", of=str) if calls else None
         index = pick(value, "prompt_index", of=int)
-        for word, name in (("call", call), ("result", value.get("tool_call_id")), ("item", value.get("id"))):
+        for word, name in (
+            ("call", call),
+            ("result", value.get("tool_call_id")),
+            ("item", value.get("id")),
+        ):
             if identifier := words.identifier(name):
                 return f"{self.session()}/{word}/{identifier}"
         if index is None:
             return None
-        said = blake2b(text_of(value.get("content")).encode("utf-8", "replace"), digest_size=8).hexdigest()
+        said = blake2b(
+            text_of(value.get("content")).encode("utf-8", "replace"), digest_size=8
+        ).hexdigest()
         return f"{self.session()}/prompt/{index % (1 << 53)}/{said}"
 
     def system(self, value: dict[str, Any]) -> None:
@@ -53,24 +61,54 @@ class Chat(Fold):
     def user(self, value: dict[str, Any]) -> None:
         reason = pick(value, "synthetic_reason", of=str)
         if interrupt := pick(value, "prior_turn_interrupt", of=str):
-            self.emit("human_intervention", "", f"interrupt/{interrupt}", f"the turn before was interrupted: {interrupt}", "user")
-        is_typed = reason == STEERING or (not reason and ("prompt_index" in value or not self.state.is_marked))
+            self.emit(
+                "human_intervention",
+                "",
+                f"interrupt/{interrupt}",
+                f"the turn before was interrupted: {interrupt}",
+                "user",
+            )
+        is_typed = reason == STEERING or (
+            not reason and ("prompt_index" in value or not self.state.is_marked)
+        )
         self.state.is_marked = self.state.is_marked or "prompt_index" in value
         native = f"user/{reason}" if reason else "user" if is_typed else "user/unnumbered"
-        self.blocks(words.contents(value), native, is_typed, "summary" if reason == "compaction_meta" else "context")
+        self.blocks(
+            words.contents(value),
+            native,
+            is_typed,
+            "summary" if reason == "compaction_meta" else "context",
+        )
 
     def blocks(self, blocks: list[Any], native: str, is_typed: bool, view: str) -> None:
-        """The first text that a person typed is the prompt, or without one the first picture; all else is its context."""
+        """The first text that a person typed is the prompt, or without one the first picture; all
+        else is its context."""
         split = [words.unwrap(words.block_text(block)) for block in blocks]
         texts = [n for n, block in enumerate(blocks) if words.is_text(block)]
-        first = next((n for n in texts if split[n][0].strip()), -1 if texts else 0) if is_typed else -1
+        first = (
+            next((n for n in texts if split[n][0].strip()), -1 if texts else 0) if is_typed else -1
+        )
         for n, (typed, wrapped) in enumerate(split):
             if n == first:
                 self.emit("user_msg", typed, native, None, "user")
             elif typed.strip():
-                self.emit("lifecycle", typed, f"{native}/more" if is_typed else native, None, "user", view=view)
+                self.emit(
+                    "lifecycle",
+                    typed,
+                    f"{native}/more" if is_typed else native,
+                    None,
+                    "user",
+                    view=view,
+                )
             elif wrapped:
-                self.emit("lifecycle", wrapped, f"{native}/wrapper" if is_typed else native, None, "user", view=view)
+                self.emit(
+                    "lifecycle",
+                    wrapped,
+                    f"{native}/wrapper" if is_typed else native,
+                    None,
+                    "user",
+                    view=view,
+                )
         if not self.count:
             self.merge("empty")
 
@@ -89,14 +127,31 @@ class Chat(Fold):
         about = pick(call, "function", of=dict) or call
         name = pick(about, "name", of=str)
         if name is None:
-            self.emit("lifecycle", text_of(call), "assistant/tool_call", "unknown call", "assistant")
+            self.emit(
+                "lifecycle", text_of(call), "assistant/tool_call", "unknown call", "assistant"
+            )
             return
         found = words.describe_named(name, about.get("arguments"))
         call_id = words.identifier(call.get("id"))
         tool = found.tool[:200]
-        self.emit(found.kind, found.body, "tool_call", found.summary, "assistant", tool, call_id, found.action, files=found.files)
+        self.emit(
+            found.kind,
+            found.body,
+            "tool_call",
+            found.summary,
+            "assistant",
+            tool,
+            call_id,
+            found.action,
+            files=found.files,
+        )
         if call_id:
-            keep(self.state.calls, call_id, Call(tool, found.action, found.kind == "test_run", True, tool in words.ASKS), CALLS)
+            keep(
+                self.state.calls,
+                call_id,
+                Call(tool, found.action, found.kind == "test_run", True, tool in words.ASKS),
+                CALLS,
+            )
 
     def tool_result(self, value: dict[str, Any]) -> None:
         call_id = words.identifier(value.get("tool_call_id"))
@@ -104,13 +159,29 @@ class Chat(Fold):
         text = content(value)
         tests = test_counts(text) if call and call.is_test else None
         exit_code = words.exit_in(text) if call and call.action == "shell" else None
-        kind = "human_intervention" if words.is_refusal(text, exit_code) else "decision" if call and call.answers else "tool_result"
+        kind = (
+            "human_intervention"
+            if words.is_refusal(text, exit_code)
+            else "decision"
+            if call and call.answers
+            else "tool_result"
+        )
         self.emit(
-            kind, text, "tool_result", words.result_summary(text, exit_code, tests), "tool", call.tool if call else None, call_id,
-            call.action if call else None, exit_code=exit_code, tests=tests, is_error=bool(exit_code),
+            kind, text, "tool_result", words.result_summary(text, exit_code, tests), "tool",
+            call.tool if call else None, call_id,
+            call.action if call else None, exit_code=exit_code, tests=tests,
+            is_error=bool(exit_code),
         )  # fmt: skip
         for image in pick(value, "images", of=list) or []:
-            self.emit("lifecycle", words.block_text(image), "tool_result/image", None, "tool", call_id=call_id, view="context")
+            self.emit(
+                "lifecycle",
+                words.block_text(image),
+                "tool_result/image",
+                None,
+                "tool",
+                call_id=call_id,
+                view="context",
+            )
 
     def reasoning(self, value: dict[str, Any]) -> None:
         text = "\n\n".join(words.block_text(part) for part in words.listed(value.get("summary")))
@@ -124,11 +195,14 @@ class Chat(Fold):
         about = pick(value, "kind", of=dict) or {}
         tool = pick(about, "tool_type", of=str) or "unknown"
         action = pick(about, "action", of=dict) or {}
-        fields = action or {name: item for name, item in about.items() if name not in ("tool_type", "id", "status")}
+        fields = action or {
+            name: item for name, item in about.items() if name not in ("tool_type", "id", "status")
+        }
         query = pick(action, "query", of=str) or pick(action, "url", of=str)
         call_id = words.identifier(about.get("id"))
         self.emit(
-            "tool_call", key_values(fields), "backend_tool_call", query or tool, "assistant", tool[:200], call_id,
+            "tool_call", key_values(fields), "backend_tool_call", query or tool, "assistant",
+            tool[:200], call_id,
             words.ACTIONS.get(tool, "other"),
         )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""What the rows of superagent's `grok.db` mean: a fold over messages and what stands beside them. See `grok_cli.py` for the traps."""
+"""What the rows of superagent's `grok.db` mean: a fold over messages and what stands beside them.
+See `grok_cli.py` for the traps."""
 
 from __future__ import annotations
 
@@ -16,12 +17,22 @@ from . import Facts, Normalized, Record, Skip
 from ._fold import keep, load
 from ._jsonl import MALFORMED, parse
 from ._pick import clean, number, pick, time_of
-from ._tools import blob_reference, cap, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of
+from ._tools import (
+    blob_reference,
+    cap,
+    file_change,
+    file_content,
+    is_test_run,
+    key_values,
+    one_line,
+    test_counts,
+    text_of,
+)
 
 CARRY = 1
 """The layout of `State`; changed only together with the adapter's `version`."""
-# How many are remembered between two reads, the oldest going first. More rows than these are not written in an hour; one that is
-# told twice all the same has the same name, and the store knows it.
+# How many are remembered between two reads, the oldest going first. More rows than these are not
+# written in an hour; one that is told twice all the same has the same name, and the store knows it.
 SESSIONS, CALLS, TOLD = 1024, 64, 2048
 MOST_EVENTS = 10_000  # Of one message.
 
@@ -95,7 +106,12 @@ class Reader:
             if record.aside is not None:
                 # It belongs to the record that follows, and has that one's number.
                 self.record, self.room = self.state.records, MOST_EVENTS
-                self.aside(record.aside, next((value for value, _, _ in parse(record.data) if isinstance(value, dict)), {}))
+                self.aside(
+                    record.aside,
+                    next(
+                        (value for value, _, _ in parse(record.data) if isinstance(value, dict)), {}
+                    ),
+                )
                 continue
             self.record, self.offset, self.room = self.state.records, record.offset, MOST_EVENTS
             self.state.records += 1
@@ -115,10 +131,18 @@ class Reader:
             if isinstance(value, dict):
                 self.message(value)
             else:
-                self.strange(text.encode(), problem or "not an object", "malformed" if value is MALFORMED else "unknown")
+                self.strange(
+                    text.encode(),
+                    problem or "not an object",
+                    "malformed" if value is MALFORMED else "unknown",
+                )
 
     def strange(self, data: bytes, reason: str, native: str = "malformed") -> None:
-        self.begin(self.state.current, "~" + blake2b(b"%d\n" % self.offset + data, digest_size=8).hexdigest(), None)
+        self.begin(
+            self.state.current,
+            "~" + blake2b(b"%d\n" % self.offset + data, digest_size=8).hexdigest(),
+            None,
+        )
         self.emit("lifecycle", data.decode("utf-8", "replace"), native, reason)
         self.out.skips.append(Skip(self.offset, reason))
 
@@ -139,7 +163,8 @@ class Reader:
         title = one_line(pick(row, "title", of=str) or "")
         if native:
             self.out.facts[f"{self.flavor}:{native}"] = Facts(
-                native_session_id=native, title=title or None, title_rank=2 if title else 0, model=pick(row, "model", of=str) or None,
+                native_session_id=native, title=title or None, title_rank=2 if title else 0,
+                model=pick(row, "model", of=str) or None,
                 cwd=pick(row, "cwd_at_start", of=str) or pick(row, "cwd_last", of=str) or None,
             )  # fmt: skip
 
@@ -150,26 +175,38 @@ class Reader:
         usage = Usage(input_tokens=given, output_tokens=said)
         cost = number(row.get("cost_micros"))
         self.emit(
-            "lifecycle", "", f"usage/{source}", f"{source}: {given} tokens in, {said} out", usage=usage, tokens=usage.total,
+            "lifecycle", "", f"usage/{source}", f"{source}: {given} tokens in, {said} out",
+            usage=usage, tokens=usage.total,
             model=pick(row, "model", of=str), extra={"cost_estimate_micros": cost} if cost else {},
         )  # fmt: skip
         if usage.total:
             self.bill(usage, pick(row, "model", of=str), pick(row, "created_at", of=str) or "")
 
     def bill(self, usage: Usage, model: str | None, created: str) -> None:
-        """For the ledger. The time belongs to the name: the numbers of rows that were taken out are given again."""
+        """For the ledger. The time belongs to the name: the numbers of rows that were taken out are
+        given again."""
         call = api.Call(
-            key=f"{self.name}@{created[:40]}", session_uid=f"{self.flavor}:{self.native}", ts=self.ts, provider="xai",
-            model=(model or "")[:200] or None, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens,
+            key=f"{self.name}@{created[:40]}", session_uid=f"{self.flavor}:{self.native}",
+            ts=self.ts, provider="xai",
+            model=(model or "")[:200] or None, input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
         )  # fmt: skip
         self.out.calls.append((call, self.name))
 
     def compacted(self, row: dict[str, Any]) -> None:
-        """Everything before the first message that was kept left the model's context; the summary stands for it."""
+        """Everything before the first message that was kept left the model's context; the summary
+        stands for it."""
         kept, last = pick(row, "first_kept", of=str), self.session.last
         before = number(row.get("tokens_before"))
         refs = (kept, "..", last) if kept and last else ()
-        self.emit("lifecycle", "", "compaction", f"compacted {before} tokens" if before else "compacted", view="compact", refs=refs)
+        self.emit(
+            "lifecycle",
+            "",
+            "compaction",
+            f"compacted {before} tokens" if before else "compacted",
+            view="compact",
+            refs=refs,
+        )
         if summary := pick(row, "summary", of=str):
             self.emit("lifecycle", summary, "compaction/summary", None, "user", view="summary")
 
@@ -187,12 +224,24 @@ class Reader:
         if value is None:
             self.out.skips.append(Skip(self.offset, "the message is not JSON"))
         if content is None:
-            self.emit("lifecycle", text_of(value) or text_of(row.get("message_json")), role, f"{role} message without content", role)
+            self.emit(
+                "lifecycle",
+                text_of(value) or text_of(row.get("message_json")),
+                role,
+                f"{role} message without content",
+                role,
+            )
             return
-        parts = content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]
+        parts = (
+            content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]
+        )
         is_prompt = role == "user"
         for part in parts:
-            text = text_of(part.get("text")) if isinstance(part, dict) and part.get("type") in ("text", None) else None
+            text = (
+                text_of(part.get("text"))
+                if isinstance(part, dict) and part.get("type") in ("text", None)
+                else None
+            )
             if not isinstance(part, dict):
                 self.emit("lifecycle", text_of(part), role, "unknown part", role)
             elif role == "user":
@@ -221,16 +270,30 @@ class Reader:
         elif text is not None and role == "assistant":
             self.emit("assistant_msg", text, role, None, role)
         elif text is not None:
-            self.emit("lifecycle", text, role, None, role, view="summary" if text.startswith(CHECKPOINT) else "context")
+            self.emit(
+                "lifecycle",
+                text,
+                role,
+                None,
+                role,
+                view="summary" if text.startswith(CHECKPOINT) else "context",
+            )
         else:
             self.emit("lifecycle", shown(part), f"{role}/{kind}", None, role)
 
     def call(self, part: dict[str, Any]) -> None:
-        tool, given = (pick(part, "toolName", of=str) or "unknown")[:200], part.get("input", part.get("args"))
+        tool, given = (
+            (pick(part, "toolName", of=str) or "unknown")[:200],
+            part.get("input", part.get("args")),
+        )
         args = given if isinstance(given, dict) else {}
         action = ACTIONS.get(tool) or ("mcp" if tool.startswith("mcp_") else "other")
         command = pick(args, "command", of=str)
-        files = tuple(path for name in _PATHS if (path := pick(args, name, of=str))) if action in ("read", "edit") else ()
+        files = (
+            tuple(path for name in _PATHS if (path := pick(args, name, of=str)))
+            if action in ("read", "edit")
+            else ()
+        )
         kind, body = "tool_call", key_values(args) or text_of(given)
         if action == "shell" and command is not None:
             kind, body = "test_run" if is_test_run(command) else kind, command
@@ -238,7 +301,17 @@ class Reader:
             kind, body = "edit", change(args) or body
         headline = next((text for name in _HEADLINES if (text := pick(args, name, of=str))), tool)
         call_id = identifier(part.get("toolCallId"))
-        self.emit(kind, body, "tool-call", one_line(headline), "assistant", tool, call_id, action, files=files)
+        self.emit(
+            kind,
+            body,
+            "tool-call",
+            one_line(headline),
+            "assistant",
+            tool,
+            call_id,
+            action,
+            files=files,
+        )
         if call_id:
             keep(self.session.calls, call_id, Call(tool, action, kind == "test_run"), CALLS)
 
@@ -253,10 +326,18 @@ class Reader:
         tests = test_counts(text) if call.is_test else None
         summary = f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None
         is_denied = pick(output, "type", of=str) == "execution-denied"
-        kind = "human_intervention" if is_denied else "decision" if call.action == "plan" and not is_error else "tool_result"
+        kind = (
+            "human_intervention"
+            if is_denied
+            else "decision"
+            if call.action == "plan" and not is_error
+            else "tool_result"
+        )
         self.emit(
-            kind, text, "tool-result/denied" if is_denied else "tool-result", summary, "tool", call.tool, call_id, call.action,
-            is_error=is_error and not is_denied, exit_code=int(found[1]) if found else None, tests=tests,
+            kind, text, "tool-result/denied" if is_denied else "tool-result", summary, "tool",
+            call.tool, call_id, call.action,
+            is_error=is_error and not is_denied, exit_code=int(found[1]) if found else None,
+            tests=tests,
         )  # fmt: skip
 
     # Events.
@@ -267,18 +348,29 @@ class Reader:
         self.native = clean(session or "") or state.current
         found = state.sessions.pop(self.native, None)
         if found is None:
-            # A session that was forgotten is counted from beyond all others, so that no number is given twice.
+            # A session that was forgotten is counted from beyond all others, so that no number is
+            # given twice.
             state.has_dropped = state.has_dropped or len(state.sessions) >= SESSIONS
             found = SessionState(seq=state.events if state.has_dropped else 0)
         keep(state.sessions, self.native, found, SESSIONS)
         self.session, self.count, self.ts = found, 0, time_of(created)
         self.name = name if name.startswith(f"{self.native}/") else f"{self.native}/{name}"
-        self.out.facts.setdefault(f"{self.flavor}:{self.native}", Facts(native_session_id=self.native))
+        self.out.facts.setdefault(
+            f"{self.flavor}:{self.native}", Facts(native_session_id=self.native)
+        )
 
     def emit(
-        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, **more: Unpack[Fields],
-    ) -> None:  # fmt: skip
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        summary: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        call_id: str | None = None,
+        action: str | None = None,
+        **more: Unpack[Fields],
+    ) -> None:
         self.room -= 1
         if self.room < 0:
             return
@@ -287,8 +379,10 @@ class Reader:
         name = f"{self.name}#{self.count}" if self.count else self.name
         out.events.append(
             SessionEvent(
-                session_uid=f"{self.flavor}:{self.native}", seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-                summary=one_line(body if summary is None else summary), native_id=name, call_id=call_id, action=action, native=native,
+                session_uid=f"{self.flavor}:{self.native}", seq=session.seq, ts=self.ts, kind=kind,
+                role=role, tool=tool,
+                summary=one_line(body if summary is None else summary), native_id=name,
+                call_id=call_id, action=action, native=native,
                 record=self.record, **more,
             )
         )  # fmt: skip
@@ -318,19 +412,31 @@ def change(args: dict[str, Any]) -> str | None:
     if (content := pick(args, "content", of=str)) is not None:
         return file_content(path, content)
     names = next((names for names in _CHANGES if args.keys() & set(names)), None)
-    return file_change(path, [(text_of(args.get(names[0])), text_of(args.get(names[1])))]) if names else None
+    return (
+        file_change(path, [(text_of(args.get(names[0])), text_of(args.get(names[1])))])
+        if names
+        else None
+    )
 
 
 def outcome(output: Any) -> tuple[str, bool]:
-    """The text of a result, and whether it is an error. Results are wrapped by the SDK, and once more by the tool."""
+    """The text of a result, and whether it is an error. Results are wrapped by the SDK, and once
+    more by the tool."""
     kind = pick(output, "type", of=str) or ""
-    value = next((output[name] for name in ("value", "reason") if name in output), output) if isinstance(output, dict) else output
+    value = (
+        next((output[name] for name in ("value", "reason") if name in output), output)
+        if isinstance(output, dict)
+        else output
+    )
     is_error = kind.startswith("error") or kind == "execution-denied"
     if isinstance(value, dict) and "success" in value:
         is_error = is_error or value["success"] is not True
         texts = [value.get(name) for name in ("error", "output")]
         told = "\n".join(text for text in texts if isinstance(text, str) and text)
-        return told or key_values({name: item for name, item in value.items() if name != "success"}), is_error
+        return (
+            told or key_values({name: item for name, item in value.items() if name != "success"}),
+            is_error,
+        )
     if kind == "content" and isinstance(value, list):
         return "\n".join(shown(item) for item in value), is_error
     return text_of(value), is_error
@@ -345,5 +451,11 @@ def shown(part: Any) -> str:
     data = next((part[name] for name in ("image", "data") if isinstance(part.get(name), str)), None)
     if data is not None:
         is_address = data.startswith(("http://", "https://"))
-        return f"[{data}]" if is_address else blob_reference(data.partition(";base64,")[2] if data.startswith("data:") else data)
-    return f"[{pick(part, 'type', of=str) or 'unknown'} {pick(part, 'filename', of=str) or ''}]".replace(" ]", "]")
+        return (
+            f"[{data}]"
+            if is_address
+            else blob_reference(data.partition(";base64,")[2] if data.startswith("data:") else data)
+        )
+    return f"[{pick(part, 'type', of=str) or 'unknown'} {pick(part, 'filename', of=str) or ''}]".replace(
+        " ]", "]"
+    )

@@ -1,7 +1,8 @@
-"""`events.jsonl` of a Grok Build session: its telemetry, of which only what a person decided is not told elsewhere.
+"""`events.jsonl` of a Grok Build session: its telemetry, of which only what a person decided is not
+told elsewhere.
 
-No line names the call that it is about. What a program decides takes no time, and a person's answer does: how long the agent
-waited tells the one from the other.
+No line names the call that it is about. What a program decides takes no time, and a person's answer
+does: how long the agent waited tells the one from the other.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from typing import Any
 from ._grok_fold import Fold
 from ._pick import number, pick, time_of
 
-ANSWER_MS = 50  # Nobody answers sooner. What a rule allows or cancels has been seen to take 0 to 3 ms.
+# Nobody answers sooner. What a rule allows or cancels has been seen to take 0 to 3 ms.
+ANSWER_MS = 50
 SILENT = (
-    "turn_", "tool_", "phase_", "loop_", "permission_requested", "interjected", "mcp_", "goal_", "todo_gate_", "laziness_", "stream_",
-    "session_", "model_", "api_", "inference_", "compaction_", "subagent_", "first_token", "hook_", "skill_", "plugin_",
+    "turn_", "tool_", "phase_", "loop_", "permission_requested", "interjected", "mcp_", "goal_",
+    "todo_gate_", "laziness_", "stream_",
+    "session_", "model_", "api_", "inference_", "compaction_", "subagent_", "first_token", "hook_",
+    "skill_", "plugin_",
 )  # fmt: skip
 
 
@@ -29,7 +33,14 @@ class Events(Fold):
         if kind == "permission_resolved":
             self.permission(value)
         elif kind == "yolo_toggled":
-            state = next((text for name in ("enabled", "yolo_mode", "value") if (text := pick(value, name, of=bool)) is not None), None)
+            state = next(
+                (
+                    text
+                    for name in ("enabled", "yolo_mode", "value")
+                    if (text := pick(value, name, of=bool)) is not None
+                ),
+                None,
+            )
             word = {True: "on", False: "off", None: "toggled"}[state]
             self.emit("human_intervention", word, kind, f"approve everything: {word}", "user")
         elif kind.startswith(SILENT):
@@ -46,7 +57,9 @@ class Events(Fold):
             self.merge("permission_resolved/allow")
             return
         self.emit(
-            "human_intervention" if is_human else "lifecycle", decision, f"permission_resolved/{decision}",
-            f"permission for {tool or 'a call'}: {decision}", "user" if is_human else None, tool[:200] if tool else None,
+            "human_intervention" if is_human else "lifecycle", decision,
+            f"permission_resolved/{decision}",
+            f"permission for {tool or 'a call'}: {decision}", "user" if is_human else None,
+            tool[:200] if tool else None,
             duration_ms=wait,
         )  # fmt: skip

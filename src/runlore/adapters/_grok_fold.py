@@ -1,7 +1,9 @@
-"""The fold over one file of a Grok Build session: which session it is, what a record is called, what it follows.
+"""The fold over one file of a Grok Build session: which session it is, what a record is called,
+what it follows.
 
-Knows the files beside it that are about the whole session, and nothing of what a record says: `grok.py`, `_grok_chat.py` and
-`_grok_events.py` do, each for one file, and call `emit` for every event.
+Knows the files beside it that are about the whole session, and nothing of what a record says:
+`grok.py`, `_grok_chat.py` and `_grok_events.py` do, each for one file, and call `emit` for every
+event.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from ._pick import clean, milliseconds, pick
 from ._tools import cap, one_line
 
 CARRY = 2
-"""The layout of `State`; changed only together with the adapter's `version`, which reads every source anew."""
+"""The layout of `State`; changed only together with the adapter's `version`, which reads every
+source anew."""
 
 # What is remembered between two reads, the oldest going first.
 CALLS, REPEATS, TURNS = 256, 256, 500
@@ -62,7 +65,8 @@ class State(msgspec.Struct, array_like=True):
     titled: int = 0
     """The rank of the title that the summary has."""
     anchor: str = ""
-    """The last id that a record brought with it, and how often which record without one came since."""
+    """The last id that a record brought with it, and how often which record without one came
+    since."""
     repeats: dict[bytes, int] = {}
     calls: dict[str, Call] = {}
     turns: list[tuple[str | None, str]] = []
@@ -70,7 +74,8 @@ class State(msgspec.Struct, array_like=True):
     forgotten: int = 0
     """How many turns are no longer in the list."""
     is_marked: bool = False
-    """Whether a prompt has had a number: from then on, those without one are not typed by a person."""
+    """Whether a prompt has had a number: from then on, those without one are not typed by a
+    person."""
     in_prompt: bool = False
     prompt: int | None = None
     is_rewound: bool = False
@@ -81,14 +86,17 @@ class State(msgspec.Struct, array_like=True):
     is_compacted: bool = False
     """Whether the compaction that is going on has been told."""
     opened: int | None = None
-    """The number of the turn that began last, -1 for one without a number: a picture may come before what was typed."""
+    """The number of the turn that began last, -1 for one without a number: a picture may come
+    before what was typed."""
 
 
 class Fold(Objects):
-    """A fold over the records of one file. All that outlives a batch is in `state`; the rest is about the current record."""
+    """A fold over the records of one file. All that outlives a batch is in `state`; the rest is
+    about the current record."""
 
     is_second = False
-    """Whether another file of the session is its transcript: this one then has nothing to say but its events."""
+    """Whether another file of the session is its transcript: this one then has nothing to say but
+    its events."""
     spare: int | None = 0
     """See `Facts`."""
 
@@ -118,7 +126,10 @@ class Fold(Objects):
         if name == "summary":
             self.summary(value)
         elif name == "parent" and state.parent is None:
-            state.parent, state.relation = self.uid(clean(pick(value, "session", of=str) or "unknown")), "subagent"
+            state.parent, state.relation = (
+                self.uid(clean(pick(value, "session", of=str) or "unknown")),
+                "subagent",
+            )
         elif name == "signals":
             state.current = state.current or pick(value, "primaryModelId", of=str) or None
 
@@ -132,7 +143,10 @@ class Fold(Objects):
         state.current = pick(value, "current_model_id", of=str) or state.current
         state.repo = repo_of(pick(value, "git_remotes", of=list) or []) or state.repo
         state.created = milliseconds(pick(value, "created_at", of=str)) or state.created
-        parent, kind = pick(value, "parent_session_id", of=str), pick(value, "session_kind", of=str) or ""
+        parent, kind = (
+            pick(value, "parent_session_id", of=str),
+            pick(value, "session_kind", of=str) or "",
+        )
         if kind.startswith("subagent"):
             state.relation = "subagent"
         if parent and (name := clean(parent)) != state.session:
@@ -173,12 +187,25 @@ class Fold(Objects):
         again = state.repeats.get(key, 0)
         keep(state.repeats, key, again + 1, REPEATS)
         anchor = f"{self.session()}/{self.file}/{state.anchor}"
-        return "~" + blake2b(b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8).hexdigest()
+        return (
+            "~"
+            + blake2b(
+                b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8
+            ).hexdigest()
+        )
 
     def emit(
-        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, **more: Unpack[AllFields],
-    ) -> str:  # fmt: skip
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        summary: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        call_id: str | None = None,
+        action: str | None = None,
+        **more: Unpack[AllFields],
+    ) -> str:
         """One event of the current record; gives back its native id."""
         self.room -= 1
         if self.room < 0:
@@ -191,8 +218,10 @@ class Fold(Objects):
         if state.relation == "subagent":
             more["is_sidechain"] = True
         event = SessionEvent(
-            session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-            summary=one_line(body if summary is None else summary), native_id=native_id, call_id=call_id, action=action,
+            session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind, role=role,
+            tool=tool,
+            summary=one_line(body if summary is None else summary), native_id=native_id,
+            call_id=call_id, action=action,
             native=native, record=state.records - 1, **more,
         )  # fmt: skip
         out.events.append(event)
@@ -211,8 +240,10 @@ class Fold(Objects):
         if state.seq if self.is_second else state.records:
             session = self.session()
             out.facts[self.uid(session)] = Facts(
-                native_session_id=session, title=title, title_rank=rank, cwd=state.cwd or place_of(self.folder),
-                git_branch=state.branch, model=state.current or state.model, repo=state.repo, parent_uid=state.parent,
+                native_session_id=session, title=title, title_rank=rank,
+                cwd=state.cwd or place_of(self.folder),
+                git_branch=state.branch, model=state.current or state.model, repo=state.repo,
+                parent_uid=state.parent,
                 relation=state.relation, spare=self.spare,
             )  # fmt: skip
         out.carry = msgspec.msgpack.encode(state)
@@ -227,7 +258,8 @@ def is_uuid(name: str) -> bool:
 
 
 def name_of(folder: str, named: str | None) -> str:
-    """A session is named by its folder. Where that is no UUID, somebody has moved it, and what its files say counts."""
+    """A session is named by its folder. Where that is no UUID, somebody has moved it, and what its
+    files say counts."""
     own = folder.rpartition(os.sep)[2]
     return own if is_uuid(own) else clean(named or "") or clean(own) or "unknown"
 
@@ -242,10 +274,13 @@ def place_of(folder: str) -> str | None:
 
 
 def repo_of(remotes: list[Any]) -> str | None:
-    """`owner/name` out of the first address of a repository, which has been written in several ways."""
+    """`owner/name` out of the first address of a repository, which has been written in several
+    ways."""
     for remote in remotes:
         url = remote if isinstance(remote, str) else pick(remote, "url", of=str) or ""
-        path = url.split("://")[-1].split("@")[-1].replace(":", "/").rstrip("/").removesuffix(".git")
+        path = (
+            url.split("://")[-1].split("@")[-1].replace(":", "/").rstrip("/").removesuffix(".git")
+        )
         parts = path.split("/")
         if len(parts) > 1 and all(parts[-2:]):
             return "/".join(parts[-2:])[:200]

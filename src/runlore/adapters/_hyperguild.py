@@ -1,4 +1,5 @@
-"""What the entries of hyperguild's skill logs mean: a fold, in the words in which runlore's own log tells of skills."""
+"""What the entries of hyperguild's skill logs mean: a fold, in the words in which runlore's own log
+tells of skills."""
 
 from __future__ import annotations
 
@@ -63,9 +64,17 @@ class Reader(EntryFold[Log]):
         given = entry.get("input")
         told = key_values(given) if isinstance(given, dict) else text_of(given)
         body = "\n".join(text for text in (told, key_values(other)) if text)
-        self.emit("lifecycle", body, "skill.started", f"skill {skill}{f', {phase}' if phase else ''} began", tool=skill)
+        self.emit(
+            "lifecycle",
+            body,
+            "skill.started",
+            f"skill {skill}{f', {phase}' if phase else ''} began",
+            tool=skill,
+        )
         attempts = entry.get("attempts")
-        for attempt in attempts if isinstance(attempts, list) else [] if attempts is None else [attempts]:
+        for attempt in (
+            attempts if isinstance(attempts, list) else [] if attempts is None else [attempts]
+        ):
             self.attempt(attempt, skill)
         self.ended(entry, skill)
 
@@ -75,8 +84,10 @@ class Reader(EntryFold[Log]):
         found = attempt_of({**told, "checks": checks_of(told)})
         has_raised = found.error is not None
         self.emit(
-            "error" if has_raised else "lifecycle", found.body, f"skill.attempt_finished/{found.word}", attempt_line(told, found.word),
-            tool=skill, is_error=has_raised or found.word == "failed", model=pick(told, "model", of=str),
+            "error" if has_raised else "lifecycle", found.body,
+            f"skill.attempt_finished/{found.word}", attempt_line(told, found.word),
+            tool=skill, is_error=has_raised or found.word == "failed",
+            model=pick(told, "model", of=str),
             duration_ms=number(told.get("duration_ms")),
         )  # fmt: skip
 
@@ -84,15 +95,22 @@ class Reader(EntryFold[Log]):
         status = one_line(pick(entry, "final_status", of=str) or "")[:100] or "unknown"
         path = pick(entry, "file_path", of=str)
         self.emit(
-            "lifecycle", pick(entry, "message", of=str) or "", f"skill.finished/{status}", f"skill {skill}: {status}", tool=skill,
-            is_error=is_failure(status), duration_ms=number(entry.get("duration_ms")), model=pick(entry, "model_used", of=str),
+            "lifecycle", pick(entry, "message", of=str) or "", f"skill.finished/{status}",
+            f"skill {skill}: {status}", tool=skill,
+            is_error=is_failure(status), duration_ms=number(entry.get("duration_ms")),
+            model=pick(entry, "model_used", of=str),
             files=(path,) if path else (),
         )  # fmt: skip
 
 
 def checks_of(attempt: dict[str, Any]) -> list[dict[str, Any]]:
-    """The evidence that there is for an attempt. A no without a verdict may as well mean that nobody looked."""
+    """The evidence that there is for an attempt. A no without a verdict may as well mean that
+    nobody looked."""
     if attempt.get("verified") is True:
         return [{"by": "log", "passed": True}]
     verdict = pick(attempt, "verdict", of=str)
-    return [{"by": "verdict", "passed": False}] if attempt.get("verified") is False and verdict in REFUSED else []
+    return (
+        [{"by": "verdict", "passed": False}]
+        if attempt.get("verified") is False and verdict in REFUSED
+        else []
+    )

@@ -45,7 +45,11 @@ class Reader(EntryFold[Chat]):
         state.branch = pick(value, "gitBranch", of=str) or state.branch
         message = pick(value, "message", of=dict) or {}
         word = pick(value, "type", of=str) or ""
-        role = word if word in ("user", "assistant") else pick(message, "role", of=str) or guess(message)
+        role = (
+            word
+            if word in ("user", "assistant")
+            else pick(message, "role", of=str) or guess(message)
+        )
         if role in ("user", "assistant") and "content" in message:
             self.message(message, role)
         else:
@@ -71,7 +75,13 @@ class Reader(EntryFold[Chat]):
         elif isinstance(block, dict) and (word == "tool_result" or "tool_use_id" in block):
             self.result(block)
         elif text is None:
-            self.emit("lifecycle", text_of(block), word[:100] or "unknown block", word[:100] or "unknown block", role)
+            self.emit(
+                "lifecycle",
+                text_of(block),
+                word[:100] or "unknown block",
+                word[:100] or "unknown block",
+                role,
+            )
         elif not text.strip():
             return
         elif role == "assistant":
@@ -89,22 +99,31 @@ class Reader(EntryFold[Chat]):
             return
         found = words.describe(block.get("name"), block.get("input"))
         self.emit(
-            found.kind, found.body, "tool_use", found.summary, "assistant", found.tool, call_id, found.action, files=found.files,
+            found.kind, found.body, "tool_use", found.summary, "assistant", found.tool, call_id,
+            found.action, files=found.files,
         )  # fmt: skip
         if call_id:
-            keep(self.state.calls, call_id, Call(found.tool, found.action, found.kind == "test_run"), CALLS)
+            keep(
+                self.state.calls,
+                call_id,
+                Call(found.tool, found.action, found.kind == "test_run"),
+                CALLS,
+            )
 
     def result(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("tool_use_id"))
         content = block.get("content")
         parts = content.get("responseParts", content) if isinstance(content, dict) else content
         named = pick(parts, "functionResponse", "name", of=str)
-        call = self.state.calls.get(call_id or "") or Call(named or "unknown", words.describe(named, None).action)
+        call = self.state.calls.get(call_id or "") or Call(
+            named or "unknown", words.describe(named, None).action
+        )
         display = content.get("resultDisplay") if isinstance(content, dict) else None
         status = "error" if block.get("is_error") is True else None
         came = words.result(words.listed(parts), display, status, call.action, call.is_test)
         self.emit(
-            "tool_result", came.text, "tool_result", came.summary or one_line(came.text), "tool", call.tool, call_id, call.action,
+            "tool_result", came.text, "tool_result", came.summary or one_line(came.text), "tool",
+            call.tool, call_id, call.action,
             is_error=came.is_error, exit_code=came.exit_code, tests=came.tests,
         )  # fmt: skip
 

@@ -1,10 +1,13 @@
-"""Files of JSON lines: how they are found, read from where they were left off, and decoded without trust.
+"""Files of JSON lines: how they are found, read from where they were left off, and decoded without
+trust.
 
-Knows lines and JSON, and no agent's words: what a record means is the adapter's. A line is decoded twice at most: first by the
-adapter's own typed decoder, which is fast and strict, and what that refuses by `parse` and `lenient` here, which take what can
-be had. Both fill the same Struct, so an adapter has one normalizer.
+Knows lines and JSON, and no agent's words: what a record means is the adapter's. A line is decoded
+twice at most: first by the adapter's own typed decoder, which is fast and strict, and what that
+refuses by `parse` and `lenient` here, which take what can be had. Both fill the same Struct, so an
+adapter has one normalizer.
 
-A file whose path is not valid Unicode is left out: no database column could hold its name, and no terminal show it.
+A file whose path is not valid Unicode is left out: no database column could hold its name, and no
+terminal show it.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ SAMPLE = 4 << 10  # How much of the head and of the tail says whether a file is 
 
 
 class JsonLines:
-    """The part of an adapter that is the same for every agent that appends JSON lines to files below its roots."""
+    """The part of an adapter that is the same for every agent that appends JSON lines to files
+    below its roots."""
 
     name: str
     label: str
@@ -59,7 +63,14 @@ class JsonLines:
             except OSError as error:
                 note_refusal(entry.path, error, refused)
                 continue
-            yield Source(agent=self.name, path=entry.path, root=str(root), size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
+            yield Source(
+                agent=self.name,
+                path=entry.path,
+                root=str(root),
+                size=stat.st_size,
+                mtime_ns=stat.st_mtime_ns,
+                inode=stat.st_ino,
+            )
 
     def is_appended(self, path: str) -> bool:
         """Whether this file is a log of lines, which is only appended to."""
@@ -83,7 +94,8 @@ class JsonLines:
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """Every complete line after the position. Bytes after the last newline are still being written: the next pass gives them."""
+        """Every complete line after the position. Bytes after the last newline are still being
+        written: the next pass gives them."""
         if since is None:
             yield from self.beside(source)
         try:
@@ -132,7 +144,8 @@ class JsonLines:
             start = at + 1
             base = end - start  # Where the chunk begins.
             watched = marker is not None and marker in chunk
-            # Not `split`, which looks at each byte: lines are long, and this takes two thirds of the time.
+            # Not `split`, which looks at each byte: lines are long, and this takes two thirds of
+            # the time.
             while (at := chunk.find(b"\n", start)) >= 0:
                 line = chunk[start:at]
                 if watched and marker in line:  # type: ignore[operator] # watched: there is one
@@ -147,19 +160,27 @@ def reason_of(error: OSError) -> str:
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
-# Neither through a link nor waiting for a pipe, and on Windows without another reading of line ends.
-_AS_IT_IS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+# Neither through a link nor waiting for a pipe, and on Windows without another reading of line
+# ends.
+_AS_IT_IS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 
 
 def read_small(path: str, limit: int) -> bytes | None:
-    """The content of a regular file of at most so many bytes; None for anything else, and for a link."""
+    """The content of a regular file of at most so many bytes; None for anything else, and for a
+    link."""
     try:
         handle = os.open(path, _AS_IT_IS)
     except OSError:
         return None
     try:
         data = os.read(handle, SMALL)
-        if more := os.read(handle, SMALL):  # Seldom: and to make a file of a handle takes longer than to read a small one.
+        # Seldom: and to make a file of a handle takes longer than to read a small one.
+        if more := os.read(handle, SMALL):
             data += more
             with os.fdopen(handle, "rb", closefd=False) as file:
                 data += read_up_to(max(1, limit + 1 - len(data)), file)
@@ -171,8 +192,8 @@ def read_small(path: str, limit: int) -> bytes | None:
 
 
 def read_up_to(most: int, file: typing.IO[bytes]) -> bytes:
-    """At most so many bytes of a file. Python makes room for as many as it is asked for, which takes three times as long as to read a
-    small file does: it is asked for as many as there are."""
+    """At most so many bytes of a file. Python makes room for as many as it is asked for, which
+    takes three times as long as to read a small file does: it is asked for as many as there are."""
     size = min(os.fstat(file.fileno()).st_size, most - 1)
     data = file.read(size + 1)
     return data if len(data) <= size else data + file.read(most - len(data))
@@ -184,7 +205,9 @@ def as_it_is(source: Source) -> Source | None:
         stat = os.stat(source.path)
     except OSError:
         return None
-    return msgspec.structs.replace(source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
+    return msgspec.structs.replace(
+        source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino
+    )
 
 
 def is_stale(source: Source, after_s: float) -> bool:
@@ -193,18 +216,27 @@ def is_stale(source: Source, after_s: float) -> bool:
 
 
 def aged(source: Source, after_s: float) -> Source:
-    """The source, as another one when it is stale: what was held back of it, as it might still have changed, is then read."""
-    return msgspec.structs.replace(source, mtime_ns=source.mtime_ns + 1) if is_stale(source, after_s) else source
+    """The source, as another one when it is stale: what was held back of it, as it might still have
+    changed, is then read."""
+    return (
+        msgspec.structs.replace(source, mtime_ns=source.mtime_ns + 1)
+        if is_stale(source, after_s)
+        else source
+    )
 
 
 def note_refusal(path: str, error: OSError, refused: list[ReadError]) -> None:
-    """Remembers what could not be looked at. What has gone since its folder was listed is simply not there."""
+    """Remembers what could not be looked at. What has gone since its folder was listed is simply
+    not there."""
     if not isinstance(error, FileNotFoundError):
         refused.append(ReadError(path, reason_of(error)))
 
 
-def _walk(folder: str, suffix: str, refused: list[ReadError] | None = None) -> Iterator[os.DirEntry[str]]:
-    """Files by name, folder by folder. Links to folders are not followed, so there is no way round in a circle.
+def _walk(
+    folder: str, suffix: str, refused: list[ReadError] | None = None
+) -> Iterator[os.DirEntry[str]]:
+    """Files by name, folder by folder. Links to folders are not followed, so there is no way round
+    in a circle.
 
     A list and not a recursion: folders can be nested deeper than Python calls.
     """
@@ -245,18 +277,23 @@ MALFORMED: Any = object()
 """Stands for a value where there is none."""
 TOO_DEEP = "nested too deeply"
 
-DEEPEST = 100  # Levels of nesting. No agent writes as many, and all that walks a value by recursion can go this far.
+# Levels of nesting. No agent writes as many, and all that walks a value by recursion can go this
+# far.
+DEEPEST = 100
 MOST_VALUES = 10_000  # Values in one line. More is no record of anything.
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_BLANK = re.compile("[ \t\r\n\0\ufeff]*")  # A crashed machine leaves runs of NUL; editors leave a byte order mark.
+# A crashed machine leaves runs of NUL; editors leave a byte order mark.
+_BLANK = re.compile("[ \t\r\n\0\ufeff]*")
 
 
 def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
-    """The JSON values of a line: value, its own text, and what was wrong with it if anything. A blank line has none.
+    """The JSON values of a line: value, its own text, and what was wrong with it if anything. A
+    blank line has none.
 
-    Two objects glued together are two values. What is no JSON has the value MALFORMED, and so has what nests too deeply. All text
-    is valid: bytes that are not UTF-8 and halves of surrogate pairs are U+FFFD.
+    Two objects glued together are two values. What is no JSON has the value MALFORMED, and so has
+    what nests too deeply. All text is valid: bytes that are not UTF-8 and halves of surrogate pairs
+    are U+FFFD.
     """
     text = data.decode("utf-8", "replace")
     # A replacement character may also have been in the file; only the strict codec knows.
@@ -274,7 +311,9 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
             values.append((MALFORMED, text[start:], TOO_DEEP))
             break
         except ValueError as error:
-            values.append((MALFORMED, text[start:], f"not JSON: {getattr(error, 'msg', error)}".lower()))
+            values.append(
+                (MALFORMED, text[start:], f"not JSON: {getattr(error, 'msg', error)}".lower())
+            )
             break
         own = text[start:end]
         if _is_deep(value, own):
@@ -286,7 +325,8 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
 
 
 def values_of(data: bytes) -> list[Any] | None:
-    """The JSON values of a line that a strict decoder refuses, all of them; None when any of it is no JSON.
+    """The JSON values of a line that a strict decoder refuses, all of them; None when any of it is
+    no JSON.
 
     `b" ".join(map(to_json, values))` is a line that gives the same values.
     """
@@ -299,14 +339,20 @@ def _is_deep(value: Any, text: str) -> bool:
         return False
     level = [value]
     for _ in range(DEEPEST + 1):
-        level = [inner for item in level if isinstance(item, dict | list) for inner in (item.values() if isinstance(item, dict) else item)]
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
         if not level:
             return False
     return True
 
 
 def _parse_int(digits: str) -> int | str:
-    return int(digits) if len(digits) < 4000 else digits  # Python itself refuses more than 4,300 digits.
+    # Python itself refuses more than 4,300 digits.
+    return int(digits) if len(digits) < 4000 else digits
 
 
 def _parse_float(digits: str) -> float | str:
@@ -314,7 +360,9 @@ def _parse_float(digits: str) -> float | str:
     return number if abs(number) != float("inf") else digits
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_int=_parse_int, parse_float=_parse_float, parse_constant=str)
+_DECODER = json.JSONDecoder(
+    strict=False, parse_int=_parse_int, parse_float=_parse_float, parse_constant=str
+)
 
 
 def _skip_blank(text: str, start: int) -> int:
@@ -345,9 +393,11 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, list[str]]:
-    """A Struct from plain data, field by field. What does not fit takes its default, and is named with its path.
+    """A Struct from plain data, field by field. What does not fit takes its default, and is named
+    with its path.
 
-    An item of a list of Structs that is no object is a Struct of defaults: it keeps its place among the others.
+    An item of a list of Structs that is no object is a Struct of defaults: it keeps its place among
+    the others.
     """
     fitting: dict[str, Any] = {}
     problems: list[str] = []
@@ -358,7 +408,14 @@ def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, li
             continue
         value = data[written]
         place = f"{where}{written}"
-        struct = next((option for option in options if isinstance(option, type) and issubclass(option, msgspec.Struct)), None)
+        struct = next(
+            (
+                option
+                for option in options
+                if isinstance(option, type) and issubclass(option, msgspec.Struct)
+            ),
+            None,
+        )
         listed = next((item for option in options if (item := _item_struct(option))), None)
         if msgspec.Raw in options:
             fitting[name] = msgspec.Raw(to_json(value))
@@ -371,14 +428,21 @@ def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, li
             problems += [problem for _, found in items for problem in found]
         else:
             try:
-                fitting[name] = msgspec.convert(value, typing.Union[tuple(options)])  # noqa: UP007 # built at run time
+                fitting[name] = msgspec.convert(
+                    value,
+                    typing.Union[tuple(options)],  # noqa: UP007
+                )  # built at run time
             except msgspec.ValidationError:
                 problems.append(f"{place} is {_word(value)}")
     return kind(**fitting), problems
 
 
 def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
-    return lenient(kind, item, f"{place}.") if isinstance(item, dict) else (kind(), [f"{place} is {_word(item)}"])
+    return (
+        lenient(kind, item, f"{place}.")
+        if isinstance(item, dict)
+        else (kind(), [f"{place} is {_word(item)}"])
+    )
 
 
 @cache
@@ -387,7 +451,10 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]
     hints = typing.get_type_hints(kind)
     unions = (typing.Union, types.UnionType)
     return {
-        field.encode_name: (field.name, typing.get_args(hint) if typing.get_origin(hint) in unions else (hint,))
+        field.encode_name: (
+            field.name,
+            typing.get_args(hint) if typing.get_origin(hint) in unions else (hint,),
+        )
         for field in msgspec.structs.fields(kind)
         if (hint := hints[field.name]) is not None
     }
@@ -399,7 +466,14 @@ def _item_struct(option: Any) -> type[msgspec.Struct] | None:
 
 
 def _word(value: Any) -> str:
-    words = {bool: "a truth value", dict: "an object", float: "a number", int: "a number", list: "a list", str: "a text"}
+    words = {
+        bool: "a truth value",
+        dict: "an object",
+        float: "a number",
+        int: "a number",
+        list: "a list",
+        str: "a text",
+    }
     return words.get(type(value), "null")
 
 

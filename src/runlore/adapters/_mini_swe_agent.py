@@ -27,7 +27,8 @@ FINAL = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
 KILLED = "The last command <command>"  # It timed out, say versions before 2.0.
 ROLES = frozenset({"system", "user", "assistant", "tool", "exit"})
 PERSONS = frozenset({"UserInterruption", "UserRejection", "UserNewTask"})
-"""What a person does who stands by; anything else interrupts the model because of what it said, or of a limit."""
+"""What a person does who stands by; anything else interrupts the model because of what it said, or
+of a limit."""
 OPEN = 32  # Calls of one answer whose results have not come.
 
 
@@ -35,9 +36,12 @@ OPEN = 32  # Calls of one answer whose results have not come.
 
 
 def parts(source: Source, document: Any) -> list[Any]:
-    """A head, the messages, and how it ended. All but the last of them stay as they are while the document grows."""
+    """A head, the messages, and how it ended. All but the last of them stay as they are while the
+    document grows."""
     messages = document if isinstance(document, list) else pick(document, "messages", of=list)
-    if messages is None or not all(isinstance(message, dict) and message.keys() & {"role", "type"} for message in messages):
+    if messages is None or not all(
+        isinstance(message, dict) and message.keys() & {"role", "type"} for message in messages
+    ):
         raise ReadError(source.path, "not a trajectory: it has no list of messages")
     info = document.get("info") if isinstance(document, dict) else None
     config = pick(info, "config", of=dict) or {}
@@ -55,8 +59,9 @@ def parts(source: Source, document: Any) -> list[Any]:
 
 
 def _as_calls(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Messages as they are written since 1.1: where an action was a block of an answer it is made a call, and the next message of the
-    user what it is: a result, the end, or that the answer was refused."""
+    """Messages as they are written since 1.1: where an action was a block of an answer it is made a
+    call, and the next message of the user what it is: a result, the end, or that the answer was
+    refused."""
     is_open = is_final = has_answered = False
     for message in messages:
         role, extra = message.get("role"), message.get("extra")
@@ -68,15 +73,28 @@ def _as_calls(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             has_answered = True
             if actions is None and len(blocks) == 1:  # Of several none was run.
                 actions = [{"command": blocks[0]}]
-            is_open, is_final = bool(actions), any(word in block for word in FINAL for block in blocks)
+            is_open, is_final = (
+                bool(actions),
+                any(word in block for word in FINAL for block in blocks),
+            )
             said = _BLOCK.sub("", text).strip() if is_open else text
             yield {**message, "content": said, "extra": {**extra, "actions": actions or []}}
-        elif role == "user" and isinstance(text, str) and has_answered and not extra and not _is_by_person(text):
+        elif (
+            role == "user"
+            and isinstance(text, str)
+            and has_answered
+            and not extra
+            and not _is_by_person(text)
+        ):
             code, said = output_in(text)
             if is_open and is_final and code is None:
                 yield {"role": "exit", "content": text, "extra": {"exit_status": "Submitted"}}
             elif is_open:
-                yield {"role": "tool", "content": said, "extra": {} if code is None else {"returncode": code}}
+                yield {
+                    "role": "tool",
+                    "content": said,
+                    "extra": {} if code is None else {"returncode": code},
+                }
             else:
                 yield {**message, "extra": {"interrupt_type": "FormatError"}}
             is_open = False
@@ -90,7 +108,9 @@ _BLOCK = re.compile(r"```(?:mswea_bash_command|bash|sh)[ \t]*\n(.*?)\n?```", re.
 
 
 def _is_by_person(text: str) -> bool:
-    return text.startswith(("Interrupted by user", "Command not executed. The user", "Commands not executed. The user"))
+    return text.startswith(
+        ("Interrupted by user", "Command not executed. The user", "Commands not executed. The user")
+    )
 
 
 def _slim(message: dict[str, Any]) -> dict[str, Any]:
@@ -106,13 +126,18 @@ def _slim(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name_of(path: str, messages: list[dict[str, Any]]) -> str:
-    """A run and its instance; of the file that each run of a person writes anew, what tells one run from the next."""
+    """A run and its instance; of the file that each run of a person writes anew, what tells one run
+    from the next."""
     *folders, file = PurePath(path).parts
     stem = file.removesuffix(".traj.json")
     if stem == LAST_RUN:
         times = (stamp for message in messages if (stamp := _stamp(message)) is not None)
-        told = [text_of(message.get("content")) for message in messages if message.get("role") == "user"][:1]
-        key = blake2b(f"{next(times, '')}\n{''.join(told)}".encode("utf-8", "replace"), digest_size=6).hexdigest()
+        told = [
+            text_of(message.get("content")) for message in messages if message.get("role") == "user"
+        ][:1]
+        key = blake2b(
+            f"{next(times, '')}\n{''.join(told)}".encode("utf-8", "replace"), digest_size=6
+        ).hexdigest()
         return f"{LAST_RUN}/{key}"
     if folders and folders[-1] == stem:
         folders.pop()
@@ -120,7 +145,11 @@ def _name_of(path: str, messages: list[dict[str, Any]]) -> str:
 
 
 def _stamp(message: Any) -> float | None:
-    found = message.get("extra", {}).get("timestamp") if isinstance(message.get("extra"), dict) else None
+    found = (
+        message.get("extra", {}).get("timestamp")
+        if isinstance(message.get("extra"), dict)
+        else None
+    )
     return found if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
@@ -165,7 +194,13 @@ class Reader(Fold[Memory]):
         state.model = name[:200] if name else None
         state.cwd = cwd[:4096] if cwd else None
         self.identify(f"{self.session(pick(value, 'session', of=str))}/start")
-        self.emit("lifecycle", text_of(pick(value, "format", of=str)), "start", "session started", "system")
+        self.emit(
+            "lifecycle",
+            text_of(pick(value, "format", of=str)),
+            "start",
+            "session started",
+            "system",
+        )
 
     # Messages.
 
@@ -179,10 +214,17 @@ class Reader(Fold[Memory]):
         if role == "system":
             self.emit("lifecycle", text, "system", None, "system", view="context")
         elif role == "exit":
-            self.ended(pick(value, "extra", "exit_status", of=str) or "", pick(value, "extra", "submission", of=str) or text)
+            self.ended(
+                pick(value, "extra", "exit_status", of=str) or "",
+                pick(value, "extra", "submission", of=str) or text,
+            )
         elif role == "assistant" or (role not in ROLES and _is_answer(value)):
             self.answer(value, text)
-        elif role == "tool" or "tool_call_id" in value or pick(value, "extra", "returncode", of=int) is not None:
+        elif (
+            role == "tool"
+            or "tool_call_id" in value
+            or pick(value, "extra", "returncode", of=int) is not None
+        ):
             self.came(value, text)
         elif role == "user":
             self.user(value, text)
@@ -194,24 +236,35 @@ class Reader(Fold[Memory]):
         response = pick(value, "extra", "response", of=dict) or {}
         state.model = pick(response, "model", of=str) or state.model
         used = usage(response.get("usage"))
-        thought = pick(value, "reasoning_content", of=str) or pick(response, "reasoning_content", of=str)
+        thought = pick(value, "reasoning_content", of=str) or pick(
+            response, "reasoning_content", of=str
+        )
         commands = asked(value)
         first = self.native_id
         if thought:
-            self.emit("thinking", thought, "reasoning", None, "assistant", part=1, model=state.model)
+            self.emit(
+                "thinking", thought, "reasoning", None, "assistant", part=1, model=state.model
+            )
         if text.strip():
-            first = self.emit("assistant_msg", text.strip(), "text", None, "assistant", part=0, model=state.model)
+            first = self.emit(
+                "assistant_msg", text.strip(), "text", None, "assistant", part=0, model=state.model
+            )
         for n, (command, call_id) in enumerate(commands):
             self.call(command, call_id or f"{self.native_id}#call-{n}", 2 + n)
         if used.total:
             cost = pick(value, "extra", "cost", of=float)
             first = self.emit(
-                "lifecycle", "", "usage", f"{used.total - used.output_tokens} tokens in, {used.output_tokens} out", "assistant",
-                part=100_000, usage=used, tokens=used.total, model=state.model, extra={"cost_usd": cost} if api.to_units(cost) else {},
+                "lifecycle", "", "usage",
+                f"{used.total - used.output_tokens} tokens in, {used.output_tokens} out",
+                "assistant",
+                part=100_000, usage=used, tokens=used.total, model=state.model,
+                extra={"cost_usd": cost} if api.to_units(cost) else {},
             )  # fmt: skip
             call = api.Call(
-                key=identifier(response.get("id")) or self.native_id, session_uid=self.uid(self.session()), ts=self.ts, model=state.model,
-                input_tokens=used.input_tokens, output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens,
+                key=identifier(response.get("id")) or self.native_id,
+                session_uid=self.uid(self.session()), ts=self.ts, model=state.model,
+                input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+                cache_read_tokens=used.cache_read_tokens,
                 reasoning_tokens=used.reasoning_tokens,
             )  # fmt: skip
             self.out.calls.append((call, first))
@@ -220,11 +273,23 @@ class Reader(Fold[Memory]):
 
     def call(self, command: Any, call_id: str, part: int) -> None:
         found = describe("bash", {"command": text_of(command)}, "shell")
-        self.emit(found.kind, found.body, "action", found.summary, "assistant", "bash", call_id, "shell", part=part, model=self.state.model)
+        self.emit(
+            found.kind,
+            found.body,
+            "action",
+            found.summary,
+            "assistant",
+            "bash",
+            call_id,
+            "shell",
+            part=part,
+            model=self.state.model,
+        )
         self.state.open = [*self.state.open, Open(call_id, found.kind == "test_run")][-OPEN:]
 
     def taken(self, call_id: str | None) -> Open | None:
-        """The call that a result belongs to: it says which, or the calls are answered in their order."""
+        """The call that a result belongs to: it says which, or the calls are answered in their
+        order."""
         state = self.state
         calls = [call for call in state.open if call.id == call_id] if call_id else state.open
         found = calls[0] if calls else None
@@ -241,9 +306,15 @@ class Reader(Fold[Memory]):
         said = raw if raw is not None else said
         code = told if code is None else code
         is_error = bool(failure or code) or said.startswith(KILLED)
-        found = came("\n".join(filter(None, (said, failure))), is_error, code, call is not None and call.is_test)
+        found = came(
+            "\n".join(filter(None, (said, failure))),
+            is_error,
+            code,
+            call is not None and call.is_test,
+        )
         self.emit(
-            "tool_result", found.text, "tool", found.summary, "tool", "bash", call.id if call else use, "shell", part=0,
+            "tool_result", found.text, "tool", found.summary, "tool", "bash",
+            call.id if call else use, "shell", part=0,
             is_error=found.is_error, exit_code=found.exit_code, tests=found.tests,
         )  # fmt: skip
 
@@ -256,7 +327,15 @@ class Reader(Fold[Memory]):
         elif kind is not None and kind != "UserNewTask":
             call = self.taken(None)
             state.open = []  # None of them was run.
-            self.emit("human_intervention", text, kind, None, "user", call_id=call.id if call else None, part=0)
+            self.emit(
+                "human_intervention",
+                text,
+                kind,
+                None,
+                "user",
+                call_id=call.id if call else None,
+                part=0,
+            )
         elif actions:
             command = text_of(pick(actions[0], "command", of=str)) or text
             self.emit("human_intervention", command, "user_command", f"! {command}", "user", part=0)
@@ -270,7 +349,15 @@ class Reader(Fold[Memory]):
         if not text.strip():
             self.merge("empty")
             return
-        self.emit("retry" if kind == "FormatError" else "error", text, kind, None, "system", part=0, is_error=True)
+        self.emit(
+            "retry" if kind == "FormatError" else "error",
+            text,
+            kind,
+            None,
+            "system",
+            part=0,
+            is_error=True,
+        )
 
     # The end.
 
@@ -279,7 +366,8 @@ class Reader(Fold[Memory]):
         is_fine = status == "Submitted"
         summary = "submitted nothing" if is_fine and not submitted.strip() else status or "ended"
         self.emit(
-            "completion" if is_fine else "error", submitted or status, status or "exit", summary, "system", part=0,
+            "completion" if is_fine else "error", submitted or status, status or "exit", summary,
+            "system", part=0,
             is_error=not is_fine or not submitted.strip(),
         )  # fmt: skip
 
@@ -306,9 +394,17 @@ def asked(value: dict[str, Any]) -> list[tuple[Any, str | None]]:
     """The commands that an answer asks for, each with the id of its call."""
     actions = pick(value, "extra", "actions", of=list)
     if actions:
-        texts = [action.get("command") if isinstance(action, dict) else action for action in actions]
-        return [(text, identifier(pick(action, "tool_call_id", of=str))) for text, action in zip(texts, actions, strict=True)]
-    return [(_command(call), identifier(pick(call, "id", of=str))) for call in pick(value, "tool_calls", of=list) or []]
+        texts = [
+            action.get("command") if isinstance(action, dict) else action for action in actions
+        ]
+        return [
+            (text, identifier(pick(action, "tool_call_id", of=str)))
+            for text, action in zip(texts, actions, strict=True)
+        ]
+    return [
+        (_command(call), identifier(pick(call, "id", of=str)))
+        for call in pick(value, "tool_calls", of=list) or []
+    ]
 
 
 def _command(call: Any) -> Any:
@@ -324,7 +420,11 @@ def output_in(text: str) -> tuple[int | None, str]:
     """How a command ended and what it printed, of a message that says both."""
     code = _CODE.search(text[:4000])
     start, end = text.find("<output>"), text.rfind("</output>")
-    said = text[start + len("<output>") : end].removeprefix("\n") if 0 <= start < end else _CODE.sub("", text, count=1)
+    said = (
+        text[start + len("<output>") : end].removeprefix("\n")
+        if 0 <= start < end
+        else _CODE.sub("", text, count=1)
+    )
     return int(code[1]) if code else None, said
 
 
@@ -337,7 +437,8 @@ def _title(text: str) -> str:
 
 
 _TITLE = re.compile(
-    r"<pr_description>\s*\n(?:Consider the following PR description:\s*\n)?([^\n]+)|\A(?:Please solve this issue: )([^\n]+)"
+    r"<pr_description>\s*\n(?:Consider the following PR description:\s*\n)?([^\n]+)|\A(?:Please"
+    r" solve this issue: )([^\n]+)"
 )
 
 
@@ -350,8 +451,12 @@ def _text(content: Any) -> str:
 def usage(counts: Any) -> api.Usage:
     """Buckets that do not overlap: the prompt includes what the cache had."""
     prompt = number(pick(counts, "prompt_tokens", of=int)) or 0
-    cached = min(number(pick(counts, "prompt_tokens_details", "cached_tokens", of=int)) or 0, prompt)
+    cached = min(
+        number(pick(counts, "prompt_tokens_details", "cached_tokens", of=int)) or 0, prompt
+    )
     return api.Usage(
-        input_tokens=prompt - cached, cache_read_tokens=cached, output_tokens=number(pick(counts, "completion_tokens", of=int)) or 0,
-        reasoning_tokens=number(pick(counts, "completion_tokens_details", "reasoning_tokens", of=int)) or 0,
+        input_tokens=prompt - cached, cache_read_tokens=cached,
+        output_tokens=number(pick(counts, "completion_tokens", of=int)) or 0,
+        reasoning_tokens=number(pick(counts, "completion_tokens_details", "reasoning_tokens",
+        of=int)) or 0,
     )  # fmt: skip

@@ -1,4 +1,5 @@
-"""A fold over records that are JSON objects: what comes before their meaning, as damaged lines and records without end."""
+"""A fold over records that are JSON objects: what comes before their meaning, as damaged lines and
+records without end."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from . import Normalized, Record, Skip
 from ._fold import AllFields
 from ._jsonl import MALFORMED, parse
 
-MOST_EVENTS = 10_000  # Of one record. The largest real one has some hundreds; a line of a million blocks would take gigabytes.
+# Of one record. The largest real one has some hundreds; a line of a million blocks would take
+# gigabytes.
+MOST_EVENTS = 10_000
 MOST_GLUED = 64  # Places of one damaged line at which a record is looked for.
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 decode = msgspec.json.Decoder().decode
@@ -26,13 +29,14 @@ class Counted(Protocol):
 
 
 class Objects:
-    """One run over the records of a source. What a record means is said in `line`, by the agent's own fold."""
+    """One run over the records of a source. What a record means is said in `line`, by the agent's
+    own fold."""
 
     flavor: str
     state: Counted
     begins = b""
-    """How every record of this agent begins, where that is known: a line that was cut off by a crash, and to which the next one was
-    then glued, costs only itself."""
+    """How every record of this agent begins, where that is known: a line that was cut off by a
+    crash, and to which the next one was then glued, costs only itself."""
 
     def __init__(self) -> None:
         self.out = Normalized()
@@ -50,9 +54,17 @@ class Objects:
         """What a file beside the source says."""
 
     def emit(
-        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, **more: Unpack[AllFields],
-    ) -> str:  # fmt: skip
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        summary: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        call_id: str | None = None,
+        action: str | None = None,
+        **more: Unpack[AllFields],
+    ) -> str:
         """One event of the current record; gives back its native id."""
         raise AssertionError("the agent's own fold has it")
 
@@ -95,13 +107,21 @@ class Objects:
         values = parse(data)
         if not values:
             self.merge("blank")
-        if self.begins and any(value is MALFORMED for value, _, _ in values) and (at := self.next_record(data)) > 0:
+        if (
+            self.begins
+            and any(value is MALFORMED for value, _, _ in values)
+            and (at := self.next_record(data)) > 0
+        ):
             self.tolerate(data[:at])
             self.record(data[at:])
             return
         for value, text, problem in values:
             if not isinstance(value, dict):
-                self.strange(text, problem or "not an object", "malformed" if value is MALFORMED else "unknown")
+                self.strange(
+                    text,
+                    problem or "not an object",
+                    "malformed" if value is MALFORMED else "unknown",
+                )
                 continue
             self.take(value, text)
             if problem:
@@ -140,7 +160,11 @@ class Objects:
         self.emit("lifecycle", self.raw_text(), word or "unknown", word or "unknown record")
 
     def raw_text(self) -> str:
-        return self.raw.strip() if isinstance(self.raw, str) else self.raw.decode("utf-8", "replace").strip()
+        return (
+            self.raw.strip()
+            if isinstance(self.raw, str)
+            else self.raw.decode("utf-8", "replace").strip()
+        )
 
     def merge(self, word: str) -> None:
         self.out.merged[word] = self.out.merged.get(word, 0) + 1

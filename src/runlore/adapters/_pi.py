@@ -1,4 +1,5 @@
-"""What the entries of pi's sessions mean: one method for each type of entry. See `pi.py` for the traps."""
+"""What the entries of pi's sessions mean: one method for each type of entry. See `pi.py` for the
+traps."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ class Tree(Entries):
 class Reader(EntryFold[Tree]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Tree, CARRY))
-        below = next((hint.removeprefix("below:") for hint in source.hints if hint.startswith("below:")), "")
+        below = next(
+            (hint.removeprefix("below:") for hint in source.hints if hint.startswith("below:")), ""
+        )
         if below:
             self.state.parent, self.state.relation = self.uid(session_of(below)), "subagent"
         self.value: dict[str, Any] = {}
@@ -65,7 +68,8 @@ class Reader(EntryFold[Tree]):
         word = pick(value, "type", of=str) or ""
         if word == "session" or (not word and "cwd" in value):
             self.header(value)
-        elif word == "title":  # It stands before the header, and is written over. Every change has an entry as well.
+        elif word == "title":
+            # It stands before the header, and is written over. Every change has an entry as well.
             self.merge("title")
         elif self.enter(value):
             name, follows = self.native_id, self.parent
@@ -93,7 +97,8 @@ class Reader(EntryFold[Tree]):
         self.merge("session")
 
     def enter(self, value: dict[str, Any]) -> bool:
-        """What the entry is called, what it follows, and when it was. False when it was told before."""
+        """What the entry is called, what it follows, and when it was. False when it was told
+        before."""
         state, session = self.state, self.session()
         own = identifier(value.get("id"))
         name = self.untold() if own is None else f"{session}/{own}"
@@ -107,12 +112,18 @@ class Reader(EntryFold[Tree]):
         written = time_of(value.get("timestamp"))
         said = number((pick(value, "message", of=dict) or {}).get("timestamp"), 1 << 50)
         self.ts = moment(said / 1000 if said else None) or written
-        if own is not None and state.forked_at is not None and written is not None and written <= state.forked_at:
+        if (
+            own is not None
+            and state.forked_at is not None
+            and written is not None
+            and written <= state.forked_at
+        ):
             self.original = f"{state.origin}/{own}"
         return True
 
     def untold(self) -> str:
-        """The session is no part of the name of an entry without an id, for a fork has the same entry."""
+        """The session is no part of the name of an entry without an id, for a fork has the same
+        entry."""
         return super().untold() if "timestamp" in self.value else self.anonymous()
 
     def last_of(self, name: str) -> str | None:
@@ -121,7 +132,8 @@ class Reader(EntryFold[Tree]):
     def finish(self) -> Normalized:
         if self.state.session:
             return super().finish()
-        self.out.carry = msgspec.msgpack.encode(self.state)  # Nothing was told yet, not even whose this is.
+        # Nothing was told yet, not even whose this is.
+        self.out.carry = msgspec.msgpack.encode(self.state)
         return self.out
 
     # Messages.
@@ -163,31 +175,63 @@ class Reader(EntryFold[Tree]):
         elif reason == "aborted":
             self.emit("human_intervention", why, "assistant/aborted", "interrupted", "user")
         elif reason not in ("stop", "toolUse", ""):
-            self.emit("lifecycle", "", f"assistant/{reason[:100]}", f"stopped: {reason[:100]}", "system")
+            self.emit(
+                "lifecycle", "", f"assistant/{reason[:100]}", f"stopped: {reason[:100]}", "system"
+            )
         self.say_something("assistant")
         self.used(message.get("usage"), state.model, pick(message, "provider", of=str))
 
     def block(self, block: Any, reason: str) -> None:
         word = pick(block, "type", of=str) or ""
-        if isinstance(block, str) or (isinstance(block, dict) and isinstance(block.get("text"), str)):
+        if isinstance(block, str) or (
+            isinstance(block, dict) and isinstance(block.get("text"), str)
+        ):
             if (text := block if isinstance(block, str) else str(block["text"])).strip():
                 native = "assistant/stop" if reason == "stop" else "assistant"
                 self.emit("assistant_msg", text, native, None, "assistant", model=self.state.model)
         elif isinstance(block, dict) and isinstance(block.get("thinking"), str):
             if block["thinking"].strip():
-                self.emit("thinking", block["thinking"], "thinking", None, "assistant", model=self.state.model)
+                self.emit(
+                    "thinking",
+                    block["thinking"],
+                    "thinking",
+                    None,
+                    "assistant",
+                    model=self.state.model,
+                )
         elif isinstance(block, dict) and (word == "toolCall" or "arguments" in block):
             self.call(block)
         elif block is not None:
-            self.emit("lifecycle", shown([block]), word[:100] or "unknown block", word[:100] or "unknown block", "assistant")
+            self.emit(
+                "lifecycle",
+                shown([block]),
+                word[:100] or "unknown block",
+                word[:100] or "unknown block",
+                "assistant",
+            )
 
     def call(self, block: dict[str, Any]) -> None:
         name = pick(block, "name", of=str) or "unknown"
         found = _calls.describe(name, block.get("arguments"), _calls.action_of(name, ACTIONS))
         call_id = identifier(block.get("id"))
-        self.emit(found.kind, found.body, "toolCall", found.summary, "assistant", found.tool, call_id, found.action, files=found.files)
+        self.emit(
+            found.kind,
+            found.body,
+            "toolCall",
+            found.summary,
+            "assistant",
+            found.tool,
+            call_id,
+            found.action,
+            files=found.files,
+        )
         if call_id:
-            keep(self.state.calls, call_id, Call(found.tool, found.action, found.kind == "test_run"), CALLS)
+            keep(
+                self.state.calls,
+                call_id,
+                Call(found.tool, found.action, found.kind == "test_run"),
+                CALLS,
+            )
 
     def result(self, message: dict[str, Any]) -> None:
         call_id = identifier(message.get("toolCallId"))
@@ -195,60 +239,119 @@ class Reader(EntryFold[Tree]):
         call = self.state.calls.get(call_id or "") or Call(named, _calls.action_of(named, ACTIONS))
         text = shown(message.get("content"))
         found = _EXIT.search(text) if call.action == "shell" else None
-        came = _calls.came(text, message.get("isError") is True, int(found[1]) if found else None, call.is_test)
+        came = _calls.came(
+            text, message.get("isError") is True, int(found[1]) if found else None, call.is_test
+        )
         self.emit(
-            "tool_result", came.text, "toolResult", came.summary, "tool", call.tool, call_id, call.action,
-            is_error=came.is_error or bool(came.exit_code), exit_code=came.exit_code, tests=came.tests,
+            "tool_result", came.text, "toolResult", came.summary, "tool", call.tool, call_id,
+            call.action,
+            is_error=came.is_error or bool(came.exit_code), exit_code=came.exit_code,
+            tests=came.tests,
         )  # fmt: skip
         self.used(message.get("usage"), None, None, is_sum=True)
 
     def shell(self, message: dict[str, Any]) -> None:
-        """A command that the person ran. With two marks in front of it the model does not see it."""
-        command, exit_code = text_of(message.get("command")), number(message.get("exitCode"), 1 << 31)
+        """A command that the person ran. With two marks in front of it the model does not see
+        it."""
+        command, exit_code = (
+            text_of(message.get("command")),
+            number(message.get("exitCode"), 1 << 31),
+        )
         view = None if message.get("excludeFromContext") is True else "context"
         call_id = f"{self.native_id}/shell"
         kind = "test_run" if is_test_run(command) else "tool_call"
         self.emit(kind, command, "bashExecution", None, "user", "bash", call_id, "shell", view=view)
-        came = _calls.came(text_of(message.get("output")), bool(exit_code), exit_code, kind == "test_run")
+        came = _calls.came(
+            text_of(message.get("output")), bool(exit_code), exit_code, kind == "test_run"
+        )
         is_stopped = message.get("cancelled") is True
         self.emit(
-            "human_intervention" if is_stopped else "tool_result", came.text, "bashExecution/output",
+            "human_intervention" if is_stopped else "tool_result", came.text,
+            "bashExecution/output",
             "cancelled" if is_stopped else came.summary, "tool", "bash", call_id, "shell",
-            is_error=came.is_error and not is_stopped, exit_code=came.exit_code, tests=came.tests, view=view,
+            is_error=came.is_error and not is_stopped, exit_code=came.exit_code, tests=came.tests,
+            view=view,
         )  # fmt: skip
 
     def injected(self, message: dict[str, Any]) -> None:
         """What an extension says to the model."""
         word = pick(message, "customType", of=str) or "message"
-        self.emit("lifecycle", shown(message.get("content")), f"custom/{word[:100]}", None, "user", view="context")
+        self.emit(
+            "lifecycle",
+            shown(message.get("content")),
+            f"custom/{word[:100]}",
+            None,
+            "user",
+            view="context",
+        )
 
     def summarized(self, message: dict[str, Any]) -> None:
-        self.emit("lifecycle", text_of(message.get("summary")), pick(message, "role", of=str) or "summary", None, "user", view="summary")
+        self.emit(
+            "lifecycle",
+            text_of(message.get("summary")),
+            pick(message, "role", of=str) or "summary",
+            None,
+            "user",
+            view="summary",
+        )
 
     def prompt(self, message: dict[str, Any]) -> None:
         """The prompt of the program, or what has changed in it."""
         sections = pick(message, "sections", of=dict) or {}
-        text = "\n\n".join(text for text in (shown(message.get("content")), key_values(sections)) if text)
-        self.emit("lifecycle", text, "system", f"prompt: {', '.join(sections)}" if sections else "prompt", "system")
+        text = "\n\n".join(
+            text for text in (shown(message.get("content")), key_values(sections)) if text
+        )
+        self.emit(
+            "lifecycle",
+            text,
+            "system",
+            f"prompt: {', '.join(sections)}" if sections else "prompt",
+            "system",
+        )
 
     # What people and the program did to the session.
 
     def compacted(self, value: dict[str, Any]) -> None:
-        """What came before leaves the model's context, from the first to what is kept; a summary stands for it."""
+        """What came before leaves the model's context, from the first to what is kept; a summary
+        stands for it."""
         state, before = self.state, number(value.get("tokensBefore"))
-        kept, line = identifier(value.get("firstKeptEntryId")), number(value.get("firstKeptEntryIndex"))
-        first = f"{self.session()}/{kept}" if kept else state.places.get(line if line is not None else -1)
-        refs = (first, "..", self.parent) if first and self.parent and first != self.native_id else ()
-        self.emit("lifecycle", "", "compaction", "compacted" if before is None else f"compacted {before} tokens", view="compact", refs=refs)
+        kept, line = (
+            identifier(value.get("firstKeptEntryId")),
+            number(value.get("firstKeptEntryIndex")),
+        )
+        first = (
+            f"{self.session()}/{kept}"
+            if kept
+            else state.places.get(line if line is not None else -1)
+        )
+        refs = (
+            (first, "..", self.parent) if first and self.parent and first != self.native_id else ()
+        )
+        self.emit(
+            "lifecycle",
+            "",
+            "compaction",
+            "compacted" if before is None else f"compacted {before} tokens",
+            view="compact",
+            refs=refs,
+        )
         if (text := text_of(value.get("summary"))).strip():
             self.emit("lifecycle", text, "compaction/summary", None, "user", view="summary")
         self.used(value.get("usage"), state.model, None)
 
     def branched(self, value: dict[str, Any]) -> None:
-        """A person went to another place of the tree, and the model is told of the branch that was left. What comes next is hung
-        where this hangs, so that the prompt stands beside the one that was left behind."""
+        """A person went to another place of the tree, and the model is told of the branch that was
+        left. What comes next is hung where this hangs, so that the prompt stands beside the one
+        that was left behind."""
         keep(self.state.moved, self.native_id, self.parent, MOVED)
-        self.emit("human_intervention", text_of(value.get("summary")), "branch_summary", None, "user", view="context")
+        self.emit(
+            "human_intervention",
+            text_of(value.get("summary")),
+            "branch_summary",
+            None,
+            "user",
+            view="context",
+        )
         self.used(value.get("usage"), self.state.model, None)
 
     def edited(self, value: dict[str, Any]) -> None:
@@ -256,7 +359,8 @@ class Reader(EntryFold[Tree]):
         target = identifier(value.get("targetId"))
         refs = (f"{self.session()}/{target}",) if target else ()
         instead = value.get("replacement")
-        self.emit("lifecycle", "", "context_edit", "replaced in the context" if instead else "left out of the context",
+        self.emit("lifecycle", "", "context_edit",
+        "replaced in the context" if instead else "left out of the context",
                   view="retract", refs=refs)  # fmt: skip
         if isinstance(instead, dict) and (text := shown(instead.get("content"))):
             self.emit("lifecycle", text, "context_edit/replacement", None, "user", view="context")
@@ -266,7 +370,11 @@ class Reader(EntryFold[Tree]):
 
     def chosen_model(self, value: dict[str, Any]) -> None:
         before = self.state.model
-        model = pick(value, "modelId", of=str) or (pick(value, "model", of=str) or "").rpartition("/")[2] or None
+        model = (
+            pick(value, "modelId", of=str)
+            or (pick(value, "model", of=str) or "").rpartition("/")[2]
+            or None
+        )
         self.state.model = model or before
         said = f"model {before} → {model}" if before not in (None, model) else f"model {model}"
         self.emit("lifecycle", model or "", "model_change", said)
@@ -287,17 +395,34 @@ class Reader(EntryFold[Tree]):
 
     def labelled(self, value: dict[str, Any]) -> None:
         label = pick(value, "label", of=str)
-        self.emit("lifecycle", label or "", "label", f"label: {one_line(label)}" if label else "label removed", "user")
+        self.emit(
+            "lifecycle",
+            label or "",
+            "label",
+            f"label: {one_line(label)}" if label else "label removed",
+            "user",
+        )
 
     def extension(self, value: dict[str, Any]) -> None:
         word = (pick(value, "customType", of=str) or "custom")[:100]
         data = value.get("data")
-        self.emit("lifecycle", key_values(data) if isinstance(data, dict) else text_of(data), f"custom/{word}", word)
+        self.emit(
+            "lifecycle",
+            key_values(data) if isinstance(data, dict) else text_of(data),
+            f"custom/{word}",
+            word,
+        )
 
     def started(self, value: dict[str, Any]) -> None:
         """What a subagent was told to begin with. Its task is its first prompt as well."""
         agent = one_line(pick(value, "agent", of=str) or "subagent")
-        self.emit("lifecycle", text_of(value.get("systemPrompt")), "session_init", f"{agent} started", "system")
+        self.emit(
+            "lifecycle",
+            text_of(value.get("systemPrompt")),
+            "session_init",
+            f"{agent} started",
+            "system",
+        )
 
     def mode(self, value: dict[str, Any]) -> None:
         mode = (pick(value, "mode", of=str) or "unknown")[:100]
@@ -316,29 +441,45 @@ class Reader(EntryFold[Tree]):
 
     # Tokens.
 
-    def used(self, usage: Any, model: str | None, provider: str | None, is_sum: bool = False) -> None:
+    def used(
+        self, usage: Any, model: str | None, provider: str | None, is_sum: bool = False
+    ) -> None:
         if not isinstance(usage, dict):
             return
         given, out, read, wrote, in_1h, thought = (
-            number(usage.get(word)) or 0 for word in ("input", "output", "cacheRead", "cacheWrite", "cacheWrite1h", "reasoning")
+            number(usage.get(word)) or 0
+            for word in ("input", "output", "cacheRead", "cacheWrite", "cacheWrite1h", "reasoning")
         )
-        used = Usage(input_tokens=given, output_tokens=out, cache_read_tokens=read, cache_write_tokens=wrote, reasoning_tokens=thought)
+        used = Usage(
+            input_tokens=given,
+            output_tokens=out,
+            cache_read_tokens=read,
+            cache_write_tokens=wrote,
+            reasoning_tokens=thought,
+        )
         if not used.total:
             return
         in_5m, in_1h = split_cache_writes(wrote, 0, in_1h)
         stamp = f"{self.value.get('timestamp')} {self.ts} {model} {used}"
         call = api.Call(
-            key=blake2b(stamp.encode("utf-8", "replace"), digest_size=12).hexdigest(), session_uid=self.uid(self.session()), ts=self.ts,
-            provider=provider, model=model, input_tokens=given, output_tokens=out, cache_read_tokens=read, cache_write_5m_tokens=in_5m,
-            cache_write_1h_tokens=in_1h, reasoning_tokens=thought, is_sum=is_sum, is_sidechain=is_sum or self.state.relation == "subagent",
+            key=blake2b(stamp.encode("utf-8", "replace"), digest_size=12).hexdigest(),
+            session_uid=self.uid(self.session()), ts=self.ts,
+            provider=provider, model=model, input_tokens=given, output_tokens=out,
+            cache_read_tokens=read, cache_write_5m_tokens=in_5m,
+            cache_write_1h_tokens=in_1h, reasoning_tokens=thought, is_sum=is_sum,
+            is_sidechain=is_sum or self.state.relation == "subagent",
         )  # fmt: skip
         self.out.calls.append((call, self.charge(used, model)))
 
     def say_something(self, word: str) -> None:
-        """A message without words is nothing; one whose words are not where they should be is kept as it is."""
+        """A message without words is nothing; one whose words are not where they should be is kept
+        as it is."""
         if self.count:
             return
-        if pick(self.value, "message", "content", of=list) is not None or pick(self.value, "message", "content", of=str) is not None:
+        if (
+            pick(self.value, "message", "content", of=list) is not None
+            or pick(self.value, "message", "content", of=str) is not None
+        ):
             self.merge("empty")
         else:
             self.unknown(word)
@@ -356,7 +497,11 @@ def said(content: Any) -> tuple[str, list[str]]:
         return content, []
     blocks = content if isinstance(content, list) else []
     texts = [text for block in blocks if (text := pick(block, "text", of=str)) is not None]
-    return "\n".join(texts), [picture(block) for block in blocks if pick(block, "text", of=str) is None and block is not None]
+    return "\n".join(texts), [
+        picture(block)
+        for block in blocks
+        if pick(block, "text", of=str) is None and block is not None
+    ]
 
 
 def shown(content: Any) -> str:
@@ -402,7 +547,8 @@ HANDLERS: dict[str, Handler] = {
     "credential_pin": Reader.pinned,
 }
 GIVEN = {
-    "message": "message", "firstKeptEntryId": "compaction", "firstKeptEntryIndex": "compaction", "fromId": "branch_summary",
+    "message": "message", "firstKeptEntryId": "compaction", "firstKeptEntryIndex": "compaction",
+    "fromId": "branch_summary",
     "replacement": "context_edit", "systemPrompt": "session_init",
 }  # fmt: skip
 ROLES: dict[str, Handler] = {
@@ -417,6 +563,7 @@ ROLES: dict[str, Handler] = {
     "system": Reader.prompt,
 }
 SPOKEN = {
-    "toolCallId": "toolResult", "toolName": "toolResult", "command": "bashExecution", "customType": "custom", "sections": "system",
+    "toolCallId": "toolResult", "toolName": "toolResult", "command": "bashExecution",
+    "customType": "custom", "sections": "system",
     **dict.fromkeys(("stopReason", "usage", "model", "provider", "api"), "assistant"),
 }  # fmt: skip

@@ -22,14 +22,19 @@ def pick(value: Any, *path: str, of: type[T]) -> T | None:
         if not isinstance(value, dict):
             return None
         value = value.get(name)
-    if value is None or value.__class__ is of:  # Nearly always, and asked for every field of every record.
+    # Nearly always, and asked for every field of every record.
+    if value is None or value.__class__ is of:
         return value
     return value if isinstance(value, of) and (of is bool or not isinstance(value, bool)) else None
 
 
 def number(value: Any, most: int = 1 << 40) -> int | None:
     """A count as a database column holds it. The sum over a million larger ones would not fit."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < most else None
+    return (
+        int(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < most
+        else None
+    )
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -42,7 +47,11 @@ def moment(seconds: float | None) -> datetime | None:
 def clean(name: str) -> str:
     """A name as a session's id may hold it."""
     name = name[:200].strip()
-    return name if name.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in name).strip()
+    return (
+        name
+        if name.isprintable()
+        else "".join(c if c.isprintable() else "\ufffd" for c in name).strip()
+    )
 
 
 def time_of(text: Any) -> datetime | None:

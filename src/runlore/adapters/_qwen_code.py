@@ -1,4 +1,5 @@
-"""What the records of Qwen Code mean: one method for each type of record. See `qwen_code.py` for the traps."""
+"""What the records of Qwen Code mean: one method for each type of record. See `qwen_code.py` for
+the traps."""
 
 from __future__ import annotations
 
@@ -26,11 +27,15 @@ TAILS, SEEN, SAME_ID, PENDING, SAME, MOVED = 256, 256, 16, 16, 64, 16
 MAIN = "########"
 """Stands in the name of a prompt of the main agent, between its session and its number."""
 SUGGESTION = "prompt_suggestion"
-NOT_TYPED = frozenset({"notification", "cron", "goal_runtime", "background_task_completed", "realtime_message"})
+NOT_TYPED = frozenset(
+    {"notification", "cron", "goal_runtime", "background_task_completed", "realtime_message"}
+)
 SNAPSHOTS = frozenset(
     {
-        "attribution_snapshot", "file_history_snapshot", "session_artifact_snapshot", "session_artifact_event",
-        "session_sources_snapshot", "user_text_elements", "branch_checkpoint", "session_source", "agent_session_ready",
+        "attribution_snapshot", "file_history_snapshot", "session_artifact_snapshot",
+        "session_artifact_event",
+        "session_sources_snapshot", "user_text_elements", "branch_checkpoint", "session_source",
+        "agent_session_ready",
         "session_execution_engine",
     }
 )  # fmt: skip
@@ -71,7 +76,9 @@ class Reader(Fold[Chat]):
         self.value = value
         if not state.session:
             stem = self.file.removesuffix(".jsonl")
-            self.session(stem if _UUID.match(stem) or self.above else pick(value, "sessionId", of=str))
+            self.session(
+                stem if _UUID.match(stem) or self.above else pick(value, "sessionId", of=str)
+            )
         uuid = identifier(value.get("uuid"))
         if uuid is not None:
             name = self.named(uuid)
@@ -81,7 +88,8 @@ class Reader(Fold[Chat]):
                 return
             self.identify(f"{name}~{stamp.hex()}" if name in state.seen else name)
         self.place(value)
-        if uuid is not None and name in state.seen:  # The rest of a message whose parts were written one after another.
+        # The rest of a message whose parts were written one after another.
+        if uuid is not None and name in state.seen:
             self.parent = self.reference(name)
         self.ts = time_of(value.get("timestamp"))
         self.follows = self.parent
@@ -133,9 +141,15 @@ class Reader(Fold[Chat]):
     def user(self, value: dict[str, Any]) -> None:
         subtype = pick(value, "subtype", of=str) or ""
         native = f"user/{subtype}" if subtype else "user"
-        parts = words.listed(pick(value, "message", "parts", of=list) or pick(value, "message", "content", of=str))
+        parts = words.listed(
+            pick(value, "message", "parts", of=list) or pick(value, "message", "content", of=str)
+        )
         typed = pick(value, "systemPayload", "displayText", of=str)
-        is_typed = subtype not in NOT_TYPED and pick(value, "provenance", of=str) not in ("system", "goal_control", "goal_runtime")
+        is_typed = subtype not in NOT_TYPED and pick(value, "provenance", of=str) not in (
+            "system",
+            "goal_control",
+            "goal_runtime",
+        )
         for part in parts:
             self.spoken(part, native, is_typed, typed)
             is_typed = is_typed and not self.has_prompt()
@@ -159,10 +173,13 @@ class Reader(Fold[Chat]):
             self.emit("lifecycle", text, f"{native}/expanded", None, "user", view="context")
 
     def has_prompt(self) -> bool:
-        return self.count > 0 and any(event.kind == "user_msg" for event in self.out.events[-self.count :])
+        return self.count > 0 and any(
+            event.kind == "user_msg" for event in self.out.events[-self.count :]
+        )
 
     def say(self, text: str, native: str, is_typed: bool) -> None:
-        """What a person typed. A command stands here only when it was sent to the model like any other words."""
+        """What a person typed. A command stands here only when it was sent to the model like any
+        other words."""
         if not is_typed:
             self.emit("lifecycle", text, f"{native}/context", None, "user", view="context")
             return
@@ -172,12 +189,21 @@ class Reader(Fold[Chat]):
 
     def assistant(self, value: dict[str, Any]) -> None:
         self.state.model = pick(value, "model", of=str) or self.state.model
-        parts = words.listed(pick(value, "message", "parts", of=list) or pick(value, "message", "content", of=str))
+        parts = words.listed(
+            pick(value, "message", "parts", of=list) or pick(value, "message", "content", of=str)
+        )
         for part in parts:
             if words.is_said(part):
                 text = words.shown(part)
                 if text.strip():
-                    self.emit("assistant_msg", text, "assistant", None, "assistant", model=self.state.model)
+                    self.emit(
+                        "assistant_msg",
+                        text,
+                        "assistant",
+                        None,
+                        "assistant",
+                        model=self.state.model,
+                    )
             else:
                 self.part(part)
         counts = pick(value, "usageMetadata", of=dict)
@@ -189,7 +215,8 @@ class Reader(Fold[Chat]):
             self.used(counts)
 
     def nothing(self, parts: list[Any]) -> None:
-        """A message without words is nothing; one whose words are not where they should be is kept as it is."""
+        """A message without words is nothing; one whose words are not where they should be is kept
+        as it is."""
         if parts:
             self.merge("empty")
         else:
@@ -201,10 +228,23 @@ class Reader(Fold[Chat]):
             found = words.describe(call.get("name"), call.get("args"))
             call_id = identifier(call.get("id"))
             self.emit(
-                found.kind, found.body, "functionCall", found.summary, "assistant", found.tool, call_id, found.action, files=found.files
+                found.kind,
+                found.body,
+                "functionCall",
+                found.summary,
+                "assistant",
+                found.tool,
+                call_id,
+                found.action,
+                files=found.files,
             )
             if call_id:
-                keep(self.state.calls, call_id, Call(found.tool, found.action, found.kind == "test_run"), CALLS)
+                keep(
+                    self.state.calls,
+                    call_id,
+                    Call(found.tool, found.action, found.kind == "test_run"),
+                    CALLS,
+                )
         elif (response := pick(part, "functionResponse", of=dict)) is not None:
             self.result(part, response)
         elif part.get("thought") is True:
@@ -224,7 +264,15 @@ class Reader(Fold[Chat]):
             if response is not None:
                 self.result(part, response)
             elif words.is_said(part) and (text := words.shown(part)).strip():
-                self.emit("lifecycle", text, "tool_result/more", None, "tool", call_id=identifier(about.get("callId")), view="context")
+                self.emit(
+                    "lifecycle",
+                    text,
+                    "tool_result/more",
+                    None,
+                    "tool",
+                    call_id=identifier(about.get("callId")),
+                    view="context",
+                )
         if not self.count and about:
             self.result({}, {"id": about.get("callId")})
         elif not self.count:
@@ -238,19 +286,23 @@ class Reader(Fold[Chat]):
             found = words.describe(response.get("name"), None)
             call = Call(found.tool, found.action)
         status = pick(about, "status", of=str)
-        came = words.result([part] if part else [], about.get("resultDisplay"), status, call.action, call.is_test)
+        came = words.result(
+            [part] if part else [], about.get("resultDisplay"), status, call.action, call.is_test
+        )
         kind, native = "tool_result", "functionResponse"
         if status == "cancelled":
             kind, native, came.is_error = "human_intervention", "functionResponse/cancelled", False
         elif call.tool in words.ASKS and not came.is_error:
             kind = "decision"
         self.emit(
-            kind, came.text, native, came.summary, "tool", call.tool, call_id, call.action, is_error=came.is_error,
+            kind, came.text, native, came.summary, "tool", call.tool, call_id, call.action,
+            is_error=came.is_error,
             exit_code=came.exit_code, tests=came.tests, duration_ms=self.duration(call.tool),
         )  # fmt: skip
 
     def duration(self, tool: str) -> int | None:
-        """How long the call took, as telemetry has just said. When it said so of several calls of this tool, it is not known which."""
+        """How long the call took, as telemetry has just said. When it said so of several calls of
+        this tool, it is not known which."""
         took = [ms for name, ms in self.state.took if name == tool]
         self.state.took = [item for item in self.state.took if item[0] != tool]
         return took[0] if len(took) == 1 else None
@@ -259,26 +311,53 @@ class Reader(Fold[Chat]):
 
     def used(self, counts: dict[str, Any]) -> None:
         """What the main agent's call took. When telemetry told of it, it is the same call."""
-        names = ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", "thoughtsTokenCount", "", "totalTokenCount")
+        names = (
+            "promptTokenCount",
+            "candidatesTokenCount",
+            "cachedContentTokenCount",
+            "thoughtsTokenCount",
+            "",
+            "totalTokenCount",
+        )
         used = words.usage(*(counts.get(name) for name in names))
         if not used.total:
             return
         event = self.charge(used, self.state.model)
         name, ts = self.state.pending.pop(counted(used), ("", ""))
-        key = name or (self.key_of(used, self.above) if self.above else self.native_id or self.anonymous())
-        self.bill(key, used, self.state.model, time_of(ts) or self.ts, event, is_sidechain=bool(self.above))
+        key = name or (
+            self.key_of(used, self.above) if self.above else self.native_id or self.anonymous()
+        )
+        self.bill(
+            key,
+            used,
+            self.state.model,
+            time_of(ts) or self.ts,
+            event,
+            is_sidechain=bool(self.above),
+        )
 
     def key_of(self, used: Usage, session: str) -> str:
-        """The name of a subagent's call. Its session's telemetry and its own file both have the counts."""
+        """The name of a subagent's call. Its session's telemetry and its own file both have the
+        counts."""
         counts = f"{session}/{counted(used)}"
         again = self.state.same.get(counts, 0)
         keep(self.state.same, counts, again + 1, SAME)
         return f"{counts}~{again}" if again else counts
 
-    def bill(self, key: str, used: Usage, model: str | None, ts: datetime | None, event: str | None, is_sidechain: bool) -> None:
+    def bill(
+        self,
+        key: str,
+        used: Usage,
+        model: str | None,
+        ts: datetime | None,
+        event: str | None,
+        is_sidechain: bool,
+    ) -> None:
         call = api.Call(
-            key=key, session_uid=self.uid(self.session()), ts=ts, provider=words.provider_of(model), model=model,
-            input_tokens=used.input_tokens, output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens,
+            key=key, session_uid=self.uid(self.session()), ts=ts, provider=words.provider_of(model),
+            model=model,
+            input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+            cache_read_tokens=used.cache_read_tokens,
             reasoning_tokens=used.reasoning_tokens, is_sidechain=is_sidechain,
         )  # fmt: skip
         self.out.calls.append((call, event))
@@ -288,14 +367,21 @@ class Reader(Fold[Chat]):
     def system(self, value: dict[str, Any]) -> None:
         subtype = pick(value, "subtype", of=str) or ""
         payload = pick(value, "systemPayload", of=dict)
-        handler = SYSTEM.get(subtype) or SYSTEM.get(next((GIVEN[name] for name in payload or () if name in GIVEN), ""))
+        handler = SYSTEM.get(subtype) or SYSTEM.get(
+            next((GIVEN[name] for name in payload or () if name in GIVEN), "")
+        )
         if handler is not None and payload is not None:
             handler(self, payload)
         elif subtype in SNAPSHOTS or (subtype == "ui_telemetry" and payload is None):
             self.merge(subtype)
         else:
             text = key_values(payload) if payload else self.raw_text()
-            self.emit("lifecycle", text, f"system/{subtype}" if subtype else "system", subtype or "system record")
+            self.emit(
+                "lifecycle",
+                text,
+                f"system/{subtype}" if subtype else "system",
+                subtype or "system record",
+            )
 
     def telemetry(self, payload: dict[str, Any]) -> None:
         event = pick(payload, "uiEvent", of=dict) or {}
@@ -303,18 +389,40 @@ class Reader(Fold[Chat]):
         prompt = pick(event, "prompt_id", of=str) or ""
         if name == "api_error" and prompt != SUGGESTION:
             reason = text_of(event.get("error_message", event.get("error")))
-            self.emit("error", reason or text_of(event), "ui_telemetry/api_error", None, is_error=True)
+            self.emit(
+                "error", reason or text_of(event), "ui_telemetry/api_error", None, is_error=True
+            )
         elif name == "user_feedback":
-            self.emit("human_intervention", key_values(event), "ui_telemetry/user_feedback", f"rated {event.get('rating')}", "user")
+            self.emit(
+                "human_intervention",
+                key_values(event),
+                "ui_telemetry/user_feedback",
+                f"rated {event.get('rating')}",
+                "user",
+            )
         else:
             self.merge(f"ui_telemetry/{name}")
             if name == "api_response":
                 self.responded(event, prompt)
-            elif name == "tool_call" and MAIN in prompt and (ms := number(event.get("duration_ms"))) is not None:
-                self.state.took = [*self.state.took[-PENDING:], (text_of(event.get("function_name"))[:200], ms)]
+            elif (
+                name == "tool_call"
+                and MAIN in prompt
+                and (ms := number(event.get("duration_ms"))) is not None
+            ):
+                self.state.took = [
+                    *self.state.took[-PENDING:],
+                    (text_of(event.get("function_name"))[:200], ms),
+                ]
 
     def responded(self, event: dict[str, Any], prompt: str) -> None:
-        names = ("input_token_count", "output_token_count", "cached_content_token_count", "thoughts_token_count", "", "total_token_count")
+        names = (
+            "input_token_count",
+            "output_token_count",
+            "cached_content_token_count",
+            "thoughts_token_count",
+            "",
+            "total_token_count",
+        )
         used = words.usage(*(event.get(name) for name in names))
         if not used.total:
             return
@@ -323,7 +431,12 @@ class Reader(Fold[Chat]):
         is_main = MAIN in prompt or not agent
         if is_main:
             key = self.native_id or self.anonymous()
-            keep(self.state.pending, counted(used), (key, format_time(self.ts) if self.ts else ""), PENDING)
+            keep(
+                self.state.pending,
+                counted(used),
+                (key, format_time(self.ts) if self.ts else ""),
+                PENDING,
+            )
         else:
             key = self.key_of(used, clean(session) or self.session())
         self.bill(key, used, model, self.ts, None, is_sidechain=not is_main or bool(self.above))
@@ -331,24 +444,43 @@ class Reader(Fold[Chat]):
     def command(self, payload: dict[str, Any]) -> None:
         text = text_of(payload.get("rawCommand"))
         if payload.get("phase") == "result":
-            said = [item.get("text") for item in words.listed(payload.get("outputHistoryItems")) if isinstance(item, dict)]
+            said = [
+                item.get("text")
+                for item in words.listed(payload.get("outputHistoryItems"))
+                if isinstance(item, dict)
+            ]
             body = "\n".join(item for item in said if isinstance(item, str))
             self.emit("lifecycle", body, "slash_command/result", body or text)
         else:
             self.emit("human_intervention", text, "slash_command", None, "user")
 
     def files(self, payload: dict[str, Any]) -> None:
-        paths = tuple(path for path in words.listed(payload.get("filesRead")) if isinstance(path, str))[:100]
+        paths = tuple(
+            path for path in words.listed(payload.get("filesRead")) if isinstance(path, str)
+        )[:100]
         text = pick(payload, "userText", of=str) or text_of(payload.get("message"))
         is_error = payload.get("status") == "error"
-        self.emit("lifecycle", text, "at_command", one_line(", ".join(paths)) or None, files=paths, is_error=is_error)
+        self.emit(
+            "lifecycle",
+            text,
+            "at_command",
+            one_line(", ".join(paths)) or None,
+            files=paths,
+            is_error=is_error,
+        )
 
     def compaction(self, payload: dict[str, Any]) -> None:
-        """All that was said leaves the model's context; the first message of the new history stands for it."""
+        """All that was said leaves the model's context; the first message of the new history stands
+        for it."""
         before, after = (
-            number(pick(payload, "info", of=dict) and payload["info"].get(name)) for name in ("originalTokenCount", "newTokenCount")
+            number(pick(payload, "info", of=dict) and payload["info"].get(name))
+            for name in ("originalTokenCount", "newTokenCount")
         )
-        said = f"compacted from {before} to {after} tokens" if before is not None and after is not None else "compacted"
+        said = (
+            f"compacted from {before} to {after} tokens"
+            if before is not None and after is not None
+            else "compacted"
+        )
         self.emit("lifecycle", "", "chat_compression", said, view="compact")
         history = pick(payload, "compressedHistory", of=list) or []
         text = words.said(pick(history[0], "parts", of=list))[0] if history else ""
@@ -358,16 +490,27 @@ class Reader(Fold[Chat]):
     def rewind(self, payload: dict[str, Any]) -> None:
         """A person went back. What comes next follows what this follows."""
         taken = number(payload.get("truncatedCount"))
-        self.emit("human_intervention", "", "rewind", "rewound" if taken is None else f"rewound {taken} items", "user")
+        self.emit(
+            "human_intervention",
+            "",
+            "rewind",
+            "rewound" if taken is None else f"rewound {taken} items",
+            "user",
+        )
         keep(self.state.moved, self.native_id, self.follows, MOVED)
 
     def titled(self, payload: dict[str, Any]) -> None:
-        """Titles that a program made do not go before one that a person gave; those without a source are a person's."""
-        self.name(pick(payload, "customTitle", of=str), 2 if payload.get("titleSource") == "auto" else 3)
+        """Titles that a program made do not go before one that a person gave; those without a
+        source are a person's."""
+        self.name(
+            pick(payload, "customTitle", of=str), 2 if payload.get("titleSource") == "auto" else 3
+        )
         self.merge("custom_title")
 
     def above_it(self, payload: dict[str, Any]) -> None:
-        if (origin := clean(pick(payload, "parentSessionId", of=str) or "")) and self.state.parent is None:
+        if (
+            origin := clean(pick(payload, "parentSessionId", of=str) or "")
+        ) and self.state.parent is None:
             self.state.parent, self.state.relation = self.uid(origin), "subagent"
         self.merge("parent_session")
 
@@ -380,13 +523,20 @@ class Reader(Fold[Chat]):
             self.emit("lifecycle", model, "session_model", f"model {before} → {model}")
 
     def approval(self, payload: dict[str, Any]) -> None:
-        """The mode is written at every start. The first is where the session begins; another is a person's doing."""
+        """The mode is written at every start. The first is where the session begins; another is a
+        person's doing."""
         mode, before = pick(payload, "mode", of=str), self.state.mode
         self.state.mode = mode or before
         if mode is None or before in (None, mode):
             self.merge("session_approval_mode")
         else:
-            self.emit("human_intervention", mode, "session_approval_mode", f"approval mode {before} → {mode}", "user")
+            self.emit(
+                "human_intervention",
+                mode,
+                "session_approval_mode",
+                f"approval mode {before} → {mode}",
+                "user",
+            )
 
     def retried(self, payload: dict[str, Any]) -> None:
         self.emit("retry", "", "agent_retry", f"attempt {number(payload.get('attempt')) or '?'}")
@@ -394,18 +544,28 @@ class Reader(Fold[Chat]):
     def ended(self, payload: dict[str, Any]) -> None:
         state = pick(payload, "state", of=str) or "unknown"
         reason = text_of(pick(payload, "error", "message", of=str) or payload.get("stopReason"))
-        kind = {"completed": "completion", "cancelled": "human_intervention", "error": "error"}.get(state, "lifecycle")
-        self.emit(kind, reason, f"turn_result/{state}", one_line(f"turn {state}: {reason}" if reason else f"turn {state}"),
+        kind = {"completed": "completion", "cancelled": "human_intervention", "error": "error"}.get(
+            state, "lifecycle"
+        )
+        self.emit(kind, reason, f"turn_result/{state}",
+        one_line(f"turn {state}: {reason}" if reason else f"turn {state}"),
                   is_error=state == "error")  # fmt: skip
 
     def started_with(self, payload: dict[str, Any]) -> None:
         """What a subagent was given to begin with, which is a copy of the conversation above it."""
         count = len(pick(payload, "history", of=list) or [])
-        self.emit("lifecycle", "", "agent_bootstrap", f"started with {count} messages of the session above")
+        self.emit(
+            "lifecycle",
+            "",
+            "agent_bootstrap",
+            f"started with {count} messages of the session above",
+        )
 
 
 def counted(used: Usage) -> str:
-    return f"{used.input_tokens}-{used.cache_read_tokens}-{used.output_tokens}-{used.reasoning_tokens}"
+    return (
+        f"{used.input_tokens}-{used.cache_read_tokens}-{used.output_tokens}-{used.reasoning_tokens}"
+    )
 
 
 def guess(value: dict[str, Any]) -> str:
@@ -419,8 +579,18 @@ def guess(value: dict[str, Any]) -> str:
     return "user" if pick(value, "message", "role", of=str) == "user" else ""
 
 
-HANDLERS = {"user": Reader.user, "assistant": Reader.assistant, "tool_result": Reader.tool_result, "system": Reader.system}
-GIVEN = {"compressedHistory": "chat_compression", "uiEvent": "ui_telemetry", "rawCommand": "slash_command", "filesRead": "at_command"}
+HANDLERS = {
+    "user": Reader.user,
+    "assistant": Reader.assistant,
+    "tool_result": Reader.tool_result,
+    "system": Reader.system,
+}
+GIVEN = {
+    "compressedHistory": "chat_compression",
+    "uiEvent": "ui_telemetry",
+    "rawCommand": "slash_command",
+    "filesRead": "at_command",
+}
 """What tells the subtype where that is missing or not known."""
 SYSTEM = {
     "ui_telemetry": Reader.telemetry,

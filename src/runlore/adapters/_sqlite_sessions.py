@@ -1,6 +1,8 @@
-"""Databases that hold many sessions: each session is a source of its own, named as if it lay below its database.
+"""Databases that hold many sessions: each session is a source of its own, named as if it lay below
+its database.
 
-So a sync reads the sessions that changed, and one that cannot be read costs no other. Knows SQLite, and no agent's tables.
+So a sync reads the sessions that changed, and one that cannot be read costs no other. Knows SQLite,
+and no agent's tables.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from ..model import Session
 from . import Position, Source, usual_roots
 from ._sqlite import is_passing, reading
 
-UNIT = 4096  # About how many bytes a message takes. The true size of a session is only known when it has been read.
+# About how many bytes a message takes. The true size of a session is only known when it has been
+# read.
+UNIT = 4096
 
 
 class SqliteSessions:
-    """The part of an adapter that is the same for every agent that keeps its sessions so. A position counts messages."""
+    """The part of an adapter that is the same for every agent that keeps its sessions so. A
+    position counts messages."""
 
     name: str
     label: str
@@ -36,11 +41,13 @@ class SqliteSessions:
         raise AssertionError("the agent's own adapter has it")
 
     def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
-        """Every session that has messages, or one: id, how many, and a number that changes with what is read of it."""
+        """Every session that has messages, or one: id, how many, and a number that changes with
+        what is read of it."""
         raise AssertionError("the agent's own adapter has it")
 
     def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
-        """What tells whether the first so many messages are the same; and whether the last of them has not changed since."""
+        """What tells whether the first so many messages are the same; and whether the last of them
+        has not changed since."""
         raise AssertionError("the agent's own adapter has it")
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:
@@ -52,13 +59,23 @@ class SqliteSessions:
             if os.path.isfile(path) and path.isprintable():
                 yield from self.sessions(path, str(root), refused)
 
-    def sessions(self, path: str, root: str, refused: list[ReadError], only: str | None = None) -> list[Source]:
+    def sessions(
+        self, path: str, root: str, refused: list[ReadError], only: str | None = None
+    ) -> list[Source]:
         try:
             with reading(path) as db:
                 return [
-                    Source(agent=self.name, path=os.path.join(path, id_), root=root, size=count * UNIT, mtime_ns=mark)
+                    Source(
+                        agent=self.name,
+                        path=os.path.join(path, id_),
+                        root=root,
+                        size=count * UNIT,
+                        mtime_ns=mark,
+                    )
                     for id_, count, mark in self.found(db, only)
-                    if id_.isprintable() and os.path.basename(id_) == id_ and id_ not in ("", ".", "..")
+                    if id_.isprintable()
+                    and os.path.basename(id_) == id_
+                    and id_ not in ("", ".", "..")
                 ]
         except ReadError as error:
             refused.append(error)
@@ -67,7 +84,11 @@ class SqliteSessions:
     def refresh(self, source: Source) -> Source | None:
         """The source as it is now; None when it is gone. Its path is not that of a file."""
         path, id_ = os.path.split(source.path)
-        return next(iter(self.sessions(path, source.root, [], id_)), None) if os.path.isfile(path) else None
+        return (
+            next(iter(self.sessions(path, source.root, [], id_)), None)
+            if os.path.isfile(path)
+            else None
+        )
 
     def follows(self, source: Source, since: Position) -> bool:
         path, id_ = os.path.split(source.path)
@@ -91,5 +112,7 @@ class SqliteSessions:
 
 
 def _hashed(*texts: str) -> tuple[bytes, bytes]:
-    head, tail = (blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts)
+    head, tail = (
+        blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts
+    )
     return head, tail

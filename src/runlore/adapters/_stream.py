@@ -1,6 +1,8 @@
-"""The fold over one stream of records: which session it is, what a record is called, what it follows. No agent's words.
+"""The fold over one stream of records: which session it is, what a record is called, what it
+follows. No agent's words.
 
-Derived from by agents whose messages are told again as they grow, whose records name the record that they follow, and by others.
+Derived from by agents whose messages are told again as they grow, whose records name the record
+that they follow, and by others.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ def identifier(value: Any) -> str | None:
     """An id as it is written; a longer one than any agent makes stands for itself by its hash."""
     if not isinstance(value, str) or not value.strip():
         return None
-    return value if len(value) <= 200 and value.isprintable() else blake2b(value.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return (
+        value
+        if len(value) <= 200 and value.isprintable()
+        else blake2b(value.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    )
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
@@ -90,7 +96,14 @@ class Fold(Objects, Generic[S]):
         super().__init__()
         self.flavor, self.state = source.agent, state
         self.folder, self.file = os.path.split(source.path)
-        self.above = next((clean(hint.removeprefix("parent:")) for hint in source.hints if hint.startswith("parent:")), "")
+        self.above = next(
+            (
+                clean(hint.removeprefix("parent:"))
+                for hint in source.hints
+                if hint.startswith("parent:")
+            ),
+            "",
+        )
         """The session that a subagent's file lies below."""
         if self.above:
             state.parent, state.relation = self.uid(self.above), "subagent"
@@ -98,22 +111,27 @@ class Fold(Objects, Generic[S]):
         self.original: str | None = None
         """The record that the agent says the current one is a copy of."""
         self.stamped: tuple[str | bytes | None, bytes] = (None, b"")
-        """The last record that was stamped, and its stamp, which is asked for several times and made of all its bytes."""
+        """The last record that was stamped, and its stamp, which is asked for several times and
+        made of all its bytes."""
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
         self.parent, self.original = self.state.last, None
 
     def session(self, named: str | None = None) -> str:
-        """The session of this file, once and for all: what its first record says, else the name of the file."""
+        """The session of this file, once and for all: what its first record says, else the name of
+        the file."""
         state = self.state
         if not state.session:
             own = clean(named or "") or clean(os.path.splitext(self.file)[0]) or "unknown"
-            state.session = f"{self.above}/agent-{own.removeprefix('agent-')}" if self.above else own
+            state.session = (
+                f"{self.above}/agent-{own.removeprefix('agent-')}" if self.above else own
+            )
         return state.session
 
     def stream(self) -> Stream:
-        """Where the session stands that the current record belongs to, for a source may tell of several."""
+        """Where the session stands that the current record belongs to, for a source may tell of
+        several."""
         return self.state
 
     def current(self) -> str:
@@ -150,10 +168,20 @@ class Fold(Objects, Generic[S]):
         return "~" + blake2b(b"%s\n%d\n%s" % (anchor, again, key), digest_size=8).hexdigest()
 
     def emit(
-        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, part: int | None = None, **more: Unpack[AllFields],
-    ) -> str:  # fmt: skip
-        """One event of the current record, with the number of the part it is; gives back its native id."""
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        summary: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        call_id: str | None = None,
+        action: str | None = None,
+        part: int | None = None,
+        **more: Unpack[AllFields],
+    ) -> str:
+        """One event of the current record, with the number of the part it is; gives back its native
+        id."""
         self.room -= 1
         if self.room < 0:
             return self.native_id
@@ -167,11 +195,15 @@ class Fold(Objects, Generic[S]):
         if stream.relation == "subagent":
             more["is_sidechain"] = True
         event = SessionEvent(
-            session_uid=self.uid(self.current()), seq=stream.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-            summary=one_line(body if summary is None else summary), native_id=native_id, call_id=call_id, action=action,
-            native=native, record=max(0, self.state.records - 1),  # What comes beside a record is the next one's.
+            session_uid=self.uid(self.current()), seq=stream.seq, ts=self.ts, kind=kind, role=role,
+            tool=tool,
+            summary=one_line(body if summary is None else summary), native_id=native_id,
+            call_id=call_id, action=action,
+            # What comes beside a record is the next one's.
+            native=native, record=max(0, self.state.records - 1),
         )  # fmt: skip
-        for name, value in more.items():  # It is known to nobody else yet, and arguments by dictionary cost as much as the event.
+        # It is known to nobody else yet, and arguments by dictionary cost as much as the event.
+        for name, value in more.items():
             force_setattr(event, name, value)
         out.events.append(event)
         out.bodies.append(body)
@@ -183,12 +215,15 @@ class Fold(Objects, Generic[S]):
         return native_id
 
     def charge(self, used: Usage, model: str | None) -> str | None:
-        """Says at the first event of the current record what the call of the model took; gives back its native id, if there is one."""
+        """Says at the first event of the current record what the call of the model took; gives back
+        its native id, if there is one."""
         if not self.count:
             return None
         place = len(self.out.events) - self.count
         first = self.out.events[place]
-        self.out.events[place] = msgspec.structs.replace(first, usage=used, tokens=used.total, model=model)
+        self.out.events[place] = msgspec.structs.replace(
+            first, usage=used, tokens=used.total, model=model
+        )
         return first.native_id
 
     def finish(self) -> Normalized:
@@ -196,15 +231,18 @@ class Fold(Objects, Generic[S]):
         if state.records:
             session = self.session()
             out.facts[self.uid(session)] = Facts(
-                native_session_id=session, title=self.title[0], title_rank=self.title[1], cwd=state.cwd, git_branch=state.branch,
-                model=state.model, parent_uid=state.parent, relation=state.relation, parent_call=state.call,
+                native_session_id=session, title=self.title[0], title_rank=self.title[1],
+                cwd=state.cwd, git_branch=state.branch,
+                model=state.model, parent_uid=state.parent, relation=state.relation,
+                parent_call=state.call,
             )  # fmt: skip
         out.carry = msgspec.msgpack.encode(state)
         return out
 
 
 class EntryFold(Fold[E]):
-    """For agents whose records have names: the same record twice is one, and another record with the same name gets one of its own."""
+    """For agents whose records have names: the same record twice is one, and another record with
+    the same name gets one of its own."""
 
     def admit(self, name: str) -> bool:
         """Names the current record. False when it was told before."""
@@ -225,7 +263,8 @@ class EntryFold(Fold[E]):
         return f"~{key.hex()}~{again}" if again else f"~{key.hex()}"
 
     def dismiss(self, name: str, follows: str | None) -> None:
-        """After the current record, which has this name and follows that one: what comes later may hang on it."""
+        """After the current record, which has this name and follows that one: what comes later may
+        hang on it."""
         if not self.count:
             self.out.aliases[name] = follows
         keep(self.state.entries, name, (self.stamp(), self.count), ENTRIES)
@@ -259,7 +298,8 @@ M = TypeVar("M", bound=Many)
 
 
 class Talks(Fold[M]):
-    """The fold over a source that may hold several sessions: a record names its own, or belongs to that of the source."""
+    """The fold over a source that may hold several sessions: a record names its own, or belongs to
+    that of the source."""
 
     def __init__(self, source: Source, state: M) -> None:
         super().__init__(source, state)
@@ -293,7 +333,12 @@ class Talks(Fold[M]):
                 self.name(text, rank)
             return
         talk = self.state.talks[self.talk]
-        if text and (line := one_line(text)) and (rank > 1 or not talk.is_titled) and rank >= self.titles[self.talk][1]:
+        if (
+            text
+            and (line := one_line(text))
+            and (rank > 1 or not talk.is_titled)
+            and rank >= self.titles[self.talk][1]
+        ):
             self.titles[self.talk], talk.is_titled = (line, rank), True
 
     def finish(self) -> Normalized:
@@ -303,5 +348,7 @@ class Talks(Fold[M]):
             out.facts = {uid: facts for uid, facts in out.facts.items() if uid in told}
         for name, (title, rank) in self.titles.items():
             model = state.talks[name].model
-            out.facts[self.uid(name)] = Facts(native_session_id=name, title=title, title_rank=rank, cwd=state.cwd, model=model)
+            out.facts[self.uid(name)] = Facts(
+                native_session_id=name, title=title, title_rank=rank, cwd=state.cwd, model=model
+            )
         return out

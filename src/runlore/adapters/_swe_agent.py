@@ -26,17 +26,30 @@ COPIES = frozenset({"query", "messages"})
 STEP = frozenset({"step", "action", "observation", "thought", "response"})
 """What a step has: one of these may be missing, and it is still one."""
 OF_FILES = re.compile(r"edited_files\d+\Z")
-"""Of what is said at the end: excerpts of the files that were changed, as they are in the repository."""
+"""Of what is said at the end: excerpts of the files that were changed, as they are in the
+repository."""
 
 
 # The records of a document.
 
 
 def parts(source: Source, document: Any) -> list[Any]:
-    if not isinstance(document, dict) or not document.keys() & {"trajectory", "history", "attempts"}:
+    if not isinstance(document, dict) or not document.keys() & {
+        "trajectory",
+        "history",
+        "attempts",
+    }:
         raise ReadError(source.path, "not a trajectory: it has no steps and no history")
-    head = {word: item for word, item in document.items() if word not in ("trajectory", "history", "info", "attempts")}
-    attempts = [attempt for attempt in pick(document, "attempts", of=list) or [] if isinstance(attempt, dict)]
+    head = {
+        word: item
+        for word, item in document.items()
+        if word not in ("trajectory", "history", "info", "attempts")
+    }
+    attempts = [
+        attempt
+        for attempt in pick(document, "attempts", of=list) or []
+        if isinstance(attempt, dict)
+    ]
     items: list[Any] = [{"head": head}]
     if not attempts:
         return [*items, *_attempt(document), *_end(document)]
@@ -63,7 +76,11 @@ def _attempt(document: dict[str, Any]) -> Iterator[Any]:
         record = {"step": n} | {word: item for word, item in step.items() if word not in COPIES}
         # Answers that could not be understood are steps, and are not in the history.
         if at < len(answers) and _is_of(answers[at], step):
-            record |= {word: answers[at][word] for word in ("tool_calls", "thinking_blocks") if answers[at].get(word)}
+            record |= {
+                word: answers[at][word]
+                for word in ("tool_calls", "thinking_blocks")
+                if answers[at].get(word)
+            }
             at += 1
         yield record
 
@@ -73,7 +90,9 @@ def _is_answer(item: Any) -> bool:
 
 
 def _is_of(answer: dict[str, Any], step: dict[str, Any]) -> bool:
-    return answer.get("action") == step.get("action") and answer.get("thought") == step.get("thought")
+    return answer.get("action") == step.get("action") and answer.get("thought") == step.get(
+        "thought"
+    )
 
 
 def _steps_of(history: list[Any]) -> Iterator[Any]:
@@ -84,11 +103,17 @@ def _steps_of(history: list[Any]) -> Iterator[Any]:
         if _is_answer(item):
             if step is not None:
                 yield step
-            step = {"step": count} | {word: item[word] for word in ("thought", "action", "tool_calls", "thinking_blocks") if word in item}
+            step = {"step": count} | {
+                word: item[word]
+                for word in ("thought", "action", "tool_calls", "thinking_blocks")
+                if word in item
+            }
             step.setdefault("thought", _text(item.get("content")))
             count += 1
         elif step is not None and "observation" not in step:
-            step["observation"] = _text(pick(item, "content", of=str) if isinstance(item, dict) else item)
+            step["observation"] = _text(
+                pick(item, "content", of=str) if isinstance(item, dict) else item
+            )
         else:
             yield {"message": item}
     if step is not None:
@@ -146,11 +171,19 @@ class Reader(Fold[Memory]):
             self.unknown(None)
 
     def head(self, value: Any) -> None:
-        config = pick(value, "replay_config", of=dict) or _loads(pick(value, "replay_config", of=str))
+        config = pick(value, "replay_config", of=dict) or _loads(
+            pick(value, "replay_config", of=str)
+        )
         name = pick(config, "agent", "model", "name", of=str)
         self.state.model = name[:200] if name else None
         self.identify(f"{self.session()}/start")
-        self.emit("lifecycle", text_of(pick(value, "environment", of=str)), "start", "session started", "system")
+        self.emit(
+            "lifecycle",
+            text_of(pick(value, "environment", of=str)),
+            "start",
+            "session started",
+            "system",
+        )
 
     def message(self, value: Any) -> None:
         """What the model was given before its first answer: the rules, demonstrations, the task."""
@@ -166,7 +199,14 @@ class Reader(Fold[Memory]):
             self.emit("user_msg", text, "task", None, "user")
             self.name(_title(text), 1)
         else:
-            self.emit("lifecycle", text, "system_prompt" if role == "system" else "message", None, role, view="context")
+            self.emit(
+                "lifecycle",
+                text,
+                "system_prompt" if role == "system" else "message",
+                None,
+                role,
+                view="context",
+            )
 
     # Steps.
 
@@ -179,16 +219,39 @@ class Reader(Fold[Memory]):
         cwd = pick(place, "working_dir", of=str)
         state.cwd = state.cwd or (cwd[:4096] if cwd else None)
         action, thought = value.get("action"), value.get("thought")
-        thoughts = [pick(block, "thinking", of=str) for block in pick(value, "thinking_blocks", of=list) or []]
-        thoughts += [pick(value, "reasoning_content", of=str), thought if isinstance(thought, str) else None]
-        if isinstance(action, str) and (EXIT.match(action) or (not action.strip() and _is_exit(thought))):
-            self.emit("lifecycle", text_of(value.get("observation")), action.strip()[:100] or "exit", text_of(thought), "system", part=1)
+        thoughts = [
+            pick(block, "thinking", of=str)
+            for block in pick(value, "thinking_blocks", of=list) or []
+        ]
+        thoughts += [
+            pick(value, "reasoning_content", of=str),
+            thought if isinstance(thought, str) else None,
+        ]
+        if isinstance(action, str) and (
+            EXIT.match(action) or (not action.strip() and _is_exit(thought))
+        ):
+            self.emit(
+                "lifecycle",
+                text_of(value.get("observation")),
+                action.strip()[:100] or "exit",
+                text_of(thought),
+                "system",
+                part=1,
+            )
             return
         if not any(thoughts) and action == "":
             thoughts = [pick(value, "response", of=str)]
         for n, text in enumerate(thoughts):
             if text and text.strip():
-                self.emit("thinking", text.strip("\n"), "thought", None, "assistant", part=10 + n, model=state.model)
+                self.emit(
+                    "thinking",
+                    text.strip("\n"),
+                    "thought",
+                    None,
+                    "assistant",
+                    part=10 + n,
+                    model=state.model,
+                )
         if action == "":
             # It could not be understood, or was not allowed, and the model was asked again.
             said = text_of(value.get("observation")) or "the answer could not be understood"
@@ -206,7 +269,8 @@ class Reader(Fold[Memory]):
         call_id = f"{self.native_id}#call"
         if action is not None:
             self.emit(
-                found.kind, found.body, "action", found.summary, "assistant", found.tool, call_id, found.action, part=1, files=found.files,
+                found.kind, found.body, "action", found.summary, "assistant", found.tool, call_id,
+                found.action, part=1, files=found.files,
                 model=state.model,
             )  # fmt: skip
         if value.get("observation") is None:
@@ -215,7 +279,8 @@ class Reader(Fold[Memory]):
         tests = test_counts(said) if found.kind == "test_run" else None
         seconds = number(value.get("execution_time"), 1 << 30) is not None
         self.emit(
-            "tool_result", said, "observation", None, "tool", found.tool, call_id, found.action, part=2,
+            "tool_result", said, "observation", None, "tool", found.tool, call_id, found.action,
+            part=2,
             is_error=has_failed(said, found.action), tests=tests,
             duration_ms=int(value["execution_time"] * 1000) if seconds else None,
         )  # fmt: skip
@@ -223,26 +288,37 @@ class Reader(Fold[Memory]):
     # The end.
 
     def end_of_run(self, info: Any) -> None:
-        """What it took, how it ended and what was submitted. While the run goes on there is no status."""
+        """What it took, how it ended and what was submitted. While the run goes on there is no
+        status."""
         status, patch = pick(info, "exit_status", of=str), pick(info, "submission", of=str) or ""
-        self.identify(f"{self.session()}/end-{self.state.attempts}" if self.state.attempts else f"{self.session()}/end")
+        self.identify(
+            f"{self.session()}/end-{self.state.attempts}"
+            if self.state.attempts
+            else f"{self.session()}/end"
+        )
         stats = pick(info, "model_stats", of=dict) or {}
-        used = api.Usage(input_tokens=number(stats.get("tokens_sent")) or 0, output_tokens=number(stats.get("tokens_received")) or 0)
+        used = api.Usage(
+            input_tokens=number(stats.get("tokens_sent")) or 0,
+            output_tokens=number(stats.get("tokens_received")) or 0,
+        )
         event = None
         if status is not None:
             is_fine = status == "submitted"
             summary = "submitted nothing" if is_fine and not patch.strip() else status
             cost = stats.get("instance_cost")
             event = self.emit(
-                "completion" if is_fine else "error", patch or status, status[:100], summary, "system",
-                is_error=not is_fine or not patch.strip(), usage=used if used.total else None, tokens=used.total,
+                "completion" if is_fine else "error", patch or status, status[:100], summary,
+                "system",
+                is_error=not is_fine or not patch.strip(), usage=used if used.total else None,
+                tokens=used.total,
                 extra={"cost_usd": cost} if api.to_units(cost) else {},
             )  # fmt: skip
         else:
             self.merge("info")
         if used.total:  # A sum that grows with every step: the ledger counts the last.
             call = api.Call(
-                key=self.native_id, session_uid=self.uid(self.session()), model=self.state.model, input_tokens=used.input_tokens,
+                key=self.native_id, session_uid=self.uid(self.session()), model=self.state.model,
+                input_tokens=used.input_tokens,
                 output_tokens=used.output_tokens, is_sum=number(stats.get("api_calls")) != 1,
             )  # fmt: skip
             self.out.calls.append((call, event))
@@ -256,7 +332,9 @@ def with_task(found: Normalized) -> Normalized:
     for uid, facts in found.facts.items():
         if issue := INSTANCE.match(uid.rpartition("/")[2]):
             repo = f"{issue[1]}/{issue[2]}"
-            found.facts[uid] = msgspec.structs.replace(facts, repo=repo, task_ref=f"{repo}#{issue[3]}")
+            found.facts[uid] = msgspec.structs.replace(
+                facts, repo=repo, task_ref=f"{repo}#{issue[3]}"
+            )
     return found
 
 
@@ -305,7 +383,9 @@ EDITS = frozenset({"edit", "insert", "create", "str_replace_editor", "undo_edit"
 OTHERS = frozenset({"submit", "review_on_submit", "exit_forfeit"})
 LONGEST_WORDS = 64 << 10  # Characters that are taken apart like a shell would: it looks at each.
 
-_LINES = re.compile(r"\A(edit|insert) +(\d{1,9}(?::\d{1,9})?)[^\n]*\n(.*?)\n?(?:end_of_\w+\s*)?\Z", re.DOTALL)
+_LINES = re.compile(
+    r"\A(edit|insert) +(\d{1,9}(?::\d{1,9})?)[^\n]*\n(.*?)\n?(?:end_of_\w+\s*)?\Z", re.DOTALL
+)
 
 
 def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
@@ -315,13 +395,19 @@ def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
     shown = one_line(body)
     if word in READS or word in SEARCHES or word in OTHERS:
         action = "read" if word in READS else "search" if word in SEARCHES else "other"
-        return Described(word, "tool_call", action, body, shown, _file_in(text, given) if word == "open" else ())
+        return Described(
+            word, "tool_call", action, body, shown, _file_in(text, given) if word == "open" else ()
+        )
     if word not in EDITS:
-        return Described("bash", "test_run" if is_test_run(text) else "tool_call", "shell", body, shown)
+        return Described(
+            "bash", "test_run" if is_test_run(text) else "tool_call", "shell", body, shown
+        )
     words = _words(text) if len(text) <= LONGEST_WORDS else []
     if word == "str_replace_editor":
         return _edited_in_place(words, given, body)
-    path = (_file_in(text, given) if word == "create" else ()) or ((opened,) if opened and opened != "n/a" else ())
+    path = (_file_in(text, given) if word == "create" else ()) or (
+        (opened,) if opened and opened != "n/a" else ()
+    )
     name = path[0] if path else ""
     if found := _LINES.match(text):
         body = f"{name}\n@@ {found[2]} @@\n+{found[3].replace(chr(10), chr(10) + '+')}"
@@ -343,7 +429,9 @@ def _edited_in_place(words: list[str], given: dict[str, Any], body: str) -> Desc
 
     files = (path,) if path else ()
     if command == "view":
-        return Described("str_replace_editor", "tool_call", "read", body, path or one_line(body), files)
+        return Described(
+            "str_replace_editor", "tool_call", "read", body, path or one_line(body), files
+        )
     if command == "str_replace":
         body = file_change(path, [(argument("old_str"), argument("new_str"))])
     elif command == "create":
@@ -371,26 +459,34 @@ def _words(text: str) -> list[str]:
 def arguments(calls: Any) -> dict[str, Any]:
     """What the call of an answer was given, when there is one call."""
     call = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
-    given = pick(call, "function", "arguments", of=dict) or _loads(pick(call, "function", "arguments", of=str))
+    given = pick(call, "function", "arguments", of=dict) or _loads(
+        pick(call, "function", "arguments", of=str)
+    )
     return given if isinstance(given, dict) else {}
 
 
 # What came of it.
 
 _FAILED = (
-    "Your proposed edit has introduced new syntax error", "Your edit was not applied", "Your changes have NOT been applied", "Usage: ",
-    "EXECUTION TIMED OUT", "COMMAND FAILED TO EXECUTE", "COMMAND TIMED OUT", "Wrong flag!", "No file open", "No replacement was performed",
-    "Invalid `path` parameter", "Text not found", "Error: ", "ERROR: ", "[ERROR]", "[error", "No edit was performed",
+    "Your proposed edit has introduced new syntax error", "Your edit was not applied",
+    "Your changes have NOT been applied", "Usage: ",
+    "EXECUTION TIMED OUT", "COMMAND FAILED TO EXECUTE", "COMMAND TIMED OUT", "Wrong flag!",
+    "No file open", "No replacement was performed",
+    "Invalid `path` parameter", "Text not found", "Error: ", "ERROR: ", "[ERROR]", "[error",
+    "No edit was performed",
 )  # fmt: skip
 _NOT_THERE = re.compile(r"(?:File|Directory) .{0,400} not found\b")
-_CANCELLED = re.compile(r"The command .{0,4000}? was cancelled because it took more than ", re.DOTALL)
+_CANCELLED = re.compile(
+    r"The command .{0,4000}? was cancelled because it took more than ", re.DOTALL
+)
 
 
 def has_failed(said: str, action: str) -> bool:
-    """Whether the agent's own commands say so. What a program says, and how it ended, is not told apart here."""
+    """Whether the agent's own commands say so. What a program says, and how it ended, is not told
+    apart here."""
     text = said.lstrip()
     if action == "shell":
-        return text.startswith(("EXECUTION TIMED OUT", "COMMAND FAILED TO EXECUTE", "COMMAND TIMED OUT")) or (
-            _CANCELLED.match(text) is not None
-        )
+        return text.startswith(
+            ("EXECUTION TIMED OUT", "COMMAND FAILED TO EXECUTE", "COMMAND TIMED OUT")
+        ) or (_CANCELLED.match(text) is not None)
     return text.startswith(_FAILED) or _NOT_THERE.match(text) is not None

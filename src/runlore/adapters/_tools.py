@@ -1,6 +1,8 @@
-"""What adapters share about tools: test runs, changes to files, one-line summaries, text of arguments and of binary data.
+"""What adapters share about tools: test runs, changes to files, one-line summaries, text of
+arguments and of binary data.
 
-Pure functions from text to text. No agent's words: which tool is a shell and which field holds the command is the adapter's.
+Pure functions from text to text. No agent's words: which tool is a shell and which field holds the
+command is the adapter's.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import re2
 from ..model import SUMMARY_LENGTH, Tests
 from ._jsonl import to_json
 
-LONGEST_LINE = 4 * SUMMARY_LENGTH  # No secret that is cut at its end, and found in part, is visible in the first quarter.
+# No secret that is cut at its end, and found in part, is visible in the first quarter.
+LONGEST_LINE = 4 * SUMMARY_LENGTH
 LONGEST_BODY = 8 << 20
 CONTEXT = 3  # Lines shown around a change, as in diff -u.
 TAIL = 16 << 10  # Runners print their totals last; more is not searched.
@@ -30,17 +33,23 @@ def cap(text: str) -> str:
 
 
 # Terminal sequences (CSI, OSC, two-character escapes) and the characters that are not for reading.
-_ESCAPES = re.compile(r"\x1b\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|\x1b")
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]|\x1b"
+)
+_CONTROLS = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+"
+)
 _WORD = re.compile(r"\w")
 _FIELD = re.compile(r"\[\[ ## \w{1,40} ## \]\][ \t\r]{0,9}\n")
 """A line with which programs that fill in prompts (DSPy) name what comes next."""
 
 
 def one_line(text: str) -> str:
-    """The first line that says something, without control characters and terminal sequences, at most 640 characters.
+    """The first line that says something, without control characters and terminal sequences, at
+    most 640 characters.
 
-    Not yet as short as it is shown: a secret that is cut in half is no longer known as one. `model.shorten` it when it is clean.
+    Not yet as short as it is shown: a secret that is cut in half is no longer known as one.
+    `model.shorten` it when it is clean.
     """
     end = text.find("\n", 0, LONGEST_LINE + 1)
     start = 0
@@ -67,17 +76,27 @@ def text_of(value: Any) -> str:
 
 def key_values(data: Mapping[str, Any]) -> str:
     """Arguments for reading: `key: value` lines, texts verbatim, everything else as JSON."""
-    return "\n".join([f"{key}: {value if isinstance(value, str) else text_of(value)}" for key, value in data.items()])
+    return "\n".join(
+        [
+            f"{key}: {value if isinstance(value, str) else text_of(value)}"
+            for key, value in data.items()
+        ]
+    )
 
 
 def file_change(path: str, changes: Iterable[tuple[str, str]]) -> str:
-    """The path, then for each change its removed and added lines with a little of what stands around them."""
+    """The path, then for each change its removed and added lines with a little of what stands
+    around them."""
     return "\n@@\n".join([path, *[_hunk(old, new) for old, new in changes]])
 
 
 def file_content(path: str, content: str) -> str:
     """The path, then every line as added."""
-    return f"{path}\n@@\n+{content.removesuffix(chr(10)).replace(chr(10), chr(10) + '+')}" if content else path
+    return (
+        f"{path}\n@@\n+{content.removesuffix(chr(10)).replace(chr(10), chr(10) + '+')}"
+        if content
+        else path
+    )
 
 
 def _hunk(old: str, new: str) -> str:
@@ -113,14 +132,18 @@ _BASE64 = re.compile(rb'("(?:data|base64)"\s*:\s*")([A-Za-z0-9+/\\]{256,}={0,2})
 
 
 def blob_reference(data: str | bytes) -> str:
-    """What stands for base64 data in a text: what it is, how large, and a hash that tells one from another."""
+    """What stands for base64 data in a text: what it is, how large, and a hash that tells one from
+    another."""
     if isinstance(data, str) and data.startswith("["):  # It has been replaced already.
         return data
     try:
         content = b64decode(data)
     except ValueError:
         content = data.encode("utf-8", "replace") if isinstance(data, str) else data
-    kind = next((kind for magic, kind in _MAGIC.items() if content.startswith(magic)), "application/octet-stream")
+    kind = next(
+        (kind for magic, kind in _MAGIC.items() if content.startswith(magic)),
+        "application/octet-stream",
+    )
     word = "image" if kind.startswith("image/") else "document"
     size = f"{(len(content) + 512) >> 10} KB" if len(content) >= 1024 else f"{len(content)} B"
     return f"[{word} {kind} {size} sha256:{sha256(content).hexdigest()[:16]}]"
@@ -128,11 +151,14 @@ def blob_reference(data: str | bytes) -> str:
 
 def without_base64(line: bytes) -> bytes:
     """A JSON line whose long base64 values are replaced by their references."""
-    return _BASE64.sub(lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line)
+    return _BASE64.sub(
+        lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line
+    )
 
 
-# Test runs. A runner counts where a command stands: at its start, or behind words that start other commands. RE2, for what may
-# stand in between ends anywhere, and a backtracking engine would try all ways (two seconds for a command of 4,000 characters).
+# Test runs. A runner counts where a command stands: at its start, or behind words that start other
+# commands. RE2, for what may stand in between ends anywhere, and a backtracking engine would try
+# all ways (two seconds for a command of 4,000 characters).
 _RUNNER = r"""
       (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | rspec | phpunit | pest | ctest | nosetests
         | ginkgo | gotestsum | bats | prove | unittest | manage\.py \s+ test )
@@ -154,9 +180,21 @@ _TEST = re2.compile(  # Of bytes: a match of a text takes twice as long, for it 
          (?: (?: {_PYTHON} -m \s+ )? (?: {_RUNNER} ) | {_PYTHON} \S*manage\.py \s+ test ) (?: [\s)'":] | $ )""".split()
     ).encode()
 )
-_TEST_WORDS = ("est", "ox", "rspec", "rake", "mocha", "phpunit", "verify", "bats", "prove ", "ginkgo", "check")
-"""One of these is in each runner. Most commands have none, and to ask for one is a pass over the command: of words that end alike only
-the end is looked for."""
+_TEST_WORDS = (
+    "est",
+    "ox",
+    "rspec",
+    "rake",
+    "mocha",
+    "phpunit",
+    "verify",
+    "bats",
+    "prove ",
+    "ginkgo",
+    "check",
+)
+"""One of these is in each runner. Most commands have none, and to ask for one is a pass over the
+command: of words that end alike only the end is looked for."""
 _TEST_LETTERS = {"est": "tjp", "ox": "tn"}
 """What stands before it: `test`, `jest`, `pest`, `tox`, `nox`."""
 _BEFORE_COMMAND = ("&", ";", "|", "(", "`")
@@ -164,8 +202,10 @@ _BEFORE_COMMAND = ("&", ";", "|", "(", "`")
 
 
 def is_test_run(command: str) -> bool:
-    """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`, `cat jest.config.js`)."""
-    # Most commands have none of the words. Where there is one, only the command in which it stands is looked at.
+    """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`,
+    `cat jest.config.js`)."""
+    # Most commands have none of the words. Where there is one, only the command in which it stands
+    # is looked at.
     if not _speaks_of_tests(command):
         return False
     spoken = _without_talk(command)
@@ -173,7 +213,8 @@ def is_test_run(command: str) -> bool:
 
 
 def _without_talk(command: str) -> str:
-    """A command but for what it writes down, which may tell of other commands: here-documents and words in quotes that no shell reads."""
+    """A command but for what it writes down, which may tell of other commands: here-documents and
+    words in quotes that no shell reads."""
     text = command[:_LONGEST_COMMAND]
     at = text.find("<<")
     for _ in range(_MOST_DOCUMENTS):
@@ -185,10 +226,16 @@ def _without_talk(command: str) -> str:
             continue
         line = text.find("\n", at)
         end = text.find(f"\n{mark[2]}", at)
-        text = text[:at] + (text[at + mark.end() : line] + text[end + 1 + len(mark[2]) :] if 0 <= line <= end else "")
+        text = text[:at] + (
+            text[at + mark.end() : line] + text[end + 1 + len(mark[2]) :]
+            if 0 <= line <= end
+            else ""
+        )
         at = text.find("<<", at)
     if '"' in text or "'" in text:
-        text = _QUOTED.sub(lambda found: found[0] if _is_read(text, found.start(), found[0]) else " ", text)
+        text = _QUOTED.sub(
+            lambda found: found[0] if _is_read(text, found.start(), found[0]) else " ", text
+        )
     return command if text == command else text
 
 
@@ -210,7 +257,8 @@ _GIVES = re.compile(
     r"(?:\s-[a-zA-Z]{0,3}c|-Command|--command|--exec|--run|\beval|\bconcurrently|\b(?:ba|z|da|k)?sh|\bssh\b[^\n;&|]*|\bexec\b[^\n;&|]*)[\s=]*\Z"
 )
 _GIVES_ENDS = ("c", "mmand", "run", "eval", "concurrently", "sh", "=")
-"""Without one of these, or the two that may stand further in front, the pattern cannot match, which takes ten times as long to see."""
+"""Without one of these, or the two that may stand further in front, the pattern cannot match, which
+takes ten times as long to see."""
 
 
 def _speaks_of_tests(command: str) -> bool:
@@ -235,7 +283,8 @@ def _speaks_of_tests(command: str) -> bool:
 
 
 def test_counts(output: str) -> Tests | None:
-    """What a test runner's output says of passed, failed and skipped tests; None when it says nothing."""
+    """What a test runner's output says of passed, failed and skipped tests; None when it says
+    nothing."""
     tail = output[-TAIL:]
     if "\x1b" in tail:
         tail = _ESCAPES.sub("", tail)
@@ -249,10 +298,18 @@ def test_counts(output: str) -> Tests | None:
     return None
 
 
-def _tests(passed: int | None = None, failed: int | None = None, skipped: int | None = None) -> Tests:
+def _tests(
+    passed: int | None = None, failed: int | None = None, skipped: int | None = None
+) -> Tests:
     # A count of more digits than a database takes is no count.
     limit = 1 << 40
-    return Tests(**{k: v for k, v in (("passed", passed), ("failed", failed), ("skipped", skipped)) if v is not None and v < limit})
+    return Tests(
+        **{
+            k: v
+            for k, v in (("passed", passed), ("failed", failed), ("skipped", skipped))
+            if v is not None and v < limit
+        }
+    )
 
 
 _PYTEST = re.compile(r"\n(?:=+ )?((?:\d+ [a-z]+(?:, )?)+) in [\d.:]+ ?s")
@@ -278,7 +335,8 @@ def _sum_words(pairs: Iterable[tuple[str, str]], *, all_known: bool = False) -> 
 
 
 def _pytest(text: str) -> Tests | None:
-    if _PYTEST_END.search(text) is None:  # A twentieth of the time, for it begins with what is not everywhere.
+    # A twentieth of the time, for it begins with what is not everywhere.
+    if _PYTEST_END.search(text) is None:
         return None
     found = _PYTEST.findall(text)
     return _sum_words(_NUMBER_WORD.findall(found[-1]), all_known=True) if found else None
@@ -291,9 +349,15 @@ def _unittest(text: str) -> Tests | None:
     ran = failed = skipped = 0
     for found in (all_found := _UNITTEST.findall(text)):
         pairs = [pair.split("=") for pair in found[2].split(", ")]
-        counts = {pair[0]: int(pair[1][:11]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+        counts = {
+            pair[0]: int(pair[1][:11]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()
+        }
         ran += int(found[0][:11])
-        failed += counts.get("failures", 0) + counts.get("errors", 0) + counts.get("unexpected successes", 0)
+        failed += (
+            counts.get("failures", 0)
+            + counts.get("errors", 0)
+            + counts.get("unexpected successes", 0)
+        )
         skipped += counts.get("skipped", 0)
     return _tests(max(0, ran - failed - skipped), failed, skipped) if all_found else None
 
@@ -305,8 +369,12 @@ _MOCHA = re.compile(r"\n[ \t]+(\d+) (passing|failing|pending)\b")
 _RSPEC = re.compile(r"\n(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?")
 _PHPUNIT = re.compile(r"\n(?:OK \((\d+) tests?|Tests: (\d+), Assertions: \d+(.*))")
 _DOTNET = re.compile(r"Failed:\s+(\d+), Passed:\s+(\d+), Skipped:\s+(\d+), Total:")
-_DOTNET_NEW = re.compile(r"Test summary: total: \d+, failed: (\d+), succeeded: (\d+), skipped: (\d+)")
-_MAVEN = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)(?!.*Time elapsed)")
+_DOTNET_NEW = re.compile(
+    r"Test summary: total: \d+, failed: (\d+), succeeded: (\d+), skipped: (\d+)"
+)
+_MAVEN = re.compile(
+    r"Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)(?!.*Time elapsed)"
+)
 _GRADLE = re.compile(r"\n(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?")
 _CTEST = re.compile(r"\n\d+% tests passed, (\d+) tests? failed out of (\d+)")
 _TAP = re.compile(r"\n[#ℹ] (pass|fail|skipped|skip|todo)[ \t]+(\d+)[ \t]*$", re.MULTILINE)
@@ -405,7 +473,8 @@ def _go(text: str) -> Tests | None:
     return _tests(found.count("PASS"), found.count("FAIL"), found.count("SKIP")) if found else None
 
 
-# In this order, each asked only when one of its words is there: what one prints may look like another's.
+# In this order, each asked only when one of its words is there: what one prints may look like
+# another's.
 _READERS: tuple[tuple[Callable[[str], Tests | None], tuple[str, ...]], ...] = (
     (_pytest, (" in ",)),
     (_unittest, ("Ran ",)),

@@ -1,16 +1,23 @@
-"""aider: one Markdown file for each repository, `.aider.chat.history.md`, with all that was ever said there.
+"""aider: one Markdown file for each repository, `.aider.chat.history.md`, with all that was ever
+said there.
 
-Learned from the source of aider 0.86.2 (`io.py`, `base_coder.py`) and from real histories. Last checked 2026-11. The traps:
+Learned from the source of aider 0.86.2 (`io.py`, `base_coder.py`) and from real histories. Last
+checked 2026-11. The traps:
 
-- The file lies in the repository, so there is no place where all of them are: tell runlore where your projects are (`roots` of
-  `[sources.aider]` in config.toml). By itself it only looks for the one in the home folder, and the one that a variable names.
-- A session begins with a line that has its time, in local time and without a zone, and nothing else has a time. What was typed is also
-  in `.aider.input.history` beside it, with times: a prompt has the time of the same words there. Alone that file tells of no session.
-- A prompt is a heading, `#### `, and what the program says is a quote, `> `. Replies may have both. The program ends its lines with two
-  spaces; where an editor has taken these away, a heading must stand where a prompt can stand.
-- In architect mode the plan that one model wrote is the prompt of the next, and is written like one: nobody typed it.
+- The file lies in the repository, so there is no place where all of them are: tell runlore where
+  your projects are (`roots` of `[sources.aider]` in config.toml). By itself it only looks for the
+  one in the home folder, and the one that a variable names.
+- A session begins with a line that has its time, in local time and without a zone, and nothing else
+  has a time. What was typed is also in `.aider.input.history` beside it, with times: a prompt has
+  the time of the same words there. Alone that file tells of no session.
+- A prompt is a heading, `#### `, and what the program says is a quote, `> `. Replies may have both.
+  The program ends its lines with two spaces; where an editor has taken these away, a heading must
+  stand where a prompt can stand.
+- In architect mode the plan that one model wrote is the prompt of the next, and is written like
+  one: nobody typed it.
 - An edit is a part of the reply. That it was applied is told afterwards, by the path alone.
-- What a command printed is not there. Of the tokens there are rounded numbers. With DeepSeek what was sent includes what the cache had.
+- What a command printed is not there. Of the tokens there are rounded numbers. With DeepSeek what
+  was sent includes what the cache had.
 """
 
 from __future__ import annotations
@@ -23,13 +30,26 @@ from ..errors import ReadError
 from . import Normalized, Position, Record, Source
 from ._aider.pieces import pieces, typed
 from ._aider.reader import Reader
-from ._jsonl import LONGEST, JsonLines, aged, as_it_is, is_stale, note_refusal, read_small, reason_of, to_json
+from ._jsonl import (
+    LONGEST,
+    JsonLines,
+    aged,
+    as_it_is,
+    is_stale,
+    note_refusal,
+    read_small,
+    reason_of,
+    to_json,
+)
 
 HISTORY, TYPED = ".aider.chat.history.md", ".aider.input.history"
 DEEP = 8  # Folders between a root and a repository.
 MOST_FOLDERS = 20_000
-OTHERS = frozenset({"node_modules", "venv", "target", "build", "dist", "__pycache__", "Library", "AppData"})
-"""Folders without repositories, which hold thousands of others. Hidden ones are left out as well."""
+OTHERS = frozenset(
+    {"node_modules", "venv", "target", "build", "dist", "__pycache__", "Library", "AppData"}
+)
+"""Folders without repositories, which hold thousands of others. Hidden ones are left out as
+well."""
 STALE_S = 600  # A file that has not changed for so long is not being written any more.
 CHUNK = 4 << 20  # Bytes that are looked at together.
 SMALL = 16 << 20  # Bytes of what was typed.
@@ -47,7 +67,9 @@ class Adapter(JsonLines):
         self.refused = refused = list[ReadError]()
         paths = [str(root)] if root.is_file() else _histories(str(root), refused)
         for path in paths:
-            source = as_it_is(Source(agent=self.name, path=path, root=str(root), size=0, mtime_ns=0))
+            source = as_it_is(
+                Source(agent=self.name, path=path, root=str(root), size=0, mtime_ns=0)
+            )
             if source is not None and source.size:
                 yield aged(source, STALE_S)
 
@@ -56,12 +78,15 @@ class Adapter(JsonLines):
         return found and aged(found, STALE_S)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What was said, piece by piece. The last piece may go on, and is given when it cannot any more."""
+        """What was said, piece by piece. The last piece may go on, and is given when it cannot any
+        more."""
         start, room = since.offset if since else 0, CHUNK
         try:
             with open(source.path, "rb") as file:
                 head = file.read(1 << 16)
-                times = typed(read_small(os.path.join(os.path.dirname(source.path), TYPED), SMALL) or b"")
+                times = typed(
+                    read_small(os.path.join(os.path.dirname(source.path), TYPED), SMALL) or b""
+                )
                 while room <= LONGEST:
                     file.seek(start)
                     data, done = file.read(room), 0
@@ -76,7 +101,9 @@ class Adapter(JsonLines):
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
 
-    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    def normalize(
+        self, source: Source, records: Iterable[Record], carry: bytes | None
+    ) -> Normalized:
         return Reader(source, carry).run(records)
 
 
@@ -90,9 +117,21 @@ def _histories(root: str, refused: list[ReadError]) -> Iterator[str]:
         left -= 1
         try:
             with os.scandir(folder) as listing:
-                entries = sorted((entry for entry in listing if entry.path.isprintable()), key=lambda entry: entry.name, reverse=True)
-            yield from [entry.path for entry in reversed(entries) if _is_history(entry.name) and entry.is_file(follow_symlinks=False)]
-            below = [entry for entry in entries if _may_hold(entry.name) and entry.is_dir(follow_symlinks=False)]
+                entries = sorted(
+                    (entry for entry in listing if entry.path.isprintable()),
+                    key=lambda entry: entry.name,
+                    reverse=True,
+                )
+            yield from [
+                entry.path
+                for entry in reversed(entries)
+                if _is_history(entry.name) and entry.is_file(follow_symlinks=False)
+            ]
+            below = [
+                entry
+                for entry in entries
+                if _may_hold(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
             pending += [(entry.path, depth + 1) for entry in below if depth < DEEP]
         except OSError as error:
             note_refusal(folder, error, refused)
@@ -100,7 +139,9 @@ def _histories(root: str, refused: list[ReadError]) -> Iterator[str]:
 
 def _is_history(name: str) -> bool:
     """The file has another name where somebody has said so, or has collected some."""
-    return name == HISTORY or (name.endswith(".md") and name.startswith("aider") and name[5:6] in ("_", "-", "."))
+    return name == HISTORY or (
+        name.endswith(".md") and name.startswith("aider") and name[5:6] in ("_", "-", ".")
+    )
 
 
 def _may_hold(name: str) -> bool:

@@ -1,22 +1,31 @@
-"""Codex: one file of JSON lines for each thread (a "rollout"), for forks and subagents with a copy of where they come from.
+"""Codex: one file of JSON lines for each thread (a "rollout"), for forks and subagents with a copy
+of where they come from.
 
-Learned from the source of openai/codex (343074d, 2026-08-22) and from rollouts of versions 0.34 to 0.146, of the time before (lines
-without envelope, 2025-07 to 2025-09) and of the TypeScript program (a JSON document, 2025-04 to 2025-06). Last checked 2026-08. The traps:
+Learned from the source of openai/codex (343074d, 2026-08-22) and from rollouts of versions 0.34 to
+0.146, of the time before (lines without envelope, 2025-07 to 2025-09) and of the TypeScript program
+(a JSON document, 2025-04 to 2025-06). Last checked 2026-08. The traps:
 
-- A message is told twice or three times: as what the model was sent (`response_item`), as what the screen showed (`event_msg`), as an
-  item of a page of history. Whichever comes first is the event, the others are merged; the id is the same for all of them.
-- Records have no ids. An event is named by the thread whose history it is, a hash of its turn and of what it says, and how often that
-  was said in the turn. A copy in a fork has the same name, whatever its time says.
-- A fork begins with its parent's history, stamped anew. It ends where a turn is younger than the fork: ids of turns are UUIDs of
-  version 7, or they say when they started; where neither is there, at the first pause in what was written in one go.
-- Tokens are written as a running total, again and again, and a fork goes on with its parent's: only `last_token_usage` of a total that
-  was not there before is counted, and none of a copied one. They are an event of their own, for what they belong to is stored already.
-  In the ledger a request is named by its thread and the total that it ends at, which is the same in every copy of the file.
-- A rollback takes the last turns back: the next prompt follows what the first of them followed, which makes it another branch.
-- The name that a person gives to a thread stands in one file for all of them, `session_index.jsonl`, the last line of a thread
-  being the one that holds. A rollout is as new as its name.
-- How a command ended stands in the text of its output (in four ways), or in a record between call and output. Where a call has such
-  a record and nothing else (calls made by a program that the model wrote), that record is call and result.
+- A message is told twice or three times: as what the model was sent (`response_item`), as what the
+  screen showed (`event_msg`), as an item of a page of history. Whichever comes first is the event,
+  the others are merged; the id is the same for all of them.
+- Records have no ids. An event is named by the thread whose history it is, a hash of its turn and
+  of what it says, and how often that was said in the turn. A copy in a fork has the same name,
+  whatever its time says.
+- A fork begins with its parent's history, stamped anew. It ends where a turn is younger than the
+  fork: ids of turns are UUIDs of version 7, or they say when they started; where neither is there,
+  at the first pause in what was written in one go.
+- Tokens are written as a running total, again and again, and a fork goes on with its parent's: only
+  `last_token_usage` of a total that was not there before is counted, and none of a copied one. They
+  are an event of their own, for what they belong to is stored already. In the ledger a request is
+  named by its thread and the total that it ends at, which is the same in every copy of the file.
+- A rollback takes the last turns back: the next prompt follows what the first of them followed,
+  which makes it another branch.
+- The name that a person gives to a thread stands in one file for all of them,
+  `session_index.jsonl`, the last line of a thread being the one that holds. A rollout is as new as
+  its name.
+- How a command ended stands in the text of its output (in four ways), or in a record between call
+  and output. Where a call has such a record and nothing else (calls made by a program that the
+  model wrote), that record is call and result.
 """
 
 from __future__ import annotations
@@ -40,13 +49,25 @@ from ._codex.integration import INTEGRATION
 from ._codex.items import Items
 from ._codex.words import thread_in, without_blobs
 from ._document import Documents
-from ._jsonl import LONGEST, JsonLines, _samples, _walk, note_refusal, parse, read_small, read_up_to, reason_of, to_json
+from ._jsonl import (
+    LONGEST,
+    JsonLines,
+    _samples,
+    _walk,
+    note_refusal,
+    parse,
+    read_small,
+    read_up_to,
+    reason_of,
+    to_json,
+)
 
 FOLDERS = ("sessions", "archived_sessions")
 NAMES = "session_index.jsonl"
 OTHERS = frozenset({"history.jsonl", NAMES})
 LARGEST_INDEX = 16 << 20
-LATEST_S = 1 << 32  # The year 2106. A later time is damage, and a number that not every database holds.
+# The year 2106. A later time is damage, and a number that not every database holds.
+LATEST_S = 1 << 32
 LARGEST_ROLLOUT = 4 << 30  # Unpacked. A small file can unpack to anything.
 
 
@@ -73,7 +94,9 @@ class Adapter(Documents):
         named = _names(str(root))
         for entry in (entry for place in places for entry in _walk(str(place), "", refused)):
             name = entry.name
-            is_rollout = name.endswith((".jsonl", ".jsonl.zst")) or (name.startswith("rollout-") and name.endswith(".json"))
+            is_rollout = name.endswith((".jsonl", ".jsonl.zst")) or (
+                name.startswith("rollout-") and name.endswith(".json")
+            )
             if not is_rollout or name in OTHERS:
                 continue
             try:
@@ -82,7 +105,14 @@ class Adapter(Documents):
                 note_refusal(entry.path, error, refused)
                 continue
             newest = max(stat.st_mtime_ns, _name_of(entry.path, named)[1])
-            yield Source(agent=self.name, path=entry.path, root=str(root), size=stat.st_size, mtime_ns=newest, inode=stat.st_ino)
+            yield Source(
+                agent=self.name,
+                path=entry.path,
+                root=str(root),
+                size=stat.st_size,
+                mtime_ns=newest,
+                inode=stat.st_ino,
+            )
 
     def is_appended(self, path: str) -> bool:
         """False for what is written as a whole: rollouts that were packed away, and documents."""
@@ -103,7 +133,9 @@ class Adapter(Documents):
         start = since.offset if since else 0
         try:
             with open(source.path, "rb") as file:
-                lines = _Lines(_document(file)) if source.path.endswith(".json") else _unpacked(file)
+                lines = (
+                    _Lines(_document(file)) if source.path.endswith(".json") else _unpacked(file)
+                )
                 for record in self._lines(source, lines, 0):  # type: ignore[arg-type] # it only reads
                     if record.offset >= start:
                         yield record
@@ -116,7 +148,9 @@ class Adapter(Documents):
         if name := _name_of(source.path, _names(source.root))[0]:
             yield Record(msgspec.json.encode({"thread_name": name}), -1, "name")
 
-    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    def normalize(
+        self, source: Source, records: Iterable[Record], carry: bytes | None
+    ) -> Normalized:
         return Items(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
@@ -160,7 +194,11 @@ def _read_names(path: str, *_state: int) -> Mapping[str, tuple[str, int]]:
             entry = msgspec.json.decode(line, type=Named)
         except (msgspec.DecodeError, UnicodeDecodeError):  # Damaged, or of another kind.
             continue
-        seconds = entry.updated_at.timestamp() if entry.updated_at is not None and entry.updated_at.tzinfo is not None else 0
+        seconds = (
+            entry.updated_at.timestamp()
+            if entry.updated_at is not None and entry.updated_at.tzinfo is not None
+            else 0
+        )
         found[entry.id] = entry.thread_name, int(seconds * 1e9) if 0 < seconds < LATEST_S else 0
     return found
 
@@ -172,7 +210,8 @@ def _name_of(path: str, named: Mapping[str, tuple[str, int]]) -> tuple[str | Non
 
 
 class _Lines:
-    """What is read of a stream of lines: all of it up to what is too much or damaged, and an end to the last line."""
+    """What is read of a stream of lines: all of it up to what is too much or damaged, and an end to
+    the last line."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -193,7 +232,8 @@ class _Lines:
     def _next(self, size: int) -> bytes:
         try:
             chunk: bytes = self.file.read(size)
-        except Exception as error:  # Whatever the decompressor says of damaged data, it costs the rest of this file.
+        except Exception as error:
+            # Whatever the decompressor says of damaged data, it costs the rest of this file.
             self.problem = f"the rest of the file is damaged: {error}"[:200]
             return b""
         if self.length + len(chunk) > LARGEST_ROLLOUT:
@@ -203,11 +243,16 @@ class _Lines:
 
 
 def _unpacked(file: BinaryIO) -> _Lines:
-    return _Lines(zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file, read_across_frames=True))
+    return _Lines(
+        zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
+            file, read_across_frames=True
+        )
+    )
 
 
 def _document(file: BinaryIO) -> BinaryIO:
-    """A JSON document as the lines that later versions would have written: its header, then its items."""
+    """A JSON document as the lines that later versions would have written: its header, then its
+    items."""
     data = read_up_to(LONGEST + 1, file)
     if len(data) > LONGEST:
         return io.BytesIO(data[: LONGEST + 1])  # One line that is too long, and is named as such.
@@ -219,4 +264,8 @@ def _document(file: BinaryIO) -> BinaryIO:
     items, session = document.get("items"), document.get("session")
     if not isinstance(items, list):
         return io.BytesIO(data.replace(b"\n", b" "))
-    return io.BytesIO(b"".join([to_json(item) + b"\n" for item in [session if session is not None else {}, *items]]))
+    return io.BytesIO(
+        b"".join(
+            [to_json(item) + b"\n" for item in [session if session is not None else {}, *items]]
+        )
+    )

@@ -1,18 +1,22 @@
 """Crush (Charm): a database for each project, listed in one file of the user's.
 
-Learned from a description of its source and of databases of 2025 and 2026, and from an empty database of 2026. Last checked 2026-11.
-The traps:
+Learned from a description of its source and of databases of 2025 and 2026, and from an empty
+database of 2026. Last checked 2026-11. The traps:
 
-- A project's sessions are in `.crush/crush.db` in its folder; `projects.json` among the user's data tells where these are. The folder of
-  a session is nowhere in it: it is the one that `.crush` lies in.
-- A message is changed in place while it is written. So a session is a source of its own, named as if it lay below its database; a
-  message is given when it is finished, or has not changed for an hour, and a session that changed otherwise is read again as a whole.
+- A project's sessions are in `.crush/crush.db` in its folder; `projects.json` among the user's data
+  tells where these are. The folder of a session is nowhere in it: it is the one that `.crush` lies
+  in.
+- A message is changed in place while it is written. So a session is a source of its own, named as
+  if it lay below its database; a message is given when it is finished, or has not changed for an
+  hour, and a session that changed otherwise is read again as a whole.
 - Times are in seconds, whatever the comments in the schema say; some files have milliseconds.
-- Results are messages of their own. In 2025 they do not name their tool: the call of the same id does.
-- `prompt_tokens` and `completion_tokens` of a session are those of its last request, and `cost` is an estimate: what a request took
-  is told nowhere, so there is no usage.
+- Results are messages of their own. In 2025 they do not name their tool: the call of the same id
+  does.
+- `prompt_tokens` and `completion_tokens` of a session are those of its last request, and `cost` is
+  an estimate: what a request took is told nowhere, so there is no usage.
 - A summary is a message of which the session says so; what came before it has left the context.
-- A subagent's session is named by the call that started it. Sessions `title-…` only hold the making of a title, and are left out.
+- A subagent's session is named by the call that started it. Sessions `title-…` only hold the making
+  of a title, and are left out.
 """
 
 from __future__ import annotations
@@ -41,7 +45,12 @@ class Adapter(SqliteSessions):
     name = "crush"
     label = "Crush"
     version = 3
-    roots: tuple[str, ...] = ("$CRUSH_GLOBAL_DATA", "$XDG_DATA_HOME/crush", "~/.local/share/crush", "~/AppData/Local/crush")
+    roots: tuple[str, ...] = (
+        "$CRUSH_GLOBAL_DATA",
+        "$XDG_DATA_HOME/crush",
+        "~/.local/share/crush",
+        "~/AppData/Local/crush",
+    )
     lacks = ("tokens of a request",)
     instructions: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "CRUSH.md")
     folder, file = ".crush", "crush.db"
@@ -54,9 +63,13 @@ class Adapter(SqliteSessions):
         return _found(db, only)
 
     def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
-        sql = "select id, rowid from messages where session_id = ? order by created_at, rowid limit ?"
+        sql = (
+            "select id, rowid from messages where session_id = ? order by created_at, rowid limit ?"
+        )
         found: list[Any] = db.execute(sql, (session, count)).fetchall()
-        return "\n".join(str(id_) for id_, _ in found), repr(_last(db, found[-1][1])[1:]) if found else ""
+        return "\n".join(str(id_) for id_, _ in found), (
+            repr(_last(db, found[-1][1])[1:]) if found else ""
+        )
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """What is told of the session, then every finished message after the position."""
@@ -69,15 +82,23 @@ class Adapter(SqliteSessions):
             finished = _finished(db, id_)
             if finished > done or since:
                 folder = os.path.dirname(path)
-                session["cwd"] = os.path.dirname(folder) if os.path.basename(folder) == self.folder else None
+                session["cwd"] = (
+                    os.path.dirname(folder) if os.path.basename(folder) == self.folder else None
+                )
                 session.pop("todos", None)
                 yield Record(as_record(session, {})[0], -1, "session")
             chosen = "where session_id = ? order by created_at, rowid limit ? offset ?"
-            for n, row in enumerate(rows(db, "messages", chosen, (id_, max(0, finished - done), done)), done):
+            for n, row in enumerate(
+                rows(db, "messages", chosen, (id_, max(0, finished - done), done)), done
+            ):
                 data, problem = as_record(row, {"parts": "content"})
-                yield Record(data if problem else _opened(data), n * UNIT, None, problem, (n + 1) * UNIT)
+                yield Record(
+                    data if problem else _opened(data), n * UNIT, None, problem, (n + 1) * UNIT
+                )
 
-    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    def normalize(
+        self, source: Source, records: Iterable[Record], carry: bytes | None
+    ) -> Normalized:
         return Reader(source, carry).run(records)
 
     def slim(self, line: bytes) -> bytes:
@@ -98,14 +119,23 @@ def _listed(root: str, file: str) -> list[str]:
     projects = value.get("projects") if isinstance(value, dict) else None
     found = []
     for project in projects if isinstance(projects, list) else []:
-        path, folder = (project.get(name) for name in ("path", "data_dir")) if isinstance(project, dict) else (None, None)
+        path, folder = (
+            (project.get(name) for name in ("path", "data_dir"))
+            if isinstance(project, dict)
+            else (None, None)
+        )
         if isinstance(folder, str) and folder and "\0" not in folder:
-            found.append(os.path.join(path, folder, file) if isinstance(path, str) and "\0" not in path else os.path.join(folder, file))
+            found.append(
+                os.path.join(path, folder, file)
+                if isinstance(path, str) and "\0" not in path
+                else os.path.join(folder, file)
+            )
     return [path for path in found if os.path.isabs(path)]
 
 
 def _found(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
-    """Every session that has messages, or one: id, how many, and a number that changes with what is read of it."""
+    """Every session that has messages, or one: id, how many, and a number that changes with what is
+    read of it."""
     if not columns(db, "sessions") or not columns(db, "messages"):
         return
     given = () if only is None else (only,)
@@ -118,7 +148,8 @@ def _found(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, in
         row = db.execute("select updated_at from sessions where id = ?", (id_,)).fetchone()
         if row is not None:
             changed, size, is_open = _last(db, last)
-            # Many changes fall into one second: the length of what is being written tells them apart.
+            # Many changes fall into one second: the length of what is being written tells them
+            # apart.
             mark = max(_ms(row[0]), changed) * 1_000_000 + size % 1_000_000
             yield id_, count, mark + (is_open and _is_stale(changed))
 
@@ -127,7 +158,11 @@ def _last(db: apsw.Connection, rowid: int) -> tuple[int, int, bool]:
     """When a message was last changed, its length, and whether it is still being written."""
     row = next(rows(db, "messages", "where rowid = ?", (rowid,)), {})
     parts = row.get("parts") if isinstance(row.get("parts"), str) else ""
-    is_open = row.get("role") == "assistant" and not row.get("finished_at") and '"type":"finish"' not in str(parts).replace(" ", "")
+    is_open = (
+        row.get("role") == "assistant"
+        and not row.get("finished_at")
+        and '"type":"finish"' not in str(parts).replace(" ", "")
+    )
     return _ms(row.get("updated_at", row.get("created_at"))), len(str(parts)), is_open
 
 
@@ -149,7 +184,11 @@ def _opened(data: bytes) -> bytes:
             held = part.get("data") if isinstance(part, dict) else None
             if isinstance(held, dict):
                 texts = {name: held.get(name) for name in ("input", "metadata")}
-                held |= {name: _value(text) for name, text in texts.items() if isinstance(text, str) and text[:1] == "{"}
+                held |= {
+                    name: _value(text)
+                    for name, text in texts.items()
+                    if isinstance(text, str) and text[:1] == "{"
+                }
         return msgspec.json.encode(row)
     except (msgspec.DecodeError, AttributeError, TypeError, RecursionError, OverflowError):
         return data

@@ -1,21 +1,26 @@
-"""hive (Aden): a folder for each session, of a graph agent with `state.json` and logs, of a queen or a worker with `events.jsonl`.
+"""hive (Aden): a folder for each session, of a graph agent with `state.json` and logs, of a queen
+or a worker with `events.jsonl`.
 
-Learned from its source (adenhq/hive of 2026-02, aden-hive/hive of 2026-08) and from what the stores of both wrote. Last checked 2026-11.
-The traps:
+Learned from its source (adenhq/hive of 2026-02, aden-hive/hive of 2026-08) and from what the stores
+of both wrote. Last checked 2026-11. The traps:
 
-- Nothing is only appended to: the state is written again, and a compaction deletes messages, each of which is a file. All that is there
-  is read as one list of records, in the order in which things happened, and what was read before is known by its names.
-- Messages have no times. Where there are events, those that tell of the same message have its time and its place; a graph agent's
-  messages and logs stand between the checkpoints of their node. So it is when nothing has been written for ten minutes; while a
-  session goes on, messages and events stand as they were written, by the times of their files and their own, and what is new comes
-  last. Times are local, without a zone: they are taken as those of this machine.
-- Every call is told two or three times: in a message, in the log of tools, in an event. It has one name in all three, for messages
-  that were compacted away are still told by the others.
-- `input_tokens` of a turn is taken to include what came from the cache, as its library counts. The cost is the library's estimate.
+- Nothing is only appended to: the state is written again, and a compaction deletes messages, each
+  of which is a file. All that is there is read as one list of records, in the order in which things
+  happened, and what was read before is known by its names.
+- Messages have no times. Where there are events, those that tell of the same message have its time
+  and its place; a graph agent's messages and logs stand between the checkpoints of their node. So
+  it is when nothing has been written for ten minutes; while a session goes on, messages and events
+  stand as they were written, by the times of their files and their own, and what is new comes last.
+  Times are local, without a zone: they are taken as those of this machine.
+- Every call is told two or three times: in a message, in the log of tools, in an event. It has one
+  name in all three, for messages that were compacted away are still told by the others.
+- `input_tokens` of a turn is taken to include what came from the cache, as its library counts. The
+  cost is the library's estimate.
 - What a judge or a reminder says stands in the list as if the user had said it.
 - A reply that was cut off by a crash is in `partials`; it, too, is read after ten minutes.
-- Not read, for want of a sample: `runs/` before 2026-02, workers of the second layout (`agents/<colony>/<worker>`), seeds of colonies,
-  outputs that were put away in files, and which messages of a fork are copies.
+- Not read, for want of a sample: `runs/` before 2026-02, workers of the second layout
+  (`agents/<colony>/<worker>`), seeds of colonies, outputs that were put away in files, and which
+  messages of a fork are copies.
 """
 
 from __future__ import annotations
@@ -65,12 +70,16 @@ class Adapter(Growing):
             size, newest = size + stat.st_size, max(newest, stat.st_mtime_ns)
         if not size:
             return None
-        return aged(Source(agent=self.name, path=folder, root=root, size=size, mtime_ns=newest), STALE_S)
+        return aged(
+            Source(agent=self.name, path=folder, root=root, size=size, mtime_ns=newest), STALE_S
+        )
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
         return [], [to_json(record) for record in records(source.path, is_stale(source, STALE_S))]
 
-    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    def normalize(
+        self, source: Source, records: Iterable[Record], carry: bytes | None
+    ) -> Normalized:
         return Reader(source, carry).run(records)
 
 
@@ -87,4 +96,8 @@ def _sessions(root: str, refused: list[ReadError]) -> Iterator[str]:
         if os.path.basename(os.path.dirname(folder)) in HOLDERS and names & {STATE, EVENTS, TALK}:
             yield folder
         elif depth < DEEP:
-            pending += [(entry.path, depth + 1) for entry in entries if entry.name not in OTHERS and entry.is_dir(follow_symlinks=False)]
+            pending += [
+                (entry.path, depth + 1)
+                for entry in entries
+                if entry.name not in OTHERS and entry.is_dir(follow_symlinks=False)
+            ]

@@ -1,9 +1,11 @@
 """MiMo Code (Xiaomi): a fork of opencode that keeps the same tables in a database of its own.
 
-Learned from the source of XiaomiMiMo/MiMo-Code (2026: `session.sql.ts`, `message-v2.ts`, `opencode-import.ts`); no real session was at
-hand. Last checked 2026-11. What differs: a message tells whose it is (`agent_id`), and those of subagents stand in the session that
-started them; names of tools begin with a capital; and sessions of opencode, Claude Code and Codex are taken over (`external_import`),
-which are read where they were written, and here only from where they were gone on with.
+Learned from the source of XiaomiMiMo/MiMo-Code (2026: `session.sql.ts`, `message-v2.ts`,
+`opencode-import.ts`); no real session was at hand. Last checked 2026-11. What differs: a message
+tells whose it is (`agent_id`), and those of subagents stand in the session that started them; names
+of tools begin with a capital; and sessions of opencode, Claude Code and Codex are taken over
+(`external_import`), which are read where they were written, and here only from where they were gone
+on with.
 """
 
 from . import opencode

@@ -1,19 +1,27 @@
-"""opencode (sst, anomalyco): since 1.2 all sessions in one SQLite database, before that a tree of small JSON files.
+"""opencode (sst, anomalyco): since 1.2 all sessions in one SQLite database, before that a tree of
+small JSON files.
 
-Learned from a description of its source (2026-11), and from sessions that 1.1.11 and 1.18.33 wrote. Last checked 2026-11. The traps:
+Learned from a description of its source (2026-11), and from sessions that 1.1.11 and 1.18.33 wrote.
+Last checked 2026-11. The traps:
 
-- A session is a source of its own, named as if it lay below its database: a person goes back, forks and deletes by session, and rows
-  are changed in place. A record is a message with its parts, which is one step of the model. It is given when it is finished, or has
-  not changed for an hour; of a session that changed otherwise all messages are read again, and compared by name.
-- On upgrade the tree is copied into the database and left where it is: of a session that is in both, only the one in the database is read.
-- What a person takes back (`revert`) stays until the next prompt, and is then deleted. The log of changes still has it, where there is one.
-- A fork copies the messages under new names, with the times of the old ones and no word of where they come from. The name of a
-  message tells when it was made, so the original is found by its time.
-- `tokens.input` leaves out the cache. `tokens.output` leaves out reasoning where there is a `total`; before, it held it. A step's
-  `step-finish` and its message tell the same numbers.
-- A command that failed is `completed`; its exit code stands in the metadata. `cost` is the agent's own estimate from a price list.
+- A session is a source of its own, named as if it lay below its database: a person goes back, forks
+  and deletes by session, and rows are changed in place. A record is a message with its parts, which
+  is one step of the model. It is given when it is finished, or has not changed for an hour; of a
+  session that changed otherwise all messages are read again, and compared by name.
+- On upgrade the tree is copied into the database and left where it is: of a session that is in
+  both, only the one in the database is read.
+- What a person takes back (`revert`) stays until the next prompt, and is then deleted. The log of
+  changes still has it, where there is one.
+- A fork copies the messages under new names, with the times of the old ones and no word of where
+  they come from. The name of a message tells when it was made, so the original is found by its
+  time.
+- `tokens.input` leaves out the cache. `tokens.output` leaves out reasoning where there is a
+  `total`; before, it held it. A step's `step-finish` and its message tell the same numbers.
+- A command that failed is `completed`; its exit code stands in the metadata. `cost` is the agent's
+  own estimate from a price list.
 - The same folder holds `auth.json`, and the database tables with tokens: neither is opened.
-- Not read: `session_message` (the new core's own messages), for there is no sample of one that holds a conversation.
+- Not read: `session_message` (the new core's own messages), for there is no sample of one that
+  holds a conversation.
 """
 
 from __future__ import annotations
@@ -30,7 +38,17 @@ from ._fold import as_spare
 from ._jsonl import note_refusal, to_json
 from ._opencode.database import Database
 from ._opencode.reader import Reader
-from ._opencode.shelf import UNIT, Found, Message, Shelf, as_record, calling, identity, original, settled
+from ._opencode.shelf import (
+    UNIT,
+    Found,
+    Message,
+    Shelf,
+    as_record,
+    calling,
+    identity,
+    original,
+    settled,
+)
 from ._opencode.tree import Tree
 from ._opencode.words import without_pictures
 from ._sqlite import is_passing, reading
@@ -55,9 +73,13 @@ class Adapter:
     variable = "OPENCODE_DB"
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        """The usual folders, and the database that a variable names; a relative name means one in the usual folder."""
+        """The usual folders, and the database that a variable names; a relative name means one in
+        the usual folder."""
         named = env.get(self.variable, "")
-        return [*usual_roots(self.roots, env), *([Path(named)] if os.path.isabs(named) and named.endswith(".db") else [])]
+        return [
+            *usual_roots(self.roots, env),
+            *([Path(named)] if os.path.isabs(named) and named.endswith(".db") else []),
+        ]
 
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()
@@ -69,7 +91,13 @@ class Adapter:
                     yield self._source(found, str(root))
 
     def _source(self, found: Found, root: str) -> Source:
-        return Source(agent=self.name, path=found.path, root=root, size=found.messages * UNIT, mtime_ns=found.mark)
+        return Source(
+            agent=self.name,
+            path=found.path,
+            root=root,
+            size=found.messages * UNIT,
+            mtime_ns=found.mark,
+        )
 
     def _homes(self, root: str, refused: list[ReadError]) -> Iterator[str]:
         """The root when it is a home of the agent, a database or a tree; else those below it."""
@@ -90,7 +118,11 @@ class Adapter:
 
     def _databases(self, folder: str) -> list[str]:
         try:
-            names = sorted(name for name in os.listdir(folder) if name.startswith(self.stem) and name.endswith(".db"))
+            names = sorted(
+                name
+                for name in os.listdir(folder)
+                if name.startswith(self.stem) and name.endswith(".db")
+            )
         except OSError:
             return []
         return [path for name in names if os.path.isfile(path := os.path.join(folder, name))]
@@ -109,13 +141,20 @@ class Adapter:
             listing = _in_database(place, [], os.path.basename(source.path))
         else:
             tree = Tree.of(source.path)
-            listing = list(tree.find(tree.id_of(source.path), source.path, [])) if os.path.exists(source.path) else []
+            listing = (
+                list(tree.find(tree.id_of(source.path), source.path, []))
+                if os.path.exists(source.path)
+                else []
+            )
         return next((self._source(found, source.root) for found in listing), None)
 
     def follows(self, source: Source, since: Position) -> bool:
         try:
             with _open(source.path) as (_, messages, _):
-                return len(messages) >= since.records and identity(messages[: since.records]) == (since.head, since.tail)
+                return len(messages) >= since.records and identity(messages[: since.records]) == (
+                    since.head,
+                    since.tail,
+                )
         except ReadError as error:
             return is_passing(error)
 
@@ -125,7 +164,8 @@ class Adapter:
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is told of the session, then every finished message after the position, then what is taken back of them."""
+        """What is told of the session, then every finished message after the position, then what is
+        taken back of them."""
         done = since.records if since else 0
         with _open(source.path) as (shelf, messages, id_):
             session = shelf.session(id_)
@@ -138,15 +178,22 @@ class Adapter:
             for n, message in enumerate(messages[done:], done):
                 copied = original(shelf, message, session)
                 more = {"original": copied} if copied else {}
-                data, problem = as_record(*shelf.load(message), {**more, "removed": True} if message.is_removed else more)
+                data, problem = as_record(
+                    *shelf.load(message), {**more, "removed": True} if message.is_removed else more
+                )
                 yield Record(data, n * UNIT, None, problem, (n + 1) * UNIT)
             if messages and (revert or since):
                 yield Record(to_json(revert), -1, "revert")
 
-    def normalize(self, source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    def normalize(
+        self, source: Source, records: Iterable[Record], carry: bytes | None
+    ) -> Normalized:
         found = Reader(source, carry).run(records)
-        is_bare = not source.path.endswith(".json") and not os.path.dirname(source.path).endswith(".db")
-        return as_spare(found, 1) if is_bare else found  # Messages whose session has no file, which may be copied here later.
+        is_bare = not source.path.endswith(".json") and not os.path.dirname(source.path).endswith(
+            ".db"
+        )
+        # Messages whose session has no file, which may be copied here later.
+        return as_spare(found, 1) if is_bare else found
 
     def slim(self, line: bytes) -> bytes:
         if b";base64," not in line:
@@ -155,7 +202,11 @@ class Adapter:
 
     def resume(self, session: Session) -> list[str] | None:
         """To be run in the session's folder; a subagent is not taken up."""
-        return None if session.relation == "subagent" else [self.command, "--session", session.native_session_id]
+        return (
+            None
+            if session.relation == "subagent"
+            else [self.command, "--session", session.native_session_id]
+        )
 
 
 adapter = Adapter()
@@ -193,7 +244,11 @@ def _in_database(path: str, refused: list[ReadError], only: str | None = None) -
 def _folders(folder: str, refused: list[ReadError]) -> list[str]:
     try:
         with os.scandir(folder) as listing:
-            return sorted(entry.path for entry in listing if entry.name not in OTHERS and entry.is_dir(follow_symlinks=False))
+            return sorted(
+                entry.path
+                for entry in listing
+                if entry.name not in OTHERS and entry.is_dir(follow_symlinks=False)
+            )
     except OSError as error:
         note_refusal(folder, error, refused)
         return []
@@ -206,4 +261,10 @@ def _old_trees(home: str) -> list[str]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    return [tree for name in names if os.path.isdir(os.path.join(tree := os.path.join(folder, name, "storage"), "session", "info"))]
+    return [
+        tree
+        for name in names
+        if os.path.isdir(
+            os.path.join(tree := os.path.join(folder, name, "storage"), "session", "info")
+        )
+    ]

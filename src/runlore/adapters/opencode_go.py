@@ -1,7 +1,8 @@
-"""opencode in Go (opencode-ai, archived 2025): what Crush was made from, with the same database in each project's `.opencode`.
+"""opencode in Go (opencode-ai, archived 2025): what Crush was made from, with the same database in
+each project's `.opencode`.
 
-Learned from databases of 2025 with real sessions. Last checked 2026-11. Nothing lists the projects: only that of the home folder is
-looked for, the others are to be named in the config.
+Learned from databases of 2025 with real sessions. Last checked 2026-11. Nothing lists the projects:
+only that of the home folder is looked for, the others are to be named in the config.
 """
 
 from . import crush

@@ -1,8 +1,9 @@
 """Roo Code: a fork of Cline with the same two documents for each task.
 
-Learned from descriptions of the format and excerpts of the source of RooCodeInc/Roo-Code; no real task was at hand. Last checked
-2026-11. What differs: `history_item.json` beside the documents tells the task that started this one; since 3.29.5 (2025-11-01)
-`tokensIn` is the whole prompt, the cache included.
+Learned from descriptions of the format and excerpts of the source of RooCodeInc/Roo-Code; no real
+task was at hand. Last checked 2026-11. What differs: `history_item.json` beside the documents tells
+the task that started this one; since 3.29.5 (2025-11-01) `tokensIn` is the whole prompt, the cache
+included.
 """
 
 from datetime import UTC, datetime
@@ -14,7 +15,9 @@ class Adapter(cline.Adapter):
     name = "roo"
     label = "Roo Code"
     roots = tuple(
-        f"{editor}/globalStorage/rooveterinaryinc.{name}" for editor in cline.EDITORS for name in ("roo-cline", "roo-code-nightly")
+        f"{editor}/globalStorage/rooveterinaryinc.{name}"
+        for editor in cline.EDITORS
+        for name in ("roo-cline", "roo-code-nightly")
     )
     whole_prompts_since = datetime(2025, 11, 1, tzinfo=UTC)
 

@@ -1,6 +1,8 @@
-"""A digest as lines to read: what was asked, what was done, what went wrong, what fixed it, how it ended.
+"""A digest as lines to read: what was asked, what was done, what went wrong, what fixed it, how it
+ended.
 
-From values to text; nothing here asks the store or prints. All text of the session passes `clean` or `one_line`.
+From values to text; nothing here asks the store or prints. All text of the session passes `clean`
+or `one_line`.
 """
 
 from __future__ import annotations
@@ -21,15 +23,33 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     yield from _said("asked", digest.goal, digest.goal_seq)
     yield from _line("ended", ending(digest))
     yield from _line("kind", f"{digest.quality}" if digest.quality else "")
-    yield from _line("took", f"{duration(digest.active_s)} of work, {duration(digest.wall_s)} from first to last" if digest.wall_s else "")
-    yield from _line("did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _most(digest.tools)))
-    for name, files in (("edited", digest.files_edited), ("created", digest.files_created), ("read", digest.files_read)):
-        told = dict.fromkeys(one_line(path.removeprefix(inside)) for path in files)  # An agent may name a file in two ways.
+    yield from _line(
+        "took",
+        (
+            f"{duration(digest.active_s)} of work, {duration(digest.wall_s)} from first to last"
+            if digest.wall_s
+            else ""
+        ),
+    )
+    yield from _line(
+        "did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _most(digest.tools))
+    )
+    for name, files in (
+        ("edited", digest.files_edited),
+        ("created", digest.files_created),
+        ("read", digest.files_read),
+    ):
+        # An agent may name a file in two ways.
+        told = dict.fromkeys(one_line(path.removeprefix(inside)) for path in files)
         yield from _list(name, list(told), digest.cut.get(f"files_{name}", 0))
     yield from _list("ran", [_ran(run) for run in digest.commands], digest.cut.get("commands", 0))
     yield from _list("tested", [_tested(run) for run in digest.tests], digest.cut.get("tests", 0))
-    yield from _list("committed", [f"{commit.sha} {one_line(commit.subject)}" for commit in digest.commits], 0)
-    yield from _list("asked to merge", [one_line(request.text) for request in digest.pull_requests], 0)
+    yield from _list(
+        "committed", [f"{commit.sha} {one_line(commit.subject)}" for commit in digest.commits], 0
+    )
+    yield from _list(
+        "asked to merge", [one_line(request.text) for request in digest.pull_requests], 0
+    )
     for name, moments in (
         ("decided", digest.decisions),
         ("corrected", digest.corrections),
@@ -37,17 +57,30 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
         ("delegated", digest.subagents),
     ):
         yield from _moments(name, moments)
-    yield from _list("was told", [f"#{told.seq} lesson {one_line(told.lesson)}" for told in digest.told], digest.cut.get("told", 0))
+    yield from _list(
+        "was told",
+        [f"#{told.seq} lesson {one_line(told.lesson)}" for told in digest.told],
+        digest.cut.get("told", 0),
+    )
     beside = [count(digest.retries, "retry", "retries")] * bool(digest.retries)
-    yield from _line("besides", ", ".join([*beside, *[count(digest.compactions, "compaction")] * bool(digest.compactions)]))
+    yield from _line(
+        "besides",
+        ", ".join([*beside, *[count(digest.compactions, "compaction")] * bool(digest.compactions)]),
+    )
     yield from _errors(digest)
     if digest.before is not None:
         yield ""
-        yield paint(f"up to #{digest.before.covers.last_seq} as it was known when the text left; the rest came since", "dim")
+        yield paint(
+            f"up to #{digest.before.covers.last_seq} as it was known when the text left; the rest"
+            " came since",
+            "dim",
+        )
     if digest.version < DIGEST_VERSION:
         yield ""
         back = f"runlore evict --back {digest.session_uid}"
-        yield paint(f"made by older rules; `{back}` makes it again while its transcript is there", "dim")
+        yield paint(
+            f"made by older rules; `{back}` makes it again while its transcript is there", "dim"
+        )
 
 
 def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
@@ -70,26 +103,45 @@ def _errors(digest: Digest) -> Iterator[str]:
     for error in digest.errors:
         times = f" ({error.count} ×)" if error.count > 1 else ""
         ref = f"#{error.first_seq}"
-        yield f"{paint(ref, 'red')}  {fit(one_line(error.signature.sample), max(LEAST, screen()[0] - len(ref + times) - 2))}{times}"
+        yield (
+            f"{paint(ref, 'red')} "
+            f" {fit(one_line(error.signature.sample), max(LEAST, screen()[0] - len(ref + times) - 2))}{times}"
+        )
         fix = fixes.get(error.signature.fingerprint)
         if fix is not None and fix.is_shown:
             step = fix.steps[0]
             ref = f"#{step.seq}"
-            yield f"  {paint(ref, 'green')}  {fit(f'{fix.how}: {one_line(step.summary)}', max(LEAST, screen()[0] - len(ref) - 4))}"
+            yield (
+                f"  {paint(ref, 'green')} "
+                f" {fit(f'{fix.how}: {one_line(step.summary)}', max(LEAST, screen()[0] - len(ref) - 4))}"
+            )
 
 
 def _ran(run: CommandRun) -> str:
-    times = f" ({run.count} ×{f', {run.failed} failed' * bool(run.failed)})" if run.count > 1 else " (failed)" * bool(run.failed)
+    times = (
+        f" ({run.count} ×{f', {run.failed} failed' * bool(run.failed)})"
+        if run.count > 1
+        else " (failed)" * bool(run.failed)
+    )
     return f"{one_line(run.command)}{times}"
 
 
 def _tested(run: TestRun) -> str:
-    counts = [f"{number} {word}" for word in ("passed", "failed", "skipped") if (number := getattr(run, word))]
-    return f"#{run.seq} {one_line(run.command)}: {', '.join(counts) or ('failed' if run.is_error else 'no counts')}"
+    counts = [
+        f"{number} {word}"
+        for word in ("passed", "failed", "skipped")
+        if (number := getattr(run, word))
+    ]
+    return (
+        f"#{run.seq} {one_line(run.command)}:"
+        f" {', '.join(counts) or ('failed' if run.is_error else 'no counts')}"
+    )
 
 
 def _said(name: str, text: str | None, seq: int | None) -> Iterator[str]:
-    lines = list(wrap(clean(text), max(LEAST, screen()[0] - WIDTH - len(f"#{seq} ")))) if text else []
+    lines = (
+        list(wrap(clean(text), max(LEAST, screen()[0] - WIDTH - len(f"#{seq} ")))) if text else []
+    )
     if lines:
         yield f"{_name(name)}{paint(f'#{seq}', 'cyan')} {lines[0]}"
         yield from (" " * WIDTH + line for line in lines[1:4])

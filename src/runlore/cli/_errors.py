@@ -1,4 +1,5 @@
-"""Errors that are known, and what fixed them, as lines and as data. All text of sessions passes `clean` or `one_line`."""
+"""Errors that are known, and what fixed them, as lines and as data. All text of sessions passes
+`clean` or `one_line`."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ def as_data(error: Recurring) -> dict[str, Any]:
     """With every place as `uid#seq`, which `runlore show` takes."""
     data = msgspec.structs.asdict(error)
     del data["last_uid"], data["last_seq"]
-    return {**data, "last_ref": f"{error.last_uid}#{error.last_seq}", "fixes": [fix_data(fix) for fix in error.fixes]}
+    return {
+        **data,
+        "last_ref": f"{error.last_uid}#{error.last_seq}",
+        "fixes": [fix_data(fix) for fix in error.fixes],
+    }
 
 
 def fix_data(fix: KnownFix) -> dict[str, Any]:
@@ -44,7 +49,13 @@ def fix_data(fix: KnownFix) -> dict[str, Any]:
         "confidence": fix.confidence,
         "command": fix.command,
         "steps": [
-            {"ref": f"{fix.uid}#{step.seq}", "how": step.how, "summary": step.summary, "files": list(step.files)} for step in fix.steps
+            {
+                "ref": f"{fix.uid}#{step.seq}",
+                "how": step.how,
+                "summary": step.summary,
+                "files": list(step.files),
+            }
+            for step in fix.steps
         ],
         "diff": fix.diff,
     }
@@ -64,7 +75,11 @@ def head(error: Recurring) -> str:
     """How often, where and since when."""
     parts = [
         f"{count(error.count, 'time')} in {count(error.sessions, 'session')}",
-        f"{count(len(error.repos), 'repository', 'repositories')}" if len(error.repos) > 1 else one_line("".join(error.repos)),
+        (
+            f"{count(len(error.repos), 'repository', 'repositories')}"
+            if len(error.repos) > 1
+            else one_line("".join(error.repos))
+        ),
         ", ".join(map(one_line, error.agents)),
         f"last {when(error.last_at)}",
         error.trend if error.trend in ("new", "rising", "falling") else "",
@@ -80,18 +95,29 @@ def fix_lines(fix: KnownFix, name: str, *, with_diff: bool) -> Iterator[str]:
     what = _brief(one_line(step.files[0] if step.files else step.summary))
     ref = f"{name}#{fix.seq}"
     yield fit(
-        f"  {paint(ref, 'cyan')}  fixed by {_HOW.get(fix.how, one_line(fix.how))}: {what}", width + len(paint(ref, "cyan")) - len(ref)
+        f"  {paint(ref, 'cyan')}  fixed by {_HOW.get(fix.how, one_line(fix.how))}: {what}",
+        width + len(paint(ref, "cyan")) - len(ref),
     )
     if not with_diff:
         return
     if fix.how in ("changed", "read") and fix.command:
-        yield paint(fit(f"    {'instead of' if fix.how == 'changed' else 'then again'}: {_brief(one_line(fix.command))}", width), "dim")
+        yield paint(
+            fit(
+                f"    {'instead of' if fix.how == 'changed' else 'then again'}:"
+                f" {_brief(one_line(fix.command))}",
+                width,
+            ),
+            "dim",
+        )
     lines = diff_lines(fix.diff)
     for line in lines[:DIFF_LINES]:
         yield "    " + paint(fit(line, width - 4), {"+": "green", "-": "red"}.get(line[:1], "dim"))
     if len(lines) > DIFF_LINES:
         yield paint(f"    … {count(len(lines) - DIFF_LINES, 'more line')}", "dim")
-    also = [_brief(one_line(other.files[0] if other.files else other.summary)) for other in fix.steps[1:3]]
+    also = [
+        _brief(one_line(other.files[0] if other.files else other.summary))
+        for other in fix.steps[1:3]
+    ]
     if also:
         yield paint(fit(f"    also: {'; '.join(also)}", width), "dim")
 
@@ -105,4 +131,8 @@ def _brief(text: str) -> str:
 def diff_lines(diff: str) -> list[str]:
     """Without the name of the file, which has been told."""
     lines = clean(diff).splitlines()
-    return [line for line in (lines[1:] if len(lines) > 1 and lines[1].startswith("@@") else lines) if not line.startswith("@@")]
+    return [
+        line
+        for line in (lines[1:] if len(lines) > 1 and lines[1].startswith("@@") else lines)
+        if not line.startswith("@@")
+    ]

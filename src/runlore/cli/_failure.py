@@ -18,9 +18,15 @@ from ..text.clean import clean, encoded, safe_json
 OTHERS: dict[str, tuple[str, str | None]] = {
     "usage": ("Unknown command, option or value.", "`runlore COMMAND --help` says how it is used"),
     "needs_yes": ("Only a person can allow it, and nobody is there to ask.", "add --yes"),
-    "no_extra": ("A part of runlore that is not installed.", "install the extra that the message names"),
+    "no_extra": (
+        "A part of runlore that is not installed.",
+        "install the extra that the message names",
+    ),
     "store_damaged": ("The file of the store is damaged.", "run `runlore doctor`"),
-    "store_unusable": ("The file of the store cannot be read or written.", "look at the permissions of the store's file and folder"),
+    "store_unusable": (
+        "The file of the store cannot be read or written.",
+        "look at the permissions of the store's file and folder",
+    ),
     "disk_full": ("There is no room for the store.", "make room, then try again"),
     "system": ("A file, a folder or the output cannot be used.", None),
     "bug": ("Something that should not happen.", "report it, with what RUNLORE_DEBUG=1 shows"),
@@ -71,7 +77,9 @@ def shown_errors(words: Sequence[str]) -> Iterator[None]:
 
 def wants_json(words: Sequence[str]) -> bool:
     """Return True if the arguments ask for JSON. They need not be valid."""
-    names = {word.partition("=")[0] for word in words[: words.index("--") if "--" in words else None]}
+    names = {
+        word.partition("=")[0] for word in words[: words.index("--") if "--" in words else None]
+    }
     return not names.isdisjoint(("--json", "--fields", "--max-tokens"))
 
 
@@ -92,9 +100,16 @@ def click_errors() -> Iterator[None]:
     except OSError as error:
         if error.filename is None:  # The disk that our output goes to is full.
             discard(sys.stdout)
-        fail(error, ": ".join(str(part) for part in (error.filename, error.strerror or error) if part), "system")
+        fail(
+            error,
+            ": ".join(str(part) for part in (error.filename, error.strerror or error) if part),
+            "system",
+        )
     except Exception as error:
-        bug = f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1 shows where)"
+        bug = (
+            f"this is a bug, please report it: {type(error).__name__}: {error} (RUNLORE_DEBUG=1"
+            " shows where)"
+        )
         fail(error, *(database_failure(error) or (bug, "bug", None)))
 
 
@@ -108,13 +123,21 @@ def discard(*streams: TextIO) -> None:
 def database_failure(error: Exception) -> tuple[str, str, str | None] | None:
     """Return message, code and hint for an error of the database; None for any other error."""
     # Damaged rows are invalid text or cannot be decoded. Other code does not raise these errors.
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.MsgspecError)):
+    if isinstance(
+        error, (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.MsgspecError)
+    ):
         return f"the store is damaged: {error}; run `runlore doctor`", "store_damaged", None
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
-        return "the store is in use by another program; try again in a moment", StoreBusy.code, StoreBusy.hint
+        return (
+            "the store is in use by another program; try again in a moment",
+            StoreBusy.code,
+            StoreBusy.hint,
+        )
     if isinstance(error, apsw.FullError):
         return "the disk is full; what was stored before is safe", "disk_full", None
-    if isinstance(error, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)):
+    if isinstance(
+        error, (apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
+    ):
         return f"the store cannot be used: {error}", "store_unusable", None
     return None
 
@@ -122,4 +145,6 @@ def database_failure(error: Exception) -> tuple[str, str, str | None] | None:
 def fail(error: Exception, message: str, code: str, hint: str | None = None) -> NoReturn:
     if os.environ.get("RUNLORE_DEBUG"):
         raise error
-    raise Failure(" ".join(message.split()), code, hint or OTHERS.get(code, ("", None))[1]) from None
+    raise Failure(
+        " ".join(message.split()), code, hint or OTHERS.get(code, ("", None))[1]
+    ) from None

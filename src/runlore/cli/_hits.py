@@ -1,6 +1,8 @@
-"""Sessions with the events that answer a question: a head for each, and below it what was said, the words marked.
+"""Sessions with the events that answer a question: a head for each, and below it what was said, the
+words marked.
 
-From values to text; nothing here asks the store or prints. All text of the transcript passes `clean` or `one_line`.
+From values to text; nothing here asks the store or prints. All text of the transcript passes
+`clean` or `one_line`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from ._out import cells, clean, fit, one_line, paint, screen, title_of, wrap
 from ._words import ago
 
 OPEN, CLOSE = "\ufff9", "\ufffb"
-"""They stand around a word while its line is cut: they take no room, and `clean` leaves none in a text."""
+"""They stand around a word while its line is cut: they take no room, and `clean` leaves none in a
+text."""
 
 LINES = 2
 """So many are shown of a snippet."""
@@ -28,11 +31,18 @@ LEAST = 48
 
 
 def heads(lines: Sequence[SessionLine], names: Sequence[str]) -> list[str]:
-    """Of each session one line: its name, agent, time, repository where there is room, and title."""
+    """Of each session one line: its name, agent, time, repository where there is room, and
+    title."""
     width = screen()[0]
     found = []
     for line, name in zip(lines, names, strict=True):
-        parts = [name, line.agent, when(line.ended_at), fit(repo(line), width // 6) if width >= WIDE else "", title_of(line)]
+        parts = [
+            name,
+            line.agent,
+            when(line.ended_at),
+            fit(repo(line), width // 6) if width >= WIDE else "",
+            title_of(line),
+        ]
         found.append(paint(fit("  ".join(part for part in parts if part), width), "bold"))
     return found
 
@@ -47,7 +57,10 @@ def event_lines(refs: Sequence[str], events: Sequence[EventHit]) -> Iterator[str
     indent = indent if is_beside else 4
     for ref, kind, event in zip(refs, labels, events, strict=True):
         lines = said(event, indent)
-        head = f"  {paint(ref, 'cyan')}{' ' * (width - len(ref))}  {paint(kind, 'red' if event.is_error else 'dim')}"
+        head = (
+            f"  {paint(ref, 'cyan')}{' ' * (width - len(ref))} "
+            f" {paint(kind, 'red' if event.is_error else 'dim')}"
+        )
         if is_beside:
             yield f"{head}{' ' * (label_width - cells(kind))}  {lines.pop(0)}"
         else:
@@ -80,7 +93,8 @@ def flat(text: str) -> str:
 
 
 def paint_marks(lines: Sequence[str]) -> Iterator[str]:
-    """The lines with what is marked in colour. A mark may begin on one and end on the next, or be cut off."""
+    """The lines with what is marked in colour. A mark may begin on one and end on the next, or be
+    cut off."""
     is_open = False
     for line in lines:
         parts: list[str] = []

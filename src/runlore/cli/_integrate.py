@@ -1,4 +1,5 @@
-"""What `hooks` and `mcp` share: our entries in an agent's settings, shown, asked for, written, and taken out again."""
+"""What `hooks` and `mcp` share: our entries in an agent's settings, shown, asked for, written, and
+taken out again."""
 
 from __future__ import annotations
 
@@ -44,7 +45,11 @@ class Unasked(Failure):
     exit_code = 2
 
     def __init__(self, what: str = "an agent's settings") -> None:
-        super().__init__(f"this changes {what}, and there is nobody to ask", "needs_yes", "add --yes, or --dry-run to see it")
+        super().__init__(
+            f"this changes {what}, and there is nobody to ask",
+            "needs_yes",
+            "add --yes, or --dry-run to see it",
+        )
 
     def line(self) -> str:
         return f"runlore: {self.message}; {self.hint}"
@@ -78,16 +83,25 @@ class ToldAgent(AgentName):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in adapters.names():
-            self.fail(f"there is no agent {value!r}; runlore can add itself to {', '.join(known_agents())}", param, ctx)
+            self.fail(
+                f"there is no agent {value!r}; runlore can add itself to"
+                f" {', '.join(known_agents())}",
+                param,
+                ctx,
+            )
         return value
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         return [CompletionItem(name) for name in known_agents() if name.startswith(incomplete)]
 
 
 def changing(function: Any) -> Any:
     """The arguments of a command that installs or removes."""
-    function = click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")(function)
+    function = click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")(
+        function
+    )
     function = click.option("--yes", is_flag=True, help="Do not ask.")(function)
     return click.argument("agent", type=ToldAgent())(function)
 
@@ -100,18 +114,30 @@ def find_target(agent: str, what: What) -> Target:
         refused = ConfigError(f"{error}, only to {', '.join(known_agents())}")
         refused.hint = "name one of these"
         raise refused from None
-    files, after = (made.hooks_files, made.after_hooks) if what == "hooks" else (made.server_files, "")
+    files, after = (
+        (made.hooks_files, made.after_hooks) if what == "hooks" else (made.server_files, "")
+    )
     file = adapters.usual_roots(files, os.environ)[0]
     home = os.environ.get("RUNLORE_HOME")
     home = os.path.abspath(os.path.expanduser(home)) if home else None
     if what == "hooks":
-        entries = made.hooks(lambda event: hook_command(event, agent, made.answer == "json", home, os.name))
+        entries = made.hooks(
+            lambda event: hook_command(event, agent, made.answer == "json", home, os.name)
+        )
     else:
         entries = made.server([*python(), "mcp"], {"RUNLORE_HOME": home} if home else {})
     version = version_of(made.program) if any(entry.since for entry in entries) else ()
     unknown = [entry for entry in entries if version and version < entry.since]
     known = [entry for entry in entries if entry not in unknown]
-    return Target(agent=agent, what=what, file=file, entries=known, unknown=unknown, version=version, after=after)
+    return Target(
+        agent=agent,
+        what=what,
+        file=file,
+        entries=known,
+        unknown=unknown,
+        version=version,
+        after=after,
+    )
 
 
 def version_of(program: str) -> tuple[int, ...]:
@@ -120,7 +146,13 @@ def version_of(program: str) -> tuple[int, ...]:
     if path is None:
         return ()
     try:
-        said = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=ASKED_S, check=False).stdout
+        said = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ASKED_S,
+            check=False,
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
     found = re.search(rb"\d+(?:\.\d+){1,3}", said[:1000])
@@ -128,12 +160,16 @@ def version_of(program: str) -> tuple[int, ...]:
 
 
 def hook_command(event: str, agent: str, is_json: bool, home: str | None, system: str) -> str:
-    """What the agent's shell runs. On Windows that may be bash or cmd: both take slashes, and quotes around a path."""
+    """What the agent's shell runs. On Windows that may be bash or cmd: both take slashes, and
+    quotes around a path."""
     words = [*python(), "hooks", "run", event, agent]
     words += ["--json"] * (is_json and event != "end") + (["--home", home] if home else [])
     if system != "nt":
         return shlex.join(words)
-    return " ".join(f'"{word.replace(os.sep, "/")}"' if n == 0 or word == home else word for n, word in enumerate(words))
+    return " ".join(
+        f'"{word.replace(os.sep, "/")}"' if n == 0 or word == home else word
+        for n, word in enumerate(words)
+    )
 
 
 def python() -> list[str]:
@@ -144,7 +180,8 @@ def python() -> list[str]:
 
 
 def _one_name(program: str) -> str:
-    """A venv has its Python under several names; what `python3 -m runlore` wrote is not outdated for `python -m runlore`."""
+    """A venv has its Python under several names; what `python3 -m runlore` wrote is not outdated
+    for `python -m runlore`."""
     usual = os.path.join(os.path.dirname(program), "python3")
     with suppress(OSError):
         if os.path.samefile(usual, program):
@@ -170,27 +207,51 @@ def change(target: Target, *, is_install: bool, yes: bool, dry_run: bool, is_jso
         write(made, target, place, receipts, is_install)
     state = settings_files.state(target.file, target.entries, target.unknown)
     if is_json:
-        about = {"agent": target.agent, "what": target.what, "file": str(target.file), "state": state}
+        about = {
+            "agent": target.agent,
+            "what": target.what,
+            "file": str(target.file),
+            "state": state,
+        }
         write_json({**about, "changed": not made.is_empty, "dry_run": dry_run, "diff": lines})
         return
     tell(target, made.is_empty, is_install, dry_run)
 
 
-def write(made: settings_files.Change, target: Target, place: Path, receipts: dict[str, settings_files.Receipt], is_install: bool) -> None:
-    """The receipt first: without it the file could not be restored to the byte. One that is not used does no harm."""
+def write(
+    made: settings_files.Change,
+    target: Target,
+    place: Path,
+    receipts: dict[str, settings_files.Receipt],
+    is_install: bool,
+) -> None:
+    """The receipt first: without it the file could not be restored to the byte. One that is not
+    used does no harm."""
     config.make_home(place.parent)
     others = {name: receipt for name, receipt in receipts.items() if name != target.name}
     if is_install and made.receipt:
         settings_files.write_receipts(place, {**others, target.name: made.receipt})
     settings_files.apply(made)
     if not is_install:
-        left = [folder for folder in (made.receipt.folders if made.receipt else ()) if os.path.isdir(folder)]
-        settings_files.write_receipts(place, {name: handed_on(name, receipt, left) for name, receipt in others.items()})
+        left = [
+            folder
+            for folder in (made.receipt.folders if made.receipt else ())
+            if os.path.isdir(folder)
+        ]
+        settings_files.write_receipts(
+            place, {name: handed_on(name, receipt, left) for name, receipt in others.items()}
+        )
 
 
-def handed_on(name: str, receipt: settings_files.Receipt, folders: list[str]) -> settings_files.Receipt:
+def handed_on(
+    name: str, receipt: settings_files.Receipt, folders: list[str]
+) -> settings_files.Receipt:
     """A folder that we made for a file which is gone goes with the last of our files in it."""
-    own = [folder for folder in folders if receipt.is_made and name.partition(" ")[2].startswith(folder + os.sep)]
+    own = [
+        folder
+        for folder in folders
+        if receipt.is_made and name.partition(" ")[2].startswith(folder + os.sep)
+    ]
     return msgspec.structs.replace(receipt, folders=[*receipt.folders, *own]) if own else receipt
 
 
@@ -208,7 +269,10 @@ def tell(target: Target, is_empty: bool, is_install: bool, dry_run: bool) -> Non
     elif dry_run:
         note("nothing was written; without --dry-run it is")
     elif is_install:
-        note(f"done; new sessions of {label} use it. `runlore {target.what} remove {target.agent}` takes it out again")
+        note(
+            f"done; new sessions of {label} use it. `runlore {target.what} remove {target.agent}`"
+            " takes it out again"
+        )
     else:
         note(f"done; {one_line(str(target.file))} has nothing of runlore any more")
     if is_install:
@@ -217,7 +281,10 @@ def tell(target: Target, is_empty: bool, is_install: bool, dry_run: bool) -> Non
     if is_install and not dry_run and target.after:
         note(target.after)
     if is_install and not dry_run and os.environ.get("RUNLORE_STORE"):
-        note(f"RUNLORE_STORE is set here: {label} must have it in its environment as well, or it uses another store")
+        note(
+            f"RUNLORE_STORE is set here: {label} must have it in its environment as well, or it"
+            " uses another store"
+        )
 
 
 def about_version(target: Target, label: str) -> list[str]:
@@ -225,9 +292,15 @@ def about_version(target: Target, label: str) -> list[str]:
     newest = max((entry.since for entry in target.every), default=())
     if target.unknown:
         left = f"left out: {', '.join(entry.path[-1] for entry in target.unknown)}"
-        return [f"{left}, which {label} {dotted(target.version)} does not know; install again when it is {dotted(newest)} or newer"]
+        return [
+            f"{left}, which {label} {dotted(target.version)} does not know; install again when it"
+            f" is {dotted(newest)} or newer"
+        ]
     if newest and not target.version:
-        return [f"the version of {label} is not known: one before {dotted(newest)} refuses settings with a hook that is newer than itself"]
+        return [
+            f"the version of {label} is not known: one before {dotted(newest)} refuses settings"
+            " with a hook that is newer than itself"
+        ]
     return []
 
 
@@ -236,11 +309,18 @@ def dotted(version: tuple[int, ...]) -> str:
 
 
 def clean_diff(made: settings_files.Change) -> list[str]:
-    """The diff without the secrets that stand beside our entries: what an agent prints is kept in its transcript. A file that is all on one
-    line is not shown whole either."""
+    """The diff without the secrets that stand beside our entries: what an agent prints is kept in
+    its transcript. A file that is all on one line is not shown whole either."""
     redactor = Redactor(os.urandom(32))
     lines = [clean(redactor.text(line)) for line in settings_files.show(made)]
-    return [line if len(line) <= WIDEST else f"{line[:WIDEST]}… [{len(line) - WIDEST:,} more characters]" for line in lines]
+    return [
+        (
+            line
+            if len(line) <= WIDEST
+            else f"{line[:WIDEST]}… [{len(line) - WIDEST:,} more characters]"
+        )
+        for line in lines
+    ]
 
 
 def colored(line: str) -> str:
@@ -267,7 +347,10 @@ def show_states(agent: str | None, what: What, is_json: bool) -> None:
         write_json(rows)
         return
     for row in rows:
-        echo(f"{row['agent']}: {row['state']} ({one_line(row['file'])}){last_words(row['last_sync'])}")
+        echo(
+            f"{row['agent']}: {row['state']}"
+            f" ({one_line(row['file'])}){last_words(row['last_sync'])}"
+        )
         if row["problem"]:
             note(f"  {one_line(row['problem'])}")
 
@@ -279,11 +362,22 @@ def describe(name: str, what: What) -> dict[str, Any]:
     except ConfigError as error:
         state, problem = "unknown", str(error)
     last = last_sync(name) if what == "hooks" else None
-    return {"agent": name, "what": what, "file": str(target.file), "state": state, "problem": problem, "last_sync": last}
+    return {
+        "agent": name,
+        "what": what,
+        "file": str(target.file),
+        "state": state,
+        "problem": problem,
+        "last_sync": last,
+    }
 
 
 def last_words(last: dict[str, Any] | None) -> str:
     if last is None:
         return ""
-    how = one_line(f"failed: {last['error']}") if last.get("error") else f"{last.get('sessions', 0)} sessions had news"
+    how = (
+        one_line(f"failed: {last['error']}")
+        if last.get("error")
+        else f"{last.get('sessions', 0)} sessions had news"
+    )
     return f"; last sync {one_line(str(last.get('at')))}, {how}"

@@ -54,20 +54,30 @@ class SessionName(ParamType):
 
     name = "session"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         begin = incomplete
         try:
             with open_store() as (store, _):
                 if begin:
                     uids = store.find(begin, limit=30)
-                    titles = {uid: session.called for uid in uids if (session := store.session(uid))}
+                    titles = {
+                        uid: session.called for uid in uids if (session := store.session(uid))
+                    }
                 else:
                     titles = {line.uid: line.title for line in store.sessions(Filter(), limit=30)}
         except RunloreError:  # A completion cannot report errors.
             return []
         # Shells end a word at a colon, so names are offered without the agent unless it was typed.
-        names = {uid if ":" in begin else uid.partition(":")[2]: title for uid, title in titles.items()}
-        items = [CompletionItem(name, help=one_line(title)) for name, title in names.items() if name.startswith(begin)]
+        names = {
+            uid if ":" in begin else uid.partition(":")[2]: title for uid, title in titles.items()
+        }
+        items = [
+            CompletionItem(name, help=one_line(title))
+            for name, title in names.items()
+            if name.startswith(begin)
+        ]
         return [*map(CompletionItem, latest_names(begin)), *items]
 
 
@@ -76,7 +86,11 @@ def latest_names(begin: str) -> list[str]:
     if not begin.startswith("latest:"):
         return ["latest"] * "latest".startswith(begin or "-")
     own = (name.rpartition("/")[2] for name in known("repo"))
-    return [name for name in dict.fromkeys(f"latest:{word}" for word in (*known("agent"), *own)) if name.startswith(begin)]
+    return [
+        name
+        for name in dict.fromkeys(f"latest:{word}" for word in (*known("agent"), *own))
+        if name.startswith(begin)
+    ]
 
 
 class AgentName(ParamType):
@@ -86,10 +100,16 @@ class AgentName(ParamType):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in adapters.names():
-            self.fail(f"there is no adapter {value!r}; there are: {', '.join(adapters.names())}", param, ctx)
+            self.fail(
+                f"there is no adapter {value!r}; there are: {', '.join(adapters.names())}",
+                param,
+                ctx,
+            )
         return value
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         return [CompletionItem(name) for name in adapters.names() if name.startswith(incomplete)]
 
 
@@ -98,7 +118,9 @@ class When(ParamType):
 
     name = "when"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
         try:
             return moment(value, datetime.now(UTC))
         except ModelError as error:
@@ -111,7 +133,9 @@ class RepoName(ParamType):
     name = "glob"
     column = "repo"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         return [CompletionItem(name) for name in known(self.column) if name.startswith(incomplete)]
 
 
@@ -123,7 +147,10 @@ def known(column: str) -> list[str]:
     """Return the distinct values of a column in the newest sessions."""
     try:
         with open_store() as (store, _):
-            found = dict.fromkeys(getattr(line, column) for line in store.sessions(Filter(parents_only=False), limit=COMPLETED))
+            found = dict.fromkeys(
+                getattr(line, column)
+                for line in store.sessions(Filter(parents_only=False), limit=COMPLETED)
+            )
     except RunloreError:  # As above.
         return []
     return [name for name in found if name and clean(name) == name]
@@ -136,21 +163,45 @@ def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
     """
 
     @functools.wraps(function)
-    def with_json(*args: Any, is_json: bool, fields: str | None, max_tokens: int | None, offset: int = 0, **options: Any) -> Any:
+    def with_json(
+        *args: Any,
+        is_json: bool,
+        fields: str | None,
+        max_tokens: int | None,
+        offset: int = 0,
+        **options: Any,
+    ) -> Any:
         if fields is not None or max_tokens is not None or offset:
             from ._json import want  # As in `write_json`.
 
             is_json, ctx = True, click.get_current_context()
-            ctx.meta[WANTED] = want(command_name(ctx), ctx.meta.get(WORDS, ()), fields, max_tokens, offset)
+            ctx.meta[WANTED] = want(
+                command_name(ctx), ctx.meta.get(WORDS, ()), fields, max_tokens, offset
+            )
         return function(*args, is_json=is_json, **options)
 
     options = [
         click.option("--json", "is_json", is_flag=True, help="Print JSON."),
-        click.option("--fields", metavar="A,B.C", help="Print only these fields, as JSON; `?` lists them."),
-        click.option("--max-tokens", type=click.IntRange(FEWEST), metavar="N", help="Maximum number of tokens, as JSON."),
+        click.option(
+            "--fields", metavar="A,B.C", help="Print only these fields, as JSON; `?` lists them."
+        ),
+        click.option(
+            "--max-tokens",
+            type=click.IntRange(FEWEST),
+            metavar="N",
+            help="Maximum number of tokens, as JSON.",
+        ),
     ]
     if has_list:
-        options.append(click.option("--offset", type=click.IntRange(0), default=0, metavar="N", help="Leave the first N items out."))
+        options.append(
+            click.option(
+                "--offset",
+                type=click.IntRange(0),
+                default=0,
+                metavar="N",
+                help="Leave the first N items out.",
+            )
+        )
     made: Any = with_json
     for option in reversed(options):
         made = option(made)
@@ -210,13 +261,17 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
     @functools.wraps(function)
     def with_filter(*args: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in kinds}
-        given["parents_only"] = not given.pop("all_subagents", names) and given.get("quality") != "subagent"
+        given["parents_only"] = (
+            not given.pop("all_subagents", names) and given.get("quality") != "subagent"
+        )
         if (given.get("text") or "").startswith("#"):
             word = given.pop("text")[1:]
             given |= {"pinned": True} if word == "pinned" else {"tag": word}
         if given["cwd"] is not None:
             given["cwd"] = _folder(given["cwd"])
-        return function(*args, chosen=exact(Filter(**given)) if is_exact else Filter(**given), **options)
+        return function(
+            *args, chosen=exact(Filter(**given)) if is_exact else Filter(**given), **options
+        )
 
     for name, (flags, settings) in reversed(kinds.items()):
         told = {**settings, "help": settings["help"].replace(PART, "" if is_exact else PART)}
@@ -235,7 +290,11 @@ def few_filters(function: Decorated) -> Decorated:
 
 
 def exact(chosen: Filter) -> Filter:
-    given = {name: value for name in ("branch", "model", "cwd") if (value := getattr(chosen, name)) is not None}
+    given = {
+        name: value
+        for name in ("branch", "model", "cwd")
+        if (value := getattr(chosen, name)) is not None
+    }
     whole: dict[str, Any] = {name: _whole(value) for name, value in given.items()}
     return chosen._replace(**whole)
 
@@ -265,17 +324,47 @@ def _folder(text: str) -> str:
 
 _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "agent": (("--agent",), {"type": AgentName(), "help": "Sessions of this agent."}),
-    "repo": (("--repo",), {"type": RepoName(), "metavar": "GLOB", "help": "In this repository: owner/name, or the name alone."}),
+    "repo": (
+        ("--repo",),
+        {
+            "type": RepoName(),
+            "metavar": "GLOB",
+            "help": "In this repository: owner/name, or the name alone.",
+        },
+    ),
     "domain": (("--domain",), {"metavar": "NAME", "help": "In this domain of your config."}),
     "cwd": (("--cwd",), {"metavar": "GLOB", "help": "In this folder; `.` is here."}),
     "branch": (("--branch",), {"metavar": "GLOB", "help": f"On this git branch{PART}."}),
-    "model": (("--model",), {"type": ModelName(), "metavar": "GLOB", "help": f"With this model{PART}."}),
+    "model": (
+        ("--model",),
+        {"type": ModelName(), "metavar": "GLOB", "help": f"With this model{PART}."},
+    ),
     "machine": (("--machine",), {"metavar": "NAME", "help": "From this machine."}),
     "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
     "until": (("--until",), {"type": When(), "help": "Started before this time."}),
-    "text": (("--text",), {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."}),
-    "errors": (("--errors",), {"is_flag": True, "help": f"With errors; --outcome: {', '.join(OUTCOMES)}."}),
-    "outcome": (("--outcome",), {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": "How it ended.", "hidden": True}),
-    "quality": (("--quality",), {"type": click.Choice(QUALITIES), "metavar": "KIND", "help": "What kind it is.", "hidden": True}),
-    "all_subagents": (("--all-subagents",), {"is_flag": True, "help": f"Subagents too; --quality: {', '.join(QUALITIES[:3])} …"}),
+    "text": (
+        ("--text",),
+        {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."},
+    ),
+    "errors": (
+        ("--errors",),
+        {"is_flag": True, "help": f"With errors; --outcome: {', '.join(OUTCOMES)}."},
+    ),
+    "outcome": (
+        ("--outcome",),
+        {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": "How it ended.", "hidden": True},
+    ),
+    "quality": (
+        ("--quality",),
+        {
+            "type": click.Choice(QUALITIES),
+            "metavar": "KIND",
+            "help": "What kind it is.",
+            "hidden": True,
+        },
+    ),
+    "all_subagents": (
+        ("--all-subagents",),
+        {"is_flag": True, "help": f"Subagents too; --quality: {', '.join(QUALITIES[:3])} …"},
+    ),
 }

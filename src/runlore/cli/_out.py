@@ -1,7 +1,8 @@
-"""What reaches the terminal: clean text, colour where it is wanted, columns that line up, JSON, a pager.
+"""What reaches the terminal: clean text, colour where it is wanted, columns that line up, JSON, a
+pager.
 
-Transcripts are hostile: whatever comes from one, or from a file's name, goes through `clean` or `one_line` before it is
-printed, and through `write_json` when it is JSON.
+Transcripts are hostile: whatever comes from one, or from a file's name, goes through `clean` or
+`one_line` before it is printed, and through `write_json` when it is JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 
 def settle_streams() -> None:
-    """A character that the terminal's encoding does not have is shown as `?`, rather than ending the program."""
+    """A character that the terminal's encoding does not have is shown as `?`, rather than ending
+    the program."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -51,11 +53,14 @@ def warn(text: str) -> None:
 
 
 def write_json(value: Any, form: str = "", *, in_a_line: bool = False) -> None:
-    """The value as JSON: one line for a program, indented for a person. Of several that follow each other each is a line.
+    """The value as JSON: one line for a program, indented for a person. Of several that follow each
+    other each is a line.
 
-    `form` is the option that asked for another shape than the command's first, as `_shapes` has it."""
+    `form` is the option that asked for another shape than the command's first, as `_shapes` has
+    it."""
     if (choice := wanted()) is not None:
-        from ._json import shaped  # With the shapes of all answers, which an answer as it is does without.
+        # With the shapes of all answers, which an answer as it is does without.
+        from ._json import shaped
 
         value = shaped(value, choice, form, in_a_line=in_a_line)
     data = encoded(value)
@@ -82,7 +87,10 @@ def is_colored(stream: Any) -> bool:
 
 def screen() -> tuple[int, int]:
     """Columns and lines of the terminal."""
-    columns, lines = (int(value) if (value := os.environ.get(name, "")).isdecimal() else 0 for name in ("COLUMNS", "LINES"))
+    columns, lines = (
+        int(value) if (value := os.environ.get(name, "")).isdecimal() else 0
+        for name in ("COLUMNS", "LINES")
+    )
     if not (columns and lines):
         try:
             size = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
@@ -104,28 +112,34 @@ def page(lines: Iterable[str], *, pager: bool = True) -> None:
         return
     if os.name == "posix":
         os.environ.setdefault("PAGER", "less")
-        os.environ.setdefault("LESS", "FRX")  # Colours as they are, and what turns out to fit a screen stays on it.
+        # Colours as they are, and what turns out to fit a screen stays on it.
+        os.environ.setdefault("LESS", "FRX")
     sys.stdout.flush()
     click.echo_via_pager(whole, color=is_colored(sys.stdout) and shows_colors(program))
 
 
 def shows_colors(pager: list[str]) -> bool:
-    """Whether this pager lets colours through. `less` does so only when it is told to, and prints them as signs otherwise."""
+    """Whether this pager lets colours through. `less` does so only when it is told to, and prints
+    them as signs otherwise."""
     if os.path.basename(pager[0]) != "less":
         return True
     words = [*os.environ.get("LESS", "").split(), *pager[1:]]
     # A word of short options may stand without its dash in LESS, and long ones say it in full.
-    return any("raw-control-chars" in word.lower() if word.startswith("--") else "r" in word.lower() for word in words)
+    return any(
+        "raw-control-chars" in word.lower() if word.startswith("--") else "r" in word.lower()
+        for word in words
+    )
 
 
-# ── columns ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── columns ───────────────────────────────────────────────────────────────────────────────────────
 def cells(text: str) -> int:
     """How many columns the text takes on a terminal."""
     return len(text) if _is_plain(text) else sum(map(_cells, text))
 
 
 def _is_plain(text: str) -> bool:
-    """Whether each character takes one column: before the first that combines with another there is only one that takes none."""
+    """Whether each character takes one column: before the first that combines with another there is
+    only one that takes none."""
     return text.isascii() or (max(text) < "\u0300" and "\xad" not in text)
 
 
@@ -166,13 +180,16 @@ def wrap(text: str, width: int) -> Iterator[str]:
 
 
 class Column:
-    """A column of a table. One that may be left out on a narrow screen says how soon: 1 goes first, and before it those that
-    say the same in every line."""
+    """A column of a table. One that may be left out on a narrow screen says how soon: 1 goes first,
+    and before it those that say the same in every line."""
 
-    def __init__(self, head: str, values: list[str], *, right: bool = False, most: int = 0, leaves: int = 0) -> None:
+    def __init__(
+        self, head: str, values: list[str], *, right: bool = False, most: int = 0, leaves: int = 0
+    ) -> None:
         self.head, self.right, self.leaves = head, right, leaves
         self.values = [fit(value, most) for value in values] if most else values
-        self.is_plain = "".join(self.values).isascii()  # Then the built-in methods will do: a third of the time.
+        # Then the built-in methods will do: a third of the time.
+        self.is_plain = "".join(self.values).isascii()
 
     @cached_property
     def width(self) -> int:
@@ -186,7 +203,11 @@ class Column:
         width, everything = self.width, (self.head, *self.values)
         if self.right:
             return [value.rjust(width) for value in everything]
-        return [value.ljust(width) for value in everything] if self.is_plain else [pad(value, width) for value in everything]
+        return (
+            [value.ljust(width) for value in everything]
+            if self.is_plain
+            else [pad(value, width) for value in everything]
+        )
 
 
 def title_of(line: SessionLine) -> str:
@@ -195,7 +216,8 @@ def title_of(line: SessionLine) -> str:
 
 
 def table(columns: list[Column], least: int = 32) -> list[str]:
-    """Aligned lines, the heads first. The last column gets what is left of the screen, but at least so much of it."""
+    """Aligned lines, the heads first. The last column gets what is left of the screen, but at least
+    so much of it."""
     *fixed, last = columns
     width = screen()[0]
     order = sorted((column for column in fixed if column.leaves), key=lambda column: column.rank)
@@ -204,4 +226,7 @@ def table(columns: list[Column], least: int = 32) -> list[str]:
         fixed.remove(order.pop(0))
     room = max(8, width - sum(column.width + 2 for column in fixed))
     last_lines = [fit(value, room) for value in (last.head, *last.values)]
-    return ["  ".join(parts).rstrip() for parts in zip(*(column.lines() for column in fixed), last_lines, strict=True)]
+    return [
+        "  ".join(parts).rstrip()
+        for parts in zip(*(column.lines() for column in fixed), last_lines, strict=True)
+    ]

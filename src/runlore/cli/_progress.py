@@ -80,7 +80,14 @@ class Progress:
             return
         # Imported here, so that a sync that finds nothing new does not load it.
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
 
         bytes_columns = (DownloadColumn(), TransferSpeedColumn()) if self._has_bytes else ()
         self._bars = Progress(

@@ -1,4 +1,5 @@
-"""`sync --watch`: a pass whenever something was written, and one every ten minutes in case that was not noticed."""
+"""`sync --watch`: a pass whenever something was written, and one every ten minutes in case that was
+not noticed."""
 
 from __future__ import annotations
 
@@ -25,13 +26,23 @@ PASS_S = 600
 Problems = Collection[tuple[str, str]]
 
 
-def watch(sync: Callable[[], Report], places: Iterable[str], tell: Callable[[Report], None], known: Problems = ()) -> None:
-    """Goes on until it is interrupted, which is how it is meant to end. Problems that are known are told already."""
+def watch(
+    sync: Callable[[], Report],
+    places: Iterable[str],
+    tell: Callable[[Report], None],
+    known: Problems = (),
+) -> None:
+    """Goes on until it is interrupted, which is how it is meant to end. Problems that are known are
+    told already."""
     places, known = list(places), set(known)
     due = time.monotonic() + PASS_S
     try:
         there = present(places)
-        note(f"watching {count(len(there), 'folder') if there else 'for the first folder of an agent'}; Ctrl-C ends it")
+        note(
+            "watching"
+            f" {count(len(there), 'folder') if there else 'for the first folder of an agent'};"
+            " Ctrl-C ends it"
+        )
         while True:
             there = present(places)
             # What was written after the last pass looked and before watching began is not reported.
@@ -55,12 +66,19 @@ def changes(there: list[str]) -> Iterator[bool]:
         yield False
         return
     for changed in watchfiles.watch(
-        *there, watch_filter=None, debounce=DEBOUNCE_MS, step=STEP_MS, rust_timeout=LOOK_MS, yield_on_timeout=True
+        *there,
+        watch_filter=None,
+        debounce=DEBOUNCE_MS,
+        step=STEP_MS,
+        rust_timeout=LOOK_MS,
+        yield_on_timeout=True,
     ):
         yield bool(changed)
 
 
-def run(sync: Callable[[], Report], tell: Callable[[Report], None], known: set[tuple[str, str]]) -> None:
+def run(
+    sync: Callable[[], Report], tell: Callable[[Report], None], known: set[tuple[str, str]]
+) -> None:
     """One pass, told when it found something."""
     try:
         report = sync()
@@ -74,14 +92,17 @@ def run(sync: Callable[[], Report], tell: Callable[[Report], None], known: set[t
 
 def has_news(report: Report, known: Problems = ()) -> bool:
     """Whether anything became of a source. A problem that is known is no news."""
-    return bool(report.found.keys() - {"unchanged", "unreadable"} or set(report.problems).difference(known))
+    return bool(
+        report.found.keys() - {"unchanged", "unreadable"} or set(report.problems).difference(known)
+    )
 
 
 @contextmanager
 def alone(home: Path) -> Iterator[None]:
     """Held by the one that watches. Raises StoreBusy; let go by the system when its process dies.
 
-    A lock of its own: that of a sync is held only while one runs, and one that watches is mostly idle."""
+    A lock of its own: that of a sync is held only while one runs, and one that watches is mostly
+    idle."""
     path = home / "watch.lock"
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -92,7 +113,9 @@ def alone(home: Path) -> Iterator[None]:
         try:
             lock.execute("begin exclusive")
         except apsw.BusyError:
-            raise StoreBusy("another `runlore sync --watch` is running; this one has nothing to do") from None
+            raise StoreBusy(
+                "another `runlore sync --watch` is running; this one has nothing to do"
+            ) from None
         yield
 
 

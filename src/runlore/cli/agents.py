@@ -1,6 +1,7 @@
 """Show the agents that runlore can read.
 
-Where it looks for their sessions, and how much is stored of each, subagents included. With --json an array of agents (docs/json.md).
+Where it looks for their sessions, and how much is stored of each, subagents included. With --json
+an array of agents (docs/json.md).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def command(is_json: bool) -> None:
         write_json(rows)
         return
     now = datetime.now(UTC)
-    rows.sort(key=lambda row: not row.sessions and not any(root.exists for root in row.roots))  # What is on this machine comes first.
+    # What is on this machine comes first.
+    rows.sort(key=lambda row: not row.sessions and not any(root.exists for root in row.roots))
     columns = [
         Column("AGENT", [row.name for row in rows]),
         Column("SESSIONS", [f"{row.sessions:,}" for row in rows], right=True),
@@ -39,7 +41,11 @@ def command(is_json: bool) -> None:
         Column("SIZE", [size(row.source_bytes) for row in rows], right=True),
         Column("SYNCED", [ago(row.last_sync, now) if row.last_sync else "never" for row in rows]),
         Column("VERSION", [one_line(row.version_seen or "") for row in rows], most=14, leaves=4),
-        Column("DELETES", [f"after {row.keeps_days} days" if row.keeps_days else "" for row in rows], leaves=1),
+        Column(
+            "DELETES",
+            [f"after {row.keeps_days} days" if row.keeps_days else "" for row in rows],
+            leaves=1,
+        ),
         Column("DOES NOT TELL", [", ".join(row.lacks) for row in rows], most=36, leaves=3),
         Column("LOOKED FOR IN", [describe_roots(row) for row in rows]),
     ]

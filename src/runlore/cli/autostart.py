@@ -1,7 +1,8 @@
 """Sync by itself every few minutes: on, off or status.
 
-Uses what the system has for it: a systemd user timer, launchd, or the Task Scheduler. With --json an object with the job's
-files: after `off` and for `status` those that are installed (docs/json.md).
+Uses what the system has for it: a systemd user timer, launchd, or the Task Scheduler. With --json
+an object with the job's files: after `off` and for `status` those that are installed
+(docs/json.md).
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(help=__doc__)
 @click.argument("what", type=click.Choice(["on", "off", "status"]))
-@click.option("--every", type=click.IntRange(1, 1439), default=15, metavar="MINUTES", help="How often (15).")
+@click.option(
+    "--every", type=click.IntRange(1, 1439), default=15, metavar="MINUTES", help="How often (15)."
+)
 @click.option("--dry-run", is_flag=True, help="Print the files and commands; change nothing.")
 @as_json
 def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
@@ -67,17 +70,38 @@ def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
     is_on = told is not None and told.returncode == 0
     if is_json:
         files = job.files if what == "on" else installed(job)
-        minutes = every if what == "on" else minutes_in("".join([*files.values(), told.stdout if told and is_on else ""]))
-        write_json({"manager": job.manager, "on": is_on, "every_minutes": minutes, "command": words, "files": files})
+        minutes = (
+            every
+            if what == "on"
+            else minutes_in("".join([*files.values(), told.stdout if told and is_on else ""]))
+        )
+        write_json(
+            {
+                "manager": job.manager,
+                "on": is_on,
+                "every_minutes": minutes,
+                "command": words,
+                "files": files,
+            }
+        )
     elif what == "on":
-        note(f"on: {job.manager} runs `runlore sync` every {every} minutes; `runlore autostart off` ends it")
+        note(
+            f"on: {job.manager} runs `runlore sync` every {every} minutes; `runlore autostart off`"
+            " ends it"
+        )
     else:
         echo("on" if is_on else "off")
 
 
 def kept_variables() -> dict[str, str]:
-    """What says which store is meant and where the agents' sessions are, as it is now: a manager has an environment of its own."""
-    roots = [root for name in adapters.names() for root in adapters.get(name).roots if root.startswith("$")]
+    """What says which store is meant and where the agents' sessions are, as it is now: a manager
+    has an environment of its own."""
+    roots = [
+        root
+        for name in adapters.names()
+        for root in adapters.get(name).roots
+        if root.startswith("$")
+    ]
     names = [*KEPT, *(root[1:].partition("/")[0] for root in roots)]
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
@@ -90,7 +114,9 @@ def make_job(platform: str, words: list[str], every: int, env: dict[str, str]) -
         return launchd(words, every, env)
     if platform == "win32":
         return scheduler(words, every)
-    raise RunloreError(f"autostart does not know this system ({platform}); let its scheduler run `runlore sync`")
+    raise RunloreError(
+        f"autostart does not know this system ({platform}); let its scheduler run `runlore sync`"
+    )
 
 
 def systemd(words: list[str], every: int, env: dict[str, str]) -> Job:
@@ -122,7 +148,13 @@ def quoted(word: str) -> str:
 
 def launchd(words: list[str], every: int, env: dict[str, str]) -> Job:
     path = Path("~/Library/LaunchAgents").expanduser() / f"{LABEL}.plist"
-    settings = {"Label": LABEL, "ProgramArguments": words, "StartInterval": every * 60, "RunAtLoad": True, "ProcessType": "Background"}
+    settings = {
+        "Label": LABEL,
+        "ProgramArguments": words,
+        "StartInterval": every * 60,
+        "RunAtLoad": True,
+        "ProcessType": "Background",
+    }
     text = plistlib.dumps({**settings, **({"EnvironmentVariables": env} if env else {})}).decode()
     domain = f"gui/{os.getuid() if hasattr(os, 'getuid') else 0}"
     return Job(
@@ -135,7 +167,8 @@ def launchd(words: list[str], every: int, env: dict[str, str]) -> Job:
 
 
 def scheduler(words: list[str], every: int) -> Job:
-    """The Task Scheduler gives a task the user's own environment, so variables must be set there."""
+    """The Task Scheduler gives a task the user's own environment, so variables must be set
+    there."""
     task = ["/TN", NAME]
     run = subprocess.list2cmdline(words)
     return Job(
@@ -143,7 +176,8 @@ def scheduler(words: list[str], every: int) -> Job:
         files={},
         on=[["schtasks", "/Create", *task, "/SC", "MINUTE", "/MO", str(every), "/TR", run, "/F"]],
         off=[["schtasks", "/Delete", *task, "/F"]],
-        status=["schtasks", "/Query", *task, "/XML"],  # The other formats are in the language of the machine.
+        # The other formats are in the language of the machine.
+        status=["schtasks", "/Query", *task, "/XML"],
     )
 
 
@@ -155,15 +189,22 @@ def background_python() -> str:
 
 def switch(job: Job, is_on: bool, every: int) -> None:
     """Writes the files before it is switched on, and removes them after it was switched off."""
-    was_on = start(job.status).returncode == 0  # Raises when the manager is not there, before anything is written.
-    if not is_on or was_on:  # A job that runs keeps its old interval, and launchd refuses to load it twice.
+    # Raises when the manager is not there, before anything is written.
+    was_on = start(job.status).returncode == 0
+    # A job that runs keeps its old interval, and launchd refuses to load it twice.
+    if not is_on or was_on:
         for step in job.off:
             start(step)
         wait_for_end(job)
     if not is_on:
         remove(job)
         return
-    made = [folder for path in job.files for folder in (Path(path).parent, *Path(path).parent.parents) if not folder.exists()]
+    made = [
+        folder
+        for path in job.files
+        for folder in (Path(path).parent, *Path(path).parent.parents)
+        if not folder.exists()
+    ]
     for path, text in job.files.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
@@ -187,7 +228,10 @@ def instead(every: int = 15) -> str:
         return "leave `runlore sync --watch` running instead"
     often = f"*/{every} *" if every < 60 else f"0 */{every // 60}"
     line = f"{often} * * * {shlex.join([sys.executable, '-m', 'runlore', 'sync'])}"
-    return f"`crontab -e` with the line `{line}` does the same, or leave `runlore sync --watch` running"
+    return (
+        f"`crontab -e` with the line `{line}` does the same, or leave `runlore sync --watch`"
+        " running"
+    )
 
 
 def wait_for_end(job: Job) -> None:
@@ -198,7 +242,11 @@ def wait_for_end(job: Job) -> None:
 
 def installed(job: Job) -> dict[str, str]:
     """The files of the job that are there, as they are."""
-    return {path: Path(path).read_text(encoding="utf-8", errors="replace") for path in job.files if os.path.isfile(path)}
+    return {
+        path: Path(path).read_text(encoding="utf-8", errors="replace")
+        for path in job.files
+        if os.path.isfile(path)
+    }
 
 
 def minutes_in(text: str) -> int | None:
@@ -217,7 +265,9 @@ def remove(job: Job) -> None:
 
 def start(words: list[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, timeout=60)
+        return subprocess.run(
+            words, capture_output=True, text=True, errors="replace", check=False, timeout=60
+        )
     except FileNotFoundError:
         raise RunloreError(f"{words[0]} is not on this machine; {instead()}") from None
     except (OSError, subprocess.TimeoutExpired) as error:

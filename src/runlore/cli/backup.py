@@ -1,8 +1,9 @@
 """Copy the store to a file, also while it is in use.
 
-The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it where the store was, without
-the -wal and -shm that may lie beside it there, or name it in RUNLORE_STORE. Beside the store lie config.toml, redact.key, live
-sessions, lessons and the notes on who was told them, which are not in it. With --json an object (docs/json.md).
+The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it
+where the store was, without the -wal and -shm that may lie beside it there, or name it in
+RUNLORE_STORE. Beside the store lie config.toml, redact.key, live sessions, lessons and the notes on
+who was told them, which are not in it. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -37,4 +38,6 @@ def command(file: Path, force: bool, is_json: bool) -> None:
     if is_json:
         write_json({"path": str(file.absolute()), "size": length, "seconds": round(seconds, 3)})
     else:
-        note(f"copied {size(length)} to {one_line(str(file))} in {duration(seconds)}, and checked it")
+        note(
+            f"copied {size(length)} to {one_line(str(file))} in {duration(seconds)}, and checked it"
+        )

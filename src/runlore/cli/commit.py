@@ -25,7 +25,14 @@ from ._words import count
 
 @click.command(help=__doc__)
 @click.argument("sha")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many sessions (20).")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    help="At most so many sessions (20).",
+)
 @no_pager
 @as_json_list
 @click.pass_context
@@ -40,13 +47,29 @@ def command(ctx: click.Context, sha: str, limit: int, is_json: bool) -> None:
         elif answer.found:
             page(as_lines(store, answer), pager=is_paged(ctx))
             if answer.is_partial:
-                note(paint("not everything was looked at; more of the name finds the rest", "dim", sys.stderr))
+                note(
+                    paint(
+                        "not everything was looked at; more of the name finds the rest",
+                        "dim",
+                        sys.stderr,
+                    )
+                )
             elif answer.total > len(answer.found):
-                note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n {answer.total} shows them all", "dim", sys.stderr))
+                note(
+                    paint(
+                        f"{len(answer.found)} of {count(answer.total, 'session')}; -n"
+                        f" {answer.total} shows them all",
+                        "dim",
+                        sys.stderr,
+                    )
+                )
         elif query.is_empty(store):
             raise NotFound(query.EMPTY)
         else:
-            note(f"no session has the commit {sha}; `runlore sync` reads what is new, `runlore search` finds its message")
+            note(
+                f"no session has the commit {sha}; `runlore sync` reads what is new, `runlore"
+                " search` finds its message"
+            )
     if not answer.found:
         ctx.exit(1)
 

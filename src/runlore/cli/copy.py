@@ -1,8 +1,9 @@
 """Copy everything from one store to another, file or server.
 
-FROM and TO are files, or postgresql://… addresses. What is there already is passed over, so a copy that was stopped goes on where
-it stopped, and one that is repeated brings what is new. What else is in TO stays, but for what was forgotten in FROM. Afterwards TO is
-looked at as `runlore doctor` does. With --json an object (docs/json.md).
+FROM and TO are files, or postgresql://… addresses. What is there already is passed over, so a copy
+that was stopped goes on where it stopped, and one that is repeated brings what is new. What else is
+in TO stays, but for what was forgotten in FROM. Afterwards TO is looked at as `runlore doctor`
+does. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
         raise StoreError(f"{one_line(from_)} and {one_line(to)} are the same store")
     if "://" not in from_ and not os.path.exists(os.path.expanduser(from_)):
         raise StoreError(f"{from_}: there is no store")
-    with closing(stores.open_store(from_, read_only=True)) as source, closing(stores.open_store(to)) as target:
+    with (
+        closing(stores.open_store(from_, read_only=True)) as source,
+        closing(stores.open_store(to)) as target,
+    ):
         with Progress() as progress:
             with told_to_go_on():
                 done = copy(source, target, lambda at, of: progress.show("sessions", at, of))
@@ -49,15 +53,28 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
     seconds = time.monotonic() - began
     if is_json:
         write_json(
-            {"source": names[0], "target": names[1], **msgspec.structs.asdict(done), "problems": problems, "seconds": round(seconds, 3)}
+            {
+                "source": names[0],
+                "target": names[1],
+                **msgspec.structs.asdict(done),
+                "problems": problems,
+                "seconds": round(seconds, 3),
+            }
         )
     else:
         brought = f"{count(done.sessions, 'session')} with {count(done.events, 'event')}"
         said = f"; {done.forgotten:,} were forgotten there, and stay so" if done.forgotten else ""
-        note(f"copied {brought} to {one_line(names[1])} in {duration(seconds)}; {done.unchanged:,} were there already{said}")
+        note(
+            f"copied {brought} to {one_line(names[1])} in {duration(seconds)}; {done.unchanged:,}"
+            f" were there already{said}"
+        )
         for problem in problems:
             note(f"  {one_line(problem)}")
-        note("the copy is right" if not problems else "the copy is not right; `runlore doctor` says more")
+        note(
+            "the copy is right"
+            if not problems
+            else "the copy is not right; `runlore doctor` says more"
+        )
     ctx.exit(1 if problems else 0)
 
 
@@ -75,4 +92,8 @@ def told_to_go_on() -> Iterator[None]:
 
 def place(url: str) -> str:
     """What tells two stores apart."""
-    return url if "://" in url and not url.startswith("sqlite://") else os.path.realpath(os.path.expanduser(url.removeprefix("sqlite://")))
+    return (
+        url
+        if "://" in url and not url.startswith("sqlite://")
+        else os.path.realpath(os.path.expanduser(url.removeprefix("sqlite://")))
+    )

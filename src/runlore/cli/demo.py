@@ -27,7 +27,11 @@ PACKAGED = Path(__file__).parents[1] / "demo"
 
 
 @click.command(help=__doc__)
-@click.option("--home", type=click.Path(file_okay=False), help="Where to make it (demo/ in runlore's own folder).")
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False),
+    help="Where to make it (demo/ in runlore's own folder).",
+)
 @as_json
 def command(home: str | None, is_json: bool) -> None:
     own = settings.load()
@@ -41,7 +45,14 @@ def command(home: str | None, is_json: bool) -> None:
         if is_json:
             lines = store.sessions(Filter(parents_only=False))
             events = sum(line.events for line in lines)
-            write_json({"home": str(folder), "store": config.store, "sessions": len(lines), "events": events})
+            write_json(
+                {
+                    "home": str(folder),
+                    "store": config.store,
+                    "sessions": len(lines),
+                    "events": events,
+                }
+            )
             return
         echo("\n".join(ls.as_table(store, store.sessions(Filter()), is_whole=True)))
     suggest(folder, config.store)
@@ -51,22 +62,40 @@ def fill(store: Store, config: settings.Config) -> None:
     """One folder for each agent, named for its adapter."""
     strangers = [path for path in store.sources() if not path.startswith(str(PACKAGED))]
     if strangers:
-        raise RunloreError(f"{config.home} holds a store of real sessions; give the demo a folder of its own")
+        raise RunloreError(
+            f"{config.home} holds a store of real sessions; give the demo a folder of its own"
+        )
     for place in sorted(PACKAGED.glob("*/root")):
         pipeline.sync(store, config, agents=[place.parent.name], roots=[str(place)])
 
 
 def suggest(folder: Path, store: str) -> None:
     # Where the environment names a store, it would win over the folder.
-    name, value = ("RUNLORE_STORE", store) if os.environ.get("RUNLORE_STORE") else ("RUNLORE_HOME", str(folder))
+    name, value = (
+        ("RUNLORE_STORE", store)
+        if os.environ.get("RUNLORE_STORE")
+        else ("RUNLORE_HOME", str(folder))
+    )
     before = os.environ.get(name, "")
     if os.name == "nt":
         begin, end = f"set {name}={value}", f"set {name}={before}"
     else:
-        begin, end = f"export {name}={shlex.quote(value)}", f"export {name}={shlex.quote(before)}" if before else f"unset {name}"
+        begin, end = (
+            f"export {name}={shlex.quote(value)}",
+            f"export {name}={shlex.quote(before)}" if before else f"unset {name}",
+        )
     note("\nTry next:")
     note(f"  {begin}")
-    program = sys.argv[0] if os.path.basename(sys.argv[0]) == "runlore" and which("runlore") is None else "runlore"
-    for words in ("show latest:shop-api", "show latest:shop-api --context 20", "search ModuleNotFoundError", "ls --errors"):
+    program = (
+        sys.argv[0]
+        if os.path.basename(sys.argv[0]) == "runlore" and which("runlore") is None
+        else "runlore"
+    )
+    for words in (
+        "show latest:shop-api",
+        "show latest:shop-api --context 20",
+        "search ModuleNotFoundError",
+        "ls --errors",
+    ):
         note(f"  {shlex.quote(program)} {words}")
     note(f"`{end}` leads back to your own sessions.")

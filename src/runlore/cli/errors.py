@@ -23,25 +23,45 @@ from ._out import Column, note, one_line, page, paint, table, write_json
 from ._words import count
 
 LEAST = 56
-"""Columns of an error. What it says matters more than when and where: these leave a narrow screen before it is cut."""
+"""Columns of an error. What it says matters more than when and where: these leave a narrow screen
+before it is cut."""
 
 
 @click.command(help=__doc__)
 @few_filters
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many (20).")
-@click.option("--least", type=click.IntRange(1), default=2, metavar="N", help="In at least so many sessions (2).")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many (20)."
+)
+@click.option(
+    "--least",
+    type=click.IntRange(1),
+    default=2,
+    metavar="N",
+    help="In at least so many sessions (2).",
+)
 @no_pager
 @as_json_list
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, limit: int, least: int, is_json: bool) -> None:
     with open_store() as (store, _):
-        answer = known_errors.find_recurring(store, chosen, datetime.now(UTC), min_sessions=least, limit=limit + skipped())
+        answer = known_errors.find_recurring(
+            store, chosen, datetime.now(UTC), min_sessions=least, limit=limit + skipped()
+        )
         if is_json:
-            write_json({"total": answer.total, "errors": [as_data(error) for error in answer.found]})
+            write_json(
+                {"total": answer.total, "errors": [as_data(error) for error in answer.found]}
+            )
         elif answer.found:
             page(as_lines(store, answer), pager=is_paged(ctx))
             if answer.total > len(answer.found):
-                note(paint(f"{len(answer.found)} of {count(answer.total, 'error')}; -n {answer.total} shows them all", "dim", sys.stderr))
+                note(
+                    paint(
+                        f"{len(answer.found)} of {count(answer.total, 'error')}; -n {answer.total}"
+                        " shows them all",
+                        "dim",
+                        sys.stderr,
+                    )
+                )
         else:
             explain_nothing(store, least)
 
@@ -54,7 +74,12 @@ def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
         Column("TIMES", [str(error.count) for error in errors], right=True),
         Column("REPOS", [str(len(error.repos) or "") for error in errors], right=True, leaves=4),
         Column("AGENTS", [str(len(error.agents)) for error in errors], right=True, leaves=3),
-        Column("USD", ["" if error.usd is None else f"{error.usd:.2f}" for error in errors], right=True, leaves=2),
+        Column(
+            "USD",
+            ["" if error.usd is None else f"{error.usd:.2f}" for error in errors],
+            right=True,
+            leaves=2,
+        ),
         Column("TREND", [error.trend for error in errors], leaves=5),
         Column("LAST", [when(error.last_at) for error in errors], leaves=6),
         Column("FIXED", [f"{error.fixed}/{error.sessions}" for error in errors], right=True),
@@ -71,4 +96,7 @@ def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
 def explain_nothing(store: Store, least: int) -> None:
     if query.is_empty(store):
         raise NotFound(query.EMPTY)
-    note(f"no error was met in {count(least, 'session')}{' or more' if least > 1 else ''} of these; --least 1 shows what was met once")
+    note(
+        f"no error was met in {count(least, 'session')}{' or more' if least > 1 else ''} of these;"
+        " --least 1 shows what was met once"
+    )

@@ -1,7 +1,8 @@
 """Let go of the text of old sessions that have a digest.
 
-Native records leave first. What leaves is told by [retain] in config.toml or by the options, or named. Shows what would leave; --yes does
-it. A session stays in every list and report, is found by its digest, and can be brought back as long as its transcript is there. With
+Native records leave first. What leaves is told by [retain] in config.toml or by the options, or
+named. Shows what would leave; --yes does it. A session stays in every list and report, is found by
+its digest, and can be brought back as long as its transcript is there. With
 --json an object (docs/json.md).
 """
 
@@ -31,7 +32,8 @@ from ._words import count, size
 
 MOST_LINES = 20
 MOST_ROUNDS = 20
-"""What a session refers to can leave when that session has, and how much room that makes is only known then."""
+"""What a session refers to can leave when that session has, and how much room that makes is only
+known then."""
 
 
 class Bytes(ParamType):
@@ -62,15 +64,30 @@ class Days(ParamType):
 @click.argument("sessions", nargs=-1, type=SessionName())
 @click.option("--soft", type=Bytes(), metavar="SIZE", help="Until the store takes so much: 5 GB.")
 @click.option("--older-than", "days", type=Days(), metavar="DAYS", help="What ended so long ago.")
-@click.option("--force-unanalyzed", "is_forced", is_flag=True, help="Also what no digest covers: that is lost.")
-@click.option("--back", "is_back", is_flag=True, help="Bring the named sessions back from their transcripts.")
+@click.option(
+    "--force-unanalyzed",
+    "is_forced",
+    is_flag=True,
+    help="Also what no digest covers: that is lost.",
+)
+@click.option(
+    "--back", "is_back", is_flag=True, help="Bring the named sessions back from their transcripts."
+)
 @click.option("--yes", is_flag=True, help="Do it.")
 @as_json_list
 def command(
-    sessions: tuple[str, ...], soft: int | None, days: int | None, is_forced: bool, is_back: bool, yes: bool, is_json: bool
+    sessions: tuple[str, ...],
+    soft: int | None,
+    days: int | None,
+    is_forced: bool,
+    is_back: bool,
+    yes: bool,
+    is_json: bool,
 ) -> None:
     if sessions and (soft is not None or days is not None):
-        raise click.UsageError("name sessions, or say what is to leave by --soft and --older-than; not both")
+        raise click.UsageError(
+            "name sessions, or say what is to leave by --soft and --older-than; not both"
+        )
     if is_back and not sessions:
         raise click.UsageError("name the sessions that are to come back")
     with open_store() as (store, setting):
@@ -78,7 +95,9 @@ def command(
             raise NotFound(query.EMPTY)
         uids = [query.resolve(store, name) for name in sessions]
         if not is_back:
-            chosen = Chosen(uids, soft or budget(setting.retain), days or setting.retain.max_age_days, is_forced)
+            chosen = Chosen(
+                uids, soft or budget(setting.retain), days or setting.retain.max_age_days, is_forced
+            )
             plan = chosen.plan(store)
             names = naming.names(store, [weight.uid for weight in named(plan)])
     if is_back:
@@ -89,8 +108,8 @@ def command(
 
 
 def budget(retain: config.Retain) -> int | None:
-    """What the store may take up by the configuration. Where only a hard budget is set a tenth of it is made free: at the budget itself the
-    next sync would stop again."""
+    """What the store may take up by the configuration. Where only a hard budget is set a tenth of
+    it is made free: at the budget itself the next sync would stop again."""
     hard = retain.hard_bytes
     return retain.soft_bytes if retain.soft_bytes is not None or hard is None else hard * 9 // 10
 
@@ -98,9 +117,14 @@ def budget(retain: config.Retain) -> int | None:
 class Chosen:
     """What the user wants to leave."""
 
-    def __init__(self, uids: list[str], soft: int | None, days: int | None, is_forced: bool) -> None:
+    def __init__(
+        self, uids: list[str], soft: int | None, days: int | None, is_forced: bool
+    ) -> None:
         if not uids and soft is None and days is None:
-            raise click.UsageError("say what is to leave: sessions, --soft SIZE, --older-than DAYS, or [retain] in config.toml")
+            raise click.UsageError(
+                "say what is to leave: sessions, --soft SIZE, --older-than DAYS, or [retain] in"
+                " config.toml"
+            )
         self.uids, self.soft, self.days, self.is_forced = uids, soft, days, is_forced
 
     def plan(self, store: Store, factor: float | None = None) -> retain.Plan:
@@ -109,11 +133,19 @@ class Chosen:
             return retain.by_name(weights, bulks, self.uids, used=used, is_forced=self.is_forced)
         now = datetime.now(UTC)
         return retain.by_policy(
-            weights, bulks, used=used, now=now, soft=self.soft, max_age_days=self.days, is_forced=self.is_forced, factor=factor
+            weights,
+            bulks,
+            used=used,
+            now=now,
+            soft=self.soft,
+            max_age_days=self.days,
+            is_forced=self.is_forced,
+            factor=factor,
         )
 
     def carry_out(self, setting: config.Config, plan: retain.Plan) -> Path | None:
-        """Lets go, until nothing more leaves; where the list of what left is. `plan` is brought up to date."""
+        """Lets go, until nothing more leaves; where the list of what left is. `plan` is brought up
+        to date."""
         manifest: Path | None = None
         with closing(stores.open_store(setting.store)) as store, store.sync_lock():
             before = store.used_bytes()
@@ -122,16 +154,26 @@ class Chosen:
                 now = self.plan(store, factor)
                 if not now.sessions and not now.bulks:
                     break
-                lines = [as_data(weight) for weight in now.sessions] + [{"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks]
-                manifest = write_manifest(setting.home, lines, manifest)  # First: killed in between, what has left is in it.
+                lines = [as_data(weight) for weight in now.sessions] + [
+                    {"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks
+                ]
+                # First: killed in between, what has left is in it.
+                manifest = write_manifest(setting.home, lines, manifest)
                 store.drop_records([bulk.source for bulk in now.bulks])
                 with Progress() as progress:
                     let_go(store, [weight.uid for weight in now.sessions], progress.show)
                 # A server's files are as large as before until then.
                 store.shrink(most_left=store.used_bytes() * 2 < before)
                 if bodies := sum(weight.body_bytes for weight in now.sessions):
-                    factor = max(1.0, (now.used - sum(bulk.size for bulk in now.bulks) - store.used_bytes()) / bodies)
-                known = {weight.uid for weight in plan.sessions}, {bulk.source for bulk in plan.bulks}
+                    factor = max(
+                        1.0,
+                        (now.used - sum(bulk.size for bulk in now.bulks) - store.used_bytes())
+                        / bodies,
+                    )
+                known = (
+                    {weight.uid for weight in plan.sessions},
+                    {bulk.source for bulk in plan.bulks},
+                )
                 plan.sessions += [weight for weight in now.sessions if weight.uid not in known[0]]
                 plan.bulks += [bulk for bulk in now.bulks if bulk.source not in known[1]]
                 plan.stays = now.stays
@@ -188,7 +230,9 @@ def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
 
 def named(plan: retain.Plan) -> list[Weight]:
     """The first ones that leave, and each that nothing will be known of."""
-    return [weight for n, weight in enumerate(plan.sessions) if n < MOST_LINES or not weight.is_covered]
+    return [
+        weight for n, weight in enumerate(plan.sessions) if n < MOST_LINES or not weight.is_covered
+    ]
 
 
 def as_table(weights: list[Weight], names: dict[str, str]) -> list[str]:
@@ -225,20 +269,41 @@ def report(plan: retain.Plan, manifest: Path | None, names: dict[str, str], is_j
     if len(plan.sessions) > len(shown):
         echo(f"… and {count(len(plan.sessions) - len(shown), 'more session')}")
     records = f"native records of {count(len(plan.bulks), 'transcript')}" if plan.bulks else ""
-    what = " and ".join(filter(None, [records, f"the text of {count(len(plan.sessions), 'session')}" if plan.sessions else ""]))
+    what = " and ".join(
+        filter(
+            None,
+            [
+                records,
+                f"the text of {count(len(plan.sessions), 'session')}" if plan.sessions else "",
+            ],
+        )
+    )
     if not what:
         note(f"nothing leaves: the store takes {size(plan.used)}")
     elif is_done:
-        note(f"gone: {what}, {size(plan.freed)} of {size(plan.used)}. Digests, usage and numbers stay. The list: {manifest}")
+        note(
+            f"gone: {what}, {size(plan.freed)} of {size(plan.used)}. Digests, usage and numbers"
+            f" stay. The list: {manifest}"
+        )
     else:
-        note(f"would let go of {what}: about {size(plan.freed)} of {size(plan.used)}. Nothing is gone yet; --yes does it.")
+        note(
+            f"would let go of {what}: about {size(plan.freed)} of {size(plan.used)}. Nothing is"
+            " gone yet; --yes does it."
+        )
     lost = sum(not weight.is_covered for weight in plan.sessions)
     if lost:
         warn(
-            f"{count(lost, 'session')} {'was' if lost == 1 else 'were'} never analyzed: nothing is kept of {'it' if lost == 1 else 'them'}"
+            f"{count(lost, 'session')} {'was' if lost == 1 else 'were'} never analyzed: nothing is"
+            f" kept of {'it' if lost == 1 else 'them'}"
         )
     for reason, number in plan.stays.items():
         note(f"{count(number, 'session')} {'stays' if number == 1 else 'stay'}: {reason}")
     if plan.is_short:
-        rest = f"; what is kept of every session, its digest, calls and numbers, is among the {size(plan.used - plan.freed)} that stay"
-        note(f"that is not enough for {size(plan.goal or 0)}: nothing else may leave{rest if is_done else ''}")
+        rest = (
+            "; what is kept of every session, its digest, calls and numbers, is among the"
+            f" {size(plan.used - plan.freed)} that stay"
+        )
+        note(
+            f"that is not enough for {size(plan.goal or 0)}: nothing else may"
+            f" leave{rest if is_done else ''}"
+        )

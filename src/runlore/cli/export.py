@@ -1,8 +1,9 @@
 """Take a session out: as Markdown, lines of JSON, or one HTML file.
 
-SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT for that event alone. What is written is
-redacted once more, by the rules of today. Pictures stay out of it unless they are asked for: no rule can see a secret in one.
-With --json, which needs a file, an object (docs/json.md).
+SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT
+for that event alone. What is written is redacted once more, by the rules of today. Pictures stay
+out of it unless they are asked for: no rule can see a secret in one. With --json, which needs a
+file, an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -30,12 +31,26 @@ ENDINGS = {".md": "markdown", ".jsonl": "jsonl", ".html": "html", ".htm": "html"
 
 @click.command(help=__doc__)
 @click.argument("session", type=SessionName(), default="latest")
-@click.option("--format", "kind", type=click.Choice(FORMATS), metavar="FORMAT", help=f"{', '.join(FORMATS)} (the file's name may say).")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    help=f"{', '.join(FORMATS)} (the file's name may say).",
+)
 @click.option("--from", "first", type=click.IntRange(0), metavar="N", help="From event N on.")
 @click.option("--to", "last", type=click.IntRange(0), metavar="N", help="Up to event N.")
-@click.option("--branch", metavar="N|all", help="What a rewind left behind, by number; or everything.")
+@click.option(
+    "--branch", metavar="N|all", help="What a rewind left behind, by number; or everything."
+)
 @click.option("--pictures", is_flag=True, help="With its pictures, in HTML.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Into this file, for you alone.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Into this file, for you alone.",
+)
 @click.option("--force", is_flag=True, help="Also over a file that is there.")
 @as_json
 def command(
@@ -82,7 +97,9 @@ def pieces(kind: str, taken: Taken, pictures: bool) -> Iterable[str]:
 
 def write(made: Iterable[str], output: Path, force: bool) -> int:
     """Raises RunloreError when the file is there, unless it is to be written over. Its length."""
-    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | (os.O_TRUNC if force else os.O_EXCL)
+    flags = (
+        os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | (os.O_TRUNC if force else os.O_EXCL)
+    )
     try:
         handle = os.open(output, flags, 0o600)
     except FileExistsError:

@@ -24,12 +24,20 @@ from ._out import Column, fit, note, one_line, page, paint, screen, table, title
 from ._words import count
 
 LEAST = 12
-"""Columns of a title. Which file it was, and where, says more: titles shrink before these leave a narrow screen."""
+"""Columns of a title. Which file it was, and where, says more: titles shrink before these leave a
+narrow screen."""
 
 
 @click.command(help=__doc__)
 @click.argument("path")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many sessions (20).")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    help="At most so many sessions (20).",
+)
 @no_pager
 @as_json_list
 @click.pass_context
@@ -76,19 +84,29 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
     sessions = [found.session for found in answer.found]
     names = naming.short_ids(store, sessions)
     columns = [
-        Column("LAST", [f"{name}#{found.last_seq}" for name, found in zip(names, answer.found, strict=True)]),
+        Column(
+            "LAST",
+            [f"{name}#{found.last_seq}" for name, found in zip(names, answer.found, strict=True)],
+        ),
         Column("AGENT", [session.agent for session in sessions], leaves=3),
         Column("WHEN", [when(found.last_at or found.session.ended_at) for found in answer.found]),
         Column("EDITS", [times(found, "edit") for found in answer.found], right=True),
         Column("READS", [times(found, "read") for found in answer.found], right=True),
-        Column("REPO", [repo(session) for session in sessions], most=max(12, screen()[0] // 6), leaves=2),
+        Column(
+            "REPO",
+            [repo(session) for session in sessions],
+            most=max(12, screen()[0] // 6),
+            leaves=2,
+        ),
     ]
     others = [times(found, "search", "other") for found in answer.found]
     if any(others):
         columns.insert(5, Column("OTHER", others, right=True, leaves=1))
     if len({file for found in answer.found for file in found.files}) > 1:
         columns.append(Column("FILE", [place(found) for found in answer.found], leaves=4))
-    head, *rows = table([*columns, Column("TITLE", [title_of(session) for session in sessions])], least=LEAST)
+    head, *rows = table(
+        [*columns, Column("TITLE", [title_of(session) for session in sessions])], least=LEAST
+    )
     return [paint(head, "dim"), *rows]
 
 
@@ -100,7 +118,12 @@ def place(found: trace.FileTrace) -> str:
     """The file from where the session was, and how many others."""
     inside = f"{(found.session.cwd or '').replace(chr(92), '/').rstrip('/')}/"
     more = f" +{len(found.files) - 1}" if len(found.files) > 1 else ""
-    return fit_end(one_line(found.files[0].removeprefix(inside)), max(16, screen()[0] // 3) - len(more)) + more
+    return (
+        fit_end(
+            one_line(found.files[0].removeprefix(inside)), max(16, screen()[0] // 3) - len(more)
+        )
+        + more
+    )
 
 
 def fit_end(text: str, width: int) -> str:
@@ -120,17 +143,41 @@ def explain_nothing(store: Store, path: str) -> None:
 
 def explain_evicted(store: Store) -> None:
     """What an evicted session did to files is in its digest, if it had one."""
-    ((number,),) = store.rows("select count(*) from sessions where evicted_at is not null and number not in (select session from digests)")
+    ((number,),) = store.rows(
+        "select count(*) from sessions where evicted_at is not null and number not in (select"
+        " session from digests)"
+    )
     if number:
-        left = f"{count(number, 'session')} {'was' if number == 1 else 'were'} evicted without a digest, and may have touched it"
+        left = (
+            f"{count(number, 'session')} {'was' if number == 1 else 'were'} evicted without a"
+            " digest, and may have touched it"
+        )
         note(paint(f"{left}; `runlore evict --back ID` brings one back", "dim", sys.stderr))
 
 
 def explain(answer: trace.FileAnswer, path: str) -> None:
     if answer.elsewhere:
         end = re.sub(r"^(\.\./)+", "", one_line(os.path.normpath(path)).replace("\\", "/"))
-        note(paint(f"{count(answer.elsewhere, 'other session')} touched other files whose path ends so: '*/{end}'", "dim", sys.stderr))
+        note(
+            paint(
+                f"{count(answer.elsewhere, 'other session')} touched other files whose path ends"
+                f" so: '*/{end}'",
+                "dim",
+                sys.stderr,
+            )
+        )
     if answer.is_partial:
-        note(paint("not everything was looked at; more of the path finds the rest", "dim", sys.stderr))
+        note(
+            paint(
+                "not everything was looked at; more of the path finds the rest", "dim", sys.stderr
+            )
+        )
     elif answer.total > len(answer.found):
-        note(paint(f"{len(answer.found)} of {count(answer.total, 'session')}; -n {answer.total} shows them all", "dim", sys.stderr))
+        note(
+            paint(
+                f"{len(answer.found)} of {count(answer.total, 'session')}; -n {answer.total} shows"
+                " them all",
+                "dim",
+                sys.stderr,
+            )
+        )

@@ -29,7 +29,14 @@ LARGEST = 4 << 20
 @click.command(help=__doc__)
 @click.argument("error")
 @few_filters
-@click.option("-n", "--limit", type=click.IntRange(1), default=5, metavar="N", help="At most so many errors (5).")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=5,
+    metavar="N",
+    help="At most so many errors (5).",
+)
 @no_pager
 @as_json_list
 @click.pass_context
@@ -38,9 +45,17 @@ def command(ctx: click.Context, error: str, chosen: Filter, limit: int, is_json:
     if not text.strip():
         raise click.BadParameter("there is no text in it", param_hint="ERROR")
     with open_store() as (store, _):
-        answer = known_errors.find_fixes(store, text, chosen, datetime.now(UTC), limit=limit + skipped())
+        answer = known_errors.find_fixes(
+            store, text, chosen, datetime.now(UTC), limit=limit + skipped()
+        )
         if is_json:
-            write_json({"asked": asked_data(answer), "total": answer.total, "errors": [as_data(error) for error in answer.found]})
+            write_json(
+                {
+                    "asked": asked_data(answer),
+                    "total": answer.total,
+                    "errors": [as_data(error) for error in answer.found],
+                }
+            )
         elif answer.found:
             page(as_lines(store, answer), pager=is_paged(ctx))
         else:
@@ -56,7 +71,16 @@ def read_pipe() -> str:
 
 def asked_data(answer: known_errors.Answer) -> dict[str, str] | None:
     asked = answer.asked
-    return None if asked is None else {"fingerprint": asked.fingerprint, "kind": asked.kind, "name": asked.name, "template": asked.template}
+    return (
+        None
+        if asked is None
+        else {
+            "fingerprint": asked.fingerprint,
+            "kind": asked.kind,
+            "name": asked.name,
+            "template": asked.template,
+        }
+    )
 
 
 def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
@@ -70,7 +94,10 @@ def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
         yield paint(f"  {head(error)}", "dim")
         if not error.fixes:
             last = f"{names[error.last_uid]}#{error.last_seq}"
-            yield f"  {paint(last, 'cyan')}  {'it never went away' if error.stayed == error.sessions else 'what fixed it is not known'}"
+            yield (
+                f"  {paint(last, 'cyan')} "
+                f" {'it never went away' if error.stayed == error.sessions else 'what fixed it is not known'}"
+            )
         for fix in error.fixes:
             yield from fix_lines(fix, names[fix.uid], with_diff=True)
 
@@ -83,4 +110,7 @@ def explain_nothing(store: Store, answer: known_errors.Answer) -> None:
         return
     note(f"not seen before: {one_line(answer.asked.template)}")
     known = count(len(store.templates()), "error")
-    note(f"`runlore errors` lists what came back of {known}; `runlore search` looks through all that was said")
+    note(
+        f"`runlore errors` lists what came back of {known}; `runlore search` looks through all that"
+        " was said"
+    )

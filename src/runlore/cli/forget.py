@@ -1,6 +1,6 @@
-"""Remove sessions from the store for good.
-Shows what would go; --yes does it. Subagents go with their session. Every tier is emptied, and a tombstone keeps the next
-sync from bringing them back. The agents' own files are never touched. With --json an object (docs/json.md).
+"""Remove sessions from the store for good. Shows what would go; --yes does it. Subagents go with
+their session. Every tier is emptied, and a tombstone keeps the next sync from bringing them back.
+The agents' own files are never touched. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -32,27 +32,42 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
     if sessions and is_filtered:
         raise click.UsageError("name sessions or choose them by filters, not both")
     if not sessions and not is_filtered:
-        raise click.UsageError("name sessions, or choose them by filters; nothing else is forgotten")
+        raise click.UsageError(
+            "name sessions, or choose them by filters; nothing else is forgotten"
+        )
     with open_store() as (store, setting):
         if is_filtered and query.is_empty(store):
             raise NotFound(query.EMPTY)
-        uids = store.uids(chosen) if is_filtered else [query.resolve(store, name) for name in sessions]
+        uids = (
+            store.uids(chosen) if is_filtered else [query.resolve(store, name) for name in sessions]
+        )
         lines = query.with_subagents(store, uids)
         copies = store.copies_of(line.uid for line in lines)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
         uids = [line.uid for line in lines]
-        changed, broken = actions.forget(store, setting, uids, datetime.now(UTC), dry_run=True) if not yes else ([], [])
+        changed, broken = (
+            actions.forget(store, setting, uids, datetime.now(UTC), dry_run=True)
+            if not yes
+            else ([], [])
+        )
     if yes and lines:
         changed, broken = erase(setting, uids)
     for one in broken if lines else ():
-        warn(one_line(f"{one.file} is no lesson ({one.reason}): what it may have of these stays; look into it"))
-    report(lines, copies, [lesson.id for lesson in changed], [one.file for one in broken], yes, is_json)
+        warn(
+            one_line(
+                f"{one.file} is no lesson ({one.reason}): what it may have of these stays; look"
+                " into it"
+            )
+        )
+    report(
+        lines, copies, [lesson.id for lesson in changed], [one.file for one in broken], yes, is_json
+    )
 
 
 def erase(setting: config.Config, uids: list[str]) -> tuple[list[Lesson], list[Broken]]:
-    """Gives back the lessons that lost something, and files that are none. They come first: killed in between, the sessions are still there
-    to be forgotten."""
+    """Gives back the lessons that lost something, and files that are none. They come first: killed
+    in between, the sessions are still there to be forgotten."""
     now = datetime.now(UTC)
     with closing(stores.open_store(setting.store)) as store:
         found = actions.forget(store, setting, uids, now)
@@ -60,25 +75,64 @@ def erase(setting: config.Config, uids: list[str]) -> tuple[list[Lesson], list[B
     return found
 
 
-def report(lines: list[SessionLine], copies: list[str], lessons: list[str], unread: list[str], is_done: bool, is_json: bool) -> None:
-    events, source_bytes = sum(line.events for line in lines), sum(line.source_bytes for line in lines)
+def report(
+    lines: list[SessionLine],
+    copies: list[str],
+    lessons: list[str],
+    unread: list[str],
+    is_done: bool,
+    is_json: bool,
+) -> None:
+    events, source_bytes = (
+        sum(line.events for line in lines),
+        sum(line.source_bytes for line in lines),
+    )
     if is_json:
-        about = {"dry_run": not is_done, "sessions": [line.uid for line in lines], "events": events, "source_bytes": source_bytes}
+        about = {
+            "dry_run": not is_done,
+            "sessions": [line.uid for line in lines],
+            "events": events,
+            "source_bytes": source_bytes,
+        }
         write_json({**about, "copies": copies, "lessons": lessons, "unread": unread})
         return
     if not lines:
         note("no session matches; nothing to forget")
         return
-    what = f"{count(len(lines), 'session')} with {count(events, 'event')} from {size(source_bytes)} of transcripts"
+    what = (
+        f"{count(len(lines), 'session')} with {count(events, 'event')} from {size(source_bytes)} of"
+        " transcripts"
+    )
     if is_done:
         note(f"forgotten: {what}. No sync brings them back.")
     else:
-        note(f"would forget {what}: text, index, native records and all that was derived. Nothing is gone yet; --yes does it.")
+        note(
+            f"would forget {what}: text, index, native records and all that was derived. Nothing is"
+            " gone yet; --yes does it."
+        )
     if copies:
-        others = f"{count(len(copies), 'other session')} {'shows' if len(copies) == 1 else 'show'} parts of these as copies"
-        note(f"{others}; those parts {'went' if is_done else 'go'} as well: {', '.join(map(one_line, copies))}")
+        others = (
+            f"{count(len(copies), 'other session')} {'shows' if len(copies) == 1 else 'show'} parts"
+            " of these as copies"
+        )
+        note(
+            f"{others}; those parts {'went' if is_done else 'go'} as well:"
+            f" {', '.join(map(one_line, copies))}"
+        )
     if lessons:
-        what = f"{count(len(lessons), 'lesson')} {'has' if len(lessons) == 1 else 'have'} words or evidence of these"
-        note(f"{what}, which {'went' if is_done else 'go'} as well; what you decided stays: {', '.join(lessons)}")
-        note("A file that `runlore lessons render` wrote them into has them until it is rendered again.")
-    note("The agents' own files stay as they are. To keep a folder or repository out from the start: [exclude] in config.toml.")
+        what = (
+            f"{count(len(lessons), 'lesson')} {'has' if len(lessons) == 1 else 'have'} words or"
+            " evidence of these"
+        )
+        note(
+            f"{what}, which {'went' if is_done else 'go'} as well; what you decided stays:"
+            f" {', '.join(lessons)}"
+        )
+        note(
+            "A file that `runlore lessons render` wrote them into has them until it is rendered"
+            " again."
+        )
+    note(
+        "The agents' own files stay as they are. To keep a folder or repository out from the start:"
+        " [exclude] in config.toml."
+    )

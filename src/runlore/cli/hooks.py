@@ -1,7 +1,8 @@
 """Let an agent call runlore when a session starts and ends.
 
-At the end what is new is stored, in the background. At the start the agent gets a line on the earlier sessions in the repository.
-`install` and `remove` show the change to the agent's settings first, and leave the rest of the file as it is, to the byte.
+At the end what is new is stored, in the background. At the start the agent gets a line on the
+earlier sessions in the repository. `install` and `remove` show the change to the agent's settings
+first, and leave the rest of the file as it is, to the byte.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 def status(agent: str | None, is_json: bool) -> None:
     """Say whether the hooks are there, and how the last sync went.
 
-    With --json an array of objects: agent, what, file, state (installed, outdated, absent, unknown), problem, last_sync (at,
-    sessions, events, problems, or error).
+    With --json an array of objects: agent, what, file, state (installed, outdated, absent,
+    unknown), problem, last_sync (at, sessions, events, problems, or error).
     """
     show_states(agent, "hooks", is_json)

@@ -1,7 +1,8 @@
 """Keep lessons: what to do about what keeps happening.
 
-`propose` looks for what sessions got over, or people had to say again, and puts it down as proposals. Nothing is told to an agent before
-you have approved it. Each lesson is a file in ~/.runlore/lessons that can be reviewed, edited and kept under version control.
+`propose` looks for what sessions got over, or people had to say again, and puts it down as
+proposals. Nothing is told to an agent before you have approved it. Each lesson is a file in
+~/.runlore/lessons that can be reviewed, edited and kept under version control.
 """
 
 from __future__ import annotations
@@ -48,10 +49,16 @@ def scoped(function: Any) -> Any:
     return click.option("--agent", type=AgentName(), help="Only for this agent.")(function)
 
 
-# ── what there is ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what there is ─────────────────────────────────────────────────────────────────────────────────
 @command.command("list")
-@click.option("--status", type=click.Choice(("proposed", "approved", "rejected", "retired", "superseded")), help="Only these.")
-@click.option("--all", "is_all", is_flag=True, help="Also what was rejected, retired or superseded.")
+@click.option(
+    "--status",
+    type=click.Choice(("proposed", "approved", "rejected", "retired", "superseded")),
+    help="Only these.",
+)
+@click.option(
+    "--all", "is_all", is_flag=True, help="Also what was rejected, retired or superseded."
+)
 @click.option("--repo", metavar="NAME", help="Only what applies in this repository.")
 @as_json_list
 def list_(status: str | None, is_all: bool, repo: str | None, is_json: bool) -> None:
@@ -63,14 +70,26 @@ def list_(status: str | None, is_all: bool, repo: str | None, is_json: bool) -> 
     lessons, broken = actions.open_shelf(setting).read()
     for one in broken:
         warn(one_line(f"{one.file} is no lesson: {one.reason}"))
-    chosen = [one for one in lessons if (one.status == status if status else is_all or one.status in OPEN) and one.fits(repo=repo)]
-    ranked = sorted(rank.rank_lessons(chosen, datetime.now(UTC), setting.lessons.half_life_days), key=lambda one: one.status != "proposed")
+    chosen = [
+        one
+        for one in lessons
+        if (one.status == status if status else is_all or one.status in OPEN)
+        and one.fits(repo=repo)
+    ]
+    ranked = sorted(
+        rank.rank_lessons(chosen, datetime.now(UTC), setting.lessons.half_life_days),
+        key=lambda one: one.status != "proposed",
+    )
     if is_json:
         write_json([as_data(one, setting) for one in ranked])
     elif ranked:
         show_list(ranked, setting)
     else:
-        note("no lessons; `runlore lessons propose` looks for some" if not lessons else "none of these; --all lists every lesson")
+        note(
+            "no lessons; `runlore lessons propose` looks for some"
+            if not lessons
+            else "none of these; --all lists every lesson"
+        )
 
 
 def show_list(found: list[Lesson], setting: settings.Config) -> None:
@@ -78,7 +97,12 @@ def show_list(found: list[Lesson], setting: settings.Config) -> None:
     columns = [
         Column("ID", [one.id for one in found]),
         Column("STATUS", [state_of(one, setting) for one in found]),
-        Column("SCORE", [f"{rank.score(one, now, setting.lessons.half_life_days):.2f}" for one in found], right=True, leaves=4),
+        Column(
+            "SCORE",
+            [f"{rank.score(one, now, setting.lessons.half_life_days):.2f}" for one in found],
+            right=True,
+            leaves=4,
+        ),
         Column("SESSIONS", [str(one.sessions) for one in found], right=True, leaves=3),
         Column("HELPED", [str(one.helped or "") for one in found], right=True, leaves=2),
         Column("WHERE", [where(one) for one in found], most=24, leaves=5),
@@ -99,7 +123,9 @@ def state_of(lesson: Lesson, setting: settings.Config) -> str:
 
 
 def where(lesson: Lesson) -> str:
-    return one_line(" ".join(scope for scope in (lesson.repo, lesson.path, lesson.tool, lesson.agent) if scope))
+    return one_line(
+        " ".join(scope for scope in (lesson.repo, lesson.path, lesson.tool, lesson.agent) if scope)
+    )
 
 
 @command.command()
@@ -121,9 +147,15 @@ def told_state(lesson: Lesson, setting: settings.Config) -> str:
     if state == "waits":
         if not (lesson.evidence and lesson.resolution):
             return "approved, but without evidence or without what to do: it is not told to agents"
-        return f"approved, and told to agents when {setting.lessons.deliver} sessions show it; {lesson.sessions} do"
+        return (
+            f"approved, and told to agents when {setting.lessons.deliver} sessions show it;"
+            f" {lesson.sessions} do"
+        )
     if state == "doubted":
-        return f"approved, but {lesson.broken} sessions since went another way and {lesson.kept} this one: it is not told to agents"
+        return (
+            f"approved, but {lesson.broken} sessions since went another way and {lesson.kept} this"
+            " one: it is not told to agents"
+        )
     return "approved: agents are told" if state == "approved" else f"{state}: agents are not told"
 
 
@@ -136,7 +168,7 @@ def as_data(lesson: Lesson, setting: settings.Config) -> dict[str, Any]:
     return data
 
 
-# ── what becomes of them ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── what becomes of them ──────────────────────────────────────────────────────────────────────────
 @command.command()
 @click.option("--dry-run", is_flag=True, help="Show it; write nothing.")
 @as_json_list
@@ -152,10 +184,18 @@ def propose(dry_run: bool, is_json: bool) -> None:
     for one in made.broken:
         warn(one_line(f"{one.file} is no lesson: {one.reason}"))
     if is_json:
-        write_json({"new": [one.id for one in new], "changed": renewed, "lessons": [as_data(one, setting) for one in made.changed]})
+        write_json(
+            {
+                "new": [one.id for one in new],
+                "changed": renewed,
+                "lessons": [as_data(one, setting) for one in made.changed],
+            }
+        )
         return
     if new:
-        show_list(rank.rank_lessons(new, datetime.now(UTC), setting.lessons.half_life_days), setting)
+        show_list(
+            rank.rank_lessons(new, datetime.now(UTC), setting.lessons.half_life_days), setting
+        )
     told = f"{count(len(new), 'new proposal')}, {count(len(renewed), 'lesson')} with other evidence"
     note(f"{told}; nothing was written" if dry_run else told)
 
@@ -196,7 +236,9 @@ deciding("retire", "retired", "Take LESSONS out of use, and keep them.")
 @click.option("--resolution", metavar="TEXT", help="What to do.")
 @scoped
 @as_json_list
-def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool, **scope: str | None) -> None:
+def edit(
+    lesson: str, problem: str | None, resolution: str | None, is_json: bool, **scope: str | None
+) -> None:
     """Change the words of a lesson, or where it applies.
 
     '' is anywhere. Without options, in your editor.
@@ -205,7 +247,11 @@ def edit(lesson: str, problem: str | None, resolution: str | None, is_json: bool
     """
     setting = settings.load()
     found = actions.open_shelf(setting).get(lesson)
-    given = {name: value for name, value in {"problem": problem, "resolution": resolution, **scope}.items() if value is not None}
+    given = {
+        name: value
+        for name, value in {"problem": problem, "resolution": resolution, **scope}.items()
+        if value is not None
+    }
     if not given:
         text = click.edit(render_lesson(found), extension=".md") if sys.stdin.isatty() else None
         if text is None:
@@ -238,35 +284,75 @@ def merge(lesson: str, into: str, is_json: bool) -> None:
 @command.command()
 @click.option("--problem", required=True, metavar="TEXT")
 @click.option("--resolution", required=True, metavar="TEXT", help="What to do.")
-@click.option("--evidence", multiple=True, required=True, metavar="UID#SEQ", help="Where it shows; several times for several.")
-@click.option("--error", default="", metavar="TEXT", help="The error that it is about: told when it is met again.")
+@click.option(
+    "--evidence",
+    multiple=True,
+    required=True,
+    metavar="UID#SEQ",
+    help="Where it shows; several times for several.",
+)
+@click.option(
+    "--error",
+    default="",
+    metavar="TEXT",
+    help="The error that it is about: told when it is met again.",
+)
 @scoped
 @as_json_list
-def add(problem: str, resolution: str, evidence: tuple[str, ...], error: str, is_json: bool, **scope: str | None) -> None:
+def add(
+    problem: str,
+    resolution: str,
+    evidence: tuple[str, ...],
+    error: str,
+    is_json: bool,
+    **scope: str | None,
+) -> None:
     """Write a lesson by hand, as a proposal.
 
     With --json an array with the lesson.
     """
     given = {name: value for name, value in scope.items() if value}
     with open_store() as (store, setting):
-        made = actions.write(store, setting, problem, resolution, evidence, datetime.now(UTC), by="person", error=error, **given)
+        made = actions.write(
+            store,
+            setting,
+            problem,
+            resolution,
+            evidence,
+            datetime.now(UTC),
+            by="person",
+            error=error,
+            **given,
+        )
     tell([made], setting, is_json)
 
 
-# ── a block in a file ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a block in a file ─────────────────────────────────────────────────────────────────────────────
 @command.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("AGENTS.md"))
-@click.option("--repo", metavar="NAME", help="With the lessons of this repository; else that of the file.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many (20).")
+@click.option(
+    "--repo", metavar="NAME", help="With the lessons of this repository; else that of the file."
+)
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many (20)."
+)
 @click.option("--remove", "is_removed", is_flag=True, help="Take the block out again.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")
 @as_json
-def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool, dry_run: bool, is_json: bool) -> None:
+def render(
+    file: Path,
+    repo: str | None,
+    limit: int,
+    is_removed: bool,
+    yes: bool,
+    dry_run: bool,
+    is_json: bool,
+) -> None:
     """Put the approved lessons into FILE (AGENTS.md).
 
-    As a block between two marks; the change is shown first. --remove takes the block out again, to the byte.
-    With --json an object: file, changed, dry_run, lessons (ids), diff (lines).
+    As a block between two marks; the change is shown first. --remove takes the block out again, to
+    the byte. With --json an object: file, changed, dry_run, lessons (ids), diff (lines).
     """
     setting = settings.load()
     file = Path(os.path.abspath(file))
@@ -274,8 +360,17 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
     if not repo or repo in (here, here.rpartition("/")[2]):
         repo = here
     elif here and not is_removed:
-        warn(f"{one_line(str(file))} is in {one_line(here)}, and sessions there will read lessons of {one_line(repo)}")
-    told = [] if is_removed else actions.redact_lessons(setting, actions.find_lessons(setting, datetime.now(UTC), repo=repo)[:limit])
+        warn(
+            f"{one_line(str(file))} is in {one_line(here)}, and sessions there will read lessons of"
+            f" {one_line(repo)}"
+        )
+    told = (
+        []
+        if is_removed
+        else actions.redact_lessons(
+            setting, actions.find_lessons(setting, datetime.now(UTC), repo=repo)[:limit]
+        )
+    )
 
     made = render_block(told)
 
@@ -286,15 +381,27 @@ def render(file: Path, repo: str | None, limit: int, is_removed: bool, yes: bool
     if told or is_removed:
         why = "there is no block of runlore in it" if is_removed else "it has them already"
         unchanged = f"nothing to change in {one_line(str(file))}: {why}"
-    write_block(file, [one.id for one in told], change, setting, yes, dry_run, is_json, unchanged=unchanged)
+    write_block(
+        file, [one.id for one in told], change, setting, yes, dry_run, is_json, unchanged=unchanged
+    )
     if told and not is_json:
-        note(f"every session that reads it pays about {tokens(made):,} tokens for {count(len(told), 'lesson')}")
+        note(
+            f"every session that reads it pays about {tokens(made):,} tokens for"
+            f" {count(len(told), 'lesson')}"
+        )
 
 
 def write_block(
-    file: Path, ids: list[str], change: Callable[..., Any], setting: settings.Config, yes: bool, dry_run: bool, is_json: bool,
-    *, unchanged: str,
-) -> None:  # fmt: skip
+    file: Path,
+    ids: list[str],
+    change: Callable[..., Any],
+    setting: settings.Config,
+    yes: bool,
+    dry_run: bool,
+    is_json: bool,
+    *,
+    unchanged: str,
+) -> None:
     place, name = setting.home / RECEIPTS, f"lessons {file}"
     receipts = files.read_receipts(place)
     made = change(receipts.get(name))
@@ -302,7 +409,8 @@ def write_block(
     if not is_json and lines:
         echo("\n".join(colored(line) for line in lines))
     if made.is_empty and not dry_run and setting.home.is_dir():
-        rendered_files.record_files(setting.home, datetime.now(UTC), file)  # Somebody else may have put it there.
+        # Somebody else may have put it there.
+        rendered_files.record_files(setting.home, datetime.now(UTC), file)
     elif not made.is_empty and not dry_run:
         if not yes:
             if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -319,6 +427,14 @@ def write_block(
         if not ids:
             files.write_receipts(place, others)
     if is_json:
-        write_json({"file": str(file), "changed": not made.is_empty, "dry_run": dry_run, "lessons": ids, "diff": lines})
+        write_json(
+            {
+                "file": str(file),
+                "changed": not made.is_empty,
+                "dry_run": dry_run,
+                "lessons": ids,
+                "diff": lines,
+            }
+        )
     elif made.is_empty:
         note(unchanged)

@@ -1,7 +1,7 @@
 """Look at the sessions that agents write to the live log.
 
-SESSION is the beginning of an id, or latest. A record is named by its number, as `show` and `tail` print it, or by its id. The log only
-grows: rewind and fork take nothing away.
+SESSION is the beginning of an id, or latest. A record is named by its number, as `show` and `tail`
+print it, or by its id. The log only grows: rewind and fork take nothing away.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def dir_first(args: list[str]) -> list[str]:
 
 
 @click.group(cls=LiveGroup, help=__doc__)
-@click.option("--dir", "folder", type=FOLDER, metavar="DIR", help="Where the sessions are (~/.runlore/live).")
+@click.option(
+    "--dir", "folder", type=FOLDER, metavar="DIR", help="Where the sessions are (~/.runlore/live)."
+)
 @click.pass_context
 def command(ctx: click.Context, folder: Path | None) -> None:
     store = SessionStore(folder if folder is not None else config.load().home / "live")
@@ -72,10 +74,19 @@ def command(ctx: click.Context, folder: Path | None) -> None:
 @click.option("--status", type=click.Choice(STATUSES), help="In this status.")
 @click.option("--agent", metavar="NAME", help="Of this agent.")
 @click.option("--cwd", type=click.Path(path_type=Path), metavar="DIR", help="In this folder.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50).")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50)."
+)
 @as_json_list
 @click.pass_obj
-def list_sessions(store: SessionStore, status: str | None, agent: str | None, cwd: Path | None, limit: int, is_json: bool) -> None:
+def list_sessions(
+    store: SessionStore,
+    status: str | None,
+    agent: str | None,
+    cwd: Path | None,
+    limit: int,
+    is_json: bool,
+) -> None:
     """List live sessions, newest first.
 
     With --json an array of live sessions (docs/json.md).
@@ -86,9 +97,18 @@ def list_sessions(store: SessionStore, status: str | None, agent: str | None, cw
         write_json(rows)
     elif not infos:
         is_any = status is None and agent is None and cwd is None
-        note(f"{'there are no live sessions' if is_any else 'no live session is like that'} in {one_line(str(store.path))}")
+        note(
+            f"{'there are no live sessions' if is_any else 'no live session is like that'} in"
+            f" {one_line(str(store.path))}"
+        )
     else:
-        notes = {row["id"]: [*(["owner " + row["owner"]] if row["owner"] in ("dead", "silent") else []), *row["attention"]] for row in rows}
+        notes = {
+            row["id"]: [
+                *(["owner " + row["owner"]] if row["owner"] in ("dead", "silent") else []),
+                *row["attention"],
+            ]
+            for row in rows
+        }
         page(session_lines(infos, notes), pager=is_paged())
 
 
@@ -99,7 +119,9 @@ def list_sessions(store: SessionStore, status: str | None, agent: str | None, cw
 @click.option("--branches", is_flag=True, help="The lines that rewinds left, by their last record.")
 @as_json_list
 @click.pass_obj
-def show(store: SessionStore, session: str, at: str | None, full: bool, branches: bool, is_json: bool) -> None:
+def show(
+    store: SessionStore, session: str, at: str | None, full: bool, branches: bool, is_json: bool
+) -> None:
     """What the model should see now, or saw at a record.
 
     With --json an object: session, messages, open_calls, branches, problems (docs/json.md).
@@ -109,15 +131,35 @@ def show(store: SessionStore, session: str, at: str | None, full: bool, branches
         lines = live.branches()
         if is_json:
             messages = [message_data(entry) for entry in view.entries]
-            calls = [{"call_id": call.call_id, "name": call.name, "fate": call.fate, "replay": call.replay} for call in view.open_calls]
+            calls = [
+                {
+                    "call_id": call.call_id,
+                    "name": call.name,
+                    "fate": call.fate,
+                    "replay": call.replay,
+                }
+                for call in view.open_calls
+            ]
             row = about(store, live.meta)
-            write_json({"session": row, "messages": messages, "open_calls": calls, "branches": lines, "problems": problems(live)})
+            write_json(
+                {
+                    "session": row,
+                    "messages": messages,
+                    "open_calls": calls,
+                    "branches": lines,
+                    "problems": problems(live),
+                }
+            )
         elif branches:
             page(branch_lines(lines), pager=is_paged())
         else:
-            page([*head_lines(live.meta), "", *conversation_lines(view, full=full)], pager=is_paged())
+            page(
+                [*head_lines(live.meta), "", *conversation_lines(view, full=full)], pager=is_paged()
+            )
             if not view.entries:
-                note(f"nothing was said; `runlore live tail {one_line(live.id)}` prints its records")
+                note(
+                    f"nothing was said; `runlore live tail {one_line(live.id)}` prints its records"
+                )
             for line in call_lines(view.open_calls):
                 note(line)
             if len(lines) > 1:
@@ -127,7 +169,15 @@ def show(store: SessionStore, session: str, at: str | None, full: bool, branches
 
 @command.command("tail")
 @click.argument("session", default="latest")
-@click.option("-n", "--lines", "number", type=click.IntRange(0), default=20, metavar="N", help="So many records (20).")
+@click.option(
+    "-n",
+    "--lines",
+    "number",
+    type=click.IntRange(0),
+    default=20,
+    metavar="N",
+    help="So many records (20).",
+)
 @click.option("-f", "--follow", is_flag=True, help="And those to come, until interrupted.")
 @as_json_list
 @click.pass_obj
@@ -168,7 +218,14 @@ def state(store: SessionStore, session: str, at: int | None, history: bool, is_j
         verdict = judge(view.state.owner) if view.state.owner else None
         flags = attention(view.state, config.load().attention)
         if is_json:
-            write_json({**view.state.to_dict(), "attention": flags, "owner_verdict": verdict, "refused": view.refused})
+            write_json(
+                {
+                    **view.state.to_dict(),
+                    "attention": flags,
+                    "owner_verdict": verdict,
+                    "refused": view.refused,
+                }
+            )
         else:
             page(state_lines(view, verdict, flags), pager=is_paged())
 
@@ -176,20 +233,37 @@ def state(store: SessionStore, session: str, at: int | None, history: bool, is_j
 @command.command("checkpoints")
 @click.argument("session", default="latest")
 @click.option("--compare", nargs=2, metavar="ID ID", help="What is different at the second.")
-@click.option("--prune", type=click.IntRange(0), metavar="N", help="Take all but the newest N off the list; never one in use.")
+@click.option(
+    "--prune",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Take all but the newest N off the list; never one in use.",
+)
 @as_json_list
 @click.pass_obj
-def checkpoints(store: SessionStore, session: str, compare: tuple[str, str] | None, prune: int | None, is_json: bool) -> None:
+def checkpoints(
+    store: SessionStore,
+    session: str,
+    compare: tuple[str, str] | None,
+    prune: int | None,
+    is_json: bool,
+) -> None:
     """The points that a run can go back to, oldest first.
 
-    With --json an array; with --compare an object, with --prune the ids that are gone (docs/json.md).
+    With --json an array; with --compare an object, with --prune the ids that are gone
+    (docs/json.md).
     """
     with opened(store, session, for_writing=prune is not None) as live:
         points = live.state.checkpoints
         if compare:
             difference = points.compare(*compare)
             fields = ("added", "removed", "changed", "path", "path_left", "counters")
-            tell({name: getattr(difference, name) for name in fields}, difference_lines(difference), is_json, "--compare")
+            tell(
+                {name: getattr(difference, name) for name in fields},
+                difference_lines(difference),
+                is_json,
+                "--compare",
+            )
         elif prune is not None:
             gone = [point.id for point in points.prune(keep=prune)]
             tell(gone, gone, is_json, "--prune")
@@ -210,8 +284,8 @@ def checkpoints(store: SessionStore, session: str, compare: tuple[str, str] | No
 def rewind(store: SessionStore, session: str, to: str | None, redo: bool, is_json: bool) -> None:
     """Go back to a record: it is the last that the model sees.
 
-    What came after stays in the log. Going to the end of another line (`show --branches`) switches to it. With --json an object
-    (docs/json.md).
+    What came after stays in the log. Going to the end of another line (`show --branches`) switches
+    to it. With --json an object (docs/json.md).
     """
     if (to is None) != redo:
         raise click.UsageError("name the record to go back to, or say --redo")
@@ -230,25 +304,41 @@ def rewind(store: SessionStore, session: str, to: str | None, redo: bool, is_jso
 @click.option("--title", help="Its title.")
 @as_json
 @click.pass_obj
-def fork(store: SessionStore, session: str, at: str | None, new_id: str | None, title: str | None, is_json: bool) -> None:
+def fork(
+    store: SessionStore,
+    session: str,
+    at: str | None,
+    new_id: str | None,
+    title: str | None,
+    is_json: bool,
+) -> None:
     """Make a new session that begins like this one.
 
-    It has the conversation up to a record; the old one stays as it is. With --json an object: session (the new id), origin (docs/json.md).
+    It has the conversation up to a record; the old one stays as it is. With --json an object:
+    session (the new id), origin (docs/json.md).
     """
-    with opened(store, session) as live, live.fork(at=record_name(at), id=new_id, title=title) as made:
+    with (
+        opened(store, session) as live,
+        live.fork(at=record_name(at), id=new_id, title=title) as made,
+    ):
         tell({"session": made.id, "origin": made.meta.origin}, [one_line(made.id)], is_json)
 
 
 @command.command("recover")
-@click.option("--mark", type=click.Choice(MARKS), default="failed", help="What they become (failed); only paused resumes where it was.")
+@click.option(
+    "--mark",
+    type=click.Choice(MARKS),
+    default="failed",
+    help="What they become (failed); only paused resumes where it was.",
+)
 @click.option("--dry-run", is_flag=True, help="Only list them.")
 @as_json_list
 @click.pass_obj
 def recover(store: SessionStore, mark: Mark, dry_run: bool, is_json: bool) -> None:
     """Mark the sessions whose process died.
 
-    Only those of this machine: what runs elsewhere is shown when it has been silent for long, and left alone. With --json an array
-    (docs/json.md).
+    Only those of this machine: what runs elsewhere is shown when it has been silent for long, and
+    left alone. With --json an array (docs/json.md).
     """
     found = liveness.stale(store) if dry_run else liveness.recover(store, mark=mark)
     if is_json:
@@ -261,7 +351,7 @@ def recover(store: SessionStore, mark: Mark, dry_run: bool, is_json: bool) -> No
         note("no session has lost its process")
 
 
-# ── what they share ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what they share ───────────────────────────────────────────────────────────────────────────────
 def opened(store: SessionStore, name: str, *, for_writing: bool = False) -> LiveSession:
     return store.open(resolve(store, name), readonly=not for_writing)
 
@@ -278,9 +368,14 @@ def resolve(store: SessionStore, name: str) -> str:
             return name
     found = [info.id for info in store.list() if info.id.startswith(name)] if name else []
     if not found:
-        raise SessionNotFound(f"no live session begins with {name!r} in {store.path}; `runlore live ls` lists them")
+        raise SessionNotFound(
+            f"no live session begins with {name!r} in {store.path}; `runlore live ls` lists them"
+        )
     if len(found) > 1:
-        raise Ambiguous(f"{name} is the beginning of {count(len(found), 'live session')}: {', '.join(sorted(found)[:5])}")
+        raise Ambiguous(
+            f"{name} is the beginning of {count(len(found), 'live session')}:"
+            f" {', '.join(sorted(found)[:5])}"
+        )
     return found[0]
 
 
@@ -291,8 +386,24 @@ def record_name(text: str | None) -> int | str | None:
 
 def about(store: SessionStore, info: SessionInfo) -> dict[str, Any]:
     """What a list says of a session, with a look at its run if it has one."""
-    row: dict[str, Any] = {"id": info.id, "title": info.title, "status": info.status, "attention": [], "owner": None}
-    for name in ("agent", "provider", "model", "cwd", "created_at", "updated_at", "messages", "seq", "origin"):
+    row: dict[str, Any] = {
+        "id": info.id,
+        "title": info.title,
+        "status": info.status,
+        "attention": [],
+        "owner": None,
+    }
+    for name in (
+        "agent",
+        "provider",
+        "model",
+        "cwd",
+        "created_at",
+        "updated_at",
+        "messages",
+        "seq",
+        "origin",
+    ):
         row[name] = getattr(info, name)
     if info.status is not None:
         row.update(of_run(store, info.id))
@@ -300,40 +411,65 @@ def about(store: SessionStore, info: SessionInfo) -> dict[str, Any]:
 
 
 def of_run(store: SessionStore, id: str) -> dict[str, Any]:
-    with suppress(LogError), store.open(id, readonly=True) as live:  # One that was deleted in between is still listed.
+    # One that was deleted in between is still listed.
+    with suppress(LogError), store.open(id, readonly=True) as live:
         now = live.state.current
         flags = attention(now, config.load().attention)
-        return {"status": now.status, "attention": flags, "owner": judge(now.owner) if now.owner else None}
+        return {
+            "status": now.status,
+            "attention": flags,
+            "owner": judge(now.owner) if now.owner else None,
+        }
     return {}
 
 
 def message_data(entry: Any) -> dict[str, Any]:
     record = entry.record
-    where = {"seq": record.seq, "id": record.id, "ts": record.ts} if record else {"seq": None, "id": None, "ts": None}
+    where = (
+        {"seq": record.seq, "id": record.id, "ts": record.ts}
+        if record
+        else {"seq": None, "id": None, "ts": None}
+    )
     return {**where, "message": entry.message}
 
 
 def record_data(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in ("seq", "id", "ts", "type", "key", "epoch", "payload")}
+    return {
+        name: getattr(record, name)
+        for name in ("seq", "id", "ts", "type", "key", "epoch", "payload")
+    }
 
 
 def problems(live: LiveSession) -> list[dict[str, Any]]:
-    return [{"offset": one.offset, "size_bytes": one.size_bytes, "reason": one.reason} for one in live.problems]
+    return [
+        {"offset": one.offset, "size_bytes": one.size_bytes, "reason": one.reason}
+        for one in live.problems
+    ]
 
 
 def complain(live: LiveSession) -> None:
     if live.problems:
         first = live.problems[0]
         warn(
-            f"{count(len(live.problems), 'place')} of the log could not be read; the first at byte {first.offset}: {one_line(first.reason)}"
+            f"{count(len(live.problems), 'place')} of the log could not be read; the first at byte"
+            f" {first.offset}: {one_line(first.reason)}"
         )
 
 
 def tell_history(live: LiveSession, is_json: bool) -> None:
     names = ("seq", "ts", "type", "before", "after", "reason")
     steps = list(live.state.history())
-    lines = (f"{step.seq:>7} {local(step.ts, SECOND)} {step.before} → {step.after}  {one_line(step.reason)}".rstrip() for step in steps)
-    tell([{name: getattr(step, name) for name in names} for step in steps], lines, is_json, "--history")
+    lines = (
+        f"{step.seq:>7} {local(step.ts, SECOND)} {step.before} → {step.after} "
+        f" {one_line(step.reason)}".rstrip()
+        for step in steps
+    )
+    tell(
+        [{name: getattr(step, name) for name in names} for step in steps],
+        lines,
+        is_json,
+        "--history",
+    )
 
 
 def tell_record(record: Any, is_json: bool) -> None:

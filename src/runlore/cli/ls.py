@@ -22,21 +22,36 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 
 @click.command(help=__doc__)
 @filters
-@click.option("--sort", type=click.Choice(SORTS), default="ended", metavar="KEY", help=f"{', '.join(SORTS)}.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50).")
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="ended", metavar="KEY", help=f"{', '.join(SORTS)}."
+)
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50)."
+)
 @click.option("--all", "is_all", is_flag=True, help="All of them, however many.")
 @no_pager
 @as_json_list
 @click.pass_context
-def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool) -> None:
+def command(
+    ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool
+) -> None:
     with open_store() as (store, config):
         lines = store.sessions(chosen, sort=sort, limit=None if is_all else limit + skipped())
         if is_json:
             write_json(lines)
         elif lines:
-            page(as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=is_paged(ctx))
+            page(
+                as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=is_paged(ctx)
+            )
             if len(lines) == limit and not is_all and (total := store.count(chosen)) > limit:
-                note(paint(f"{limit} of {count(total, 'session')}{beside(store, chosen, total)}; --all shows them all", "dim", sys.stderr))
+                note(
+                    paint(
+                        f"{limit} of {count(total, 'session')}{beside(store, chosen, total)}; --all"
+                        " shows them all",
+                        "dim",
+                        sys.stderr,
+                    )
+                )
         if not lines:
             explain_nothing(store, is_json)
         warn_of_risks(store, config)
@@ -45,26 +60,32 @@ def command(ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: b
 def warn_of_risks(store: Store, config: Config) -> None:
     for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
         warn(
-            f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after {risk.keeps_days} days) and "
-            f"{'is' if risk.sources == 1 else 'are'} not stored; `runlore sync` does that, or says what is in the way"
+            f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after"
+            f" {risk.keeps_days} days) and {'is' if risk.sources == 1 else 'are'} not stored;"
+            " `runlore sync` does that, or says what is in the way"
         )
 
 
 def beside(store: Store, chosen: Filter, total: int) -> str:
-    """The subagents that are not among these sessions, for a person who may want to know of them as well."""
+    """The subagents that are not among these sessions, for a person who may want to know of them as
+    well."""
     others = store.count(chosen._replace(parents_only=False)) - total
     return f" ({count(others, 'subagent')}: --all-subagents)" if others else ""
 
 
 def explain_nothing(store: Store, is_json: bool) -> None:
-    """No session is an answer, and no session at all is a store that nobody filled: whatever is asked of that fails."""
+    """No session is an answer, and no session at all is a store that nobody filled: whatever is
+    asked of that fails."""
     total = store.count(Filter(parents_only=False))
     if not total:
         raise NotFound(query.EMPTY)
     if not is_json:
         sessions = store.count(Filter())
         below = f" and {count(total - sessions, 'subagent')}" if total > sessions else ""
-        note(f"no session matches; {count(sessions, 'session')}{below} are stored, `runlore ls` shows the latest")
+        note(
+            f"no session matches; {count(sessions, 'session')}{below} are stored, `runlore ls`"
+            " shows the latest"
+        )
 
 
 def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> list[str]:
@@ -74,7 +95,13 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
     columns = [
         Column("ID", naming.short_ids(store, lines, is_all=is_whole)),
         Column("AGENT", [line.agent for line in lines], leaves=7),
-        Column("WHEN", [ago(datetime.fromisoformat(line.ended_at), now) if line.ended_at else "?" for line in lines]),
+        Column(
+            "WHEN",
+            [
+                ago(datetime.fromisoformat(line.ended_at), now) if line.ended_at else "?"
+                for line in lines
+            ],
+        ),
         Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),
         Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=3),
         Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),
@@ -92,7 +119,14 @@ def money(lines: list[SessionLine]) -> list[Column]:
     """What they cost, when that is known of any."""
     if all(line.usd is None for line in lines):
         return []
-    return [Column("USD", ["" if line.usd is None else f"{line.usd:.2f}" for line in lines], right=True, leaves=2)]
+    return [
+        Column(
+            "USD",
+            ["" if line.usd is None else f"{line.usd:.2f}" for line in lines],
+            right=True,
+            leaves=2,
+        )
+    ]
 
 
 def tokens(line: SessionLine) -> int:

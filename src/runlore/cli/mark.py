@@ -1,7 +1,8 @@
 """Pin a session, tag it, name it, note something down.
 
-A pinned session is never evicted. The name is shown instead of the title. `--text '#TAG'` and `--text '#pinned'` choose by it, in `ls` and
-elsewhere. Without options, what was said is shown. With --json an object (docs/json.md).
+A pinned session is never evicted. The name is shown instead of the title. `--text '#TAG'` and
+`--text '#pinned'` choose by it, in `ls` and elsewhere. Without options, what was said is shown.
+With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -26,20 +27,31 @@ MOST_TAGS = 32
 @click.argument("session", type=SessionName())
 @click.option("--pin", is_flag=True, help="Keep it, whatever is evicted.")
 @click.option("--unpin", is_flag=True, help="Do not any more.")
-@click.option("--tag", "tags", multiple=True, metavar="WORD", help="Add a tag; several times for several.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="WORD", help="Add a tag; several times for several."
+)
 @click.option("--untag", "untags", multiple=True, metavar="WORD", help="Take one away.")
 @click.option("--name", metavar="TEXT", help="Call it this; '' is its own title again.")
 @click.option("--note", metavar="TEXT", help="Note this down; '' takes it away.")
 @as_json
 def command(
-    session: str, pin: bool, unpin: bool, tags: tuple[str, ...], untags: tuple[str, ...], name: str | None, note: str | None, is_json: bool
+    session: str,
+    pin: bool,
+    unpin: bool,
+    tags: tuple[str, ...],
+    untags: tuple[str, ...],
+    name: str | None,
+    note: str | None,
+    is_json: bool,
 ) -> None:
     if pin and unpin:
         raise click.UsageError("--pin or --unpin, not both")
     with open_store() as (store, setting):
         found = query.get(store, query.resolve(store, session))
     old = Marks(pinned=found.pinned, name=found.name, tags=found.tags, note=found.note)
-    kept = dict.fromkeys([*(tag for tag in old.tags if tag not in untags), *(cleaned(tag, 64) for tag in tags)])
+    kept = dict.fromkeys(
+        [*(tag for tag in old.tags if tag not in untags), *(cleaned(tag, 64) for tag in tags)]
+    )
     if len(kept) > MOST_TAGS:
         raise click.UsageError(f"a session has at most {MOST_TAGS} tags")
     new = Marks(

@@ -1,7 +1,7 @@
 """Serve what is stored to agents, over MCP.
 
-Without a command it answers on stdin and stdout, which is how agents start it. With --http it answers on this machine alone, at
-http://127.0.0.1:PORT/mcp. docs/mcp.md describes the tools.
+Without a command it answers on stdin and stdout, which is how agents start it. With --http it
+answers on this machine alone, at http://127.0.0.1:PORT/mcp. docs/mcp.md describes the tools.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ SDK = 2
 
 @click.group(help=__doc__, invoke_without_command=True)
 @click.option(
-    "--http", "port", type=click.IntRange(0, 65_535), is_flag=False, flag_value=PORT, metavar="[PORT]", help=f"Over HTTP ({PORT})."
+    "--http",
+    "port",
+    type=click.IntRange(0, 65_535),
+    is_flag=False,
+    flag_value=PORT,
+    metavar="[PORT]",
+    help=f"Over HTTP ({PORT}).",
 )
 @click.pass_context
 def command(ctx: click.Context, port: int | None) -> None:
@@ -41,16 +47,21 @@ def command(ctx: click.Context, port: int | None) -> None:
     try:
         mcp.serve_http(port, lambda address: note(f"runlore: MCP at {address}; Ctrl-C ends it"))
     except OSError as error:
-        raise Failure(f"port {port} cannot be used ({error.strerror}); `runlore mcp --http PORT` takes another") from None
+        raise Failure(
+            f"port {port} cannot be used ({error.strerror}); `runlore mcp --http PORT` takes"
+            " another"
+        ) from None
 
 
 def need_sdk() -> None:
-    """Raises Failure where the official SDK is not there, or is one that another program brought and that is too old."""
+    """Raises Failure where the official SDK is not there, or is one that another program brought
+    and that is too old."""
     found = sdk_version()
     if found is None or int(found.partition(".")[0]) < SDK:
         has = f" (there is mcp {found}, and it takes {SDK} or newer)" if found else ""
         raise Failure(
-            f"the MCP server needs the extra `mcp`{has}: `pip install 'runlore[mcp]'`, or in a checkout `uv tool install '.[mcp]'`",
+            f"the MCP server needs the extra `mcp`{has}: `pip install 'runlore[mcp]'`, or in a"
+            " checkout `uv tool install '.[mcp]'`",
             "no_extra",
             "pip install 'runlore[mcp]'",
         )
@@ -89,7 +100,8 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 def status(agent: str | None, is_json: bool) -> None:
     """Say whether the server is in the settings of agents.
 
-    With --json an array of objects: agent, what, file, state (installed, outdated, absent, unknown), problem, last_sync (null).
+    With --json an array of objects: agent, what, file, state (installed, outdated, absent,
+    unknown), problem, last_sync (null).
     """
     show_states(agent, "mcp", is_json)
 

@@ -29,11 +29,18 @@ LEAST = 40
 
 @click.command(help=__doc__)
 @few_filters
-@click.option("--by", type=click.Choice(("week", "month")), default="month", help="The stretches of time of the fleet (month).")
+@click.option(
+    "--by",
+    type=click.Choice(("week", "month")),
+    default="month",
+    help="The stretches of time of the fleet (month).",
+)
 @no_pager
 @as_json_list
 @click.pass_context
-def command(ctx: click.Context, chosen: Filter, by: Literal["week", "month"], is_json: bool) -> None:
+def command(
+    ctx: click.Context, chosen: Filter, by: Literal["week", "month"], is_json: bool
+) -> None:
     with open_store() as (store, setting):
         if query.is_empty(store):
             raise NotFound(query.EMPTY)
@@ -44,8 +51,14 @@ def command(ctx: click.Context, chosen: Filter, by: Literal["week", "month"], is
         write_json({"lessons": msgspec.to_builtins(found), "fleet": msgspec.to_builtins(fleet)})
         return
     if not found:
-        note("no lesson was told to a session yet; `runlore lessons list` and `runlore hooks status` say why")
-    page([*effect_lines(found), *([""] if found and fleet else []), *fleet_lines(fleet)], pager=is_paged(ctx))
+        note(
+            "no lesson was told to a session yet; `runlore lessons list` and `runlore hooks status`"
+            " say why"
+        )
+    page(
+        [*effect_lines(found), *([""] if found and fleet else []), *fleet_lines(fleet)],
+        pager=is_paged(ctx),
+    )
 
 
 def effect_lines(found: list[Effect]) -> list[str]:
@@ -54,16 +67,31 @@ def effect_lines(found: list[Effect]) -> list[str]:
     columns = [
         Column("LESSON", [one.id for one in found]),
         Column("VERDICT", [one.verdict for one in found]),
-        Column("TOLD", [", ".join(f"{way} {number}" for way, number in one.ways.items()) for one in found]),
+        Column(
+            "TOLD",
+            [", ".join(f"{way} {number}" for way, number in one.ways.items()) for one in found],
+        ),
         Column("COMPARED", [one.compared for one in found], leaves=7),
-        Column("BEFORE", [of(one.recurs.before, one.recurs.before_of) for one in found], right=True),
+        Column(
+            "BEFORE", [of(one.recurs.before, one.recurs.before_of) for one in found], right=True
+        ),
         Column("AFTER", [of(one.recurs.after, one.recurs.after_of) for one in found], right=True),
         Column("CHANGE", [bounds(one.recurs) for one in found], right=True, leaves=6),
         Column(
-            "STAYS", [f"{of(one.stays.before, one.stays.before_of)} → {of(one.stays.after, one.stays.after_of)}" for one in found], leaves=4
+            "STAYS",
+            [
+                f"{of(one.stays.before, one.stays.before_of)} →"
+                f" {of(one.stays.after, one.stays.after_of)}"
+                for one in found
+            ],
+            leaves=4,
         ),
         Column("SUCCESS", [both(one.success) for one in found], leaves=5),
-        Column("RETRIES", [f"{one.retries.before:.1f} → {one.retries.after:.1f}" for one in found], leaves=3),
+        Column(
+            "RETRIES",
+            [f"{one.retries.before:.1f} → {one.retries.after:.1f}" for one in found],
+            leaves=3,
+        ),
         Column("USD", [f"{one.usd.before:.2f} → {one.usd.after:.2f}" for one in found], leaves=2),
         Column("PROBLEM", [one_line(one.problem) for one in found]),
     ]
@@ -84,7 +112,9 @@ def both(change: Share) -> str:
 
 
 def bounds(change: Share) -> str:
-    return f"{change.low:+.0%} to {change.high:+.0%}" if change.before_of and change.after_of else "-"
+    return (
+        f"{change.low:+.0%} to {change.high:+.0%}" if change.before_of and change.after_of else "-"
+    )
 
 
 def fleet_lines(fleet: list[Snapshot]) -> list[str]:
@@ -93,7 +123,11 @@ def fleet_lines(fleet: list[Snapshot]) -> list[str]:
     columns = [
         Column("PERIOD", [one.period for one in fleet]),
         Column("SESSIONS", [str(one.sessions) for one in fleet], right=True),
-        Column("SUCCESS", ["-" if one.success is None else f"{one.success:.0%} of {one.ended}" for one in fleet], right=True),
+        Column(
+            "SUCCESS",
+            ["-" if one.success is None else f"{one.success:.0%} of {one.ended}" for one in fleet],
+            right=True,
+        ),
         Column("FAILING", [f"{one.failing:.0%}" for one in fleet], right=True),
         Column("ERRORS", [f"{one.errors:.1f}" for one in fleet], right=True),
         Column("TOKENS P50", [short(one.tokens_p50) for one in fleet], right=True),

@@ -33,7 +33,10 @@ def command(session: str, is_run: bool, is_json: bool) -> None:
         write_json(as_data(found, words))
         return
     if found.cwd and not os.path.isdir(found.cwd):
-        raise RunloreError(f"the folder {found.cwd} is not here (any more); elsewhere the command is: {shlex.join(words)}")
+        raise RunloreError(
+            f"the folder {found.cwd} is not here (any more); elsewhere the command is:"
+            f" {shlex.join(words)}"
+        )
     if found.source_missing_at is not None:
         if is_run:
             raise RunloreError(in_vain(found))

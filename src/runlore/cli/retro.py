@@ -26,11 +26,22 @@ from ._words import count
 
 @click.command(help=__doc__)
 @click.option("--days", type=click.IntRange(1, 3650), default=7, metavar="N", help="So many (7).")
-@click.option("--repo", type=RepoName(), metavar="GLOB", help="In this repository: owner/name, or the name alone.")
 @click.option(
-    "--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it as a page that needs nothing else."
+    "--repo",
+    type=RepoName(),
+    metavar="GLOB",
+    help="In this repository: owner/name, or the name alone.",
 )
-@click.option("--pack", "is_pack", is_flag=True, help="Print the evidence as a prompt for your own agent.")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it as a page that needs nothing else.",
+)
+@click.option(
+    "--pack", "is_pack", is_flag=True, help="Print the evidence as a prompt for your own agent."
+)
 @as_json
 def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_json: bool) -> None:
     with open_store() as (store, setting):
@@ -38,7 +49,10 @@ def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_js
             raise NotFound(query.EMPTY)
         made = actions.look_back(store, setting, days, datetime.now(UTC), chosen=Filter(repo=repo))
     if not made.sessions:
-        note(f"no session that counts as work ended in the last {count(days, 'day')}; --days N looks further back")
+        note(
+            f"no session that counts as work ended in the last {count(days, 'day')}; --days N looks"
+            " further back"
+        )
     if page is not None:
         replace_file(page.absolute(), html(made).encode("utf-8", "replace"))
         note(f"written to {clean(str(page))}")

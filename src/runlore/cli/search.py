@@ -39,7 +39,8 @@ MORE = 5
 
 
 class WrongQuery(Failure):
-    """A query that cannot be answered: the options are right, so that how to use them is no help."""
+    """A query that cannot be answered: the options are right, so that how to use them is no
+    help."""
 
     exit_code = 2
 
@@ -52,26 +53,55 @@ class SearchCommand(click.Command):
 
 
 def with_exclusions(command: click.Command, args: list[str]) -> list[str]:
-    """Takes `-word` for a word and not for options of one letter each; behind `--` a word is what it is."""
-    options = [param for param in command.params if isinstance(param, click.Option) and not param.is_flag]
+    """Takes `-word` for a word and not for options of one letter each; behind `--` a word is what
+    it is."""
+    options = [
+        param for param in command.params if isinstance(param, click.Option) and not param.is_flag
+    ]
     takes_value = {name for option in options for name in option.opts}
     end = args.index("--") if "--" in args else len(args)
     before = ["", *args[:end]]
-    words = [_DASH + word[1:] if _EXCLUSION.match(word) and last not in takes_value else word for last, word in pairwise(before)]
-    literal = ['"{}"'.format(word.replace('"', " ")) if word.startswith("-") else word for word in args[end + 1 :]]
+    words = [
+        _DASH + word[1:] if _EXCLUSION.match(word) and last not in takes_value else word
+        for last, word in pairwise(before)
+    ]
+    literal = [
+        '"{}"'.format(word.replace('"', " ")) if word.startswith("-") else word
+        for word in args[end + 1 :]
+    ]
     return words + literal
 
 
 @click.command(cls=SearchCommand, help=__doc__)
 @click.argument("words", nargs=-1, metavar="WORD...")
-@click.option("-n", "--limit", type=click.IntRange(1), default=10, metavar="N", help="At most so many sessions, or events (10).")
-@click.option("--sort", type=click.Choice(["relevance", "newest"]), default="relevance", help="What comes first.")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=10,
+    metavar="N",
+    help="At most so many sessions, or events (10).",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["relevance", "newest"]),
+    default="relevance",
+    help="What comes first.",
+)
 @click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
 @click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first.")
 @no_pager
 @as_json_list
 @click.pass_context
-def command(ctx: click.Context, words: tuple[str, ...], limit: int, sort: str, is_flat: bool, regex: str | None, is_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    words: tuple[str, ...],
+    limit: int,
+    sort: str,
+    is_flat: bool,
+    regex: str | None,
+    is_json: bool,
+) -> None:
     text = " ".join(words).replace(_DASH, "-").strip()
     if not text and regex is None:
         raise click.UsageError("give words to search for")
@@ -80,16 +110,24 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, sort: str, i
         try:
             asked = engine.parse(text).mapped("cwd", _folder)
             answer = ask(store, asked, regex, limit, sort)
-            if is_flat and 0 < sum(len(hit.events) for hit in answer.hits) < limit:  # The best of each session first, then more.
+            # The best of each session first, then more.
+            if is_flat and 0 < sum(len(hit.events) for hit in answer.hits) < limit:
                 answer = ask(store, asked, regex, limit, sort, events=limit + 1)
         except engine.QueryError as error:
             raise WrongQuery(one_line(str(error)), error.code, error.hint) from None
         hints = advise(store, text, asked, regex, answer)
         if is_json:
-            write_json(as_data(" ".join(filter(None, (regex, text))), answer, hints, limit, is_flat), "--events" * is_flat)
+            write_json(
+                as_data(" ".join(filter(None, (regex, text))), answer, hints, limit, is_flat),
+                "--events" * is_flat,
+            )
         elif answer.hits:
             page(as_lines(store, answer, limit, is_flat), pager=is_paged(ctx))
-            for line in (*caveats(answer, asked), *hints, *more_of(answer, asked, regex, limit, is_flat)):
+            for line in (
+                *caveats(answer, asked),
+                *hints,
+                *more_of(answer, asked, regex, limit, is_flat),
+            ):
                 note(paint(line, "dim", sys.stderr))
         else:
             explain_nothing(store, config, answer, asked, regex, hints)
@@ -97,13 +135,17 @@ def command(ctx: click.Context, words: tuple[str, ...], limit: int, sort: str, i
         ctx.exit(1)
 
 
-def ask(store: Store, asked: engine.Query, regex: str | None, limit: int, sort: str, **more: int) -> engine.Answer:
+def ask(
+    store: Store, asked: engine.Query, regex: str | None, limit: int, sort: str, **more: int
+) -> engine.Answer:
     if regex is None:
         return engine.search(store, asked, limit=limit, sort=sort, **more)
     return engine.regex(store, regex, limit=limit, fields=asked, **more)
 
 
-def as_data(text: str, answer: engine.Answer, hints: Sequence[str], limit: int, is_flat: bool) -> dict[str, Any]:
+def as_data(
+    text: str, answer: engine.Answer, hints: Sequence[str], limit: int, is_flat: bool
+) -> dict[str, Any]:
     about = {
         "query": text,
         "total": answer.total,
@@ -115,7 +157,13 @@ def as_data(text: str, answer: engine.Answer, hints: Sequence[str], limit: int, 
         "seconds": round(answer.seconds, 4),
     }
     if is_flat:
-        return {**about, "events": [{"uid": hit.session.uid, **event_data(hit.session.uid, event)} for hit, event in flat(answer, limit)]}
+        return {
+            **about,
+            "events": [
+                {"uid": hit.session.uid, **event_data(hit.session.uid, event)}
+                for hit, event in flat(answer, limit)
+            ],
+        }
     hits = [
         {
             **session_data(hit.session),
@@ -134,13 +182,20 @@ def as_lines(store: Store, answer: engine.Answer, limit: int, is_flat: bool) -> 
     if is_flat:
         name_of = {session.uid: name for session, name in zip(sessions, names, strict=True)}
         chosen = flat(answer, limit)
-        return list(event_lines([f"{name_of[hit.session.uid]}#{event.seq}" for hit, event in chosen], [event for _, event in chosen]))
+        return list(
+            event_lines(
+                [f"{name_of[hit.session.uid]}#{event.seq}" for hit, event in chosen],
+                [event for _, event in chosen],
+            )
+        )
     lines: list[str] = []
     for hit, name, head in zip(answer.hits, names, heads(sessions, names), strict=True):
         lines += [""] * bool(lines)
         lines.append(head)
         if hit.missing:
-            lines.append(paint(fit(f"  without {', '.join(map(one_line, hit.missing))}", screen()[0]), "dim"))
+            lines.append(
+                paint(fit(f"  without {', '.join(map(one_line, hit.missing))}", screen()[0]), "dim")
+            )
         lines += event_lines([f"{name}#{event.seq}" for event in hit.events], hit.events)
     return lines
 
@@ -150,8 +205,10 @@ def flat(answer: engine.Answer, limit: int) -> Sequence[tuple[engine.Hit, engine
     return [(hit, event) for hit in answer.hits for event in hit.events][:limit]
 
 
-# ── what is said beside it ───────────────────────────────────────────────────────────────────────────────────────────
-def advise(store: Store, text: str, asked: engine.Query, regex: str | None, answer: engine.Answer) -> list[str]:
+# ── what is said beside it ────────────────────────────────────────────────────────────────────────
+def advise(
+    store: Store, text: str, asked: engine.Query, regex: str | None, answer: engine.Answer
+) -> list[str]:
     """What may have been meant in another way, and which field is the one too many."""
     said = engine.remarks(text)
     if not answer.hits or answer.missing:
@@ -163,19 +220,30 @@ def caveats(answer: engine.Answer, asked: engine.Query) -> Iterator[str]:
     """What a person must know to judge the answer."""
     missing = ", ".join(map(one_line, answer.missing))
     if missing and answer.hits:
-        yield f"no session{' that the fields choose' if asked.fields else ''} has all words; missing: {missing}"
+        yield (
+            f"no session{' that the fields choose' if asked.fields else ''} has all words; missing:"
+            f" {missing}"
+        )
     elif missing:
         yield f"no session has {'any of: ' if len(answer.missing) > 1 else ''}{missing}"
     if answer.ignored:
         has_signs = any(not re.search(r"\w", word) for word in answer.ignored)
-        yield f"not words, and ignored: {' '.join(map(one_line, answer.ignored))}{'; --regex finds signs' if has_signs else ''}"
+        yield (
+            "not words, and ignored:"
+            f" {' '.join(map(one_line, answer.ignored))}{'; --regex finds signs' if has_signs else ''}"
+        )
     if answer.is_damaged:
         yield "the store is damaged, and not all of its texts can be read; run `runlore doctor`"
     if answer.is_partial:
-        yield f"not everything was looked at; {'a rarer word or ' * bool(asked.groups)}a narrower filter finds more"
+        yield (
+            f"not everything was looked at; {'a rarer word or ' * bool(asked.groups)}a narrower"
+            " filter finds more"
+        )
 
 
-def more_of(answer: engine.Answer, asked: engine.Query, regex: str | None, limit: int, is_flat: bool) -> Iterator[str]:
+def more_of(
+    answer: engine.Answer, asked: engine.Query, regex: str | None, limit: int, is_flat: bool
+) -> Iterator[str]:
     """How much of the answer is shown, and how to see the rest."""
     shown, more = len(answer.hits), limit * MORE
     if is_flat and sum(len(hit.events) for hit in answer.hits) > limit:
@@ -185,13 +253,21 @@ def more_of(answer: engine.Answer, asked: engine.Query, regex: str | None, limit
     elif answer.total > shown >= limit and not is_flat:
         rest = f"-n {answer.total} shows all" if answer.total <= more else f"-n {more} shows more"
         if asked.needs_proof:  # Only the index was asked about the others.
-            yield f"{shown} of up to {count(answer.total, 'session')}: phrases and filters are proven only for what is shown; {rest}"
+            yield (
+                f"{shown} of up to {count(answer.total, 'session')}: phrases and filters are proven"
+                f" only for what is shown; {rest}"
+            )
         else:
             yield f"{shown} of {count(answer.total, 'session')}; {rest}"
 
 
 def explain_nothing(
-    store: Store, config: Config, answer: engine.Answer, asked: engine.Query, regex: str | None, hints: Sequence[str]
+    store: Store,
+    config: Config,
+    answer: engine.Answer,
+    asked: engine.Query,
+    regex: str | None,
+    hints: Sequence[str],
 ) -> None:
     """What to try instead."""
     if query.is_empty(store):
@@ -203,7 +279,10 @@ def explain_nothing(
     if regex is not None:
         note("(?i) finds capitals too")
     elif asked.groups and not hints:
-        note(f"try {'fewer words, ' * (len(asked.groups) > 1)}begin* for all words that begin so, or --regex")
+        note(
+            f"try {'fewer words, ' * (len(asked.groups) > 1)}begin* for all words that begin so, or"
+            " --regex"
+        )
     synced = query.last_sync(config)
     if synced is not None and (now := datetime.now(UTC)) - synced > timedelta(hours=1):
         note(f"the last sync was {ago(synced, now)}; `runlore sync` reads what is new")

@@ -1,6 +1,6 @@
-"""Where secrets were found, never what they were.
-The store does not have them; the agents' own files do, and a model has seen them: replace them. The same six digits mean the same secret.
-With --json an array (docs/json.md).
+"""Where secrets were found, never what they were. The store does not have them; the agents' own
+files do, and a model has seen them: replace them. The same six digits mean the same secret. With
+--json an array (docs/json.md).
 """
 
 from __future__ import annotations
@@ -45,9 +45,13 @@ def show(ctx: click.Context, found: list[Leak], more: str) -> None:
     kinds = Counter(dict.fromkeys(sorted({leak.kind for leak in found}), 0))
     for leak in found:
         kinds[leak.kind] += leak.count
-    different = {one for leak in found for one in leak.hashes}  # The same one may be found in two ways.
+    # The same one may be found in two ways.
+    different = {one for leak in found for one in leak.hashes}
     parts = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
-    note(f"{count(len(different), 'different secret')} in {count(len({leak.line.uid for leak in found}), 'session')}{more}: {parts}")
+    note(
+        f"{count(len(different), 'different secret')} in"
+        f" {count(len({leak.line.uid for leak in found}), 'session')}{more}: {parts}"
+    )
 
 
 def as_data(leak: Leak) -> dict[str, Any]:
@@ -73,9 +77,13 @@ def as_lines(found: list[Leak]) -> list[str]:
         if line.uid != last:
             last = line.uid
             gone = "  (gone)" if line.source_missing_at else ""
-            lines.append(f"{line.uid}  {(line.ended_at or '')[:10]}  {one_line(line.title or '')[:60]}")
+            lines.append(
+                f"{line.uid}  {(line.ended_at or '')[:10]}  {one_line(line.title or '')[:60]}"
+            )
             lines.append(f"  {one_line(line.source_path or '')}{gone}")
         where = " ".join(f"#{seq}" for seq in leak.events[:SHOWN])
         more = " …" if len(leak.events) > SHOWN else ""
-        lines.append(f"  {leak.count:>4} × {leak.kind:16} {' '.join(leak.hashes[:SHOWN])}  at {where}{more}")
+        lines.append(
+            f"  {leak.count:>4} × {leak.kind:16} {' '.join(leak.hashes[:SHOWN])}  at {where}{more}"
+        )
     return lines

@@ -1,7 +1,8 @@
 """Serve the web page, without reading anything new.
 
-It answers on this machine alone. On any other address (--host) it asks for a token, which is printed once, or taken from the
-variable RUNLORE_TOKEN. With --json an object when it answers (docs/json.md).
+It answers on this machine alone. On any other address (--host) it asks for a token, which is
+printed once, or taken from the variable RUNLORE_TOKEN. With --json an object when it answers
+(docs/json.md).
 """
 
 from __future__ import annotations
@@ -19,8 +20,19 @@ from ._out import note, write_json
 
 @click.command(help=__doc__)
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0 is any that is free (8765, or any).")
-@click.option("--name", "names", multiple=True, metavar="NAME", help="A further name that it is asked by. May be repeated.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="0 is any that is free (8765, or any).",
+)
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A further name that it is asked by. May be repeated.",
+)
 @click.option("--once", is_flag=True, help="Say where it would be, and end.")
 @as_json
 def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_json: bool) -> None:
@@ -33,7 +45,9 @@ def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_
 
 def door_of(host: str, names: tuple[str, ...]) -> Door:
     """Who may ask, at this address."""
-    return door_for(host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None)
+    return door_for(
+        host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None
+    )
 
 
 def announce(url: str, door: Door, is_json: bool, *, once: bool) -> None:

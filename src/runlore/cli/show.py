@@ -1,8 +1,9 @@
 """Read a session: turns, tool calls, diffs, errors, subagents.
 
-SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT. With --json an object:
-session, events, branches, children; with --event that event, with --context an array of events, with --digest what is kept of it
-(docs/json.md). --raw gives the agent's own records, a line each. Of a session that was evicted the digest is all there is.
+SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT.
+With --json an object: session, events, branches, children; with --event that event, with --context
+an array of events, with --digest what is kept of it (docs/json.md). --raw gives the agent's own
+records, a line each. Of a session that was evicted the digest is all there is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from ._transcript import View, head, render, render_context, render_event
 
 OPPOSITES = (
     ("--digest", "--event"), ("--digest", "--context"), ("--digest", "--raw"),
-    ("#EVENT", "--event"), ("#EVENT", "--context"), ("--event", "--context"), ("--raw", "--context"), ("--raw", "--json"),
+    ("#EVENT", "--event"), ("#EVENT", "--context"), ("--event", "--context"),
+    ("--raw", "--context"), ("--raw", "--json"),
     *((how, what) for how in ("--branch", "--full", "--thinking")
       for what in ("#EVENT", "--event", "--context", "--raw", "--json", "--digest")),
 )  # fmt: skip
@@ -32,11 +34,27 @@ OPPOSITES = (
 
 @click.command(help=__doc__)
 @click.argument("session", type=SessionName(), default="latest")
-@click.option("--event", type=click.IntRange(0), metavar="N", help="Only event N, with its whole text.")
-@click.option("--context", type=click.IntRange(0), metavar="N", help="What the model saw when event N had happened.")
-@click.option("--digest", "is_digest", is_flag=True, help="What it was about, what went wrong and how it ended, on one screen.")
-@click.option("--branch", metavar="N|all", help="What a rewind left behind, by number; or everything.")
-@click.option("--raw", is_flag=True, help="The agent's own records (with --event the one it came from).")
+@click.option(
+    "--event", type=click.IntRange(0), metavar="N", help="Only event N, with its whole text."
+)
+@click.option(
+    "--context",
+    type=click.IntRange(0),
+    metavar="N",
+    help="What the model saw when event N had happened.",
+)
+@click.option(
+    "--digest",
+    "is_digest",
+    is_flag=True,
+    help="What it was about, what went wrong and how it ended, on one screen.",
+)
+@click.option(
+    "--branch", metavar="N|all", help="What a rewind left behind, by number; or everything."
+)
+@click.option(
+    "--raw", is_flag=True, help="The agent's own records (with --event the one it came from)."
+)
 @click.option("--full", is_flag=True, help="Fold nothing.")
 @click.option("--thinking", is_flag=True, help="Show what the model thought.")
 @no_pager
@@ -56,14 +74,30 @@ def command(
 ) -> None:
     with open_store() as (store, config):
         uid, seq = named(store, session)
-        flags = {"--raw": raw, "--digest": is_digest, "--json": is_json, "--full": full, "--thinking": thinking}
-        given = {"#EVENT": seq, "--event": event, "--context": context, "--branch": branch, **{name: True for name in flags if flags[name]}}
+        flags = {
+            "--raw": raw,
+            "--digest": is_digest,
+            "--json": is_json,
+            "--full": full,
+            "--thinking": thinking,
+        }
+        given = {
+            "#EVENT": seq,
+            "--event": event,
+            "--context": context,
+            "--branch": branch,
+            **{name: True for name in flags if flags[name]},
+        }
         refuse_opposites({name for name, value in given.items() if value is not None})
         event = seq if event is None else event
         if raw:
             for record in query.raw_records(store, uid, event):
                 write_bytes(safe_json(record.strip(b"\r\n")) + b"\n")
-        elif is_digest or (query.get(store, uid).evicted_at and not is_json and not query.has_text(store, uid, event)):
+        elif is_digest or (
+            query.get(store, uid).evicted_at
+            and not is_json
+            and not query.has_text(store, uid, event)
+        ):
             show_digest(ctx, store, uid, current_digest(store, uid, config.quality), event, is_json)
         elif is_json:
             form = "--context" if context is not None else "" if event is None else "--event"
@@ -71,10 +105,20 @@ def command(
         else:
             if event is not None and query.has_left(store, uid, event):
                 note("its text has left the store; this is what its digest quotes")
-            page(as_lines(store, uid, event, context, branch or "0", full, thinking), pager=is_paged(ctx))
+            page(
+                as_lines(store, uid, event, context, branch or "0", full, thinking),
+                pager=is_paged(ctx),
+            )
 
 
-def show_digest(ctx: click.Context, store: Store, uid: str, digest: Digest | None, seq: int | None, is_json: bool) -> None:
+def show_digest(
+    ctx: click.Context,
+    store: Store,
+    uid: str,
+    digest: Digest | None,
+    seq: int | None,
+    is_json: bool,
+) -> None:
     if digest is None:
         raise NotFound(f"{uid} has no digest, and there is nothing to make one from")
     if is_json:
@@ -96,7 +140,9 @@ def named(store: Store, session: str) -> tuple[str, int | None]:
         if not (sign and before):
             raise
         query.resolve(store, before)  # Where there is no such session, that is what is wrong.
-        raise click.BadParameter(f"{after!r} is not an event number", param_hint="SESSION") from None
+        raise click.BadParameter(
+            f"{after!r} is not an event number", param_hint="SESSION"
+        ) from None
 
 
 def refuse_opposites(given: set[str]) -> None:
@@ -108,7 +154,10 @@ def refuse_opposites(given: set[str]) -> None:
 
 def as_data(store: Store, uid: str, seq: int | None, context: int | None) -> Any:
     if context is not None:
-        return [{**event_data(seen.event, body), "is_cleared": seen.is_cleared} for seen, body in query.context_at(store, uid, context)]
+        return [
+            {**event_data(seen.event, body), "is_cleared": seen.is_cleared}
+            for seen, body in query.context_at(store, uid, context)
+        ]
     if seq is not None:
         return event_data(*query.event_at(store, uid, seq))
     script = query.transcript(store, uid)
@@ -122,20 +171,38 @@ def as_data(store: Store, uid: str, seq: int | None, context: int | None) -> Any
 
 def session_data(session: Session) -> dict[str, Any]:
     """The session by the names of its contract, and beside them by those of a listing."""
-    return {"uid": session.session_uid, "agent": session.flavor, "branch": session.git_branch, **session.to_dict()}
+    return {
+        "uid": session.session_uid,
+        "agent": session.flavor,
+        "branch": session.git_branch,
+        **session.to_dict(),
+    }
 
 
 def event_data(event: SessionEvent, body: str) -> dict[str, Any]:
     return {**event.to_dict(), "body": body}
 
 
-def as_lines(store: Store, uid: str, seq: int | None, context: int | None, branch: str, full: bool, thinking: bool) -> Any:
+def as_lines(
+    store: Store,
+    uid: str,
+    seq: int | None,
+    context: int | None,
+    branch: str,
+    full: bool,
+    thinking: bool,
+) -> Any:
     if context is not None:
-        return render_context((seen.event, seen.is_cleared, body) for seen, body in query.context_at(store, uid, context))
+        return render_context(
+            (seen.event, seen.is_cleared, body)
+            for seen, body in query.context_at(store, uid, context)
+        )
     if seq is not None:
         return render_event(*query.event_at(store, uid, seq))
     script = query.transcript(store, uid)
-    return render(script, View(branch=which(branch, len(script.branches)), full=full, thinking=thinking))
+    return render(
+        script, View(branch=which(branch, len(script.branches)), full=full, thinking=thinking)
+    )
 
 
 def which(branch: str, known: int) -> int | None:
@@ -144,5 +211,8 @@ def which(branch: str, known: int) -> int | None:
     if not branch.isdecimal():
         raise click.BadParameter(f"{branch!r} is neither a number nor all", param_hint="--branch")
     if int(branch) >= max(1, known):
-        raise NotFound(f"there is no branch {branch}: {'nothing was rewound' if known < 2 else f'the last is {known - 1}'}")
+        raise NotFound(
+            f"there is no branch {branch}:"
+            f" {'nothing was rewound' if known < 2 else f'the last is {known - 1}'}"
+        )
     return int(branch)

@@ -29,13 +29,26 @@ from .live import FOLDER, resolve
 @click.command(help=__doc__)
 @click.option("--skill", metavar="GLOB", help="Only these skills.")
 @click.option("--model", metavar="GLOB", help="Only these models.")
-@click.option("--window", metavar="Nh|Nd", help="Only what began in the last so many hours or days: 24h, 7d.")
-@click.option("--history", metavar="SESSION", help="Print what a session tried, as text for a next prompt.")
+@click.option(
+    "--window", metavar="Nh|Nd", help="Only what began in the last so many hours or days: 24h, 7d."
+)
+@click.option(
+    "--history", metavar="SESSION", help="Print what a session tried, as text for a next prompt."
+)
 @click.option("--exclude-phase", metavar="PHASE", help="Leave this phase out of the history.")
 @click.option(
-    "--old", type=click.Path(exists=True, path_type=Path), metavar="PATH", help="Of old skill logs instead: a file, or a folder of them."
+    "--old",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="Of old skill logs instead: a file, or a folder of them.",
 )
-@click.option("--dir", "folder", type=FOLDER, metavar="DIR", help="Where the live sessions are (~/.runlore/live).")
+@click.option(
+    "--dir",
+    "folder",
+    type=FOLDER,
+    metavar="DIR",
+    help="Where the live sessions are (~/.runlore/live).",
+)
 @as_json_list
 def command(
     skill: str | None,
@@ -55,13 +68,21 @@ def command(
         return
     now = datetime.now(UTC)
     entries = read_old(old) if old is not None else entries_of(store, window, now=now)
-    rates = [rate for rate in pass_rates(entries, window, now=now) if fits(rate.skill, skill) and fits(rate.model, model)]
+    rates = [
+        rate
+        for rate in pass_rates(entries, window, now=now)
+        if fits(rate.skill, skill) and fits(rate.model, model)
+    ]
     if is_json:
         write_json(rates)
     elif rates:
         show(rates)
     else:
-        note("no skill was run; an agent logs one with `session.skill(name)`" if window is None else f"no skill was run within {window}")
+        note(
+            "no skill was run; an agent logs one with `session.skill(name)`"
+            if window is None
+            else f"no skill was run within {window}"
+        )
 
 
 def check(window: str) -> None:
@@ -92,7 +113,9 @@ def read_old(path: Path) -> Iterator[SkillEntry]:
 def tell_history(store: SessionStore, name: str, exclude_phase: str | None, is_json: bool) -> None:
     name = resolve(store, name)
     with store.open(name, readonly=True) as session:
-        entries = session.skills.entries() if is_json else list(session.skills.view().entries.values())
+        entries = (
+            session.skills.entries() if is_json else list(session.skills.view().entries.values())
+        )
     text = format_history(entries, exclude_phase)
     if is_json:
         write_json({"session": name, "text": text, "entries": entries}, "--history")
@@ -106,7 +129,9 @@ def show(rates: list[Rate]) -> None:
     columns = [
         Column("SKILL", [one_line(rate.skill) for rate in rates], most=32),
         Column("MODEL", [one_line(rate.model) or "-" for rate in rates], most=32),
-        Column("RATE", ["-" if rate.rate is None else f"{rate.rate:.0%}" for rate in rates], right=True),
+        Column(
+            "RATE", ["-" if rate.rate is None else f"{rate.rate:.0%}" for rate in rates], right=True
+        ),
         Column("PASS", [str(rate.passed) for rate in rates], right=True),
         Column("FAIL", [str(rate.failed) for rate in rates], right=True),
         Column("SKIP", [str(rate.skipped or "") for rate in rates], right=True, leaves=3),
@@ -114,7 +139,12 @@ def show(rates: list[Rate]) -> None:
         Column("UNKNOWN", [str(rate.unknown or "") for rate in rates], right=True, leaves=1),
         Column("VERIFIED", [str(rate.verified) for rate in rates], right=True, leaves=7),
         Column("TRIES", [str(rate.attempts) for rate in rates], right=True, leaves=5),
-        Column("TOKENS", [short(rate.tokens) if rate.tokens else "" for rate in rates], right=True, leaves=2),
+        Column(
+            "TOKENS",
+            [short(rate.tokens) if rate.tokens else "" for rate in rates],
+            right=True,
+            leaves=2,
+        ),
         Column("USD", [money(rate.usd) for rate in rates], right=True, leaves=6),
         Column("TIME", [brief(rate.duration_ms / 1000) for rate in rates], right=True),
     ]

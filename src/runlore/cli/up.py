@@ -1,7 +1,7 @@
 """Read what is new, keep watching, and show it all in a browser.
 
-Where no agent has left a session, the demo is shown until one does. Ctrl-C ends it. What `serve` says of --host and its token holds here
-too. With --json an object when it answers (docs/json.md).
+Where no agent has left a session, the demo is shown until one does. Ctrl-C ends it. What `serve`
+says of --host and its token holds here too. With --json an object when it answers (docs/json.md).
 """
 
 from __future__ import annotations
@@ -34,13 +34,34 @@ from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
 
 @click.command(help=__doc__)
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
-@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="0 is any that is free (8765, or any).")
-@click.option("--name", "names", multiple=True, metavar="NAME", help="A further name that it is asked by. May be repeated.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="0 is any that is free (8765, or any).",
+)
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A further name that it is asked by. May be repeated.",
+)
 @click.option("--no-browser", is_flag=True, help="Open none.")
 @click.option("--no-sync", is_flag=True, help="Read nothing new, and do not watch.")
-@click.option("--once", is_flag=True, help="Read what is new, say where the page would be, and end.")
+@click.option(
+    "--once", is_flag=True, help="Read what is new, say where the page would be, and end."
+)
 @as_json
-def command(host: str, port: int | None, names: tuple[str, ...], no_browser: bool, no_sync: bool, once: bool, is_json: bool) -> None:
+def command(
+    host: str,
+    port: int | None,
+    names: tuple[str, ...],
+    no_browser: bool,
+    no_sync: bool,
+    once: bool,
+    is_json: bool,
+) -> None:
     config = settings.load()
     if not no_sync:
         read(config)
@@ -60,7 +81,9 @@ def read(config: Config) -> None:
     """One sync. That another one is at it is no reason not to show what there is."""
     try:
         with open_for_sync(config, dry_run=False) as store:
-            report = first_pass(partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=None))
+            report = first_pass(
+                partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=None)
+            )
     except StoreBusy:
         note("another sync is running; showing what is stored")
         return
@@ -74,7 +97,8 @@ def has_sessions(config: Config) -> bool:
 
 
 def demo(config: Config) -> Callable[[], None]:
-    """From now on everything in this process looks at a store of invented sessions, until what this returns is called."""
+    """From now on everything in this process looks at a store of invented sessions, until what this
+    returns is called."""
     home = config.home / "demo"
     settings.make_home(home)
     made = Config(home=home, store=str(home / "runlore.db"))
@@ -82,7 +106,10 @@ def demo(config: Config) -> Callable[[], None]:
         fill(store, made)
     before = {name: os.environ.get(name) for name in ("RUNLORE_HOME", "RUNLORE_STORE")}
     os.environ["RUNLORE_HOME"], os.environ["RUNLORE_STORE"] = str(home), made.store
-    note("no agent has left a session here: this is the demo. `runlore sync --agent NAME --root FOLDER` looks elsewhere.")
+    note(
+        "no agent has left a session here: this is the demo. `runlore sync --agent NAME --root"
+        " FOLDER` looks elsewhere."
+    )
 
     def leave() -> None:
         for name, value in before.items():
@@ -94,8 +121,8 @@ def demo(config: Config) -> Callable[[], None]:
 
 
 def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
-    """Goes on reading in the background, into the person's own store: with the first session that is there the demo is left. Where
-    another process does that already, there is nothing to do."""
+    """Goes on reading in the background, into the person's own store: with the first session that
+    is there the demo is left. Where another process does that already, there is nothing to do."""
 
     def tell(report: Report) -> None:
         nonlocal leave
@@ -115,10 +142,15 @@ def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
 
 
 def has_screen() -> bool:
-    """Whether there is someone to open a browser for: a script, a server or a container has nobody."""
+    """Whether there is someone to open a browser for: a script, a server or a container has
+    nobody."""
     if not sys.stderr.isatty():
         return False
-    return os.name == "nt" or sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    return (
+        os.name == "nt"
+        or sys.platform == "darwin"
+        or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    )
 
 
 def show(url: str) -> None:

@@ -33,7 +33,19 @@ from ..usage.explain import check, explain
 from ..usage.table import write_csv
 from ..usage.waste import wasted
 from . import _usage
-from ._options import PART, AgentName, ModelName, RepoName, SessionName, _folder, as_json_list, is_paged, no_pager, open_store, skipped
+from ._options import (
+    PART,
+    AgentName,
+    ModelName,
+    RepoName,
+    SessionName,
+    _folder,
+    as_json_list,
+    is_paged,
+    no_pager,
+    open_store,
+    skipped,
+)
 from ._out import echo, note, one_line, page, paint, warn, write_json
 from ._words import count
 
@@ -47,38 +59,83 @@ MODES = ("explain", "check", "wasted", "reprice", "refresh_prices", "statusline"
 
 @click.command(help=__doc__)
 @click.option(
-    "--by", type=click.Choice(usage.BY), default="day", metavar="WHAT", help=f"{', '.join(usage.BY)} (day); a session with its subagents."
+    "--by",
+    type=click.Choice(usage.BY),
+    default="day",
+    metavar="WHAT",
+    help=f"{', '.join(usage.BY)} (day); a session with its subagents.",
 )
 @click.option("--since", metavar="WHEN", help="From then on: 7d, 24h, yesterday, a date.")
 @click.option("--until", metavar="WHEN", help="Before then.")
-@click.option("--days", type=click.IntRange(1, 100_000), metavar="N", help="The last so many days, today included.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="The last so many days, today included.",
+)
 @click.option("--agent", type=AgentName(), help="Of this agent.")
 @click.option("--model", type=ModelName(), metavar="GLOB", help=f"With this model{PART}.")
-@click.option("--project", type=RepoName(), metavar="GLOB", help="In this repository, or folder; `.` is here.")
+@click.option(
+    "--project", type=RepoName(), metavar="GLOB", help="In this repository, or folder; `.` is here."
+)
 @click.option("--branch", metavar="GLOB", help=f"On this git branch{PART}.")
 @click.option("--machine", metavar="NAME", help="From this machine.")
 @click.option("--session", type=SessionName(), help="Of this session and its subagents.")
-@click.option("--subagents", type=click.Choice(["only", "none"]), metavar="WHICH", help="What subagents did only, or none of it.")
+@click.option(
+    "--subagents",
+    type=click.Choice(["only", "none"]),
+    metavar="WHICH",
+    help="What subagents did only, or none of it.",
+)
 @click.option("--timezone", metavar="ZONE", help="Whose days: Europe/Berlin, UTC (where you are).")
-@click.option("--sort", type=click.Choice(usage.ORDERS), metavar="KEY", help=f"{', '.join(usage.ORDERS)}.")
-@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", help="At most so many rows, or calls with --explain.")
-@click.option("--explain", type=SessionName(), metavar="SESSION", help="Its calls, and why they count.")
-@click.option("--check", is_flag=True, help="What is not certain, and what transcripts cannot know.")
+@click.option(
+    "--sort", type=click.Choice(usage.ORDERS), metavar="KEY", help=f"{', '.join(usage.ORDERS)}."
+)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="At most so many rows, or calls with --explain.",
+)
+@click.option(
+    "--explain", type=SessionName(), metavar="SESSION", help="Its calls, and why they count."
+)
+@click.option(
+    "--check", is_flag=True, help="What is not certain, and what transcripts cannot know."
+)
 @click.option("--wasted", is_flag=True, help="What was spent on what led nowhere.")
-@click.option("--reprice", is_flag=True, help="Price all that was not invoiced again; the old figure is kept.")
-@click.option("--refresh-prices", is_flag=True, help="Fetch the newest price list; what had no exact price is priced again.")
+@click.option(
+    "--reprice", is_flag=True, help="Price all that was not invoiced again; the old figure is kept."
+)
+@click.option(
+    "--refresh-prices",
+    is_flag=True,
+    help="Fetch the newest price list; what had no exact price is priced again.",
+)
 @click.option("--statusline", is_flag=True, help="One short line for a prompt.")
-@click.option("--fail-over-budget", is_flag=True, help=f"Exit with {OVER_BUDGET} when a budget of your config is spent.")
+@click.option(
+    "--fail-over-budget",
+    is_flag=True,
+    help=f"Exit with {OVER_BUDGET} when a budget of your config is spent.",
+)
 @click.option("--csv", "is_csv", is_flag=True, help="Print CSV.")
 @no_pager
 @as_json_list
 @click.pass_context
-def command(ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json: bool, **options: Any) -> None:
+def command(
+    ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json: bool, **options: Any
+) -> None:
     given = [name for name in MODES if options[name]]
     if len(given) > 1 or (is_csv and (is_json or given)):
-        raise click.UsageError("these do not go together: " + ", ".join(f"--{name.replace('_', '-')}" for name in [*given, "csv"]))
+        raise click.UsageError(
+            "these do not go together: "
+            + ", ".join(f"--{name.replace('_', '-')}" for name in [*given, "csv"])
+        )
     if options["statusline"] and is_json:
-        raise click.UsageError("--statusline is text for a prompt; programs take --by day --days 1 --json")
+        raise click.UsageError(
+            "--statusline is text for a prompt; programs take --by day --days 1 --json"
+        )
     now = datetime.now(UTC)
     zone = _zone(options["timezone"])
     if options["statusline"]:
@@ -96,7 +153,10 @@ def command(ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json
             _report(ctx, store, chosen, zone, spent, options, is_csv, is_json)
     over = [one for one in spent if one.is_over]
     for one in over:
-        warn(f"{'today' if one.name == 'day' else f'{one_line(one.name)} today'}: ${one.usd:,.2f} of a budget of ${one.limit:,.2f}")
+        warn(
+            f"{'today' if one.name == 'day' else f'{one_line(one.name)} today'}: ${one.usd:,.2f} of"
+            f" a budget of ${one.limit:,.2f}"
+        )
     if over and fail_over_budget:
         ctx.exit(OVER_BUDGET)
 
@@ -110,7 +170,10 @@ def _zone(name: str | None) -> usage.Zone:
 
 def _chosen(store: Store, options: dict[str, Any], now: datetime, zone: usage.Zone) -> CallFilter:
     try:
-        since, until = (zone.moment(text, now) if text is not None else None for text in (options["since"], options["until"]))
+        since, until = (
+            zone.moment(text, now) if text is not None else None
+            for text in (options["since"], options["until"])
+        )
     except ModelError as error:
         raise click.BadParameter(str(error)) from None
     if options["days"]:
@@ -159,7 +222,14 @@ def _report(
         if len(rows) < len(made.rows):
             plural = {"branch": "branches"}.get(by, f"{by}s")
             last = "the last " if is_in_time else ""
-            note(paint(f"{last}{len(rows)} of {len(made.rows):,} {plural}; the total is of all, -n shows more", "dim", sys.stderr))
+            note(
+                paint(
+                    f"{last}{len(rows)} of {len(made.rows):,} {plural}; the total is of all, -n"
+                    " shows more",
+                    "dim",
+                    sys.stderr,
+                )
+            )
         for line in _usage.marks(made.total):
             note(paint(line, "dim", sys.stderr))
     else:
@@ -176,16 +246,26 @@ def _explain_nothing(store: Store) -> None:
         note("no call matches; `runlore usage --by month` shows all that are stored")
 
 
-def _tell(ctx: click.Context, store: Store, chosen: CallFilter, options: dict[str, Any], is_json: bool) -> None:
+def _tell(
+    ctx: click.Context, store: Store, chosen: CallFilter, options: dict[str, Any], is_json: bool
+) -> None:
     """What is no table of sums."""
     if options["explain"]:
         _explain(ctx, store, options["explain"], options["limit"], is_json)
     elif options["check"]:
         checked = check(store, chosen)
-        write_json(_usage.check_data(checked), "--check") if is_json else page(_usage.check_lines(checked), pager=is_paged(ctx))
+        (
+            write_json(_usage.check_data(checked), "--check")
+            if is_json
+            else page(_usage.check_lines(checked), pager=is_paged(ctx))
+        )
     else:
         found = wasted(store, chosen)
-        write_json(_usage.wasted_data(found), "--wasted") if is_json else page(_usage.wasted_lines(found), pager=is_paged(ctx))
+        (
+            write_json(_usage.wasted_data(found), "--wasted")
+            if is_json
+            else page(_usage.wasted_lines(found), pager=is_paged(ctx))
+        )
 
 
 def _explain(ctx: click.Context, store: Store, name: str, limit: int | None, is_json: bool) -> None:
@@ -196,55 +276,92 @@ def _explain(ctx: click.Context, store: Store, name: str, limit: int | None, is_
     else:
         page(_usage.explanation_lines(uid, made), pager=is_paged(ctx))
     if len(made.calls) < made.own.calls:
-        note(paint(f"the last {len(made.calls)} of {count(made.own.calls, 'call')}; the sums are of all, -n shows more", "dim", sys.stderr))
+        note(
+            paint(
+                f"the last {len(made.calls)} of {count(made.own.calls, 'call')}; the sums are of"
+                " all, -n shows more",
+                "dim",
+                sys.stderr,
+            )
+        )
 
 
 def _price_again(is_json: bool, *, is_fetched: bool) -> None:
     """All that was not invoiced, or what a list that is fetched first may know better."""
     setting = config.load()
-    open_for_reading(setting.store).close()  # Says what to do when there is none; opening it for writing would make one.
+    # Says what to do when there is none; opening it for writing would make one.
+    open_for_reading(setting.store).close()
     told: dict[str, Any] = _refresh(setting) if is_fetched else {}
     with closing(open_for_writing(setting.store)) as store, store.sync_lock():
         before = usage.report(store, "agent").total.usd
-        calls = billing.price_again(store, billing.Pricer(setting)) if is_fetched else billing.reprice(store, setting)
+        calls = (
+            billing.price_again(store, billing.Pricer(setting))
+            if is_fetched
+            else billing.reprice(store, setting)
+        )
         after = usage.report(store, "agent").total.usd
     if is_json:
-        write_json({**told, "calls": calls, "usd_before": before, "usd": after}, "--refresh-prices" if is_fetched else "--reprice")
+        write_json(
+            {**told, "calls": calls, "usd_before": before, "usd": after},
+            "--refresh-prices" if is_fetched else "--reprice",
+        )
         return
     if told:
-        echo(f"{'a newer list' if told['is_new'] else 'the list is as it was'}: {told['table']}, {count(told['models'], 'model')}")
+        echo(
+            f"{'a newer list' if told['is_new'] else 'the list is as it was'}: {told['table']},"
+            f" {count(told['models'], 'model')}"
+        )
     echo(f"priced again: {count(calls, 'call')}; ${before:,.2f} before, ${after:,.2f} now")
 
 
 def _refresh(setting: Config) -> dict[str, Any]:
     is_new = fetch(setting.home, os.environ.get(ADDRESS))
     table = table_of(setting.home)
-    return {"table": table.version, "models": sum(len(provider.models) for provider in providers_of(table)), "is_new": is_new}
+    return {
+        "table": table.version,
+        "models": sum(len(provider.models) for provider in providers_of(table)),
+        "is_new": is_new,
+    }
 
 
-# ── a line for prompts ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── a line for prompts ────────────────────────────────────────────────────────────────────────────
 def _statusline(now: datetime, zone: usage.Zone) -> None:
     told = _told_on_stdin()
     cwd = told.get("cwd")
-    folder = _folder(_project_folder(cwd if isinstance(cwd, str) and os.path.isabs(cwd) else _here()))
+    folder = _folder(
+        _project_folder(cwd if isinstance(cwd, str) and os.path.isabs(cwd) else _here())
+    )
     try:
         with open_store() as (store, _):
-            session = _session_here(store, told.get("session_id"), folder, zone.midnight(zone.today(now)))
-            echo(_usage.status_line(usage.status(store, now, zone, folder=folder, session=session), now))
-    except StoreError:  # A prompt is no place for complaints; every other command says what is wrong.
+            session = _session_here(
+                store, told.get("session_id"), folder, zone.midnight(zone.today(now))
+            )
+            echo(
+                _usage.status_line(
+                    usage.status(store, now, zone, folder=folder, session=session), now
+                )
+            )
+    except StoreError:
+        # A prompt is no place for complaints; every other command says what is wrong.
         echo("no usage yet")
 
 
 def _told_on_stdin() -> dict[str, Any]:
-    """What an agent tells its status line: JSON with `session_id` and `cwd`. Never waits: a prompt's stdin may stay open for ever."""
+    """What an agent tells its status line: JSON with `session_id` and `cwd`. Never waits: a
+    prompt's stdin may stay open for ever."""
     try:
-        if sys.stdin is None or sys.stdin.isatty() or not select.select([sys.stdin], [], [], 0.01)[0]:
+        if (
+            sys.stdin is None
+            or sys.stdin.isatty()
+            or not select.select([sys.stdin], [], [], 0.01)[0]
+        ):
             return {}
         data = os.read(sys.stdin.fileno(), 1 << 20)
         if not data:
             return {}
         told = json.loads(data)
-    except (OSError, ValueError, TypeError, RecursionError):  # Windows selects sockets alone; an agent may say anything.
+    except (OSError, ValueError, TypeError, RecursionError):
+        # Windows selects sockets alone; an agent may say anything.
         return {}
     return told if isinstance(told, dict) else {}
 

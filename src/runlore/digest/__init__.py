@@ -14,7 +14,15 @@ from typing import Literal
 import msgspec
 
 from .. import model
-from ..model import FINGERPRINT_VERSION, MIN_SHOWN_CONFIDENCE, ErrorSummary, Fix, FixKind, Signature, Step
+from ..model import (
+    FINGERPRINT_VERSION,
+    MIN_SHOWN_CONFIDENCE,
+    ErrorSummary,
+    Fix,
+    FixKind,
+    Signature,
+    Step,
+)
 
 __all__ = [
     "FINGERPRINT_VERSION",

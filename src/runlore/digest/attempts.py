@@ -85,7 +85,11 @@ def build_attempts(own: Sequence[SessionEvent], bodies: Mapping[int, str]) -> li
     if errors:
         paired = {pair.call.seq for pair in calls if pair.call is not None}
         paired |= {pair.result.seq for pair in calls if pair.result is not None}
-        attempts += [_build_lone(event, bodies) for event in errors if event.seq not in paired and event.kind != "human_intervention"]
+        attempts += [
+            _build_lone(event, bodies)
+            for event in errors
+            if event.seq not in paired and event.kind != "human_intervention"
+        ]
     attempts.sort(key=attrgetter("end_seq"))
     return _link_continued(attempts)
 
@@ -117,8 +121,11 @@ def _build_attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt:
     )
 
 
-def _judge_result(result: SessionEvent, bodies: Mapping[int, str], action: str, shell: str) -> tuple[bool, ErrorLine | None]:
-    """Return True if a result is reported as failed, and the line of its error, reported or hidden."""
+def _judge_result(
+    result: SessionEvent, bodies: Mapping[int, str], action: str, shell: str
+) -> tuple[bool, ErrorLine | None]:
+    """Return True if a result is reported as failed, and the line of its error, reported or
+    hidden."""
     if result.is_error or result.exit_code or (result.tests is not None and result.tests.failed):
         return True, _find_reported_error(result, bodies, action, shell)
     return False, _find_hidden_error(result, bodies, shell) if action == "shell" else None
@@ -156,8 +163,11 @@ def _parse(text: str) -> Command:
     return parse(text.strip()[:MAX_COMMAND_CHARS])
 
 
-def _find_reported_error(result: SessionEvent, bodies: Mapping[int, str], action: str, text: str) -> ErrorLine | None:
-    """Return the line of the error of a result that is reported as failed; None if it is no error."""
+def _find_reported_error(
+    result: SessionEvent, bodies: Mapping[int, str], action: str, text: str
+) -> ErrorLine | None:
+    """Return the line of the error of a result that is reported as failed; None if it is no
+    error."""
     body = bodies.get(result.seq, "")
     data = parse_object(body) if not (result.tests and result.tests.failed) else None
     if data is not None and is_success(data):
@@ -172,13 +182,17 @@ def _find_reported_error(result: SessionEvent, bodies: Mapping[int, str], action
     return line or _unspecific_line(body, code, command)
 
 
-def _find_read_error(line: ErrorLine | None, code: int | None, command: Command) -> ErrorLine | None:
+def _find_read_error(
+    line: ErrorLine | None, code: int | None, command: Command
+) -> ErrorLine | None:
     """Return the error of a command that only reads.
 
     The text that it read may hold any word, and is not its error.
     """
     if line is not None and (
-        line.kind == "shell" or line.text.partition(":")[0] in command.programs or (line.kind == "git" and code == 128)
+        line.kind == "shell"
+        or line.text.partition(":")[0] in command.programs
+        or (line.kind == "git" and code == 128)
     ):
         return line
     # Nothing matched, or the message about a missing file was hidden.
@@ -205,7 +219,9 @@ def _exit_line(code: int | None, command: Command) -> ErrorLine:
 _PROVING_KINDS = ("exception", "test", "compile", "shell", "git")
 
 
-def _find_hidden_error(result: SessionEvent, bodies: Mapping[int, str], text: str) -> ErrorLine | None:
+def _find_hidden_error(
+    result: SessionEvent, bodies: Mapping[int, str], text: str
+) -> ErrorLine | None:
     """Return an error whose status was not reported, or None.
 
     What a command read may hold any text, so it is no error. Nearly every call that went well comes
@@ -222,7 +238,12 @@ def _find_hidden_error(result: SessionEvent, bodies: Mapping[int, str], text: st
     if command.is_read_only or (result.exit_code == 0 and not command.hides_status):
         return None
     line = find_error_line(body, proof=True)
-    is_proof = line is not None and line.is_strong and line.kind in _PROVING_KINDS and _is_near_end(line, body)
+    is_proof = (
+        line is not None
+        and line.is_strong
+        and line.kind in _PROVING_KINDS
+        and _is_near_end(line, body)
+    )
     return line if is_proof else None
 
 

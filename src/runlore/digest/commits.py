@@ -23,7 +23,9 @@ _FIRST_NAME = re.compile(r"([0-9a-f](?<!\w.)[0-9a-f]{6,39})\b(?!\.\.)(.*)")
 """The first commit name of each line, and what follows it."""
 _COMMANDS = re.compile(r"git(?<!\wgit)\s+([^\n;&|]{1,400})")
 _REPORT = re.compile(r"\n\[[^\]\n]* ([0-9a-f]{4,40})\] ([^\n]*)")
-_PULL_REQUEST = re.compile(r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b")
+_PULL_REQUEST = re.compile(
+    r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b"
+)
 _OPENS_PULL_REQUEST = re.compile(
     r"(?:gh(?<!\wgh)\s+pr\s+create|glab(?<!\wglab)\s+mr\s+create|hub(?<!\whub)\s+pull-request|tea(?<!\wtea)\s+pr\s+create)\b"
     r"|create_(?:pull|merge)_request"
@@ -42,7 +44,11 @@ def may_commit(command: str) -> bool:
     This fast check rules out most commands.
     """
     return "git" in command and (
-        "commit" in command or "merge" in command or "rebase" in command or "revert" in command or "cherry-pick" in command
+        "commit" in command
+        or "merge" in command
+        or "rebase" in command
+        or "revert" in command
+        or "cherry-pick" in command
     )
 
 
@@ -65,13 +71,18 @@ def find_printed_commits(command: str, output: str) -> list[tuple[str, str]]:
         return []
     lines = _FIRST_NAME.findall("\n".join(output.splitlines()[:MAX_LINES]))
     commits = [(name, _DECORATION.sub("", rest.strip(), count=1)) for name, rest in lines]
-    return [(name, subject) for name, subject in commits if subject and _has_subject(command, subject)]
+    return [
+        (name, subject) for name, subject in commits if subject and _has_subject(command, subject)
+    ]
 
 
 def _has_subject(command: str, subject: str) -> bool:
     """Return True if the command has this as a line, or between quotes."""
     # The fast check first, because a pattern of its own for each subject is slow.
-    return subject in command and re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
+    return (
+        subject in command
+        and re.search(rf"(?:^|[\"'\n]){re.escape(subject)}(?:$|[\"'\n])", command) is not None
+    )
 
 
 def find_pull_request(output: str) -> str | None:
@@ -82,7 +93,9 @@ def find_pull_request(output: str) -> str | None:
 
 def opens_pull_request(called: str) -> bool:
     """Return True if a command, or a tool of this name, opens a pull request."""
-    return ("create" in called or "pull-request" in called) and _OPENS_PULL_REQUEST.search(called) is not None
+    return ("create" in called or "pull-request" in called) and _OPENS_PULL_REQUEST.search(
+        called
+    ) is not None
 
 
 def _verb(words: list[str]) -> str:

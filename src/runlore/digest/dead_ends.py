@@ -27,16 +27,29 @@ def dead_ends(events: Iterable[SessionEvent], retries: int) -> dict[str, tuple[i
     `retries` is the session's own count.
     """
     ordered = timeline.in_order(events)
-    attempts = {"retries": timeline.repeats(ordered) if retries else [], "failed": _failed_calls(ordered)}
+    attempts = {
+        "retries": timeline.repeats(ordered) if retries else [],
+        "failed": _failed_calls(ordered),
+    }
     runs = _find_runs(sorted({seq for seqs in attempts.values() for seq in seqs}), ordered)
     triples = {"abandoned": _abandoned_stretches(ordered)}
-    triples |= {name: [number for seq in seqs if seq in runs for number in (seq, *runs[seq])] for name, seqs in attempts.items()}
-    return {name: tuple(numbers[: 3 * MAX_PER_KIND]) for name, numbers in triples.items() if numbers}
+    triples |= {
+        name: [number for seq in seqs if seq in runs for number in (seq, *runs[seq])]
+        for name, seqs in attempts.items()
+    }
+    return {
+        name: tuple(numbers[: 3 * MAX_PER_KIND]) for name, numbers in triples.items() if numbers
+    }
 
 
-def join_dead_ends(before: Mapping[str, tuple[int, ...]], after: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+def join_dead_ends(
+    before: Mapping[str, tuple[int, ...]], after: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
     """Return the dead ends of events that have left together with those of later events."""
-    return {name: (before.get(name, ()) + after.get(name, ()))[: 3 * MAX_PER_KIND] for name in {**before, **after}}
+    return {
+        name: (before.get(name, ()) + after.get(name, ()))[: 3 * MAX_PER_KIND]
+        for name in {**before, **after}
+    }
 
 
 def _failed_calls(ordered: timeline.OrderedEvents) -> list[int]:
@@ -45,7 +58,9 @@ def _failed_calls(ordered: timeline.OrderedEvents) -> list[int]:
     if not call_ids:
         return []
     # Only these few events need to be paired.
-    pairs = timeline.pairs(timeline.OrderedEvents([event for event in ordered if event.call_id in call_ids]))
+    pairs = timeline.pairs(
+        timeline.OrderedEvents([event for event in ordered if event.call_id in call_ids])
+    )
     return [pair.call.seq for pair in pairs if pair.failed and pair.call is not None]
 
 
@@ -87,7 +102,9 @@ def _find_runs(seqs: Iterable[int], ordered: Sequence[SessionEvent]) -> dict[int
 
 def _is_same_answer(one: SessionEvent, other: SessionEvent) -> bool:
     """Return True if two neighbouring events are blocks of one answer of the model."""
-    return one.kind in _MODEL_BLOCKS and other.kind in _MODEL_BLOCKS and other.seq - one.seq < _MAX_GAP
+    return (
+        one.kind in _MODEL_BLOCKS and other.kind in _MODEL_BLOCKS and other.seq - one.seq < _MAX_GAP
+    )
 
 
 _seq = attrgetter("seq")

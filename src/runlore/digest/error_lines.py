@@ -12,7 +12,18 @@ from collections.abc import Iterable, Iterator
 
 import re2
 
-from .error_forms import FORMS, FRAME, LAST_COUNTS, PROOF, PROVING, ErrorLine, Form, add_test_name, find_python_exception, strip_prefix
+from .error_forms import (
+    FORMS,
+    FRAME,
+    LAST_COUNTS,
+    PROOF,
+    PROVING,
+    ErrorLine,
+    Form,
+    add_test_name,
+    find_python_exception,
+    strip_prefix,
+)
 from .text import CONTROLS, HEAD_CHARS, TAIL_CHARS, build_finder, clean, split_lines
 
 NEAR_END, END = 1500, 4000
@@ -32,17 +43,25 @@ def find_error_line(body: str, *, proof: bool = False) -> ErrorLine | None:
     if not lines:
         return None
     joined = "\n".join(lines)
-    if FRAME in joined and has_traceback(body) and (line := find_python_exception(lines)) is not None:
+    if (
+        FRAME in joined
+        and has_traceback(body)
+        and (line := find_python_exception(lines)) is not None
+    ):
         return add_test_name(line, lines)
     for form, candidates in _iter_forms(f"\n{joined.lower()}\n", len(lines), middle, proof=proof):
         for n in candidates:
             # Few lines match a form, so the slower check comes second.
-            if (line := form(lines, n)) is not None and not _is_harmless(lines[n], lines[n].lower()):
+            if (line := form(lines, n)) is not None and not _is_harmless(
+                lines[n], lines[n].lower()
+            ):
                 return add_test_name(line, lines) if line.kind == "exception" else line
     return None
 
 
-def _iter_forms(everything: str, count: int, middle: int, *, proof: bool) -> Iterator[tuple[Form, Iterable[int]]]:
+def _iter_forms(
+    everything: str, count: int, middle: int, *, proof: bool
+) -> Iterator[tuple[Form, Iterable[int]]]:
     """Yield the forms that may match, most specific first, each with the lines to try it on.
 
     Most bodies have few of the words of any form, so all words are searched for in one pass.
@@ -61,7 +80,12 @@ def _iter_forms(everything: str, count: int, middle: int, *, proof: bool) -> Ite
             yield form, range(count - 1, -1, -1) if form in LAST_COUNTS else range(count)
         else:
             words = [_WORDS[number] for number in words_present if _RANKS[number] & rank]
-            yield form, (_last_lines_with if form in LAST_COUNTS else _lines_with)(words, everything, count, middle)
+            yield (
+                form,
+                (_last_lines_with if form in LAST_COUNTS else _lines_with)(
+                    words, everything, count, middle
+                ),
+            )
 
 
 def has_traceback(body: str) -> bool:
@@ -70,7 +94,8 @@ def has_traceback(body: str) -> bool:
 
 
 def may_hold_proof(body: str) -> bool:
-    """Return False if nothing near the end of a body can prove an error. This decides most bodies."""
+    """Return False if nothing near the end of a body can prove an error. This decides most
+    bodies."""
     end = body[-END:].rstrip()[-NEAR_END:]
     matches = _find_proof(f"\n{end}\n")
     if _UNSAFE in matches:  # Few bodies need to be cleaned.
@@ -82,7 +107,11 @@ def _may_show_frames(body: str) -> bool:
     """Return False if the part of a body that is looked at has no frame of a traceback."""
     head, tail = body[:HEAD_CHARS], body[-TAIL_CHARS:]
     # With colours in it, a frame is recognized only after cleaning.
-    return FRAME in tail or FRAME in head or (("\x1b" in tail or "\x1b" in head) and has_traceback(body))
+    return (
+        FRAME in tail
+        or FRAME in head
+        or (("\x1b" in tail or "\x1b" in head) and has_traceback(body))
+    )
 
 
 def _lines_with(words: list[str], everything: str, count: int, middle: int) -> Iterator[int]:
@@ -153,7 +182,9 @@ def pick_plain_line(body: str, *, from_end: bool) -> ErrorLine | None:
     head, tail = split_lines(body)
     lines = _strip_frame(head) + tail
     ordered = reversed(lines) if from_end else lines
-    line = next((line for line in ordered if _WORDY.search(line) and not _NUMBERED.match(line)), None)
+    line = next(
+        (line for line in ordered if _WORDY.search(line) and not _NUMBERED.match(line)), None
+    )
     return ErrorLine("text", strip_prefix(line), line.strip()) if line is not None else None
 
 
@@ -163,11 +194,14 @@ _WORDY = re.compile(r"[^\W\d_]{2}")
 # The frame that a tool puts around the output of a program: a status, a few fields, a word that
 # announces the output, tags.
 _STATUS = re.compile(
-    r"(?:(?:Process )?(?:exited|finished|completed)? ?(?:with )?(?:exit|return)? ?(?:code|status):? -?\d{1,10}"
+    r"(?:(?:Process )?(?:exited|finished|completed)? ?(?:with )?(?:exit|return)? ?(?:code|status):?"
+    r" -?\d{1,10}"
     r"|Exit code:? -?\d{1,10})\.?\Z",
     re.I,
 )
-_FIELD = re.compile(r"[A-Z][\w ]{1,30}:? [\w.:/-]{1,60}(?: (?:seconds?|ms|s|tokens?|lines?|bytes?))?\Z")
+_FIELD = re.compile(
+    r"[A-Z][\w ]{1,30}:? [\w.:/-]{1,60}(?: (?:seconds?|ms|s|tokens?|lines?|bytes?))?\Z"
+)
 MAX_FIELD_CHARS = 101  # No longer text can match either pattern.
 _OUTPUT = re.compile(r"(?:Output|Stdout|Stderr|STDOUT|STDERR|Result)(?: \([^)]{1,40}\))?:\Z")
 _TAG = re.compile(r"\s*</?[a-z][\w-]{1,40}>")
@@ -178,14 +212,19 @@ _END_TAG = re.compile(r"</[a-z][\w-]{1,40}>\s*\Z")
 # `Exit Code: 2`.
 _NAMED_OUTPUT = re.compile(r"(?:Output|Stdout|Stderr|Error): (?=\S)")
 _NAMED_OTHER = re.compile(
-    r"(?:Command|Directory|Exit Code|Signal|Background PIDs|Process Group PGID): |(?:Output|Stdout|Stderr|Error): \((?:empty|none)\)\Z"
+    r"(?:Command|Directory|Exit Code|Signal|Background PIDs|Process Group PGID):"
+    r" |(?:Output|Stdout|Stderr|Error): \((?:empty|none)\)\Z"
 )
 
 
 def _strip_field_names(lines: list[str]) -> list[str]:
     """Return the output among named fields. A command may have several lines."""
     first = next((n for n, line in enumerate(lines) if line.startswith("Directory: ")), 0)
-    return [_NAMED_OUTPUT.sub("", line, count=1) for line in lines[first:] if not _NAMED_OTHER.match(line)]
+    return [
+        _NAMED_OUTPUT.sub("", line, count=1)
+        for line in lines[first:]
+        if not _NAMED_OTHER.match(line)
+    ]
 
 
 def _strip_frame(lines: list[str]) -> list[str]:
@@ -220,12 +259,18 @@ MAX_TRIED = 25
 """The number of lines at each end that a form looks at."""
 _NUMBERED = re.compile(r"\s*\d{1,7}(?:[\t→|│]|\s*[|│]|[:-](?!\d)\s*\S)")
 _FIELD_OF_JSON = re.compile(r"\s*\"(?!error|message|stderr|detail|exception)[\w-]{1,60}\":\s")
-_SEARCH_MATCH = re.compile(r"[^\s:]{1,300}\.[^\s:.]{1,8}[:-]\d{1,7}[:-](?!\d{1,7}[: ])(?:\S|\s{2,}\S)")
+_SEARCH_MATCH = re.compile(
+    r"[^\s:]{1,300}\.[^\s:.]{1,8}[:-]\d{1,7}[:-](?!\d{1,7}[: ])(?:\S|\s{2,}\S)"
+)
 _NOTE = re.compile(
-    r"\s*(?:npm |yarn |pip )?\[?(?:warning|warn|info|note|hint|debug|help|tip|notice|deprecated|deprecationwarning)\b[:\]! ]"
+    r"\s*(?:npm |yarn |pip"
+    r" )?\[?(?:warning|warn|info|note|hint|debug|help|tip|notice|deprecated|deprecationwarning)\b[:\]! ]"
 )
 _NOTE_BEGINS = frozenset("[npywihdt")
-_PASSED = re.compile(r"\s*(?:[✓✔√] |ok \d|ok\s{2,}\S|--- pass:|.{1,300}(?: passed(?:\s*\[\s*\d{1,3}%\])?|\.\.\. ok)\Z)")
+_PASSED = re.compile(
+    r"\s*(?:[✓✔√] |ok \d|ok\s{2,}\S|--- pass:|.{1,300}(?: passed(?:\s*\[\s*\d{1,3}%\])?|\.\.\."
+    r" ok)\Z)"
+)
 _WARNING = re.compile(r"[:\d)] ?-? warning\b[: ]")
 _NOTHING = (
     r"(?:^|[^\w.])(?:0|no|zero|without(?: any)?) (?:type |lint(?:ing)? |syntax |fatal |new )?"
@@ -239,16 +284,27 @@ _find_nothing = build_finder([_NOTHING])
 def _may_report_nothing(low: str) -> bool:
     """Return False for half of all lines, which saves the slow pattern."""
     return (
-        "0" in low or "no " in low or "none" in low or "null" in low or "[]" in low or "false" in low or "without " in low or "zero " in low
+        "0" in low
+        or "no " in low
+        or "none" in low
+        or "null" in low
+        or "[]" in low
+        or "false" in low
+        or "without " in low
+        or "zero " in low
     )
 
 
 def _is_harmless(line: str, low: str) -> bool:
-    """Return True for a line that looks like an error and is none. `low` is the line in lower case."""
+    """Return True for a line that looks like an error and is none. `low` is the line in lower
+    case."""
     first = low.lstrip()[:1]  # Most lines begin with a letter, which saves most patterns.
     return (
         _begins_harmlessly(first, line, low)
-        or ((first in "✓✔√o-" or " passed" in low or "... ok" in low) and _PASSED.match(low) is not None)
+        or (
+            (first in "✓✔√o-" or " passed" in low or "... ok" in low)
+            and _PASSED.match(low) is not None
+        )
         or _is_search_match(line)
         or ("warning" in low and _WARNING.search(low) is not None)
         # A command that would print it, and not its output.
@@ -271,7 +327,11 @@ def _begins_harmlessly(first: str, line: str, low: str) -> bool:
 def _is_search_match(line: str) -> bool:
     """Return True for a line that a search in files printed."""
     colon = line.find(":")
-    return 0 < colon < len(line) - 1 and " " not in line[: colon + 2] and _SEARCH_MATCH.match(line) is not None
+    return (
+        0 < colon < len(line) - 1
+        and " " not in line[: colon + 2]
+        and _SEARCH_MATCH.match(line) is not None
+    )
 
 
 def _reports_nothing(low: str) -> bool:
@@ -283,7 +343,9 @@ def _reports_nothing(low: str) -> bool:
 
 
 _WORDS = sorted({word for words, _ in FORMS for word in words})
-_RANKS = [sum(1 << rank for rank, (words, _) in enumerate(FORMS) if word in words) for word in _WORDS]
+_RANKS = [
+    sum(1 << rank for rank, (words, _) in enumerate(FORMS) if word in words) for word in _WORDS
+]
 """The forms that each word belongs to, as bits."""
 _find_words = build_finder(re2.escape(word) for word in _WORDS)
 _LAST_PROVING = max(rank for rank, (_, form) in enumerate(FORMS) if form in PROVING)

@@ -50,7 +50,13 @@ def _summarize(attempts: list[Attempt]) -> ErrorSummary:
     assert first.signature is not None
     seqs = tuple(attempt.end_seq for attempt in attempts)
     event = first.call or first.result
-    called = first.text if first.action == "shell" else next(iter(event.files), "") if event and event.files else ""
+    called = (
+        first.text
+        if first.action == "shell"
+        else next(iter(event.files), "")
+        if event and event.files
+        else ""
+    )
     return ErrorSummary(
         signature=first.signature,
         count=len(attempts),

@@ -37,17 +37,24 @@ def families(signatures: Iterable[Signature]) -> dict[str, str]:
     templates_of: dict[str, str] = {}
     for forms in by_name.values():
         family_of = group(set(forms.values()))
-        templates_of.update((fingerprint, _text(family_of[form])) for fingerprint, form in forms.items())
+        templates_of.update(
+            (fingerprint, _text(family_of[form])) for fingerprint, form in forms.items()
+        )
     return templates_of
 
 
 def identifying_words(template: str) -> frozenset[str]:
     """Return the words of a template that identify the error, without what varies."""
-    return frozenset(word.lower() for word in words_of(build_key(template)) if _is_word(word) and _is_constant(word))
+    return frozenset(
+        word.lower()
+        for word in words_of(build_key(template))
+        if _is_word(word) and _is_constant(word)
+    )
 
 
 def words_of(text: str) -> _Form:
-    """Return the words, the punctuation and the blanks of a text. Joined they give the text again."""
+    """Return the words, the punctuation and the blanks of a text. Joined they give the text
+    again."""
     return tuple(_WORDS.findall(text))
 
 
@@ -111,14 +118,21 @@ def _merge_alike(forms: set[_Form]) -> dict[_Form, _Form]:
             if likeness > best:
                 best, at = likeness, n
         if at >= 0 and best >= MIN_LIKENESS:
-            merged = tuple(a if a == b else PLACEHOLDER for a, b in zip(form, templates[key][at], strict=True))
+            merged = tuple(
+                a if a == b else PLACEHOLDER for a, b in zip(form, templates[key][at], strict=True)
+            )
             if sum(map(_is_constant, merged)) >= MIN_WORDS:
                 templates[key][at] = merged
                 clusters[key][at].append(form)
                 continue
         templates[key].append(form)
         clusters[key].append([form])
-    return {form: templates[key][n] for key, groups in clusters.items() for n, members in enumerate(groups) for form in members}
+    return {
+        form: templates[key][n]
+        for key, groups in clusters.items()
+        for n, members in enumerate(groups)
+        for form in members
+    }
 
 
 def _likeness(form: _Form, template: _Form) -> float:
@@ -134,7 +148,9 @@ def _likeness(form: _Form, template: _Form) -> float:
 
 
 def _is_word(word: str) -> bool:
-    return word == PLACEHOLDER or (len(word) > 0 and word[0] not in "=:,;()[]{}\"'|" and not word.isspace())
+    return word == PLACEHOLDER or (
+        len(word) > 0 and word[0] not in "=:,;()[]{}\"'|" and not word.isspace()
+    )
 
 
 def _is_constant(word: str) -> bool:

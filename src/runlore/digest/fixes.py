@@ -82,7 +82,9 @@ def _find_fix(attempts: Sequence[Attempt], n: int, bodies: Mapping[int, str]) ->
 
 
 def _cut_diff(diff: str) -> str:
-    return diff[:MAX_DIFF_BYTES].encode("utf-8", "replace")[:MAX_DIFF_BYTES].decode("utf-8", "ignore")
+    return (
+        diff[:MAX_DIFF_BYTES].encode("utf-8", "replace")[:MAX_DIFF_BYTES].decode("utf-8", "ignore")
+    )
 
 
 # ── where it ended ────────────────────────────────────────────────────────────────────────────────
@@ -114,7 +116,10 @@ def _iter_candidates(attempts: Sequence[Attempt], n: int) -> Iterator[tuple[int,
     for m, later in enumerate(attempts[n + 1 : n + 1 + MAX_DISTANCE], n + 1):
         if not later.is_done or later.seq < failed.end_seq:
             continue
-        if is_command and (later.action != "shell" or not _has_all_of_one(near if m - n <= NEAR else far, later.shell)):
+        if is_command and (
+            later.action != "shell"
+            or not _has_all_of_one(near if m - n <= NEAR else far, later.shell)
+        ):
             continue
         yield m, later
 
@@ -155,15 +160,26 @@ def _has_all_of_one(lists: list[list[str]], text: str) -> bool:
 
 
 def _is_missing_program(failed: Attempt) -> bool:
-    return failed.signature is not None and failed.signature.template.startswith("command not found: ")
+    return failed.signature is not None and failed.signature.template.startswith(
+        "command not found: "
+    )
 
 
 def _may_hide(failed: Attempt, later: Attempt, body: str) -> bool:
     """Return True if a good status may be that of `tail`, and less output is shown than before."""
-    if later.failed or not later.command.hides_status or later.command.is_read_only or len(body) <= 200:
+    if (
+        later.failed
+        or not later.command.hides_status
+        or later.command.is_read_only
+        or len(body) <= 200
+    ):
         return False
     tests = later.result.tests if later.result else None
-    return _CUTS.search(later.text) is not None and _CUTS.search(failed.text) is None and not (tests and tests.passed)
+    return (
+        _CUTS.search(later.text) is not None
+        and _CUTS.search(failed.text) is None
+        and not (tests and tests.passed)
+    )
 
 
 _CUTS = re.compile(r"\|\s*(?:tail|head|grep|rg)\b")
@@ -207,7 +223,11 @@ def _likeness(failed: Attempt, later: Attempt, distance: int) -> tuple[bool, flo
         return is_same, 0.85
     if failed.files:
         return _NOT_LIKE
-    return (False, 0.6) if distance <= NEAR and failed.action in ("mcp", "agent", "plan", "other", "search") else _NOT_LIKE
+    return (
+        (False, 0.6)
+        if distance <= NEAR and failed.action in ("mcp", "agent", "plan", "other", "search")
+        else _NOT_LIKE
+    )
 
 
 def _is_by_shell(failed: Attempt, later: Attempt) -> bool:
@@ -216,7 +236,11 @@ def _is_by_shell(failed: Attempt, later: Attempt) -> bool:
         return False
     if failed.action == "edit":
         return bool(failed.files & later.command.writes)
-    return failed.action in ("read", "search") and later.command.is_read_only and bool(failed.files & later.command.operands)
+    return (
+        failed.action in ("read", "search")
+        and later.command.is_read_only
+        and bool(failed.files & later.command.operands)
+    )
 
 
 def _names_one(attempt: Attempt, files: Iterable[str]) -> bool:
@@ -229,7 +253,11 @@ def _likeness_after_trouble(failed: Attempt, later: Attempt, distance: int) -> t
 
     It is over when the agent works again.
     """
-    is_trouble = failed.result is not None and failed.result.kind in ("error", "retry") and failed.end_seq // BLOCK == later.seq // BLOCK
+    is_trouble = (
+        failed.result is not None
+        and failed.result.kind in ("error", "retry")
+        and failed.end_seq // BLOCK == later.seq // BLOCK
+    )
     return (True, 0.6) if is_trouble and later.call is not None and distance <= NEAR else _NOT_LIKE
 
 
@@ -255,7 +283,9 @@ def _likeness_of_commands(failed: Attempt, later: Attempt, distance: int) -> tup
     return (False, 0.6 - doubt) if distance <= NEAR else _NOT_LIKE
 
 
-def _likeness_to_missing(program: str, mine: Command, other: Command, distance: int) -> tuple[bool, float]:
+def _likeness_to_missing(
+    program: str, mine: Command, other: Command, distance: int
+) -> tuple[bool, float]:
     """Return the likeness to a command whose program was missing.
 
     Either the program runs now, or another one does the same soon after.
@@ -265,7 +295,9 @@ def _likeness_to_missing(program: str, mine: Command, other: Command, distance: 
     return _likeness_by_overlap(mine.operands, other.operands, distance, min_overlap=0.5)
 
 
-def _likeness_by_overlap(mine: frozenset[str], other: frozenset[str], distance: int, min_overlap: float = 0.0) -> tuple[bool, float]:
+def _likeness_by_overlap(
+    mine: frozenset[str], other: frozenset[str], distance: int, min_overlap: float = 0.0
+) -> tuple[bool, float]:
     """Return the likeness of near commands by the words that they share."""
     overlap = _overlap(mine, other)
     is_like = distance <= NEAR and overlap > 0 and overlap >= min_overlap
@@ -300,10 +332,16 @@ _Steps = tuple[tuple[Step, ...], float]
 """Steps, the likeliest cause first, with the confidence in it."""
 
 
-def _find_steps(attempts: Sequence[Attempt], n: int, end: _End, bodies: Mapping[int, str]) -> _Steps:
+def _find_steps(
+    attempts: Sequence[Attempt], n: int, end: _End, bodies: Mapping[int, str]
+) -> _Steps:
     """Return what was done between a failed attempt and its end."""
     failed, last = attempts[n], attempts[end.n]
-    between = [attempt for attempt in attempts[n + 1 : end.n] if attempt.call is not None and not attempt.failed and attempt.is_done]
+    between = [
+        attempt
+        for attempt in attempts[n + 1 : end.n]
+        if attempt.call is not None and not attempt.failed and attempt.is_done
+    ]
     edits = [attempt for attempt in between if attempt.action == "edit"]
     if failed.action == "edit":
         return _steps_to_edit(failed, last, between, end)
@@ -311,7 +349,9 @@ def _find_steps(attempts: Sequence[Attempt], n: int, end: _End, bodies: Mapping[
         return (_step(last, "retry"),), end.confidence
     if not end.is_same and (not edits or failed.action != "shell"):
         return (_step(last, "changed"), *_other_steps(between, but=last)), end.confidence
-    if edits and (steps := _steps_by_edits(edits, failed, end.n - n, end, bodies.get(failed.end_seq, ""))):
+    if edits and (
+        steps := _steps_by_edits(edits, failed, end.n - n, end, bodies.get(failed.end_seq, ""))
+    ):
         return steps
     if not end.is_same:
         return (_step(last, "changed"),), end.confidence
@@ -322,7 +362,9 @@ def _kind(failed: Attempt) -> str:
     return failed.signature.kind if failed.signature else ""
 
 
-def _steps_by_edits(edits: list[Attempt], failed: Attempt, distance: int, end: _End, body: str) -> _Steps | None:
+def _steps_by_edits(
+    edits: list[Attempt], failed: Attempt, distance: int, end: _End, body: str
+) -> _Steps | None:
     """Return the edits as the fix if the error names one of their files, or is about code."""
     kind = _kind(failed)
     ranked, nearness = _rank_by_nearness(edits, failed, body)
@@ -335,18 +377,26 @@ def _steps_by_edits(edits: list[Attempt], failed: Attempt, distance: int, end: _
     return steps, end.confidence - doubt - (0.1 if len(edits) > 12 else 0)
 
 
-def _steps_without_named_edit(failed: Attempt, last: Attempt, between: list[Attempt], edits: list[Attempt], end: _End) -> _Steps:
+def _steps_without_named_edit(
+    failed: Attempt, last: Attempt, between: list[Attempt], edits: list[Attempt], end: _End
+) -> _Steps:
     """Return the steps to the same call if the error names no edited file.
 
     These are edits alone, the changed call, commands, or a retry.
     """
     kind = _kind(failed)
-    commands = [attempt for attempt in between if attempt.action == "shell" and _works(attempt.command)]
+    commands = [
+        attempt for attempt in between if attempt.action == "shell" and _works(attempt.command)
+    ]
     if edits and not commands and kind not in ("shell", "http"):
         steps = tuple(_step(edit, "edit") for edit in reversed(edits[-MAX_STEPS:]))
         return steps, end.confidence - (0.1 if len(edits) == 1 else 0.3)
     is_other_call = strip_plumbing(failed.text) != strip_plumbing(last.text)
-    if is_other_call and kind in ("shell", "git") and not any(installs(attempt.command) for attempt in commands):
+    if (
+        is_other_call
+        and kind in ("shell", "git")
+        and not any(installs(attempt.command) for attempt in commands)
+    ):
         return (_step(last, "changed"), *_other_steps(commands, but=last)), end.confidence - 0.1
     if commands:
         return _steps_by_commands(commands, end)
@@ -357,7 +407,9 @@ def _steps_without_named_edit(failed: Attempt, last: Attempt, between: list[Atte
 
 def _steps_by_commands(commands: list[Attempt], end: _End) -> _Steps:
     """Return the commands as the fix, those that install something first, then the latest."""
-    ranked = sorted(commands, key=lambda attempt: (installs(attempt.command), attempt.seq), reverse=True)
+    ranked = sorted(
+        commands, key=lambda attempt: (installs(attempt.command), attempt.seq), reverse=True
+    )
     steps = tuple(_step(attempt, "command") for attempt in ranked[:MAX_STEPS])
     return steps, end.confidence - (0.05 if installs(ranked[0].command) else 0.2)
 
@@ -372,18 +424,31 @@ def _steps_to_edit(failed: Attempt, last: Attempt, between: list[Attempt], end: 
 
     The file was read and the edit repeated, or another edit was made.
     """
-    reads = [attempt for attempt in between if attempt.files & failed.files and attempt.action in ("read", "search")]
-    shells = [attempt for attempt in between if attempt.action == "shell" and _names_one(attempt, failed.files)]
+    reads = [
+        attempt
+        for attempt in between
+        if attempt.files & failed.files and attempt.action in ("read", "search")
+    ]
+    shells = [
+        attempt
+        for attempt in between
+        if attempt.action == "shell" and _names_one(attempt, failed.files)
+    ]
     reads += [attempt for attempt in shells if attempt.command.operands & failed.files]
     reads.sort(key=lambda attempt: attempt.seq)
     message = failed.signature.sample.lower() if failed.signature else ""
     if end.is_same or (reads and " read" in message):
         steps = (_step(reads[-1], "read"),) if reads else (_step(last, "retry"),)
         return steps, end.confidence - (0 if reads else 0.2)
-    return (_step(last, "changed"), *(_step(attempt, "read") for attempt in reads[-3:])), end.confidence
+    return (
+        _step(last, "changed"),
+        *(_step(attempt, "read") for attempt in reads[-3:]),
+    ), end.confidence
 
 
-def _rank_by_nearness(edits: Iterable[Attempt], failed: Attempt, body: str) -> tuple[list[Attempt], int]:
+def _rank_by_nearness(
+    edits: Iterable[Attempt], failed: Attempt, body: str
+) -> tuple[list[Attempt], int]:
     """Return the edits, nearest to the error first, and the nearness of the first.
 
     An edit is near if its file is named by the error, or by the command that failed.
@@ -402,9 +467,15 @@ def _rank_by_nearness(edits: Iterable[Attempt], failed: Attempt, body: str) -> t
             return 3
         if any(name in failed.text for name in names):
             return 2
-        return int(any((stem := _stem(name)) in body and stem in mentioned_stems() for name in names))
+        return int(
+            any((stem := _stem(name)) in body and stem in mentioned_stems() for name in names)
+        )
 
-    ranked = sorted(((nearness(edit), edit) for edit in edits), key=lambda pair: (pair[0], pair[1].seq), reverse=True)
+    ranked = sorted(
+        ((nearness(edit), edit) for edit in edits),
+        key=lambda pair: (pair[0], pair[1].seq),
+        reverse=True,
+    )
     return [edit for _, edit in ranked], ranked[0][0]
 
 
@@ -419,12 +490,21 @@ def _stem(name: str) -> str:
 
 def _other_steps(attempts: Sequence[Attempt], *, but: Attempt) -> tuple[Step, ...]:
     """Return the last three other attempts that may have changed something."""
-    done = (attempt for attempt in reversed(attempts) if attempt is not but and (attempt.action == "edit" or attempt.command.changes))
-    return tuple(_step(attempt, "edit" if attempt.action == "edit" else "command") for attempt in list(islice(done, 3))[::-1])
+    done = (
+        attempt
+        for attempt in reversed(attempts)
+        if attempt is not but and (attempt.action == "edit" or attempt.command.changes)
+    )
+    return tuple(
+        _step(attempt, "edit" if attempt.action == "edit" else "command")
+        for attempt in list(islice(done, 3))[::-1]
+    )
 
 
 def _step(attempt: Attempt, how: FixKind) -> Step:
     event = attempt.call or attempt.result
     files = attempt.call.files if attempt.call else ()
     text = attempt.text if attempt.action == "shell" else (event.summary if event else "") or ""
-    return Step(seq=attempt.seq, how=how, summary=shorten(" ".join(text[:1000].split())), files=files[:5])
+    return Step(
+        seq=attempt.seq, how=how, summary=shorten(" ".join(text[:1000].split())), files=files[:5]
+    )

@@ -13,7 +13,16 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from ..model import CommandRun, Digest, ErrorSummary, Fix, RequestedLesson, Session, SlowCommand, TestRun
+from ..model import (
+    CommandRun,
+    Digest,
+    ErrorSummary,
+    Fix,
+    RequestedLesson,
+    Session,
+    SlowCommand,
+    TestRun,
+)
 from ..store.charging import dead_ends_of
 from . import Level, Quality
 from .dead_ends import join_dead_ends
@@ -40,7 +49,8 @@ T = TypeVar("T")
 
 
 def join(before: Digest, after: Digest, session: Session) -> Digest:
-    """Return the digest of a session from two: `before` of events that left, `after` of the rest."""
+    """Return the digest of a session from two: `before` of events that left, `after` of the
+    rest."""
     lists = _Lists(before, after)
     errors, fixes = lists.errors_and_fixes()
     tests = lists.tests()
@@ -85,7 +95,9 @@ def join(before: Digest, after: Digest, session: Session) -> Digest:
         outcome_evidence=outcome.outcome_evidence,
         outcome_reason=outcome.outcome_reason,
         quality=_join_qualities(before, after),
-        excerpts=tuple(moment for moment in (*before.excerpts, *after.excerpts) if moment.seq in cited),
+        excerpts=tuple(
+            moment for moment in (*before.excerpts, *after.excerpts) if moment.seq in cited
+        ),
         cut=lists.bounded.cut,
         dead_ends=join_dead_ends(dead_ends_of(before), after.dead_ends),
         secrets=before.secrets,
@@ -104,35 +116,65 @@ class _Lists:
 
     def union(self, name: str, limit: int) -> tuple[Any, ...]:
         """Return the entries of both lists, each once."""
-        return self.bounded.first(name, dict.fromkeys((*getattr(self.before, name), *getattr(self.after, name))), limit)
+        return self.bounded.first(
+            name, dict.fromkeys((*getattr(self.before, name), *getattr(self.after, name))), limit
+        )
 
     def counts(self, name: str, limit: int = MAX_NAMES) -> dict[str, int]:
-        return self.bounded.counts(name, Counter(getattr(self.before, name)) + Counter(getattr(self.after, name)), limit)
+        return self.bounded.counts(
+            name, Counter(getattr(self.before, name)) + Counter(getattr(self.after, name)), limit
+        )
 
     def errors_and_fixes(self) -> tuple[Sequence[ErrorSummary], tuple[Fix, ...]]:
         """Return the errors by first occurrence, and their fixes."""
-        fixes = {fix.fingerprint: fix for fix in _merge(self.before.fixes, self.after.fixes, lambda fix: fix.fingerprint, _surer_fix)}
-        merged = _merge(self.before.errors, self.after.errors, lambda error: error.signature.fingerprint, _add_occurrences)
-        errors = sorted(keep_weightiest(merged, fixes, self.bounded), key=lambda error: error.first_seq)
-        return errors, tuple(fix for error in errors if (fix := fixes.get(error.signature.fingerprint)) is not None)
+        fixes = {
+            fix.fingerprint: fix
+            for fix in _merge(
+                self.before.fixes, self.after.fixes, lambda fix: fix.fingerprint, _surer_fix
+            )
+        }
+        merged = _merge(
+            self.before.errors,
+            self.after.errors,
+            lambda error: error.signature.fingerprint,
+            _add_occurrences,
+        )
+        errors = sorted(
+            keep_weightiest(merged, fixes, self.bounded), key=lambda error: error.first_seq
+        )
+        return errors, tuple(
+            fix for error in errors if (fix := fixes.get(error.signature.fingerprint)) is not None
+        )
 
     def tests(self) -> tuple[TestRun, ...]:
-        return self.bounded.first_and_last("tests", (*self.before.tests, *self.after.tests), MAX_TESTS)
+        return self.bounded.first_and_last(
+            "tests", (*self.before.tests, *self.after.tests), MAX_TESTS
+        )
 
     def commands(self) -> tuple[CommandRun, ...]:
-        merged = _merge(self.before.commands, self.after.commands, lambda run: run.command, _add_runs)
+        merged = _merge(
+            self.before.commands, self.after.commands, lambda run: run.command, _add_runs
+        )
         return self.bounded.first("commands", rank_commands(merged), MAX_COMMANDS)
 
     def slow(self) -> tuple[SlowCommand, ...]:
-        merged = _merge(self.before.slow, self.after.slow, lambda command: command.command, _add_slow_runs)
-        return self.bounded.first("slow", sorted(merged, key=lambda command: -command.seconds), MAX_SLOW)
+        merged = _merge(
+            self.before.slow, self.after.slow, lambda command: command.command, _add_slow_runs
+        )
+        return self.bounded.first(
+            "slow", sorted(merged, key=lambda command: -command.seconds), MAX_SLOW
+        )
 
     def requested_lessons(self) -> tuple[RequestedLesson, ...]:
-        merged = _merge(self.before.told, self.after.told, lambda lesson: lesson.lesson, _add_tokens)
+        merged = _merge(
+            self.before.told, self.after.told, lambda lesson: lesson.lesson, _add_tokens
+        )
         return self.bounded.first("told", merged, MAX_LESSONS)
 
 
-def _merge(before: Iterable[T], after: Iterable[T], name: Callable[[T], str], add: Callable[[T, T], T]) -> list[T]:
+def _merge(
+    before: Iterable[T], after: Iterable[T], name: Callable[[T], str], add: Callable[[T, T], T]
+) -> list[T]:
     """Return the entries of both. Two with the same name are added up."""
     by_name = {name(entry): entry for entry in before}
     for entry in after:
@@ -144,7 +186,9 @@ def _merge(before: Iterable[T], after: Iterable[T], name: Callable[[T], str], ad
 def _add_occurrences(known: ErrorSummary, error: ErrorSummary) -> ErrorSummary:
     """Return an error with later occurrences. Command and tool stay those of the first one."""
     seqs, last_at = (known.first_seq, error.last_seq), error.last_at or known.last_at
-    return msgspec.structs.replace(known, count=known.count + error.count, seqs=seqs, last_at=last_at)
+    return msgspec.structs.replace(
+        known, count=known.count + error.count, seqs=seqs, last_at=last_at
+    )
 
 
 def _surer_fix(known: Fix, fix: Fix) -> Fix:
@@ -153,12 +197,16 @@ def _surer_fix(known: Fix, fix: Fix) -> Fix:
 
 
 def _add_runs(known: CommandRun, run: CommandRun) -> CommandRun:
-    return msgspec.structs.replace(run, count=known.count + run.count, failed=known.failed + run.failed)
+    return msgspec.structs.replace(
+        run, count=known.count + run.count, failed=known.failed + run.failed
+    )
 
 
 def _add_slow_runs(known: SlowCommand, command: SlowCommand) -> SlowCommand:
     slowest = max(known, command, key=lambda one: one.seconds / one.count)
-    return msgspec.structs.replace(slowest, seconds=known.seconds + command.seconds, count=known.count + command.count)
+    return msgspec.structs.replace(
+        slowest, seconds=known.seconds + command.seconds, count=known.count + command.count
+    )
 
 
 def _add_tokens(known: RequestedLesson, lesson: RequestedLesson) -> RequestedLesson:
@@ -191,4 +239,6 @@ def _level(digest: Digest) -> int:
 
 def _join_qualities(before: Digest, after: Digest) -> str | None:
     known = (before.quality, after.quality)
-    return next((quality for quality in _QUALITIES if quality in known), after.quality or before.quality)
+    return next(
+        (quality for quality in _QUALITIES if quality in known), after.quality or before.quality
+    )

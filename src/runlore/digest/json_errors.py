@@ -34,10 +34,21 @@ def is_success(data: Mapping[str, Any]) -> bool:
     """Return True for a result that calls itself a success."""
     if any(data.get(key) for key in ("error", "errors", "detail", "exception", "stderr")):
         return False
-    if data.get("success") is True or data.get("ok") is True or data.get("is_error") is False or data.get("isError") is False:
+    if (
+        data.get("success") is True
+        or data.get("ok") is True
+        or data.get("is_error") is False
+        or data.get("isError") is False
+    ):
         return True
     status = data.get("status")
-    return isinstance(status, str) and status.lower() in ("ok", "success", "completed", "done", "passed")
+    return isinstance(status, str) and status.lower() in (
+        "ok",
+        "success",
+        "completed",
+        "done",
+        "passed",
+    )
 
 
 def find_json_error(body: str) -> ErrorLine | None:
@@ -77,7 +88,11 @@ def _http_status(data: Mapping[str, Any]) -> str:
 
 def _error_type(data: Mapping[str, Any]) -> str | None:
     code = data.get("code") or data.get("type")
-    is_type = isinstance(code, str) and code.lower() not in ("error", "object", "result") and len(code) < 60
+    is_type = (
+        isinstance(code, str)
+        and code.lower() not in ("error", "object", "result")
+        and len(code) < 60
+    )
     return str(code) if is_type else None
 
 

@@ -39,16 +39,23 @@ def outcome(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Outcom
     """
     events = timeline.in_order(events)
     attempts = find_attempts(events, bodies)
-    return judge_outcome(events, bodies, [one for one in attempts if not _is_ours(one)], find_fixes(attempts, bodies))
+    return judge_outcome(
+        events, bodies, [one for one in attempts if not _is_ours(one)], find_fixes(attempts, bodies)
+    )
 
 
 def judge_outcome(
-    events: Iterable[SessionEvent], bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]
+    events: Iterable[SessionEvent], bodies: Mapping[int, str], attempts: Sequence[Attempt],
+    fixes: Sequence[Fix]
 ) -> Outcome:  # fmt: skip
     """Return how a timeline ended, from its attempts and fixes without those of our own tools."""
     session = _build_evidence(timeline.in_order(events), bodies, attempts, fixes)
     outcome = next(filter(None, (judge(session) for judge in _JUDGES)), Outcome(verdict="unknown"))
-    if outcome.verdict == "success" and (words := _by_words(session)) is not None and words.verdict == "fail":
+    if (
+        outcome.verdict == "success"
+        and (words := _by_words(session)) is not None
+        and words.verdict == "fail"
+    ):
         evidence, reason = (*outcome.evidence, *words.evidence), f"{outcome.reason}, {words.reason}"
         return Outcome(verdict="unknown", level=outcome.level, evidence=evidence, reason=reason)
     return outcome
@@ -60,7 +67,13 @@ class _Evidence:
     Most is searched from the end, and only when a rule needs it.
     """
 
-    def __init__(self, line: list[SessionEvent], bodies: Mapping[int, str], done: list[Attempt], fixes: Sequence[Fix]) -> None:
+    def __init__(
+        self,
+        line: list[SessionEvent],
+        bodies: Mapping[int, str],
+        done: list[Attempt],
+        fixes: Sequence[Fix],
+    ) -> None:
         self.line, self.bodies, self.fixes = line, bodies, fixes
         self.done = done
         """The attempts whose end is known."""
@@ -87,7 +100,11 @@ class _Evidence:
     @cached_property
     def tests(self) -> list[Attempt]:
         """The runs of tests whose end is known."""
-        return [attempt for attempt in self.done if _is_test(attempt) and (attempt.failed or _has_passed(attempt))]
+        return [
+            attempt
+            for attempt in self.done
+            if _is_test(attempt) and (attempt.failed or _has_passed(attempt))
+        ]
 
     @property
     def is_tested_badly(self) -> bool:
@@ -96,12 +113,19 @@ class _Evidence:
 
 
 def _build_evidence(
-    events: timeline.OrderedEvents, bodies: Mapping[int, str], attempts: Sequence[Attempt], fixes: Sequence[Fix]
+    events: timeline.OrderedEvents,
+    bodies: Mapping[int, str],
+    attempts: Sequence[Attempt],
+    fixes: Sequence[Fix],
 ) -> _Evidence:
     line = timeline.active(events)
     if events.own is not events or events.main is not events:
         is_subagent = events.main is events
-        line = [event for event in line if event.origin is None and (is_subagent or not event.is_sidechain)]
+        line = [
+            event
+            for event in line
+            if event.origin is None and (is_subagent or not event.is_sidechain)
+        ]
     done = [attempt for attempt in attempts if attempt.is_done]
     if len(line) < len(events):
         seqs = {event.seq for event in line}
@@ -129,7 +153,9 @@ def _edits(attempt: Attempt) -> bool:
         return attempt.action == "edit" and not attempt.failed
     # Here and below a fast search for words comes before the pattern.
     text = attempt.shell[:MAX_CHARS]
-    return ("sed" in text or "perl" in text or "git apply" in text or "patch -p" in text) and _IN_PLACE.search(text) is not None
+    return (
+        "sed" in text or "perl" in text or "git apply" in text or "patch -p" in text
+    ) and _IN_PLACE.search(text) is not None
 
 
 _IN_PLACE = re.compile(
@@ -163,10 +189,14 @@ def _is_of_before(attempt: Attempt) -> bool:
     """Return True if the changes were set aside for this run, which then shows the state before."""
     if attempt.action != "shell" or "git " not in (text := attempt.shell[:MAX_CHARS]):
         return False
-    return ("git stash" in text or "git worktree" in text or "git checkout" in text) and _SETS_ASIDE.search(text) is not None
+    return (
+        "git stash" in text or "git worktree" in text or "git checkout" in text
+    ) and _SETS_ASIDE.search(text) is not None
 
 
-_SETS_ASIDE = re.compile(r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)")
+_SETS_ASIDE = re.compile(
+    r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)"
+)
 
 
 def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
@@ -174,7 +204,9 @@ def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
     text = attempt.shell
     if not ("commit" in text or "push" in text or "create" in text or "merge" in text):
         return frozenset()
-    shipped = _SHIPS & {" ".join(head.split()[:size]) for head in attempt.command.heads for size in (2, 3)}
+    shipped = _SHIPS & {
+        " ".join(head.split()[:size]) for head in attempt.command.heads for size in (2, 3)
+    }
     if not shipped or attempt.failed:
         return frozenset()
     body = bodies.get(attempt.end_seq, "")
@@ -184,9 +216,12 @@ def _shipping(attempt: Attempt, bodies: Mapping[int, str]) -> frozenset[str]:
 
 
 _COMMIT = "git commit"
-_SHIPS = frozenset({_COMMIT, "git push", "gh pr create", "gh pr merge", "glab mr create", "glab mr merge"})
+_SHIPS = frozenset(
+    {_COMMIT, "git push", "gh pr create", "gh pr merge", "glab mr create", "glab mr merge"}
+)
 _REFUSED = re.compile(
-    r"^(?:fatal:|error:|remote: error|.{0,80}! \[(?:remote )?rejected\]|nothing to commit|no changes added to commit)", re.MULTILINE
+    r"^(?:fatal:|error:|remote: error|.{0,80}! \[(?:remote )?rejected\]|nothing to commit|no changes added to commit)",
+    re.MULTILINE,
 )
 
 
@@ -195,18 +230,33 @@ _REFUSED = re.compile(
 
 def _by_test(session: _Evidence) -> Outcome | None:
     """Judge by the last run of tests after the last change."""
-    runs = [run for run in session.tests if run.end_seq > session.last_edit and not _is_of_before(run)]
+    runs = [
+        run for run in session.tests if run.end_seq > session.last_edit and not _is_of_before(run)
+    ]
     runs = [run for run in runs if _has_passed(run) or _has_failures(run)]
     if not runs:
         return None
     last = runs[-1]
     if _has_passed(last):
-        return None if session.is_tested_badly else _build_outcome("success", "test", 0.6, "the last run of tests passed", last.end_seq)
-    has_consent = (session.shipped is not None and session.shipped.end_seq > last.end_seq) or _has_last_words(session, last.end_seq)
+        return (
+            None
+            if session.is_tested_badly
+            else _build_outcome(
+                "success", "test", 0.6, "the last run of tests passed", last.end_seq
+            )
+        )
+    has_consent = (
+        session.shipped is not None and session.shipped.end_seq > last.end_seq
+    ) or _has_last_words(session, last.end_seq)
     if has_consent or _was_known(last, session):
         # The failures were known before, or the agent had its reasons. Either way they prove
         # nothing.
-        return Outcome(verdict="unknown", level="test", evidence=(last.end_seq,), reason="tests failed, as before or with consent")
+        return Outcome(
+            verdict="unknown",
+            level="test",
+            evidence=(last.end_seq,),
+            reason="tests failed, as before or with consent",
+        )
     return _build_outcome("fail", "test", 0.6, "the last run of tests failed", last.end_seq)
 
 
@@ -215,7 +265,9 @@ def _was_known(run: Attempt, session: _Evidence) -> bool:
     now = run.result.tests if run.result else None
     for other in session.tests:
         before = other.result.tests if other.result else None
-        if not _is_of_before(other) and (session.first_edit is None or other.end_seq > session.first_edit):
+        if not _is_of_before(other) and (
+            session.first_edit is None or other.end_seq > session.first_edit
+        ):
             continue
         if now is not None and before is not None and (before.failed or 0) >= (now.failed or 0) > 0:
             return True
@@ -235,7 +287,9 @@ def _by_end(session: _Evidence) -> Outcome | None:
     if other is not None and other.kind in ("assistant_msg", "completion"):
         return None
     if _INTERRUPTS.search(last.summary or ""):
-        return _build_outcome("abandoned", "interrupted", 0.7, "it was interrupted, and nothing followed", last.seq)
+        return _build_outcome(
+            "abandoned", "interrupted", 0.7, "it was interrupted, and nothing followed", last.seq
+        )
     return _build_outcome("fail", "end", 0.7, "the session ends with an error", last.seq)
 
 
@@ -247,20 +301,32 @@ def _by_exit(session: _Evidence) -> Outcome | None:
     """Judge by failed calls in a row at the end, or by a run that the changes did not affect."""
     last = list(islice(filter(_is_evidence, reversed(session.done)), LAST_FAILURES))[::-1]
     if len(last) == LAST_FAILURES and all(attempt.failed for attempt in last):
-        return _build_outcome("fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last))
+        return _build_outcome(
+            "fail", "exit", 0.7, "the last calls failed", *(attempt.end_seq for attempt in last)
+        )
     if session.first_edit is None or session.shipped is not None:
         return None
     run = _last_run_after_edit(session)
     before = _find_same_run_before(session, run) if run is not None else None
     if run is None or before is None or not _has_other_edits(session, before, run):
         return None
-    return _build_outcome("fail", "exit", 0.6, "the same run says what it said before the changes", before.end_seq, run.end_seq)
+    return _build_outcome(
+        "fail",
+        "exit",
+        0.6,
+        "the same run says what it said before the changes",
+        before.end_seq,
+        run.end_seq,
+    )
 
 
 def _last_run_after_edit(session: _Evidence) -> Attempt | None:
     """Return the last run of something of the work, if it came after the last change."""
     latest = filter(_is_evidence, reversed(session.done))
-    run = next((attempt for attempt in latest if attempt.end_seq < session.last_edit or _runs(attempt)), None)
+    run = next(
+        (attempt for attempt in latest if attempt.end_seq < session.last_edit or _runs(attempt)),
+        None,
+    )
     return None if run is None or run.end_seq < session.last_edit else run
 
 
@@ -268,7 +334,11 @@ def _find_same_run_before(session: _Evidence, run: Attempt) -> Attempt | None:
     """Return the first run of the same command, if it was earlier and had the same output."""
     output = session.bodies.get(run.end_seq, "").strip()
     words = run.command.key.split()[:4]
-    same = (other for other in session.done if other is not run and _is_same_command(other, run, words) and _runs(other))
+    same = (
+        other
+        for other in session.done
+        if other is not run and _is_same_command(other, run, words) and _runs(other)
+    )
     before = next(filter(_is_evidence, same), None)
     if before is None or before.end_seq > run.end_seq or not output:
         return None
@@ -277,7 +347,11 @@ def _find_same_run_before(session: _Evidence, run: Attempt) -> Attempt | None:
 
 def _has_other_edits(session: _Evidence, before: Attempt, run: Attempt) -> bool:
     """Return True if between two runs a file was changed that is not an operand of the command."""
-    changes = [attempt for attempt in session.done if before.end_seq < attempt.seq < run.seq and _edits(attempt) and _is_evidence(attempt)]
+    changes = [
+        attempt
+        for attempt in session.done
+        if before.end_seq < attempt.seq < run.seq and _edits(attempt) and _is_evidence(attempt)
+    ]
     return any(attempt.files.isdisjoint(run.command.files) for attempt in changes)
 
 
@@ -323,7 +397,9 @@ _BAD = re.compile(
     r"|(?:that|this|it)(?:'?s| is) (?:all |completely |just |still )?(?:wrong|incorrect|broken|worse|useless)|you broke|worse than before"
     r"|(?:revert|undo) (?:it|that|this|all|everything|your|the)|nope|forget it|give up|never mind|nevermind)\b"
 )
-_MORE = re.compile(r"\b(?:not|isn'?t|no|never|but|however|except|almost|nearly|would be|if|now|next|then|also|please|can you|could you)\b")
+_MORE = re.compile(
+    r"\b(?:not|isn'?t|no|never|but|however|except|almost|nearly|would be|if|now|next|then|also|please|can you|could you)\b"
+)
 """Words that limit an approval, or go on to something else."""
 
 
@@ -335,7 +411,12 @@ def _by_words(session: _Evidence) -> Outcome | None:
     last = messages[-1]
     if any(attempt.seq > last.seq and _is_evidence(attempt) for attempt in reversed(session.done)):
         return None
-    text = " ".join(session.bodies.get(last.seq, last.summary or "")[:2000].lower().replace("\u2019", "'").split())
+    text = " ".join(
+        session.bodies.get(last.seq, last.summary or "")[:2000]
+        .lower()
+        .replace("\u2019", "'")
+        .split()
+    )
     if not text or len(text.split()) > MAX_VERDICT_WORDS or "?" in text:
         return None
     if _BAD.search(text):
@@ -358,8 +439,14 @@ def _by_errors(session: _Evidence) -> Outcome | None:
         for attempt in session.done
         if attempt.failed and attempt.action in ("shell", "edit") and _is_evidence(attempt)
     }
-    stayed = sorted(fix.failed_seq for fix in session.fixes if fix.fixed_seq is None and fix.failed_seq in failures)
-    stayed = [seq for seq in stayed if seq > session.last_edit and not failures[seq].command.is_read_only]
+    stayed = sorted(
+        fix.failed_seq
+        for fix in session.fixes
+        if fix.fixed_seq is None and fix.failed_seq in failures
+    )
+    stayed = [
+        seq for seq in stayed if seq > session.last_edit and not failures[seq].command.is_read_only
+    ]
     if not stayed or _has_last_words(session, stayed[-1]):
         return None
     return _build_outcome("fail", "errors", 0.5, "the last errors never went away", *stayed)
@@ -371,9 +458,22 @@ def _has_last_words(session: _Evidence, seq: int) -> bool:
 
 
 _LAST_WORDS = frozenset({"assistant_msg", "human_intervention"})
-_INTERRUPTS = re.compile(r"\b(?:interrupt(?:ed)?|cancel(?:l?ed)?|abort(?:ed)?|stopped)\b", re.IGNORECASE)
+_INTERRUPTS = re.compile(
+    r"\b(?:interrupt(?:ed)?|cancel(?:l?ed)?|abort(?:ed)?|stopped)\b", re.IGNORECASE
+)
 """Words of an error that a person caused."""
-_OF_AGENT = frozenset({"assistant_msg", "thinking", "tool_call", "edit", "test_run", "tool_result", "completion", "error"})
+_OF_AGENT = frozenset(
+    {
+        "assistant_msg",
+        "thinking",
+        "tool_call",
+        "edit",
+        "test_run",
+        "tool_result",
+        "completion",
+        "error",
+    }
+)
 
 
 def _by_interruption(session: _Evidence) -> Outcome | None:
@@ -381,14 +481,23 @@ def _by_interruption(session: _Evidence) -> Outcome | None:
 
     A rejected plan does not count: it is often carried out in a session of its own.
     """
-    last = list(takewhile(lambda event: event.kind not in _OF_AGENT and not timeline.is_prompt(event), reversed(session.line)))
+    last = list(
+        takewhile(
+            lambda event: event.kind not in _OF_AGENT and not timeline.is_prompt(event),
+            reversed(session.line),
+        )
+    )
     stop = next((event for event in last if is_stop(event)), None)
     if stop is None:
         return None
-    plans = {event.call_id for event in session.line if event.action == "plan" and event.is_call} - {None}
+    plans = {
+        event.call_id for event in session.line if event.action == "plan" and event.is_call
+    } - {None}
     if any(event.call_id in plans for event in last):
         return None
-    return _build_outcome("abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", stop.seq)
+    return _build_outcome(
+        "abandoned", "interrupted", 0.7, "the user interrupted it, and nothing followed", stop.seq
+    )
 
 
 def _by_silence(session: _Evidence) -> Outcome | None:
@@ -399,12 +508,31 @@ def _by_silence(session: _Evidence) -> Outcome | None:
         if event.kind == "user_msg":
             if not extract_request(session.bodies.get(event.seq) or event.summary or ""):
                 return None  # A command. Agents do not reply to these.
-            return _build_outcome("abandoned", "silent", 0.7, "the last prompt has no reply", event.seq)
+            return _build_outcome(
+                "abandoned", "silent", 0.7, "the last prompt has no reply", event.seq
+            )
     return None
 
 
-_JUDGES: tuple[Judge, ...] = (_by_test, _by_end, _by_exit, _by_shipping, _by_words, _by_errors, _by_interruption, _by_silence)
+_JUDGES: tuple[Judge, ...] = (
+    _by_test,
+    _by_end,
+    _by_exit,
+    _by_shipping,
+    _by_words,
+    _by_errors,
+    _by_interruption,
+    _by_silence,
+)
 
 
-def _build_outcome(verdict: Verdict, level: Level, confidence: float, reason: str, *seqs: int) -> Outcome:
-    return Outcome(verdict=verdict, level=level, confidence=confidence, evidence=seqs[-MAX_EVIDENCE:], reason=reason)
+def _build_outcome(
+    verdict: Verdict, level: Level, confidence: float, reason: str, *seqs: int
+) -> Outcome:
+    return Outcome(
+        verdict=verdict,
+        level=level,
+        confidence=confidence,
+        evidence=seqs[-MAX_EVIDENCE:],
+        reason=reason,
+    )

@@ -22,12 +22,14 @@ rules."""
 DEFAULT = Limits()
 MIN_GAPS = 3
 """Fewer gaps may be prompts that a person typed while the agent was at work."""
-_ROLE = re.compile(r"(?:you are|you're|act as|your (?:task|job|role) is) (?:a|an|the|to)\b", re.IGNORECASE)
+_ROLE = re.compile(
+    r"(?:you are|you're|act as|your (?:task|job|role) is) (?:a|an|the|to)\b", re.IGNORECASE
+)
 
 
-def quality(
-    events: Iterable[SessionEvent], bodies: Mapping[int, str], relation: Relation | None = None, limits: Limits = DEFAULT
-) -> Quality:  # fmt: skip
+def quality(events: Iterable[SessionEvent], bodies: Mapping[int, str], relation: (
+    Relation | None
+) = None, limits: Limits = DEFAULT) -> Quality:  # fmt: skip
     """Return the class of a session.
 
     With the relation `subagent` it is a subagent's, whatever it holds.
@@ -49,14 +51,18 @@ def quality(
     return "real"
 
 
-def _is_automated(prompts: list[SessionEvent], line: list[SessionEvent], bodies: Mapping[int, str], limits: Limits) -> bool:
+def _is_automated(
+    prompts: list[SessionEvent], line: list[SessionEvent], bodies: Mapping[int, str], limits: Limits
+) -> bool:
     if not prompts:
         return False
     first = bodies.get(prompts[0].seq, prompts[0].summary or "").strip()
     if limits.is_automated(first):
         return True
     if len(prompts) == 1:
-        return _ROLE.match(first) is not None and len(first.split(maxsplit=LONG_PROMPT)) > LONG_PROMPT
+        return (
+            _ROLE.match(first) is not None and len(first.split(maxsplit=LONG_PROMPT)) > LONG_PROMPT
+        )
     return _is_too_fast(prompts, line, timedelta(seconds=limits.pace_s))
 
 

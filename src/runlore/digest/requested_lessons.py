@@ -24,11 +24,14 @@ MAX_ANSWER_CHARS = 256 << 10
 # because a text may consist of them.
 _LESSON = re.compile(
     r"(?:^|\n|\\n)([a-z0-9][a-z0-9-]{0,63}) \(approved\): "
-    r'|"id\\{0,3}": ?\\{0,3}"([a-z0-9][a-z0-9-]{0,63})\\{0,3}", ?\\{0,3}"status\\{0,3}": ?\\{0,3}"approved\\{0,3}"'
+    r'|"id\\{0,3}": ?\\{0,3}"([a-z0-9][a-z0-9-]{0,63})\\{0,3}", ?\\{0,3}"status\\{0,3}":'
+    r' ?\\{0,3}"approved\\{0,3}"'
 )
 
 
-def find_requested_lessons(events: Sequence[SessionEvent], bodies: Mapping[int, str]) -> list[RequestedLesson]:
+def find_requested_lessons(
+    events: Sequence[SessionEvent], bodies: Mapping[int, str]
+) -> list[RequestedLesson]:
     """Return the lessons in the order of their first answer.
 
     Copies from another session count there.
@@ -37,18 +40,30 @@ def find_requested_lessons(events: Sequence[SessionEvent], bodies: Mapping[int, 
     for event in _iter_answers(events):
         body = bodies.get(event.seq, "")[:MAX_ANSWER_CHARS]
         cost = tokens(body)
-        for lesson in dict.fromkeys(text or structured for text, structured in _LESSON.findall(body)):
-            known = lessons.get(lesson) or RequestedLesson(lesson=lesson, seq=event.seq, at=event.ts)
+        for lesson in dict.fromkeys(
+            text or structured for text, structured in _LESSON.findall(body)
+        ):
+            known = lessons.get(lesson) or RequestedLesson(
+                lesson=lesson, seq=event.seq, at=event.ts
+            )
             lessons[lesson] = msgspec.structs.replace(known, tokens=known.tokens + cost)
     return list(lessons.values())
 
 
 def _iter_answers(events: Sequence[SessionEvent]) -> Iterator[SessionEvent]:
     """Yield the results of calls of our own `lessons` tool."""
-    tools = {tool for tool in {event.tool for event in events} if tool and is_own(tool) and tool.lower().endswith("lessons")}
+    tools = {
+        tool
+        for tool in {event.tool for event in events}
+        if tool and is_own(tool) and tool.lower().endswith("lessons")
+    }
     if not tools:
         return
     calls = {event.call_id for event in events if event.tool in tools} - {None}
     for event in events:
-        if event.kind == "tool_result" and event.origin is None and (event.tool in tools or event.call_id in calls):
+        if (
+            event.kind == "tool_result"
+            and event.origin is None
+            and (event.tool in tools or event.call_id in calls)
+        ):
             yield event

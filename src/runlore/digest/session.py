@@ -47,14 +47,27 @@ from .text import clean
 from .work import find_work
 
 MAX_EXCERPT_BYTES = 500
-MAX_FILES, MAX_COMMANDS, MAX_TESTS, MAX_MOMENTS, MAX_NAMES, MAX_SLOW, MAX_ERRORS = 40, 30, 20, 20, 40, 10, 60
+MAX_FILES, MAX_COMMANDS, MAX_TESTS, MAX_MOMENTS, MAX_NAMES, MAX_SLOW, MAX_ERRORS = (
+    40,
+    30,
+    20,
+    20,
+    40,
+    10,
+    60,
+)
 MIN_EDITS = 3
 """The number of changes of one file from which they are counted."""
 
 T = TypeVar("T")
 
 
-def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, str], limits: Limits = DEFAULT) -> Digest:
+def make(
+    session: Session,
+    events: Iterable[SessionEvent],
+    bodies: Mapping[int, str],
+    limits: Limits = DEFAULT,
+) -> Digest:
     """Return the digest of a session from all of its events and their bodies.
 
     Both must be as the store has them, that is without secrets.
@@ -73,7 +86,9 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
     bounded = Bounded()
     errors, fixes = _select_errors(summarize_errors(attempts), all_fixes, own, bounded)
     commands = bounded.first("commands", rank_commands(work.commands.values()), MAX_COMMANDS)
-    slow = bounded.first("slow", sorted(work.slow.values(), key=lambda command: -command.seconds), MAX_SLOW)
+    slow = bounded.first(
+        "slow", sorted(work.slow.values(), key=lambda command: -command.seconds), MAX_SLOW
+    )
     # Long, because each field of a digest is named here once.
     return Digest(
         session_uid=session.session_uid,
@@ -89,17 +104,25 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         tests=bounded.first_and_last("tests", work.tests, MAX_TESTS),
         commits=bounded.first("commits", work.commits.values(), MAX_MOMENTS),
         pull_requests=bounded.first("pull_requests", work.pull_requests.values(), MAX_MOMENTS),
-        edits=bounded.counts("edits", {path: n for path, n in work.edited.items() if n >= MIN_EDITS}, MAX_FILES),
+        edits=bounded.counts(
+            "edits", {path: n for path, n in work.edited.items() if n >= MIN_EDITS}, MAX_FILES
+        ),
         slow=slow,
         actions=bounded.counts("actions", Counter(event.action for event in calls if event.action)),
         tools=bounded.counts("tools", Counter(event.tool for event in calls if event.tool)),
         kinds=bounded.counts("kinds", kinds),
-        subagents=bounded.first("subagents", (_moment(event) for event in calls if event.action == "agent"), MAX_MOMENTS),
+        subagents=bounded.first(
+            "subagents", (_moment(event) for event in calls if event.action == "agent"), MAX_MOMENTS
+        ),
         wall_s=_span_s(own),
         active_s=round(session.cost.wall_clock_s, 3),
-        interventions=bounded.first("interventions", map(_moment, _iter_stops(spoken)), MAX_MOMENTS),
+        interventions=bounded.first(
+            "interventions", map(_moment, _iter_stops(spoken)), MAX_MOMENTS
+        ),
         corrections=bounded.first("corrections", find_corrections(spoken, bodies), MAX_MOMENTS),
-        told=bounded.first("told", find_requested_lessons(everything, bodies) if own_tools else (), MAX_LESSONS),
+        told=bounded.first(
+            "told", find_requested_lessons(everything, bodies) if own_tools else (), MAX_LESSONS
+        ),
         decisions=bounded.first("decisions", _iter_decisions(own, bodies), MAX_MOMENTS),
         retries=session.cost.retries,
         compactions=list(map(attrgetter("view"), own)).count("compact"),
@@ -111,7 +134,9 @@ def make(session: Session, events: Iterable[SessionEvent], bodies: Mapping[int, 
         outcome_evidence=outcome.evidence,
         outcome_reason=outcome.reason,
         quality=quality(everything, bodies, session.relation, limits),
-        excerpts=_excerpts(cited_lines(errors, fixes, other_citations(commands, slow, outcome.evidence)), bodies),
+        excerpts=_excerpts(
+            cited_lines(errors, fixes, other_citations(commands, slow, outcome.evidence)), bodies
+        ),
         cut=bounded.cut,
         dead_ends=dead_ends(everything, session.cost.retries),
     )
@@ -136,9 +161,13 @@ class Bounded:
         self.count(name, len(items) - limit)
         return (items[0], *items[1 - limit :])
 
-    def counts(self, name: str, counts: Mapping[str, int], limit: int = MAX_NAMES) -> dict[str, int]:
+    def counts(
+        self, name: str, counts: Mapping[str, int], limit: int = MAX_NAMES
+    ) -> dict[str, int]:
         """Return the largest counts, largest first."""
-        return dict(self.first(name, sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])), limit))
+        return dict(
+            self.first(name, sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])), limit)
+        )
 
     def count(self, name: str, missing: int) -> None:
         """Count items that were left out."""
@@ -154,7 +183,9 @@ def _leave_out(tools: set[str | None], events: timeline.OrderedEvents) -> timeli
     if not tools:
         return events.own
     calls = {event.call_id for event in events if event.tool in tools} - {None}
-    return timeline.OrderedEvents([event for event in events.own if event.tool not in tools and event.call_id not in calls])
+    return timeline.OrderedEvents(
+        [event for event in events.own if event.tool not in tools and event.call_id not in calls]
+    )
 
 
 def _moment(event: SessionEvent) -> Moment:
@@ -165,7 +196,10 @@ def _iter_decisions(events: Iterable[SessionEvent], bodies: Mapping[int, str]) -
     """Yield each decision in one line, from all of its text: its first line may say nothing."""
     for event in events:
         if event.kind == "decision":
-            yield Moment(event.seq, shorten(" ".join((bodies.get(event.seq) or event.summary or "")[:2000].split())))
+            yield Moment(
+                event.seq,
+                shorten(" ".join((bodies.get(event.seq) or event.summary or "")[:2000].split())),
+            )
 
 
 def _iter_stops(events: Iterable[SessionEvent]) -> Iterator[SessionEvent]:
@@ -193,21 +227,36 @@ def rank_commands(commands: Iterable[CommandRun]) -> list[CommandRun]:
 
 # ── errors and what they cite ─────────────────────────────────────────────────────────────────────
 def _select_errors(
-    errors: Sequence[ErrorSummary], fixes: Sequence[Fix], events: Sequence[SessionEvent], bounded: Bounded
+    errors: Sequence[ErrorSummary],
+    fixes: Sequence[Fix],
+    events: Sequence[SessionEvent],
+    bounded: Bounded,
 ) -> tuple[tuple[ErrorSummary, ...], tuple[Fix, ...]]:
-    """Return the errors that are kept, by first occurrence and with their times, and their fixes."""
+    """Return the errors that are kept, by first occurrence and with their times, and their
+    fixes."""
     by_fingerprint = {fix.fingerprint: fix for fix in fixes}
     errors = keep_weightiest(errors, by_fingerprint, bounded)
     cited = {seq for error in errors for seq in (error.first_seq, error.last_seq)}
     times = {event.seq: event.ts for event in events if event.seq in cited} if cited else {}
     kept = tuple(
-        msgspec.structs.replace(error, seqs=_ends(error), first_at=times.get(error.first_seq), last_at=times.get(error.last_seq))
+        msgspec.structs.replace(
+            error,
+            seqs=_ends(error),
+            first_at=times.get(error.first_seq),
+            last_at=times.get(error.last_seq),
+        )
         for error in errors
     )
-    return kept, tuple(by_fingerprint[error.signature.fingerprint] for error in errors if error.signature.fingerprint in by_fingerprint)
+    return kept, tuple(
+        by_fingerprint[error.signature.fingerprint]
+        for error in errors
+        if error.signature.fingerprint in by_fingerprint
+    )
 
 
-def keep_weightiest(errors: Sequence[ErrorSummary], fixes: Mapping[str, Fix], bounded: Bounded) -> Sequence[ErrorSummary]:
+def keep_weightiest(
+    errors: Sequence[ErrorSummary], fixes: Mapping[str, Fix], bounded: Bounded
+) -> Sequence[ErrorSummary]:
     """Return at most `MAX_ERRORS` errors: those with a fix first, then the most frequent ones."""
     if len(errors) <= MAX_ERRORS:
         return errors
@@ -227,10 +276,16 @@ def _ends(error: ErrorSummary) -> tuple[int, ...]:
 
 def _excerpts(lines: Mapping[int, str], bodies: Mapping[int, str]) -> tuple[Moment, ...]:
     """Return the part that matters of each cited event."""
-    return tuple(Moment(seq, text) for seq in sorted(lines) if (text := excerpt(bodies.get(seq, ""), lines[seq])))
+    return tuple(
+        Moment(seq, text)
+        for seq in sorted(lines)
+        if (text := excerpt(bodies.get(seq, ""), lines[seq]))
+    )
 
 
-def cited_lines(errors: Sequence[ErrorSummary], fixes: Sequence[Fix], others: Iterable[int]) -> dict[int, str]:
+def cited_lines(
+    errors: Sequence[ErrorSummary], fixes: Sequence[Fix], others: Iterable[int]
+) -> dict[int, str]:
     """Return the events that are kept as excerpts, each with the line that matters.
 
     These are the events of errors and fixes, and the `others` that a pattern may cite. The line is
@@ -248,7 +303,9 @@ def cited_lines(errors: Sequence[ErrorSummary], fixes: Sequence[Fix], others: It
     return lines
 
 
-def other_citations(commands: Iterable[CommandRun], slow: Iterable[SlowCommand], evidence: Iterable[int]) -> Iterator[int]:
+def other_citations(
+    commands: Iterable[CommandRun], slow: Iterable[SlowCommand], evidence: Iterable[int]
+) -> Iterator[int]:
     """Yield the events that patterns cite apart from errors and fixes.
 
     These are commands that failed repeatedly, slow commands, and the evidence of the outcome.

@@ -23,7 +23,12 @@ class Command:
     """
 
     def __init__(
-        self, working: list[list[str]], reading: list[list[str]], programs: set[str], separators: list[str], targets: list[str]
+        self,
+        working: list[list[str]],
+        reading: list[list[str]],
+        programs: set[str],
+        separators: list[str],
+        targets: list[str],
     ) -> None:
         self._main, self._working, self._targets = working or reading, working, targets
         self.programs = frozenset(programs)
@@ -45,7 +50,12 @@ class Command:
     @cached_property
     def operands(self) -> frozenset[str]:
         """The words that are not flags. Of a path only the last part counts."""
-        return frozenset(_last_part(word) for words in self._main for word in words[1:] if word[:1] not in ("-", ""))
+        return frozenset(
+            _last_part(word)
+            for words in self._main
+            for word in words[1:]
+            if word[:1] not in ("-", "")
+        )
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -55,24 +65,36 @@ class Command:
     @cached_property
     def writes(self) -> frozenset[str]:
         """The files that output was sent to, or that were changed in place."""
-        in_place = frozenset(_last_part(words[-1]) for words in self._working if words[0] in _IN_PLACE)
+        in_place = frozenset(
+            _last_part(words[-1]) for words in self._working if words[0] in _IN_PLACE
+        )
         return frozenset(map(_last_part, self._targets)) | in_place
 
     @cached_property
     def selects(self) -> tuple[str, ...]:
         """The tests that were selected (`-run TestA`, `-k name`)."""
-        return tuple(words[n + 1] for words in self._main for n, word in enumerate(words[:-1]) if word in _SELECTORS)
+        return tuple(
+            words[n + 1]
+            for words in self._main
+            for n, word in enumerate(words[:-1])
+            if word in _SELECTORS
+        )
 
     @cached_property
     def changes(self) -> bool:
-        """True if it may have changed something: it does not only read, test, list or ask for help."""
+        """True if it may have changed something: it does not only read, test, list or ask for
+        help."""
         if any(not _CHECKS.search(_head(words)) for words in self._working):
             return True
         return any(flag in words for words in self._working for flag in _CHANGING_FLAGS)
 
     @cached_property
     def asks_help(self) -> bool:
-        return any(word in ("--help", "-h", "help", "--version") for words in self._main for word in words[1:])
+        return any(
+            word in ("--help", "-h", "help", "--version")
+            for words in self._main
+            for word in words[1:]
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -130,14 +152,30 @@ _CHECKS = re.compile(
     r"|typecheck|capture|logs|describe|search|doctor)\b|^(?:go|cargo|swift) build"
 )
 _IN_PLACE = frozenset({"sed", "awk", "gawk", "perl", "tee", "touch", "cp", "mv"})
-_SELECTORS = frozenset({"-run", "--run", "-k", "-t", "--grep", "-g", "--testNamePattern", "--test-name-pattern", "--filter"})
+_SELECTORS = frozenset(
+    {
+        "-run",
+        "--run",
+        "-k",
+        "-t",
+        "--grep",
+        "-g",
+        "--testNamePattern",
+        "--test-name-pattern",
+        "--filter",
+    }
+)
 _CHANGING_FLAGS = frozenset({"--fix", "--write", "-w", "--update", "-u", "--apply", "format"})
-_KEYWORDS = frozenset("const let var import from await async function return def class for while if case select".split())
+_KEYWORDS = frozenset(
+    "const let var import from await async function return def class for while if case select".split()
+)
 
 
 def installs(command: Command) -> bool:
     """Return True if it adds something to the environment."""
-    return any(_INSTALL.search(head) for head in command.heads) or bool(_INSTALL.search(command.key))
+    return any(_INSTALL.search(head) for head in command.heads) or bool(
+        _INSTALL.search(command.key)
+    )
 
 
 _INSTALL = re.compile(
@@ -146,25 +184,31 @@ _INSTALL = re.compile(
 )
 
 _READING = frozenset(
-    "cat head tail sed awk gawk nl less more bat rg grep egrep fgrep zgrep ag ack find fd ls lsd exa eza tree wc sort uniq cut jq yq diff "
-    "cmp comm file stat which whereis type command test [ [[ pgrep ps lsof du df env printenv "
-    "xxd strings column tr tac realpath readlink basename "
-    "dirname date whoami hostname uname "
-    "Get-Content Select-String Get-ChildItem Test-Path dir findstr where".split()
+    "cat head tail sed awk gawk nl less more bat rg grep egrep fgrep zgrep ag ack find fd ls lsd"
+    " exa eza tree wc sort uniq cut jq yq diff cmp comm file stat which whereis type command test ["
+    " [[ pgrep ps lsof du df env printenv xxd strings column tr tac realpath readlink basename"
+    " dirname date whoami hostname uname Get-Content Select-String Get-ChildItem Test-Path dir"
+    " findstr where".split()
 )
 _PREPARING = frozenset(
     "cd echo printf pwd true false : set export unset sleep pushd popd shopt ulimit umask source . "
     "local wait exit return done fi then do read".split()
 )
 _GIT_READING = frozenset(
-    "log show diff grep status blame ls-files ls-tree ls-remote rev-parse cat-file describe reflog shortlog rev-list merge-base".split()
+    "log show diff grep status blame ls-files ls-tree ls-remote rev-parse cat-file describe reflog"
+    " shortlog rev-list merge-base".split()
 )
 _RUNNERS = {
-    "uv": {"run"}, "poetry": {"run"}, "pipenv": {"run"}, "pdm": {"run"}, "hatch": {"run"}, "rye": {"run"}, "bundle": {"exec"},
+    "uv": {"run"}, "poetry": {"run"}, "pipenv": {"run"}, "pdm": {"run"}, "hatch": {"run"},
+    "rye": {"run"}, "bundle": {"exec"},
     "pnpm": {"exec", "dlx"},
-    "npm": {"exec"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "mise": {"exec", "x"}, "docker-compose": set(), "conda": {"run"},
+    "npm": {"exec"}, "yarn": {"dlx", "exec"}, "bun": {"x"}, "mise": {"exec", "x"},
+    "docker-compose": set(), "conda": {"run"},
 }  # fmt: skip
-_PREFIXES = frozenset("sudo time env exec nohup npx bunx pnpx uvx xargs command builtin nice stdbuf then do else if while ! {".split())
+_PREFIXES = frozenset(
+    "sudo time env exec nohup npx bunx pnpx uvx xargs command builtin nice stdbuf then do else if"
+    " while ! {".split()
+)
 
 _PIECE = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
 _WORD = re.compile(
@@ -209,19 +253,27 @@ def _simple_commands(command: str) -> tuple[list[list[str]], list[str], list[str
             is_target = False
         else:
             words.append(word.strip("'\"") if first in "'\"" else word)
-    return [part for part in parts if part], separators, [target for target in targets if not target.startswith("/dev/")]
+    return (
+        [part for part in parts if part],
+        separators,
+        [target for target in targets if not target.startswith("/dev/")],
+    )
 
 
 def _git_only_reads(words: list[str]) -> bool:
     sub = _subcommand(words)
     if sub in ("remote", "branch", "config"):
         return not _GIT_CHANGES.intersection(words) and not (
-            sub == "config" and not any(word.startswith(("--get", "--list", "-l")) for word in words)
+            sub == "config"
+            and not any(word.startswith(("--get", "--list", "-l")) for word in words)
         )
     return sub in _GIT_READING
 
 
-_GIT_CHANGES = frozenset("set-url add remove rm rename prune -d -D -m -M -f -u --delete --move --set-upstream-to --unset set".split())
+_GIT_CHANGES = frozenset(
+    "set-url add remove rm rename prune -d -D -m -M -f -u --delete --move --set-upstream-to"
+    " --unset set".split()
+)
 
 
 def _unwrap(words: list[str]) -> list[str]:
@@ -263,12 +315,18 @@ def _unwrap_shell(words: list[str]) -> list[str] | None:
 
 
 def _skip_flags(words: list[str], *, and_numbers: bool = False) -> list[str]:
-    is_skipped = (lambda word: word.startswith("-") or word[:1].isdigit()) if and_numbers else (lambda word: word.startswith("-"))
+    is_skipped = (
+        (lambda word: word.startswith("-") or word[:1].isdigit())
+        if and_numbers
+        else (lambda word: word.startswith("-"))
+    )
     return list(dropwhile(is_skipped, words))
 
 
 def _program(word: str) -> str:
-    return word.replace("\\", "/").rpartition("/")[2] or word if "/" in word or "\\" in word else word
+    return (
+        word.replace("\\", "/").rpartition("/")[2] or word if "/" in word or "\\" in word else word
+    )
 
 
 def _subcommand(words: list[str]) -> str:
@@ -293,11 +351,24 @@ def _head(words: list[str]) -> str:
     sub = _subcommand(words)
     if sub and words[0] in _TAKES_TWO and sub in words:
         after = words[words.index(sub) + 1 :]
-        if after and _PLAIN.match(after[0]) and (sub in ("run", "pr", "issue", "api", "repo", "mod", "compose") or words[0] == "gh"):
+        if (
+            after
+            and _PLAIN.match(after[0])
+            and (sub in ("run", "pr", "issue", "api", "repo", "mod", "compose") or words[0] == "gh")
+        ):
             return f"{words[0]} {sub} {after[0]}"
-    if not sub and len(words) > 1 and words[0] in ("python", "python3", "node", "bash", "sh", "ruby", "tsx", "bun", "deno", "perl"):
+    if (
+        not sub
+        and len(words) > 1
+        and words[0]
+        in ("python", "python3", "node", "bash", "sh", "ruby", "tsx", "bun", "deno", "perl")
+    ):
         script = next((word for word in words[1:] if not word.startswith("-")), "")
-        return f"{words[0].rstrip('3')} {_last_part(script)}" if script and len(script) < 200 else words[0].rstrip("3")
+        return (
+            f"{words[0].rstrip('3')} {_last_part(script)}"
+            if script and len(script) < 200
+            else words[0].rstrip("3")
+        )
     return f"{words[0]} {sub}".strip()
 
 

@@ -24,27 +24,36 @@ _MAX_COMMAND_CHARS = 100
 _BEGINNING_CHARS = 400
 """Characters of a message that decide if it rejects something."""
 
-_TAGS = re.compile(r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*", re.DOTALL)
-_MARKS = re.compile(r"\[(?:(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]|\[ ## \w{1,40} ## \]\])", re.IGNORECASE)
+_TAGS = re.compile(
+    r"\A\s*<([a-zA-Z][\w-]{0,60})\b[^>]{0,200}>.{0,4000}?</\1>\s*|\A\s*<[a-zA-Z/][\w -]{0,60}>\s*",
+    re.DOTALL,
+)
+_MARKS = re.compile(
+    r"\[(?:(?:image|pasted text|file|attachment)[^\]\n]{0,80}\]|\[ ## \w{1,40} ## \]\])",
+    re.IGNORECASE,
+)
 _LEAD_IN = re.compile(r"\A\s*[^\n#]{3,60}:\s*\n\s*#{1,3} (?=\S)")
 """The first line of a template above a document with a title of its own: `Implement the following
 plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
 _GREETING = r"hi|hey|hello|hallo|yo|hola"
 _TALK = (
-    r"good (?:morning|afternoon|evening)|thanks|thank you|thx|ok|okay|yes|yep|yeah|sure|no|continue|go on|keep going|proceed|resume|test"
+    r"good (?:morning|afternoon|evening)|thanks|thank"
+    r" you|thx|ok|okay|yes|yep|yeah|sure|no|continue|go on|keep going|proceed|resume|test"
     r"|testing|ping|please"
 )
 _SMALL_TALK = re.compile(
     # A name after a greeting must be none of the other words. Otherwise the pattern would try every
     # reading.
-    rf"(?:(?:(?:{_GREETING})(?: (?!(?:{_GREETING}|{_TALK})\b)\w{{1,12}}\b)?|{_TALK})\b[\s.,!?:)]*)+",
+    rf"(?:(?:(?:{_GREETING})(?:"
+    rf" (?!(?:{_GREETING}|{_TALK})\b)\w{{1,12}}\b)?|{_TALK})\b[\s.,!?:)]*)+",
     re.IGNORECASE,
 )
 
 
 def find_goal(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
-    """Return the first prompt that asks for something; if none does, the first that is not empty."""
+    """Return the first prompt that asks for something; if none does, the first that is not
+    empty."""
     small_talk: Moment | None = None
     for event in prompts:
         text = extract_request(bodies.get(event.seq) or event.summary or "")
@@ -106,20 +115,25 @@ _REJECTS = re.compile(
     r"(?:no|nope|nah)(?:[,.!:;]| (?:no|not|don'?t|that|this|it|i|you|the|we|need|revert|wait)\b|\Z)"
     r"|(?:wait|stop|hold on|hang on|undo|revert|roll ?back|never ?mind|cancel)\b"
     r"|(?:don'?t|do not|please don'?t|you (?:should|must)(?:n'?t| not)|never) "
-    r"|(?:that|this|it)(?:'?s| is| was| still| does| did| looks)? ?(?:not|n'?t|wrong|incorrect|broken|bad|worse|still)\b"
+    r"|(?:that|this|it)(?:'?s| is| was| still| does| did| looks)?"
+    r" ?(?:not|n'?t|wrong|incorrect|broken|bad|worse|still)\b"
     r"|(?:that|this|it)(?:'?s| is) (?:too |not |the wrong |wrong)"
     r"|(?:doesn'?t|does not|didn'?t|did not|isn'?t|still|not)"
     r" (?:work|working|fix|right|correct|what|fail|broken|the same|see|get|there|seeing|getting)"
-    r"|wrong\b|incorrect\b|why (?:did|do|are|have|would) you\b|you (?:broke|forgot|missed|didn'?t|did not|ignored|removed|deleted)\b"
-    r"|i (?:said|meant|asked|told you|did ?n'?t|don'?t (?:want|think|like|need)|wanted|still (?:see|get|have))\b"
+    r"|wrong\b|incorrect\b|why (?:did|do|are|have|would) you\b|you"
+    r" (?:broke|forgot|missed|didn'?t|did not|ignored|removed|deleted)\b"
+    r"|i (?:said|meant|asked|told you|did ?n'?t|don'?t (?:want|think|like|need)|wanted|still"
+    r" (?:see|get|have))\b"
     r"|i actually (?:want|wanted|meant|need|asked|prefer|don'?t)\b"
     r"|(?:actually|instead|rather|but|hmm+|uh|oh|sorry|ok but|okay but|well)[, ]+"
     r"(?:no\b|not\b|don'?t\b|that\b|it'?s\b|this\b|i (?:want|meant|think|don'?t)"
-    r"|we (?:should|don'?t|want|need)|revert|undo|use\b|let'?s\b|you\b|can you (?:revert|undo)|just\b|the\b)"
+    r"|we (?:should|don'?t|want|need)|revert|undo|use\b|let'?s\b|you\b|can you"
+    r" (?:revert|undo)|just\b|the\b)"
     r"|let'?s (?:not|instead)\b|we (?:don'?t|shouldn'?t) "
 )
 _TURNS = re.compile(
-    r"\b(?:instead of (?:what|that|this)|not what i|that'?s wrong|still (?:fails|failing|broken|wrong)|you (?:broke|forgot)|undo that"
+    r"\b(?:instead of (?:what|that|this)|not what i|that'?s wrong|still"
+    r" (?:fails|failing|broken|wrong)|you (?:broke|forgot)|undo that"
     r"|revert (?:that|this|it|your))\b"
 )
 _LEAD = re.compile(r"(?:please|hey|ok(?:ay)?|well|so|hmm+|um+|uh+|ah+|oh)[,.! ]+")
@@ -162,7 +176,11 @@ def find_corrections(events: Iterable[SessionEvent], bodies: Mapping[int, str]) 
     for event in events:
         kind = event.kind
         if kind == "user_msg":
-            if has_worked and (text := _correction(bodies.get(event.seq) or event.summary or "", was_stopped=was_stopped)):
+            if has_worked and (
+                text := _correction(
+                    bodies.get(event.seq) or event.summary or "", was_stopped=was_stopped
+                )
+            ):
                 corrections.append(Moment(event.seq, truncate(text, MAX_CORRECTION_CHARS)))
             was_stopped = has_worked = False
         elif kind == "human_intervention" and is_stop(event):
@@ -173,7 +191,8 @@ def find_corrections(events: Iterable[SessionEvent], bodies: Mapping[int, str]) 
 
 
 def _correction(message: str, *, was_stopped: bool) -> str:
-    """Return a message that corrects the agent, on one line; an empty text if it corrects nothing."""
+    """Return a message that corrects the agent, on one line; an empty text if it corrects
+    nothing."""
     # Nearly all messages continue the work, and their beginning shows it.
     if not message or not (was_stopped or rejects(extract_request(message, _BEGINNING_CHARS))):
         return ""
@@ -186,12 +205,17 @@ def _correction(message: str, *, was_stopped: bool) -> str:
 def _continues(text: str) -> bool:
     """Return True if a stopped agent is only asked to continue, or praised."""
     low = text.lower()
-    return _APPROVES.match(low) is not None or (len(text.split()) < 8 and _CONTINUES.search(low) is not None)
+    return _APPROVES.match(low) is not None or (
+        len(text.split()) < 8 and _CONTINUES.search(low) is not None
+    )
 
 
 _APPROVES = re.compile(
-    r"(?:please |sorry,? |ok(?:ay)?,? )?(?:continue|go on|carry on|keep going|proceed|resume|yes|yep|sure|thanks|great|perfect|looks good"
+    r"(?:please |sorry,? |ok(?:ay)?,? )?(?:continue|go on|carry on|keep"
+    r" going|proceed|resume|yes|yep|sure|thanks|great|perfect|looks good"
     r"|(?:it|that|this) (?:seems to )?works?)\b"
 )
 _CONTINUES = re.compile(r"\b(?:continue|go on|carry on|keep going|proceed|resume)\b")
-_STOPS = re.compile(r"interrupt|abort|cancel|reject|refus|denied|revert|went back|stopp", re.IGNORECASE)
+_STOPS = re.compile(
+    r"interrupt|abort|cancel|reject|refus|denied|revert|went back|stopp", re.IGNORECASE
+)

@@ -29,7 +29,11 @@ def build_template(message: str) -> str:
 
 
 def _is_variable(message: str) -> bool:
-    return bool(("." in message and _DOT.search(message)) or _has_hex(message) or ("tmp" in message and _TMP.search(message)))
+    return bool(
+        ("." in message and _DOT.search(message))
+        or _has_hex(message)
+        or ("tmp" in message and _TMP.search(message))
+    )
 
 
 def build_key(template: str) -> str:
@@ -60,29 +64,36 @@ _ANY_REPEATED = re.compile(r"<\*>(?:(?:[,;]? |[-.:/x_+=@#%]{0,2})<\*>){1,100}")
 # What stays even with digits or quotes: codes, and the name of what is missing or unknown.
 
 _NAMING = (
-    r"no module named|cannot find module|module not found:?|command not found:|unknown command:?|cannot find package"
+    r"no module named|cannot find module|module not found:?|command not found:|unknown"
+    r" command:?|cannot find package"
     r"|no matching distribution found for"
-    r"|unable to locate package|provides package|package|crate|executable file|import|cannot import name|has no attribute"
+    r"|unable to locate package|provides package|package|crate|executable file|import|cannot import"
+    r" name|has no attribute"
     r"|undefined name|undefined:"
-    r"|undeclared name:|unresolved import|unexpected keyword argument|unrecognized arguments?:?|unexpected argument|unknown (?:option"
+    r"|undeclared name:|unresolved import|unexpected keyword argument|unrecognized"
+    r" arguments?:?|unexpected argument|unknown (?:option"
     r"|flag|argument):?"
     r"|unrecognized (?:option|flag):?|flag provided but not defined:|missing script:"
 ).replace(" ", r"\ ")
 _STATUS = (
-    r"bad request|unauthorized|payment required|forbidden|not found|method not allowed|not acceptable|request time-?out|conflict|gone"
+    r"bad request|unauthorized|payment required|forbidden|not found|method not allowed|not"
+    r" acceptable|request time-?out|conflict|gone"
     r"|payload too large"
-    r"|unprocessable|too many requests|internal server error|not implemented|bad gateway|service unavailable|gateway time-?out"
+    r"|unprocessable|too many requests|internal server error|not implemented|bad gateway|service"
+    r" unavailable|gateway time-?out"
     r"|overloaded|client error|server error"
 ).replace(" ", r"\ ")
 _may_hold_constants = build_finder(
     [
         "(?i)(?:" + _NAMING.replace("\\ ", " ") + ") ",
-        r"(?i)(?:exit|error|errno|sqlstate|signal|return|status|code|http|curl)[ a-z:=(\[/.\d-]{0,24}\d|[45]\d\d [a-z]",
+        (
+            r"(?i)(?:exit|error|errno|sqlstate|signal|return|status|code|http|curl)["
+            r" a-z:=(\[/.\d-]{0,24}\d|[45]\d\d [a-z]"
+        ),
     ]
 )
 """A fast check, which saves the slow pattern below."""
-_CONSTANTS = re.compile(
-    rf"""(?ix)(?<![\w/.=&?-])(
+_CONSTANTS = re.compile(rf"""(?ix)(?<![\w/.=&?-])(
       (?:{_NAMING})\ (?:['"`‘“](?![/~.\\<]|[a-z]:[\\/])[\w@-][\w@.+:/-]{{0,99}}['"`’”]
         | (?![/~.\\<'"`‘“]|[a-z]:[\\/])[\w@-][\w@.+-]{{0,99}}(?<![.:,]))(?![\w/\\])
       | exit(?:ed)?(?:\ with)?(?:\ (?:non-zero|error|exit))?(?:\ (?:code|status|value))?[\ :=(]{{1,3}}-?\d{{1,10}}\b
@@ -94,8 +105,7 @@ _CONSTANTS = re.compile(
       | error[\ :]{{1,2}}(?:[45]\d\d|1?\d?\d|\d{{4}}(?=\ \())(?![\w.,]\w|\w)
       | [45]\d\d\ (?:{_STATUS})\b
       | curl:\ \(\d{{1,3}}\)
-    )"""
-)
+    )""")
 
 
 def _mask(text: str) -> str:
@@ -131,7 +141,8 @@ _EXT = (
     r"|gradle|tf)"
 )
 _POSITION = (
-    r"(?::\d{1,7}(?::\d{1,7})?(?:-\d{1,7}(?::\d{1,7})?)?|\(\d{1,7}(?:,\d{1,7})?\)|,? (?:on |at )?line \d{1,7}(?:,? col(?:umn)? \d{1,7})?)?"
+    r"(?::\d{1,7}(?::\d{1,7})?(?:-\d{1,7}(?::\d{1,7})?)?|\(\d{1,7}(?:,\d{1,7})?\)|,? (?:on |at"
+    r" )?line \d{1,7}(?:,? col(?:umn)? \d{1,7})?)?"
 )
 _SLASHED = re.compile(
     r"(?<![^\s'\"`‘“(\[{<,;|:=])(?:[A-Za-z]:(?=[\\/]))?"
@@ -140,15 +151,24 @@ _SLASHED = re.compile(
 _HAS_EXTENSION = re.compile(rf"\.{_EXT}{_POSITION}\Z")
 _NO_FILE = r"(?![\w(/\\]|\.\w|-\w|<\*>)"
 _MAY_BE_FILE = re.compile(rf"\.{_EXT}{_NO_FILE}")
-_FILE = re.compile(rf"(?<![\w./\\@<-])(?<!<\*>)\.?[\w+-]{{1,80}}(?:\.[\w+-]{{1,40}}){{0,3}}\.{_EXT}{_NO_FILE}{_POSITION}")
+_FILE = re.compile(
+    rf"(?<![\w./\\@<-])(?<!<\*>)\.?[\w+-]{{1,80}}(?:\.[\w+-]{{1,40}}){{0,3}}\.{_EXT}{_NO_FILE}{_POSITION}"
+)
 _MAY_BE_COLONS = re.compile(r":[0-9a-fA-F]{0,4}:")
 _COLONS = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}(?![\w:])")
-_TOKEN = re.compile(r"(?<![\w$<])(?:[A-Za-z_$+-]{0,80}\d(?:[\w$.:%+-]|,(?=\d{3}(?!\d))){0,200}|[a-f]{8,128}(?![\w-])|tmp[\w.-]{4,60})")
+_TOKEN = re.compile(
+    r"(?<![\w$<])(?:[A-Za-z_$+-]{0,80}\d(?:[\w$.:%+-]|,(?=\d{3}(?!\d))){0,200}|[a-f]{8,128}(?![\w-])|tmp[\w.-]{4,60})"
+)
 _DIGIT = re.compile(r"\d")
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? {1,2})?"
 _MONTH = r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
-_MAY_BE_DATE = re.compile(r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6} {1,2}<n>|<n> ?[AaPp][Mm]")
-_DATE = re.compile(rf"{_DAY}(?:<n> )?{_MONTH} {{1,2}}<n>(?:,? {{1,2}}(?:at )?<n>){{0,3}}(?: ?[AP]M\b)?|<n> ?[AaPp][Mm]\b")
+_MAY_BE_DATE = re.compile(
+    r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6} {1,2}<n>|<n> ?[AaPp][Mm]"
+)
+_DATE = re.compile(
+    rf"{_DAY}(?:<n> )?{_MONTH} {{1,2}}<n>(?:,? {{1,2}}(?:at )?<n>){{0,3}}(?: ?[AP]M\b)?|<n>"
+    r" ?[AaPp][Mm]\b"
+)
 _QUOTE = re.compile(r"['\"`‘“]")
 # Lookbehinds stand after the quote, so that a search goes from quote to quote and not from letter
 # to letter.
@@ -162,8 +182,15 @@ def _mask_path(match: re.Match[str]) -> str:
     text = match[0]
     word = text.rstrip(".")
     # `a/<*>` is a masked `a/1`, and no folder.
-    is_folder = word.endswith(("/", "\\")) and not match.string.startswith(("<*>", ":<*>"), match.end())
-    if len(word) > 1 and (word.startswith(_ROOTS) or is_folder or word[1:3] in (":\\", ":/") or _HAS_EXTENSION.search(word)):
+    is_folder = word.endswith(("/", "\\")) and not match.string.startswith(
+        ("<*>", ":<*>"), match.end()
+    )
+    if len(word) > 1 and (
+        word.startswith(_ROOTS)
+        or is_folder
+        or word[1:3] in (":\\", ":/")
+        or _HAS_EXTENSION.search(word)
+    ):
         return "<path>" + text[len(word) :]
     return text
 
@@ -205,7 +232,9 @@ _KNOWN = re.compile(
     | pg8000 | re2 | web3 | h5py | jinja2 | log1p )\Z"""
 )
 _SWITCHES = re.compile(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])")
-_HEX = re.compile(r"(?:[0-9a-f]{6,128}|[0-9A-F]{7,128}|0[xX][0-9a-fA-F]{1,64}|(?:[0-9a-fA-F]{4,16}-){2,8}[0-9a-fA-F]{4,32})\Z")
+_HEX = re.compile(
+    r"(?:[0-9a-f]{6,128}|[0-9A-F]{7,128}|0[xX][0-9a-fA-F]{1,64}|(?:[0-9a-fA-F]{4,16}-){2,8}[0-9a-fA-F]{4,32})\Z"
+)
 
 
 def is_random(word: str) -> bool:
@@ -227,7 +256,11 @@ _PART = re.compile(r"[_.:-]")
 def _is_at_code(match: re.Match[str]) -> bool:
     """Return True where a code may stand: first, in brackets, or after a word like `error`."""
     before = match.string[: match.start()]
-    return not before or before[-1] in "[(" or before.endswith((": ", "error ", "Error ", "warning ", "rule ", "code "))
+    return (
+        not before
+        or before[-1] in "[("
+        or before.endswith((": ", "error ", "Error ", "warning ", "rule ", "code "))
+    )
 
 
 def _mask_quoted(match: re.Match[str]) -> str:
@@ -237,7 +270,9 @@ def _mask_quoted(match: re.Match[str]) -> str:
     """
     text = match[0]
     inside = text[1:-1]
-    if (" " not in inside and _IDENTIFIER.match(inside)) or (inside[0] == "<" and _NAMED.fullmatch(inside)):
+    if (" " not in inside and _IDENTIFIER.match(inside)) or (
+        inside[0] == "<" and _NAMED.fullmatch(inside)
+    ):
         return text
     method = _METHOD.match(inside)
     return f"{text[0]}{method[0] if method else ''}<value>{text[-1]}"

@@ -18,7 +18,10 @@ MAX_LINE_CHARS = 600
 CONTROLS = r"[\x00-\x08\x0b-\x1f\x7f-" "\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 """Control characters, as a pattern that Python and RE2 both understand."""
 _CONTROLS = re.compile(CONTROLS)
-_ESCAPES = re.compile(r"\x1b\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)?|\x1b[ -/]?[0-~]|\x1b")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-9;:?<=>]{0,40}[ -/]{0,4}[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)?|\x1b["
+    r" -/]?[0-~]|\x1b"
+)
 _PRINTABLE = bytes([9, 10, *range(32, 127)])
 _LONE_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
@@ -53,7 +56,8 @@ def clean(text: str) -> str:
 
 
 def _is_clean(text: str) -> bool:
-    """Return True for nearly all texts, much faster than by searching for what must not be there."""
+    """Return True for nearly all texts, much faster than by searching for what must not be
+    there."""
     if text.isascii():
         return not text.encode().translate(None, _PRINTABLE)
     return text.replace("\n", "").replace("\t", "").isprintable()

@@ -43,7 +43,11 @@ def find_work(attempts: Sequence[Attempt], bodies: Mapping[int, str]) -> Work:
             work.read.update(dict.fromkeys(attempt.call.files))
         elif action == "edit" and attempt.call is not None and not attempt.failed:
             _add_edit(work, attempt.call, bodies)
-        elif action == "mcp" and attempt.call is not None and git.opens_pull_request(attempt.call.tool or ""):
+        elif (
+            action == "mcp"
+            and attempt.call is not None
+            and git.opens_pull_request(attempt.call.tool or "")
+        ):
             _add_pull_request(work, attempt, bodies)
     return work
 
@@ -69,7 +73,9 @@ def _only_adds(body: str, path: str) -> bool:
         return False
     other = _NOT_ADDED.search(body, first, end)
     # What follows is about another file, or is cut off.
-    return other is None or (other.start() > first and body[other.end() : end][:1] not in ("-", " ", "@"))
+    return other is None or (
+        other.start() > first and body[other.end() : end][:1] not in ("-", " ", "@")
+    )
 
 
 _NOT_ADDED = re.compile(r"\n(?!\+)")

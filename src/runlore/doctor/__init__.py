@@ -1,9 +1,9 @@
 """Proves a store right, and puts right what can be made again.
 
-A check is a small function that looks at what is stored and yields what is wrong with it, each finding with what would
-repair it: they are in `checks`, and what they share is in `exam`. Without `full`, what takes long is done for a sample
-spread over the store. All is read in one snapshot, so a sync may go on meanwhile; a repair holds its lock. Nothing here
-prints.
+A check is a small function that looks at what is stored and yields what is wrong with it, each
+finding with what would repair it: they are in `checks`, and what they share is in `exam`. Without
+`full`, what takes long is done for a sample spread over the store. All is read in one snapshot, so
+a sync may go on meanwhile; a repair holds its lock. Nothing here prints.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ Repair = Callable[[Store, list[Any], Step], None]
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What the doctor says. `repairs` is what a repair would do, with how often; `repaired` what one did."""
+    """What the doctor says. `repairs` is what a repair would do, with how often; `repaired` what
+    one did."""
 
     ok: bool = True
     checks: list[Check] = msgspec.field(default_factory=list)
@@ -49,8 +50,16 @@ class Report(msgspec.Struct, kw_only=True):
     """Problems that nothing here can repair."""
 
 
-def examine(store: Store, config: Config, *, full: bool = False, repair: bool = False, progress: Progress | None = None) -> Report:
-    """Looks at the store; with `repair` puts it right and looks again. Raises StoreBusy when it cannot repair for a sync."""
+def examine(
+    store: Store,
+    config: Config,
+    *,
+    full: bool = False,
+    repair: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Looks at the store; with `repair` puts it right and looks again. Raises StoreBusy when it
+    cannot repair for a sync."""
     if not repair:
         return _look(Exam(store, config, full, progress))[0]
     with ExitStack() as stack:
@@ -90,14 +99,16 @@ def _look(exam: Exam) -> tuple[Report, dict[Kind, list[Any]]]:
 def _findings(check: Callable[[Exam], Iterator[Finding]], exam: Exam) -> Iterator[Finding]:
     try:
         yield from check(exam)
-    except Exception as error:  # What is damaged may raise anything, and the other checks still have something to say.
+    except Exception as error:
+        # What is damaged may raise anything, and the other checks still have something to say.
         name = "" if isinstance(error, StoreError) else f"{type(error).__name__}: "
         yield Finding(f"cannot be looked at: {name}{error}")
 
 
-# ── repairing ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── repairing ─────────────────────────────────────────────────────────────────────────────────────
 def _repair(store: Store, plan: dict[Kind, list[Any]], progress: Progress | None) -> list[str]:
-    """Does what the findings ask for, one kind after another. What was done, and what could not be."""
+    """Does what the findings ask for, one kind after another. What was done, and what could not
+    be."""
     done = []
     for kind, (text, repair) in _REPAIRS.items():
         if not (keys := plan.get(kind)):
@@ -132,13 +143,19 @@ def _restore_source(store: Store, number: int) -> None:
 
 
 def _reposition(store: Store, number: int) -> None:
-    """A source that is to be derived again must be the one that was read: any place in it will do, it is read from the beginning."""
+    """A source that is to be derived again must be the one that was read: any place in it will do,
+    it is read from the beginning."""
     state = known_sources(store)[number]
     now = source_now(state)
     if now is None:
         raise ReadError(state.source.path, "it is not there any more")
     offset = min(max(state.position.offset, 1), now.size)
-    store.set_position(number, adapters.get(state.source.agent).position(state.source, offset, max(state.position.records, 0)))
+    store.set_position(
+        number,
+        adapters.get(state.source.agent).position(
+            state.source, offset, max(state.position.records, 0)
+        ),
+    )
 
 
 def _forget(store: Store, uids: list[str], _: Step) -> None:
@@ -163,21 +180,36 @@ def _hide(_: Store, files: list[str], __: Step) -> None:
 
 
 _REPAIRS: dict[Kind, tuple[str, Repair]] = {
-    "session": ("put back sessions", _each(lambda store, number, uid: store.restore_session(number, uid))),
+    "session": (
+        "put back sessions",
+        _each(lambda store, number, uid: store.restore_session(number, uid)),
+    ),
     "source": ("put back sources, and let the next sync derive them again", _each(_restore_source)),
     "stream": (
         "give events back to their sources, and let the next sync derive them again",
         _each(lambda store, *key: store.restore_stream(*key)),
     ),
-    "strays": ("remove what belongs to nothing", lambda store, keys, _: store.drop_strays([key for key in keys if key is not None])),
+    "strays": (
+        "remove what belongs to nothing",
+        lambda store, keys, _: store.drop_strays([key for key in keys if key is not None]),
+    ),
     "forget": ("forget once more what was forgotten", _forget),
-    "told": ("forget what sessions were told that are forgotten", _each(lambda _, home, uid: deliver.forget(Path(home), {uid}))),
+    "told": (
+        "forget what sessions were told that are forgotten",
+        _each(lambda _, home, uid: deliver.forget(Path(home), {uid})),
+    ),
     "position": ("look up again where sources were left off", _each(_reposition)),
-    "derive": ("let the next sync derive sources again", lambda store, keys, _: store.derive_again(keys)),
+    "derive": (
+        "let the next sync derive sources again",
+        lambda store, keys, _: store.derive_again(keys),
+    ),
     "natives": ("make native ids again from the events", lambda store, keys, _: store.relink(keys)),
     "streams": ("count events again", lambda store, keys, _: store.recount(keys, streams=True)),
     "sums": ("add up sessions again", lambda store, keys, _: store.recount(keys)),
-    "digest": ("let the next sync make digests again", lambda store, uids, _: store.drop_digests(uids)),
+    "digest": (
+        "let the next sync make digests again",
+        lambda store, uids, _: store.drop_digests(uids),
+    ),
     "index": ("make the index again from the bodies", _reindex),
     "mode": ("hide files from others", _hide),
 }

@@ -42,7 +42,13 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
     home, store = exam.config.home, os.path.expanduser(exam.store.url)
     key = home / "redact.key"
     notes = [str(home / name) for name in (deliver.FILE_NAME, rendered_files.FILE_NAME)]
-    files = [str(home), str(key), *notes, store, *(store + end for end in ("-wal", "-shm", ".lock"))]
+    files = [
+        str(home),
+        str(key),
+        *notes,
+        store,
+        *(store + end for end in ("-wal", "-shm", ".lock")),
+    ]
     for file in exam.each([file for file in files if os.path.exists(file)]):
         mode = os.stat(file).st_mode & 0o777
         if os.name == "posix" and mode & 0o077:
@@ -50,44 +56,78 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
     if not exam.config.redact.enabled or not exam.sources:
         return
     if not key.exists():
-        yield Finding(f"{key} is missing; the next sync makes another, with which the same secret looks different", is_note=True)
+        yield Finding(
+            f"{key} is missing; the next sync makes another, with which the same secret looks"
+            " different",
+            is_note=True,
+        )
     elif key.stat().st_size != 32:
-        yield Finding(f"{key} is damaged, and no sync can run; put it back from a copy, or delete it to get a new one")
+        yield Finding(
+            f"{key} is damaged, and no sync can run; put it back from a copy, or delete it to get a"
+            " new one"
+        )
 
 
 def check_owners(exam: Exam) -> Iterator[Finding]:
     """Everything belongs to a session and to a source that are there."""
     for session, counts in exam.strays.items():
         left = ", ".join(f"{count:,} {table}" for table, count in counts.items())
-        yield _stray(exam, session, f"session {session} is not there, but {left} of it", has_events=counts["events"] > 0)
+        yield _stray(
+            exam,
+            session,
+            f"session {session} is not there, but {left} of it",
+            has_events=counts["events"] > 0,
+        )
     for source, count in exam.each(exam.store.rows(count_strays("streams", "source", "sources"))):
-        yield from _without_source(exam, source, f"source {source} is not there, but {count:,} streams of it")
+        yield from _without_source(
+            exam, source, f"source {source} is not there, but {count:,} streams of it"
+        )
     for table in ("records", "skips", "aliases"):
         for source, count in exam.store.rows(count_strays(table, "source", "sources")):
             if not exam.store.rows("select 1 from streams where source = ?", (source,)):
-                yield Finding(f"source {source} is not there, but {count:,} {table} of it", (("strays", None),))
-    sql = f"select distinct session, seq / {BLOCK} from events where session in (select number from sessions)"
+                yield Finding(
+                    f"source {source} is not there, but {count:,} {table} of it",
+                    (("strays", None),),
+                )
+    sql = (
+        f"select distinct session, seq / {BLOCK} from events where session in (select number from"
+        " sessions)"
+    )
     for session, block in exam.store.rows(f"{sql} except select session, block from streams"):
-        yield _unclaimed(exam, session, block, f"{exam.uid(session)}: no source claims its events in block {block}")
+        yield _unclaimed(
+            exam,
+            session,
+            block,
+            f"{exam.uid(session)}: no source claims its events in block {block}",
+        )
     exam.expect(TABLES, TABLES)
     exam.step(TABLES)
 
 
 def _stray(exam: Exam, session: int, text: str, *, has_events: bool) -> Finding:
     uid, sources = exam.uid_by_streams(session), exam.sources_of(session)
-    derive: list[Repair] = [("derive", source) for source in sources if exam.why_not(source) is None]
+    derive: list[Repair] = [
+        ("derive", source) for source in sources if exam.why_not(source) is None
+    ]
     if uid is not None and uid not in exam.store.tombstones() and exam.store.session(uid) is None:
         return Finding(text, (("session", (session, uid)), *derive))
     if has_events and len(derive) < max(1, len(sources)):
-        return Finding(f"{text}; cannot be made again: {exam.why_not(sources[0]) if sources else 'no source is known'}")
+        return Finding(
+            f"{text}; cannot be made again:"
+            f" {exam.why_not(sources[0]) if sources else 'no source is known'}"
+        )
     return Finding(text, (("strays", session), *derive))
 
 
 def _without_source(exam: Exam, source: int, text: str) -> Iterator[Finding]:
-    for session, block in exam.store.rows("select session, block from streams where source = ?", (source,)):
+    for session, block in exam.store.rows(
+        "select session, block from streams where source = ?", (source,)
+    ):
         if exam.claimant(session, block) is not None:
             found = _unclaimed(exam, session, block, text)
-            yield Finding(found.text, (*found.repairs, ("strays", None))) if found.repairs else found
+            yield (
+                Finding(found.text, (*found.repairs, ("strays", None))) if found.repairs else found
+            )
             continue
         named = exam.store.rows("select source_path from sessions where number = ?", (session,))
         path = named[0][0] if named else None
@@ -113,18 +153,32 @@ def check_segments(exam: Exam) -> Iterator[Finding]:
         try:
             unpack(*packed)
         except Exception:  # A damaged length makes zstd raise what it likes.
-            yield exam.wrong_event(session, first, f": the bodies of events {first} to {last} are damaged")
+            yield exam.wrong_event(
+                session, first, f": the bodies of events {first} to {last} are damaged"
+            )
 
 
 def check_bodies(exam: Exam) -> Iterator[Finding]:
-    """The bodies of a segment's events lie in it one after another and fill it; segments do not overlap."""
+    """The bodies of a segment's events lie in it one after another and fill it; segments do not
+    overlap."""
     for session in exam.some_sessions():
-        events = exam.store.rows('select seq, "offset", length, rest, summary from events where session = ? order by seq', (session,))
+        events = exam.store.rows(
+            'select seq, "offset", length, rest, summary from events where session = ? order'
+            " by seq",
+            (session,),
+        )
         at, before = 0, -1
-        sql = "select id, first_seq, last_seq, length from segments where session = ? order by first_seq"
+        sql = (
+            "select id, first_seq, last_seq, length from segments where session = ? order by"
+            " first_seq"
+        )
         for id_, first, last, length in exam.store.rows(sql, (session,)):
             if first <= before or last < first or id_ >> 20 != session:
-                yield exam.wrong_event(session, first, f": the segment of events {first} to {last} is not where it should be")
+                yield exam.wrong_event(
+                    session,
+                    first,
+                    f": the segment of events {first} to {last} is not where it should be",
+                )
             before, end = last, 0
             while at < len(events) and events[at][0] <= last:
                 is_inside = events[at][0] >= first
@@ -132,7 +186,11 @@ def check_bodies(exam: Exam) -> Iterator[Finding]:
                 end += (events[at][2] or 0) * is_inside
                 at += 1
             if end != length:
-                yield exam.wrong_event(session, first, f": the bodies of events {first} to {last} do not fill their segment")
+                yield exam.wrong_event(
+                    session,
+                    first,
+                    f": the bodies of events {first} to {last} do not fill their segment",
+                )
         for event in events[at:]:
             yield from _body(exam, session, event, None)
 
@@ -146,7 +204,9 @@ def _body(exam: Exam, session: int, event: Row, place: int | None) -> Iterator[F
     elif place is None:
         yield exam.wrong_event(session, seq, f"#{seq}: there is no segment with its body")
     elif offset != place:
-        yield exam.wrong_event(session, seq, f"#{seq}: its body does not begin where the one before ends")
+        yield exam.wrong_event(
+            session, seq, f"#{seq}: its body does not begin where the one before ends"
+        )
 
 
 def _origin(rest: bytes) -> str | None:
@@ -159,12 +219,15 @@ def _origin(rest: bytes) -> str | None:
 def check_parents(exam: Exam) -> Iterator[Finding]:
     """The parent of an event is there, and lies before it."""
     sql = (
-        "select e.seq, e.parent_seq from events e left join events p on p.session = e.session and p.seq = e.parent_seq"
-        " where e.session = ? and e.parent_seq is not null and (p.seq is null or p.seq >= e.seq)"
+        "select e.seq, e.parent_seq from events e left join events p on p.session = e.session and"
+        " p.seq = e.parent_seq where e.session = ? and e.parent_seq is not null and (p.seq is null"
+        " or p.seq >= e.seq)"
     )
     for session in exam.some_sessions():
         for seq, parent in exam.store.rows(sql, (session,)):
-            yield exam.wrong_event(session, seq, f"#{seq}: its parent {parent} is not there, or not before it")
+            yield exam.wrong_event(
+                session, seq, f"#{seq}: its parent {parent} is not there, or not before it"
+            )
 
 
 def check_copies(exam: Exam) -> Iterator[Finding]:
@@ -173,25 +236,40 @@ def check_copies(exam: Exam) -> Iterator[Finding]:
     forgotten = exam.store.tombstones()
     unreadable = 0
     for session in exam.some_sessions():
-        for seq, rest in exam.store.rows('select seq, rest from events where session = ? and "offset" is null', (session,)):
+        for seq, rest in exam.store.rows(
+            'select seq, rest from events where session = ? and "offset" is null', (session,)
+        ):
             origin = _origin(rest) or ""
             uid, _, at = origin.rpartition("#")
             number, place = numbers.get(uid, -1), int(at) if at.isdecimal() else -1
-            there = exam.store.rows('select "offset" from events where session = ? and seq = ?', (number, place))
+            there = exam.store.rows(
+                'select "offset" from events where session = ? and seq = ?', (number, place)
+            )
             if not origin or (there and there[0][0] is not None):
                 continue
             if uid in forgotten or (number >= 0 and number not in exam.sessions):
                 unreadable += 1
                 continue
-            text = f"#{seq}: a copy of {origin}, which is {'a copy itself' if there else 'not there'}"
-            # The original comes back when its own source is derived again; else the copy is kept whole.
+            text = (
+                f"#{seq}: a copy of {origin}, which is {'a copy itself' if there else 'not there'}"
+            )
+            # The original comes back when its own source is derived again; else the copy is kept
+            # whole.
             lost = [exam.source_of(number, place)] if number in exam.miscounted else []
             if number < 0:
                 lost = [source for stray in exam.strays for source in exam.sources_of(stray)]
-            back: tuple[Repair, ...] = tuple(("derive", source) for source in lost if exam.why_not(source) is None)
-            yield Finding(f"{exam.uid(session)}{text}", back) if back else exam.wrong_event(session, seq, text)
+            back: tuple[Repair, ...] = tuple(
+                ("derive", source) for source in lost if exam.why_not(source) is None
+            )
+            yield (
+                Finding(f"{exam.uid(session)}{text}", back)
+                if back
+                else exam.wrong_event(session, seq, text)
+            )
     if unreadable:
-        yield Finding(f"{unreadable:,} copies of events that were forgotten or evicted", is_note=True)
+        yield Finding(
+            f"{unreadable:,} copies of events that were forgotten or evicted", is_note=True
+        )
 
 
 def check_natives(exam: Exam) -> Iterator[Finding]:
@@ -200,24 +278,42 @@ def check_natives(exam: Exam) -> Iterator[Finding]:
         uid, flavor = exam.sessions[session]
         sql = "select native_id, seq from events where session = ? and native_id is not null"
         for native_id, seq in exam.store.rows(sql, (session,)):
-            found = exam.store.rows("select seq from natives where hash = ? and session = ?", (native_hash(flavor, native_id), session))
+            found = exam.store.rows(
+                "select seq from natives where hash = ? and session = ?",
+                (native_hash(flavor, native_id), session),
+            )
             if found != [(seq,)]:
-                text = f"{uid}#{seq}: its native id leads {f'to {found[0][0]}' if found else 'nowhere'}"
+                text = (
+                    f"{uid}#{seq}: its native id leads"
+                    f" {f'to {found[0][0]}' if found else 'nowhere'}"
+                )
                 # Where another id leads to it, either may be what is wrong, and the source knows.
                 yield _misled(exam, session, seq, text, by_source=seq in exam.led_to(session))
     sql = (
-        "select n.session, n.seq, e.seq is not null from natives n left join events e on e.session = n.session and e.seq = n.seq"
-        " where e.native_id is null and n.session in (select number from sessions where evicted_at is null)"
+        "select n.session, n.seq, e.seq is not null from natives n left join events e on e.session"
+        " = n.session and e.seq = n.seq where e.native_id is null and n.session in (select number"
+        " from sessions where evicted_at is null)"
     )
     for session, seq, is_there in exam.store.rows(sql):
         text = f"{exam.uid(session)}#{seq}: a native id leads there, and there is none"
         # Where events were lost, this is all that remembers their numbers.
-        yield _misled(exam, session, seq, text, by_source=bool(is_there) or session in exam.miscounted)
+        yield _misled(
+            exam, session, seq, text, by_source=bool(is_there) or session in exam.miscounted
+        )
 
 
 def _misled(exam: Exam, session: int, seq: int, text: str, *, by_source: bool) -> Finding:
     source = exam.source_of(session, seq)
-    return Finding(text, (("derive", source) if by_source and exam.why_not(source) is None else ("natives", session),))
+    return Finding(
+        text,
+        (
+            (
+                ("derive", source)
+                if by_source and exam.why_not(source) is None
+                else ("natives", session)
+            ),
+        ),
+    )
 
 
 def check_streams(exam: Exam) -> Iterator[Finding]:
@@ -233,12 +329,19 @@ def check_streams(exam: Exam) -> Iterator[Finding]:
         for stream in streams:
             for name, (old, new) in list(stream.differences.items())[:1]:
                 lost = stream.stored.events - stream.made.events if stream.stored else 0
-                text = f"{exam.uid(session)}: {f'{lost:,} events are lost' if lost > 0 else f'{name} is {old} and should be {new}'}"
-                # Either may be what is wrong, and the source knows. Where it cannot be asked, the events are believed.
+                text = (
+                    f"{exam.uid(session)}:"
+                    f" {f'{lost:,} events are lost' if lost > 0 else f'{name} is {old} and should be {new}'}"
+                )
+                # Either may be what is wrong, and the source knows. Where it cannot be asked, the
+                # events are believed.
                 if (why_not := exam.why_not(stream.source)) is None:
                     yield Finding(text, (("derive", stream.source),))
                 else:
-                    yield Finding(f"{text}; cannot be made again: {why_not}" if lost > 0 else text, (("streams", session),))
+                    yield Finding(
+                        f"{text}; cannot be made again: {why_not}" if lost > 0 else text,
+                        (("streams", session),),
+                    )
 
 
 def _unreadable(exam: Exam, session: int) -> Iterator[Finding]:
@@ -258,13 +361,17 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
             yield from _unreadable_facts(exam, session)
         elif made is None:
             if not exam.store.rows("select 1 from streams where session = ?", (session,)):
-                yield exam.wrong_source(exam.source_named(session), f"{uid}: no source has a part in it")
+                yield exam.wrong_source(
+                    exam.source_named(session), f"{uid}: no source has a part in it"
+                )
         else:
             yield from _wrong_sums(exam, session, uid, made)
 
 
 def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Iterator[Finding]:
-    stored = exam.store.rows(f"select {', '.join(made)} from sessions where number = ?", (session,))[0]
+    stored = exam.store.rows(
+        f"select {', '.join(made)} from sessions where number = ?", (session,)
+    )[0]
     for name, old, new in zip(made, stored, made.values(), strict=True):
         if old != new:
             yield Finding(f"{uid}: {name} is {old!r} and should be {new!r}", (("sums", session),))
@@ -280,19 +387,25 @@ def check_ledger(exam: Exam) -> Iterator[Finding]:
     ((number,),) = exam.store.rows("select count(*) from sessions")
     exam.expect(number, number)
     for session in exam.store.wrong_sums():
-        yield Finding(f"{exam.uid(session)}: its use is not the sum of its calls", (("sums", session),))
+        yield Finding(
+            f"{exam.uid(session)}: its use is not the sum of its calls", (("sums", session),)
+        )
     exam.step(number)
 
 
 def check_digests(exam: Exam) -> Iterator[Finding]:
-    """Every digest unpacks, says what it is of and covers, its errors are found by what they are, and calls are marked as it says."""
+    """Every digest unpacks, says what it is of and covers, its errors are found by what they are,
+    and calls are marked as it says."""
     sql = (
-        "select s.uid, s.evicted_at is not null, s.analyzed_seq, s.analyzed_hash, s.number, d.version, d.last_seq, d.content_hash"
-        " from digests d join sessions s on s.number = d.session order by s.uid"
+        "select s.uid, s.evicted_at is not null, s.analyzed_seq, s.analyzed_hash, s.number,"
+        " d.version, d.last_seq, d.content_hash from digests d join sessions s on s.number ="
+        " d.session order by s.uid"
     )
     rows = exam.store.rows(sql)
     known = {row[0] for row in rows}
-    for (uid,) in exam.store.rows("select uid from sessions where analyzed_seq is not null order by uid"):
+    for (uid,) in exam.store.rows(
+        "select uid from sessions where analyzed_seq is not null order by uid"
+    ):
         if uid not in known:
             yield Finding(f"{uid}: is said to have a digest, and has none", (("digest", uid),))
     for uid, is_evicted, *state in exam.each(rows, SAMPLE):
@@ -302,31 +415,59 @@ def check_digests(exam: Exam) -> Iterator[Finding]:
         elif wrong:
             yield Finding(f"{uid}: {wrong}", (("digest", uid),))
         elif not exam.store.is_charged(state[2]):
-            yield Finding(f"{uid}: its calls are not marked as its digest says of what led nowhere", (("sums", state[2]),))
+            yield Finding(
+                f"{uid}: its calls are not marked as its digest says of what led nowhere",
+                (("sums", state[2]),),
+            )
 
 
-def _wrong_digest(exam: Exam, uid: str, seq: int, hash_: str, session: int, version: int, last_seq: int, content_hash: str) -> str | None:
+def _wrong_digest(
+    exam: Exam,
+    uid: str,
+    seq: int,
+    hash_: str,
+    session: int,
+    version: int,
+    last_seq: int,
+    content_hash: str,
+) -> str | None:
     try:
         digest = exam.store.digest(uid)
     except RunloreError as error:
         return f"its digest cannot be read: {error}"
     assert digest is not None
     covers = digest.covers
-    if (digest.session_uid, digest.version, covers.last_seq, covers.content_hash) != (uid, version, last_seq, content_hash):
+    if (digest.session_uid, digest.version, covers.last_seq, covers.content_hash) != (
+        uid,
+        version,
+        last_seq,
+        content_hash,
+    ):
         return "its digest is of something else"
-    if hash_ and (seq, hash_) != (last_seq, content_hash):  # Without a hash it is to be made again anyway.
+    # Without a hash it is to be made again anyway.
+    if hash_ and (seq, hash_) != (last_seq, content_hash):
         return "its digest does not cover what is said"
-    stored = exam.store.rows(f"select {', '.join(ERROR)} from errors where session = ? order by fingerprint", (session,))
-    return None if stored == sorted(error_rows(digest)) else "its errors are not those of its digest"
+    stored = exam.store.rows(
+        f"select {', '.join(ERROR)} from errors where session = ? order by fingerprint", (session,)
+    )
+    return (
+        None if stored == sorted(error_rows(digest)) else "its errors are not those of its digest"
+    )
 
 
 def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
-    for source, facts in exam.store.rows("select source, facts from streams where session = ?", (session,)):
+    for source, facts in exam.store.rows(
+        "select source, facts from streams where session = ?", (session,)
+    ):
         try:
             msgspec.msgpack.decode(facts, type=Facts)
         except (ValueError, TypeError, msgspec.MsgspecError):
-            repair: Repair = ("derive", source) if exam.why_not(source) is None else ("streams", session)
-            yield Finding(f"{exam.uid(session)}: what a source says of it cannot be read", (repair,))
+            repair: Repair = (
+                ("derive", source) if exam.why_not(source) is None else ("streams", session)
+            )
+            yield Finding(
+                f"{exam.uid(session)}: what a source says of it cannot be read", (repair,)
+            )
 
 
 def check_sources(exam: Exam) -> Iterator[Finding]:
@@ -336,17 +477,38 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
         path, at, now = state.source.path, state.position, how_it_is(state)
         adapter = adapter_of(state)
         # What was to come back when its source went stays as it is known, and comes back with it.
-        if state.adapter_version == DAMAGED and not (state.is_evicted and state.missing_at is not None):
-            yield Finding(f"{path}: is to be derived again; run `runlore sync`", (("derive", number),))
+        if state.adapter_version == DAMAGED and not (
+            state.is_evicted and state.missing_at is not None
+        ):
+            yield Finding(
+                f"{path}: is to be derived again; run `runlore sync`", (("derive", number),)
+            )
             continue
         if now != "same" and state.problem != LEFT_OUT:
-            notes[{"gone": "not there any more", "grown": "grown since the last sync", "rewritten": "rewritten since"}[now]] += 1
+            notes[
+                {
+                    "gone": "not there any more",
+                    "grown": "grown since the last sync",
+                    "rewritten": "rewritten since",
+                }[now]
+            ] += 1
         if adapter is None:
             notes["without an adapter"] += 1
-        elif now == "same" and at.offset > 0 and adapter.follows(state.source, at) and at.records >= 0:
+        elif (
+            now == "same"
+            and at.offset > 0
+            and adapter.follows(state.source, at)
+            and at.records >= 0
+        ):
             continue  # Also where more was read than it is long, because it is packed.
-        elif at.offset < 0 or at.records < 0 or (at.head and at.offset > state.source.size and state.problem is None):
-            yield _misread(exam, number, f"{path}: was read up to {at.offset:,}, of {state.source.size:,}")
+        elif (
+            at.offset < 0
+            or at.records < 0
+            or (at.head and at.offset > state.source.size and state.problem is None)
+        ):
+            yield _misread(
+                exam, number, f"{path}: was read up to {at.offset:,}, of {state.source.size:,}"
+            )
         elif now == "same" and at.offset:
             yield _misread(exam, number, f"{path}: has not changed, and is not what was read")
     for word, count in notes.items():
@@ -361,20 +523,32 @@ def _misread(exam: Exam, number: int, text: str) -> Finding:
 
 def check_records(exam: Exam) -> Iterator[Finding]:
     """The native records that are kept unpack, in order, none twice, and none is missing."""
-    packs = exam.store.rows("select source, first, count, length from records order by source, first")
+    packs = exam.store.rows(
+        "select source, first, count, length from records order by source, first"
+    )
     ends: dict[int, int] = {}
     torn: set[int] = set()
     for source, first, count, _ in packs:
         if first != ends.get(source, 0):
             torn.add(source)
         ends[source] = first + count
-    torn |= {number for number, end in ends.items() if number in exam.sources and end != exam.sources[number].position.records}
-    wanted = {number for number, state in exam.sources.items() if state.position.records > 0 and state.problem != LEFT_OUT}
+    torn |= {
+        number
+        for number, end in ends.items()
+        if number in exam.sources and end != exam.sources[number].position.records
+    }
+    wanted = {
+        number
+        for number, state in exam.sources.items()
+        if state.position.records > 0 and state.problem != LEFT_OUT
+    }
     none = len(wanted - ends.keys())
     # What was forgotten took records along, and what was read while they were not wanted has none.
     if exam.config.raw == "keep" and not exam.store.tombstones():
         for number in sorted(torn & exam.sources.keys()):
-            yield exam.wrong_source(number, f"{exam.sources[number].source.path}: its native records are not all kept")
+            yield exam.wrong_source(
+                number, f"{exam.sources[number].source.path}: its native records are not all kept"
+            )
     else:
         none += len(torn)
     if none:
@@ -382,28 +556,43 @@ def check_records(exam: Exam) -> Iterator[Finding]:
     for source, first, count, length in exam.each(packs, SAMPLE):
         if source not in exam.sources:
             continue  # Said by `check_owners`.
-        ((body,),) = exam.store.rows("select body from records where source = ? and first = ?", (source, first))
+        ((body,),) = exam.store.rows(
+            "select body from records where source = ? and first = ?", (source, first)
+        )
         try:
-            offsets = [record.offset for record in unpack_records(body, length) if record.aside is None]
-        except Exception:  # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
+            offsets = [
+                record.offset for record in unpack_records(body, length) if record.aside is None
+            ]
+        except Exception:
+            # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
             offsets = []
         if len(offsets) != count or offsets != sorted(set(offsets)):
             path = exam.sources[source].source.path
-            yield exam.wrong_source(source, f"{path}: its native records {first:,} to {first + count - 1:,} are damaged")
+            yield exam.wrong_source(
+                source, f"{path}: its native records {first:,} to {first + count - 1:,} are damaged"
+            )
 
 
 def check_forgotten(exam: Exam) -> Iterator[Finding]:
-    """Of what was forgotten nothing is left, here or beside the store: another machine may have forgotten it."""
+    """Of what was forgotten nothing is left, here or beside the store: another machine may have
+    forgotten it."""
     gone = exam.store.tombstones()
     for uid in exam.each(sorted(gone)):
         if exam.store.rows("select 1 from sessions where uid = ?", (uid,)):
             yield Finding(f"{uid}: was forgotten and is there", (("forget", uid),))
     home = exam.config.home
     for uid in sorted({note.uid for note in deliver.read_records(home)} & gone if gone else ()):
-        yield Finding(f"{uid}: was forgotten, and notes on what it was told are there", (("told", (str(home), uid)),))
+        yield Finding(
+            f"{uid}: was forgotten, and notes on what it was told are there",
+            (("told", (str(home), uid)),),
+        )
     for lesson in Shelf(home / "lessons").read()[0] if gone else ():
         if any(ref.partition("#")[0] in gone for ref in lesson.evidence):
-            yield Finding(f"lesson {lesson.id} cites a session that was forgotten; `runlore lessons edit` changes it", is_note=True)
+            yield Finding(
+                f"lesson {lesson.id} cites a session that was forgotten; `runlore lessons edit`"
+                " changes it",
+                is_note=True,
+            )
 
 
 def check_lessons(exam: Exam) -> Iterator[Finding]:
@@ -413,9 +602,15 @@ def check_lessons(exam: Exam) -> Iterator[Finding]:
     exam.expect(len(known) + len(broken), len(known) + len(broken))
     for one in broken:
         yield Finding(f"{one.file} is no lesson, and is told to nobody: {one.reason}", is_note=True)
-    for file, largest in ((deliver.FILE_NAME, deliver.MAX_BYTES), (rendered_files.FILE_NAME, rendered_files.MAX_BYTES)):
+    for file, largest in (
+        (deliver.FILE_NAME, deliver.MAX_BYTES),
+        (rendered_files.FILE_NAME, rendered_files.MAX_BYTES),
+    ):
         if (home / file).is_file() and (home / file).stat().st_size >= largest:
-            yield Finding(f"{home / file} is full, and `runlore measure` learns of nothing new; move it away", is_note=True)
+            yield Finding(
+                f"{home / file} is full, and `runlore measure` learns of nothing new; move it away",
+                is_note=True,
+            )
     exam.step(len(known) + len(broken))
 
 

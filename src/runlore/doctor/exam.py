@@ -1,4 +1,5 @@
-"""One look at a store: what the checks share. How far they are, what is stored, and what of it could be made again."""
+"""One look at a store: what the checks share. How far they are, what is stored, and what of it
+could be made again."""
 
 from __future__ import annotations
 
@@ -19,11 +20,25 @@ from ..store import DAMAGED, SourceState, Store
 from ..store.pieces import ASIDE, GONE
 
 SAMPLE = 200
-"""So many segments, sessions and packs of records are looked at closely, spread over the store: a second or two."""
+"""So many segments, sessions and packs of records are looked at closely, spread over the store: a
+second or two."""
 INDEX_SAMPLE = 50
 
 Kind = Literal[
-    "session", "source", "stream", "strays", "forget", "told", "position", "natives", "derive", "streams", "sums", "digest", "index", "mode"
+    "session",
+    "source",
+    "stream",
+    "strays",
+    "forget",
+    "told",
+    "position",
+    "natives",
+    "derive",
+    "streams",
+    "sums",
+    "digest",
+    "index",
+    "mode",
 ]
 Repair = tuple[Kind, Any]
 """What to do, and to what."""
@@ -35,7 +50,8 @@ T = TypeVar("T")
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What is wrong, and what repairs it. Without a repair it cannot be made again. A note is no problem."""
+    """What is wrong, and what repairs it. Without a repair it cannot be made again. A note is no
+    problem."""
 
     text: str
     repairs: tuple[Repair, ...] = ()
@@ -43,7 +59,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, kw_only=True):
-    """What became of a check: `checked` things `of` so many. `problems` are the first of `count`; `notes` are not wrong."""
+    """What became of a check: `checked` things `of` so many. `problems` are the first of `count`;
+    `notes` are not wrong."""
 
     name: str
     ok: bool = True
@@ -55,7 +72,8 @@ class Check(msgspec.Struct, kw_only=True):
 
 
 class Exam:
-    """One look at a store: what the checks share, how far they are, and what could be made again."""
+    """One look at a store: what the checks share, how far they are, and what could be made
+    again."""
 
     def __init__(self, store: Store, config: Config, full: bool, progress: Progress | None) -> None:
         self.store, self.config, self.full = store, config, full
@@ -92,10 +110,11 @@ class Exam:
         if self._progress:
             self._progress(self.seen.name, self.seen.checked, self._expected)
 
-    # ── what is stored ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── what is stored ────────────────────────────────────────────────────────────────────────────
     @cached_property
     def sessions(self) -> dict[int, tuple[str, str]]:
-        """The uid and flavor of every session by number, but for those whose events were evicted."""
+        """The uid and flavor of every session by number, but for those whose events were
+        evicted."""
         sql = "select number, uid, flavor from sessions where evicted_at is null order by number"
         return {number: (uid, flavor) for number, uid, flavor in self.store.rows(sql)}
 
@@ -108,7 +127,8 @@ class Exam:
 
     @cached_property
     def sums(self) -> dict[int, dict[str, Any] | Exception | None]:
-        """Of every session the columns that follow from its streams; why not, when they cannot be read."""
+        """Of every session the columns that follow from its streams; why not, when they cannot be
+        read."""
         found: dict[int, dict[str, Any] | Exception | None] = {}
         for session in self.sessions:
             try:
@@ -121,8 +141,16 @@ class Exam:
     @cached_property
     def miscounted(self) -> set[int]:
         """The sessions whose streams were given more events than are there, or fewer."""
-        counts: dict[int, int] = dict(self.store.rows(f"select session, count(*) from events where flags & {ASIDE} = 0 group by session"))
-        return {s for s, sums in self.sums.items() if not isinstance(sums, dict) or sums["events"] != counts.get(s, 0)}
+        counts: dict[int, int] = dict(
+            self.store.rows(
+                f"select session, count(*) from events where flags & {ASIDE} = 0 group by session"
+            )
+        )
+        return {
+            s
+            for s, sums in self.sums.items()
+            if not isinstance(sums, dict) or sums["events"] != counts.get(s, 0)
+        }
 
     @cached_property
     def strays(self) -> dict[int, Counter[str]]:
@@ -134,18 +162,30 @@ class Exam:
         return found
 
     def led_to(self, session: int) -> set[int]:
-        """The events of a session that some native id leads to. It takes a scan, so it is asked only of what is wrong."""
+        """The events of a session that some native id leads to. It takes a scan, so it is asked
+        only of what is wrong."""
         if session not in self._led_to:
-            self._led_to[session] = {seq for (seq,) in self.store.rows("select seq from natives where session = ?", (session,))}
+            self._led_to[session] = {
+                seq
+                for (seq,) in self.store.rows(
+                    "select seq from natives where session = ?", (session,)
+                )
+            }
         return self._led_to[session]
 
     def sources_of(self, session: int) -> list[int]:
-        return [source for (source,) in self.store.rows("select distinct source from streams where session = ?", (session,))]
+        return [
+            source
+            for (source,) in self.store.rows(
+                "select distinct source from streams where session = ?", (session,)
+            )
+        ]
 
     def uid_by_streams(self, session: int) -> str | None:
         """The uid of a session that is not there, as its streams know it."""
         for facts, agent in self.store.rows(
-            "select facts, agent from streams join sources on number = source where session = ?", (session,)
+            "select facts, agent from streams join sources on number = source where session = ?",
+            (session,),
         ):
             try:
                 return make_uid(agent, msgspec.msgpack.decode(facts, type=Facts).native_session_id)
@@ -154,13 +194,34 @@ class Exam:
         return None
 
     def claimant(self, session: int, block: int) -> int | None:
-        """The source that the events of a block are from: of those that claim nothing, or nothing elsewhere, the one that
-        gives the same when it is read. (Any other would lose them when it is derived again.)"""
-        sql = 'select native_id from events where session = ? and seq between ? and ? and native_id is not null and "offset" is not null'
-        wanted = {native_id for (native_id,) in self.store.rows(sql, (session, block * BLOCK, (block + 1) * BLOCK - 1))}
-        elsewhere = {source for (source,) in self.store.rows("select source from streams where session != ?", (session,))}
+        """The source that the events of a block are from: of those that claim nothing, or nothing
+        elsewhere, the one that gives the same when it is read. (Any other would lose them when it
+        is derived again.)"""
+        sql = (
+            "select native_id from events where session = ? and seq between ? and ? and native_id"
+            ' is not null and "offset" is not null'
+        )
+        wanted = {
+            native_id
+            for (native_id,) in self.store.rows(
+                sql, (session, block * BLOCK, (block + 1) * BLOCK - 1)
+            )
+        }
+        elsewhere = {
+            source
+            for (source,) in self.store.rows(
+                "select source from streams where session != ?", (session,)
+            )
+        }
         free = (number for number in self.sources if number not in elsewhere) if wanted else ()
-        return next((number for number in free if wanted <= self._gives(number).get(self.uid(session), set())), None)
+        return next(
+            (
+                number
+                for number in free
+                if wanted <= self._gives(number).get(self.uid(session), set())
+            ),
+            None,
+        )
 
     def _gives(self, number: int) -> dict[str, set[str | None]]:
         """The native ids that reading a source gives, by session."""
@@ -172,7 +233,9 @@ class Exam:
                 records = list(self.store.kept(number)) or list(adapter.read(state.source, None))
                 for event in adapter.normalize(state.source, records, None).events:
                     found.setdefault(event.session_uid, set()).add(event.native_id)
-            except Exception:  # Damaged records, a file that is gone, someone else's adapter: then it gives nothing.
+            except Exception:
+                # Damaged records, a file that is gone, someone else's adapter: then it gives
+                # nothing.
                 found.clear()
         return self._given[number]
 
@@ -180,23 +243,32 @@ class Exam:
         return self.sessions[session][0] if session in self.sessions else f"session {session}"
 
     def source_of(self, session: int, seq: int) -> int | None:
-        found = self.store.rows("select source from streams where session = ? and block = ?", (session, seq // BLOCK))
+        found = self.store.rows(
+            "select source from streams where session = ? and block = ?", (session, seq // BLOCK)
+        )
         return int(found[0][0]) if found else self.source_named(session)
 
     def source_named(self, session: int) -> int | None:
         """The source that the session itself names."""
-        sql = "select q.number from sessions s join sources q on q.agent = s.flavor and q.path = s.source_path where s.number = ?"
+        sql = (
+            "select q.number from sessions s join sources q on q.agent = s.flavor and q.path ="
+            " s.source_path where s.number = ?"
+        )
         found = self.store.rows(sql, (session,))
         return int(found[0][0]) if found else None
 
-    # ── what can be made again ───────────────────────────────────────────────────────────────────────────────────────
+    # ── what can be made again ────────────────────────────────────────────────────────────────────
     def wrong_event(self, session: int, seq: int, text: str) -> Finding:
         """Something is wrong with an event: its source is to be derived again."""
         return self.wrong_source(self.source_of(session, seq), f"{self.uid(session)}{text}")
 
     def wrong_source(self, source: int | None, text: str) -> Finding:
         why_not = self.why_not(source)
-        return Finding(text, (("derive", source),)) if why_not is None else Finding(f"{text}; cannot be made again: {why_not}")
+        return (
+            Finding(text, (("derive", source),))
+            if why_not is None
+            else Finding(f"{text}; cannot be made again: {why_not}")
+        )
 
     def why_not(self, source: int | None) -> str | None:
         """Why a source cannot be derived again; None when it can."""
@@ -214,19 +286,29 @@ class Exam:
         if adapter_of(state) is None:
             return f"there is no adapter for {state.source.agent}"
         gone = (
-            f"select 1 from streams s join events e on e.session = s.session and e.seq between s.block * {BLOCK}"
-            f" and s.block * {BLOCK} + {BLOCK - 1} where s.source = ? and e.flags & {GONE} != 0 limit 1"
+            "select 1 from streams s join events e on e.session = s.session and e.seq between"
+            f" s.block * {BLOCK} and s.block * {BLOCK} + {BLOCK - 1} where s.source = ? and e.flags"
+            f" & {GONE} != 0 limit 1"
         )
         if self.store.rows(gone, (number,)):
             return f"{path} was rewritten, and what is gone from it is only here"
         now = how_it_is(state)
         if now != "gone":
-            return f"{path} was rewritten" if now == "rewritten" and state.adapter_version != DAMAGED else None
+            return (
+                f"{path} was rewritten"
+                if now == "rewritten" and state.adapter_version != DAMAGED
+                else None
+            )
         try:
             kept = sum(record.aside is None for record in self.store.kept(number))
-        except Exception:  # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
+        except Exception:
+            # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
             kept = -1
-        return None if kept == state.position.records > 0 else f"{path} is gone, and its records are not all kept"
+        return (
+            None
+            if kept == state.position.records > 0
+            else f"{path} is gone, and its records are not all kept"
+        )
 
 
 def known_sources(store: Store) -> dict[int, SourceState]:
@@ -235,7 +317,10 @@ def known_sources(store: Store) -> dict[int, SourceState]:
 
 
 def count_strays(table: str, column: str, owners: str) -> str:
-    return f"select {column}, count(*) from {table} where {column} not in (select number from {owners}) group by {column}"
+    return (
+        f"select {column}, count(*) from {table} where {column} not in (select number from"
+        f" {owners}) group by {column}"
+    )
 
 
 def adapter_of(state: SourceState) -> adapters.Adapter | None:
@@ -257,7 +342,8 @@ def how_it_is(state: SourceState) -> Literal["gone", "same", "grown", "rewritten
 
 
 def source_now(state: SourceState) -> Source | None:
-    """The source as it is now, None when it is gone. An adapter whose sources are no files of their own says so itself (`refresh`)."""
+    """The source as it is now, None when it is gone. An adapter whose sources are no files of their
+    own says so itself (`refresh`)."""
     adapter = adapter_of(state)
     if adapter is not None and hasattr(adapter, "refresh"):
         found: Source | None = adapter.refresh(state.source)
@@ -266,4 +352,6 @@ def source_now(state: SourceState) -> Source | None:
         stat = os.stat(state.source.path)
     except OSError:
         return None
-    return msgspec.structs.replace(state.source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino)
+    return msgspec.structs.replace(
+        state.source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino
+    )

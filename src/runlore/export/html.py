@@ -1,4 +1,5 @@
-"""A session as one HTML file that needs nothing else: no script, no server, no network. It reads as on the page."""
+"""A session as one HTML file that needs nothing else: no script, no server, no network. It reads as
+on the page."""
 
 from __future__ import annotations
 
@@ -22,12 +23,19 @@ STYLE = Path(__file__).parent / "static/session.css"
 
 
 def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
-    """In pieces. Pictures are left out unless they are asked for: no rule can see a secret in one."""
+    """In pieces. Pictures are left out unless they are asked for: no rule can see a secret in
+    one."""
     session, clean = taken.outline.session, taken.clean
-    children = {uid: replace(child, title=clean(child.title or "")) for uid, child in taken.outline.children.items()}
+    children = {
+        uid: replace(child, title=clean(child.title or ""))
+        for uid, child in taken.outline.children.items()
+    }
     outline = replace(taken.outline, children=children)
     made = _templates().overlay()
-    style = f"{STYLE.read_text(encoding='utf-8')}\nbody {{ max-width: 62rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }}\n"
+    style = (
+        f"{STYLE.read_text(encoding='utf-8')}\nbody {{ max-width: 62rem; margin: 0 auto; padding:"
+        " 1.5rem 1rem 4rem; }\n"
+    )
     hashed = b64encode(sha256(style.encode()).digest()).decode()
 
     def picture_url(event: SessionEvent, sha: str) -> str:
@@ -39,9 +47,19 @@ def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
     def link(uid: str, seq: int | str | None = None) -> str:
         return f"#{seq}" if uid == session.session_uid and seq not in (None, "") else "#"
 
-    own = {"folds": False, "link": link, "picture_url": picture_url, "picture_names": images.named if pictures else lambda _: []}
+    own = {
+        "folds": False,
+        "link": link,
+        "picture_url": picture_url,
+        "picture_names": images.named if pictures else lambda _: [],
+    }
     head = made.get_template("file.html").render(
-        session=session, taken=taken, title=clean(session.called or ""), repo=clean(session.repo or ""), style=style, hash=hashed
+        session=session,
+        taken=taken,
+        title=clean(session.called or ""),
+        repo=clean(session.repo or ""),
+        style=style,
+        hash=hashed,
     )
     before, after = head.split("<!-- blocks -->")
     yield before

@@ -1,4 +1,5 @@
-"""Pictures of a session. An event's text names one by its hash; the picture itself is in the agent's record, as long as that is kept."""
+"""Pictures of a session. An event's text names one by its hash; the picture itself is in the
+agent's record, as long as that is kept."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ from ..store import Store
 
 NAMED = re.compile(r"\[image (image/[a-z]+) [^\]]{1,40} sha256:([0-9a-f]{16})\]")
 """How the text of an event says that a picture was here."""
-KINDS = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+KINDS = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
 """What a browser draws and cannot run."""
 LARGEST = 20_000_000
 DEEPEST = 100
@@ -43,7 +49,11 @@ def image(store: Store, uid: str, seq: int, sha: str) -> Image:
             continue
         for text in _texts(value):
             found = _decoded(text)
-            if found is not None and sha256(found.data).hexdigest().startswith(sha) and len(sha) >= 16:
+            if (
+                found is not None
+                and sha256(found.data).hexdigest().startswith(sha)
+                and len(sha) >= 16
+            ):
                 return found
     raise NotFound(f"no picture {sha!r} is kept with {uid}#{seq}")
 

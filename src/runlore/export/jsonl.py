@@ -1,4 +1,5 @@
-"""A session as lines of JSON: the session first, then its events with their texts, in the names of docs/json.md."""
+"""A session as lines of JSON: the session first, then its events with their texts, in the names of
+docs/json.md."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ def jsonl(taken: Taken) -> Iterator[str]:
             shown = [block.event, *((block.call.result, *block.call.others) if block.call else ())]
             events.update((event.seq, event) for event in shown if event is not None)
         for seq in sorted(events):
-            yield _line({"type": "event", **_cleaned(events[seq].to_dict(), taken), "body": bodies.get(seq, "")})
+            yield _line(
+                {
+                    "type": "event",
+                    **_cleaned(events[seq].to_dict(), taken),
+                    "body": bodies.get(seq, ""),
+                }
+            )
 
 
 def _cleaned(data: dict[str, Any], taken: Taken) -> dict[str, Any]:

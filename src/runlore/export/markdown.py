@@ -34,7 +34,11 @@ def _head(taken: Taken) -> Iterator[str]:
         "cost": "" if session.cost.usd is None else f"${session.cost.usd:.2f}",
     }
     yield "".join(f"- {name}: {value}\n" for name, value in facts.items() if value)
-    yield "\n" if taken.is_whole else f"- a part of it: {len(taken.blocks)} of {len(taken.outline.blocks)} entries\n\n"
+    yield (
+        "\n"
+        if taken.is_whole
+        else f"- a part of it: {len(taken.blocks)} of {len(taken.outline.blocks)} entries\n\n"
+    )
 
 
 def _block(block: Block, bodies: dict[int, str]) -> Iterator[str]:
@@ -53,7 +57,10 @@ def _block(block: Block, bodies: dict[int, str]) -> Iterator[str]:
         yield f"**{event.seq}. {one_line(event.tool) or block.form}**"
         yield fenced(text or one_line(event.summary))
     elif block.form in ("compact", "cleared"):
-        yield f"*{event.seq}. {'compacted: what came before left the view of the model' if block.form == 'compact' else 'cleared'}*"
+        yield (
+            f"*{event.seq}."
+            f" {'compacted: what came before left the view of the model' if block.form == 'compact' else 'cleared'}*"
+        )
     elif block.form == "summary":
         yield f"**{event.seq}. Summary of what came before**"
         yield text

@@ -1,7 +1,8 @@
 """Harmless HTML from hostile text: Markdown, code, changes. Pure.
 
-Markdown of a transcript is rendered with its HTML shown as text, and what comes out passes a sanitizer that knows a few tags and
-no attribute but those named here. Nothing that is fetched is left in it: a picture becomes a link.
+Markdown of a transcript is rendered with its HTML shown as text, and what comes out passes a
+sanitizer that knows a few tags and no attribute but those named here. Nothing that is fetched is
+left in it: a picture becomes a link.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from pygments.util import ClassNotFound
 from ..text.clean import clean
 
 MOST_MARKDOWN = 60_000
-"""Characters that are read as Markdown. Longer texts are logs and files, and are shown as they are."""
+"""Characters that are read as Markdown. Longer texts are logs and files, and are shown as they
+are."""
 MOST_CODE = 30_000
 """Characters that are coloured."""
 
 TAGS = {
-    "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span", "strong",
+    "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li",
+    "ol", "p", "pre", "s", "span", "strong",
     "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
 ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, "span": {"class"}}
@@ -45,8 +48,14 @@ def markdown(text: str) -> Markup:
     if len(text) > MOST_MARKDOWN:
         return plain(text)
     made = _renderer().render(text)
-    safe = nh3.clean(made, tags=TAGS, attributes=ATTRIBUTES, url_schemes=SCHEMES, link_rel="noopener noreferrer nofollow")
-    return Markup('<div class="md">{}</div>').format(Markup(safe))  # noqa: S704 # It was just sanitized.
+    safe = nh3.clean(
+        made,
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        url_schemes=SCHEMES,
+        link_rel="noopener noreferrer nofollow",
+    )
+    return Markup('<div class="md">{}</div>').format(Markup(safe))  # It was just sanitized.  # noqa: S704
 
 
 def plain(text: str) -> Markup:
@@ -57,21 +66,31 @@ def plain(text: str) -> Markup:
 def code(text: str, language: str) -> Markup:
     """Coloured, when the language is known."""
     text = clean(text)
-    lexer = _lexer(language.lower()) if _LANGUAGE.fullmatch(language) and len(text) <= MOST_CODE else None
+    lexer = (
+        _lexer(language.lower())
+        if _LANGUAGE.fullmatch(language) and len(text) <= MOST_CODE
+        else None
+    )
     if lexer is None:
         return escape(text)
-    return Markup(highlight(text, lexer, _formatter()).rstrip("\n"))  # noqa: S704 # Pygments escapes what it colours.
+    return Markup(  # noqa: S704
+        highlight(text, lexer, _formatter()).rstrip("\n")
+    )  # Pygments escapes what it colours.
 
 
 def change(text: str) -> Markup:
     """An edit: its lines marked as added, taken away or kept."""
     lines = clean(text).split("\n")
     kinds = [_KINDS.get(line[:1], "keep") for line in lines]
-    if kinds[1:2] == ["hunk"]:  # The path stands alone, and where the first change begins says nothing more.
+    # The path stands alone, and where the first change begins says nothing more.
+    if kinds[1:2] == ["hunk"]:
         kinds[0] = "path"
         if lines[1].strip("@ ") == "":
             del lines[1], kinds[1]
-    marked = [Markup('<span class="{}">{}\n</span>').format(kind, line) for kind, line in zip(kinds, lines, strict=True)]
+    marked = [
+        Markup('<span class="{}">{}\n</span>').format(kind, line)
+        for kind, line in zip(kinds, lines, strict=True)
+    ]
     return Markup('<pre class="diff">{}</pre>').format(Markup("").join(marked))
 
 
@@ -80,13 +99,17 @@ _KINDS = {"+": "add", "-": "cut", "@": "hunk"}
 
 @cache
 def _renderer() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False, "highlight": _fence}).enable(["table", "strikethrough"])
+    made = MarkdownIt("commonmark", {"html": False, "highlight": _fence}).enable(
+        ["table", "strikethrough"]
+    )
     made.core.ruler.after("inline", "urls", _link_urls)
-    return made.disable(["image", "html_block", "html_inline"])  # An image would be fetched; its link stays.
+    # An image would be fetched; its link stays.
+    return made.disable(["image", "html_block", "html_inline"])
 
 
 def _link_urls(state: StateCore) -> None:
-    """A core rule: addresses that stand in a text as they are become links. What is a link already, or code, stays."""
+    """A core rule: addresses that stand in a text as they are become links. What is a link already,
+    or code, stays."""
     for token in state.tokens:
         if token.type == "inline" and token.children and "://" in token.content:
             token.children = list(_linked(token.children))

@@ -1,7 +1,8 @@
-"""What there is to show of a session, in which order, and what belongs together. Its texts are asked for apart, a few at a time.
+"""What there is to show of a session, in which order, and what belongs together. Its texts are
+asked for apart, a few at a time.
 
-A block is one thing to show: a prompt, a reply, a call with its result. A session of 20,000 events is outlined in 0.4 s, and shown
-a part at a time.
+A block is one thing to show: a prompt, a reply, a call with its result. A session of 20,000 events
+is outlined in 0.4 s, and shown a part at a time.
 """
 
 from __future__ import annotations
@@ -20,10 +21,23 @@ from ..model import CALL_KINDS, USD, Session, SessionEvent, parse_time
 from ..store import Filter, SessionLine, Store
 from ..timeline import Branch, ToolCall, branches, is_prompt, pairs, wall_clock_s
 
-Form = Literal["prompt", "reply", "thought", "call", "person", "error", "result", "compact", "summary", "cleared", "note"]
+Form = Literal[
+    "prompt",
+    "reply",
+    "thought",
+    "call",
+    "person",
+    "error",
+    "result",
+    "compact",
+    "summary",
+    "cleared",
+    "note",
+]
 
 NEAR = 40
-"""Events between two that are read at once: to unpack a segment twice takes longer than to read what lies between."""
+"""Events between two that are read at once: to unpack a segment twice takes longer than to read
+what lies between."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -63,7 +77,11 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def seqs(self) -> list[int]:
         """Of all events that are shown with it."""
         call = self.call
-        shown = [event.seq for event in (call.result, *call.others) if event is not None] if call else []
+        shown = (
+            [event.seq for event in (call.result, *call.others) if event is not None]
+            if call
+            else []
+        )
         return [self.event.seq, *shown]
 
 
@@ -93,7 +111,12 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
         known = "nothing was rewound" if len(lines) < 2 else f"the last is {len(lines) - 1}"
         raise NotFound(f"there is no branch {branch} of {uid}: {known}")
     shown = events if branch is None else on_line(events, lines, branch)
-    children = {child.uid: child for child in store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1]}
+    children = {
+        child.uid: child
+        for child in store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[
+            ::-1
+        ]
+    }
     turns = turns_of(shown, store.spent(uid))
     calls = pairs(shown)
     below = started_by(calls if len(shown) == len(events) else pairs(events), children)
@@ -107,11 +130,17 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
         turns=turns,
         children=children,
         names=naming.names(store, [uid, *filter(None, [session.parent_uid]), *children]),
-        apart=[child for child in children.values() if child.relation == "subagent" and child.uid not in placed],
+        apart=[
+            child
+            for child in children.values()
+            if child.relation == "subagent" and child.uid not in placed
+        ],
     )
 
 
-def on_line(events: Sequence[SessionEvent], lines: Sequence[Branch], branch: int) -> list[SessionEvent]:
+def on_line(
+    events: Sequence[SessionEvent], lines: Sequence[Branch], branch: int
+) -> list[SessionEvent]:
     """The events of a line, and of the lines that lead to it as far as they do."""
     if not lines:
         return list(events)
@@ -124,9 +153,12 @@ def on_line(events: Sequence[SessionEvent], lines: Sequence[Branch], branch: int
     return [event for event in events if event.seq in wanted]
 
 
-def started_by(calls: Sequence[ToolCall], children: dict[str, SessionLine]) -> dict[int, tuple[str, ...]]:
-    """By the seq of a call the subagents that it started: those that its result names. Some agents name none: then a subagent goes
-    with the first call for one, that has none yet, during which it began. `children` are in the order in which they began."""
+def started_by(
+    calls: Sequence[ToolCall], children: dict[str, SessionLine]
+) -> dict[int, tuple[str, ...]]:
+    """By the seq of a call the subagents that it started: those that its result names. Some agents
+    name none: then a subagent goes with the first call for one, that has none yet, during which it
+    began. `children` are in the order in which they began."""
     found: dict[int, tuple[str, ...]] = {}
     free: list[tuple[datetime, datetime | None, int]] = []
     for pair in calls:
@@ -241,7 +273,9 @@ def _runs_of_copies(shown: Sequence[SessionEvent]) -> dict[int, int]:
     return found
 
 
-def turns_of(shown: Sequence[SessionEvent], spent: Iterable[tuple[int, int, int | None]]) -> list[Turn]:
+def turns_of(
+    shown: Sequence[SessionEvent], spent: Iterable[tuple[int, int, int | None]]
+) -> list[Turn]:
     """Every turn in figures: calls are charged to the turn in which they were made."""
     grouped: list[list[SessionEvent]] = []
     turn_of: dict[int, int] = {}

@@ -1,4 +1,5 @@
-"""The words of the templates that show a session: the same on the page and in an exported file. Pure but for reading templates."""
+"""The words of the templates that show a session: the same on the page and in an exported file.
+Pure but for reading templates."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ FIXED = {
 
 
 def environment(*folders: Path) -> jinja2.Environment:
-    """Whatever a template prints is cleaned of what a screen would obey and escaped, unless `markup` made it."""
+    """Whatever a template prints is cleaned of what a screen would obey and escaped, unless
+    `markup` made it."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([str(folder) for folder in (*folders, TEMPLATES)]),
         autoescape=True,
@@ -85,8 +87,15 @@ def outcome(block: Block, body: str, output: str) -> Iterator[tuple[str, str]]:
         yield "failed", "bad"
     if event.kind == "edit":
         lines = body.split("\n")
-        counts = {"+": sum(line.startswith("+") for line in lines), "−": sum(line.startswith("-") for line in lines)}
-        yield from ((f"{sign}{number}", "good" if sign == "+" else "bad") for sign, number in counts.items() if number)
+        counts = {
+            "+": sum(line.startswith("+") for line in lines),
+            "−": sum(line.startswith("-") for line in lines),
+        }
+        yield from (
+            (f"{sign}{number}", "good" if sign == "+" else "bad")
+            for sign, number in counts.items()
+            if number
+        )
     elif result.exit_code == 0 and tests is None:
         yield "exit 0", "dim"
     elif output.strip() and not pair.failed:
@@ -109,9 +118,13 @@ def when(value: str | datetime | None, pattern: str = "ago") -> Markup:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if moment is None:
         return Markup('<span class="dim">?</span>')
-    text = words.ago(moment, datetime.now(UTC)) if pattern == "ago" else words.local(moment, pattern)
+    text = (
+        words.ago(moment, datetime.now(UTC)) if pattern == "ago" else words.local(moment, pattern)
+    )
     exact = words.local(moment, "%Y-%m-%d %H:%M:%S")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), exact, text)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        moment.isoformat(), exact, text
+    )
 
 
 def usd(value: float | None) -> str:
@@ -127,7 +140,12 @@ def marked(text: str, marks: list[tuple[int, int]]) -> Markup:
     """The text with what was found in it marked."""
     parts, at = [], 0
     for first, last in marks:
-        parts += [escape(clean(text[at:first])), Markup("<mark>"), escape(clean(text[first:last])), Markup("</mark>")]
+        parts += [
+            escape(clean(text[at:first])),
+            Markup("<mark>"),
+            escape(clean(text[first:last])),
+            Markup("</mark>"),
+        ]
         at = last
     return Markup("").join([*parts, escape(clean(text[at:]))])
 

@@ -1,6 +1,8 @@
-"""Which part of a session is taken out, and its texts as they may leave: redacted once more, by the rules of today.
+"""Which part of a session is taken out, and its texts as they may leave: redacted once more, by the
+rules of today.
 
-A session is gone through a part at a time, so that one of 100 MB needs no more memory than one of ten.
+A session is gone through a part at a time, so that one of 100 MB needs no more memory than one of
+ten.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
         for at in range(0, len(self.blocks), PART):
             some = self.blocks[at : at + PART]
             found = texts(self.store, self.outline.session.session_uid, some)
-            yield [self._cleaned(block) for block in some], {seq: self.clean(text) for seq, text in found.items()}
+            yield (
+                [self._cleaned(block) for block in some],
+                {seq: self.clean(text) for seq, text in found.items()},
+            )
 
     def _cleaned(self, block: Block) -> Block:
         """With what else its events say cleaned as well: lines that sum them up, tools, files."""
@@ -54,29 +59,54 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(block, event=self._said(block.event), call=call)
 
     def _said(self, event: SessionEvent) -> SessionEvent:
-        said = {name: self.clean(text) for name in ("summary", "tool", "cwd", "git_branch") if (text := getattr(event, name))}
+        said = {
+            name: self.clean(text)
+            for name in ("summary", "tool", "cwd", "git_branch")
+            if (text := getattr(event, name))
+        }
         return msgspec.structs.replace(event, files=tuple(map(self.clean, event.files)), **said)
 
 
 def take(
-    store: Store, config: Config, uid: str, *, first: int = 0, last: int | None = None, branch: int | None = 0, made: Outline | None = None
+    store: Store,
+    config: Config,
+    uid: str,
+    *,
+    first: int = 0,
+    last: int | None = None,
+    branch: int | None = 0,
+    made: Outline | None = None,
 ) -> Taken:
-    """The blocks that begin between two events, both included. An event that is shown with another brings that one. Raises NotFound."""
+    """The blocks that begin between two events, both included. An event that is shown with another
+    brings that one. Raises NotFound."""
     whole = made or outline(store, uid, branch)
-    return Taken(outline=whole, blocks=between(whole, first, last), clean=cleaner(config), store=store)
+    return Taken(
+        outline=whole, blocks=between(whole, first, last), clean=cleaner(config), store=store
+    )
 
 
 def between(whole: Outline, first: int, last: int | None) -> list[Block]:
-    """The blocks that have an event from `first` to `last`. Raises NotFound, when events were asked for and there are none."""
-    chosen = [block for block in whole.blocks if any(first <= seq and (last is None or seq <= last) for seq in block.seqs)]
+    """The blocks that have an event from `first` to `last`. Raises NotFound, when events were asked
+    for and there are none."""
+    chosen = [
+        block
+        for block in whole.blocks
+        if any(first <= seq and (last is None or seq <= last) for seq in block.seqs)
+    ]
     if not chosen and (first or last is not None):
         session = whole.session
         until = "the end" if last is None else last
-        raise NotFound(f"{session.session_uid} has no event from {first} to {until}; its last is {session.last_seq}")
+        raise NotFound(
+            f"{session.session_uid} has no event from {first} to {until}; its last is"
+            f" {session.last_seq}"
+        )
     return chosen
 
 
 def cleaner(config: Config) -> Clean:
-    """Redacts a text by the rules that hold now, whether or not syncs do. Reading makes no key: without one the marks are of today only."""
+    """Redacts a text by the rules that hold now, whether or not syncs do. Reading makes no key:
+    without one the marks are of today only."""
     path = Path(config.home) / "redact.key"
-    return Redactor(load_key(path) if path.is_file() else os.urandom(32), rules_from_config(config.redact.rules)).text
+    return Redactor(
+        load_key(path) if path.is_file() else os.urandom(32), rules_from_config(config.redact.rules)
+    ).text

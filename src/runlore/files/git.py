@@ -1,4 +1,5 @@
-"""The repository that a folder is in. Reads `.git/config` and runs nothing; imports little, for hooks are in a hurry."""
+"""The repository that a folder is in. Reads `.git/config` and runs nothing; imports little, for
+hooks are in a hurry."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ LARGEST = 1 << 20
 
 
 def git_remote(folder: Path) -> str | None:
-    """`owner/name` out of the remote of the repository that a folder is in, or the name of the repository's folder."""
+    """`owner/name` out of the remote of the repository that a folder is in, or the name of the
+    repository's folder."""
     try:
-        # What a transcript names may be anywhere: not our own folder, not another machine's, and not what is gone, whose
-        # repository further up is not its own.
+        # What a transcript names may be anywhere: not our own folder, not another machine's, and
+        # not what is gone, whose repository further up is not its own.
         if not folder.is_absolute() or _is_elsewhere(str(folder)) or not folder.is_dir():
             return None
         for place in (folder, *folder.parents):

@@ -1,7 +1,9 @@
-"""JSON as people and agents keep it, changed by text edits: comments, order and layout stay as they are.
+"""JSON as people and agents keep it, changed by text edits: comments, order and layout stay as they
+are.
 
-`parse` gives a tree of where things stand, `insert` puts one value in as a single stretch of text, `cut` takes a value out
-with its comma. Comments and trailing commas are understood, whether or not the reader of the file does. Nothing here reads one.
+`parse` gives a tree of where things stand, `insert` puts one value in as a single stretch of text,
+`cut` takes a value out with its comma. Comments and trailing commas are understood, whether or not
+the reader of the file does. Nothing here reads one.
 """
 
 from __future__ import annotations
@@ -125,15 +127,19 @@ def _container(text: str, tokens: Iterator[Token], node: Node, depth: int) -> No
 def _wrong(text: str, token: Token, wanted: str) -> ValueError:
     kind, said, at = token
     found = said if kind == "end" else ascii(said[:20])
-    return ValueError(f"line {text.count(chr(10), 0, at) + 1}: there is {found} where {wanted} should be")
+    return ValueError(
+        f"line {text.count(chr(10), 0, at) + 1}: there is {found} where {wanted} should be"
+    )
 
 
-# ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── changes ───────────────────────────────────────────────────────────────────────────────────────
 def insert(text: str, path: Sequence[str], value: Any, *, in_list: bool = False) -> tuple[str, str]:
-    """The text with the value at the path, or as the first of the list there, and the stretch that was put in.
+    """The text with the value at the path, or as the first of the list there, and the stretch that
+    was put in.
 
-    What is missing on the way is made. It becomes the first of its container: so it needs no comma before it, and what
-    stands behind the others, a comment or a trailing comma, stays where it was. Raises ValueError when something else is in the way.
+    What is missing on the way is made. It becomes the first of its container: so it needs no comma
+    before it, and what stands behind the others, a comment or a trailing comma, stays where it was.
+    Raises ValueError when something else is in the way.
     """
     node = parse(text)
     for depth, key in enumerate(path):
@@ -160,11 +166,18 @@ def _put(text: str, node: Node, key: str | None, value: Any) -> tuple[str, str]:
     first = node.members[0] if node.members else None
     begin = f"{json.dumps(key, ensure_ascii=False)}: " if key is not None else ""
     # A comment ends at its first */, in one way only: it is linear.
-    rest_of_line = re.compile(r"(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*\*/)*(?://[^\n]*?)?\r?\n").match(text, node.start + 1)
+    rest_of_line = re.compile(r"(?:[ \t]|/\*(?:[^*\n]|\*(?!/))*\*/)*(?://[^\n]*?)?\r?\n").match(
+        text, node.start + 1
+    )
     if first is not None and rest_of_line is None:  # All on one line.
         piece, at = f"{begin}{json.dumps(value, ensure_ascii=False)}, ", first.start
         return text[:at] + piece + text[at:], piece
-    own = _indent(text, first.start) if first is not None and not text[text.rfind("\n", 0, first.start) + 1 : first.start].strip() else None
+    own = (
+        _indent(text, first.start)
+        if first is not None
+        and not text[text.rfind("\n", 0, first.start) + 1 : first.start].strip()
+        else None
+    )
     indent = base + unit if own is None else own
     said = begin + json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", eol + indent)
     if rest_of_line is not None:
@@ -175,7 +188,8 @@ def _put(text: str, node: Node, key: str | None, value: Any) -> tuple[str, str]:
 
 
 def cut(text: str, node: Node, member: Member) -> str:
-    """The text without this member of the node, its comma, and its lines when there is nothing else on them."""
+    """The text without this member of the node, its comma, and its lines when there is nothing else
+    on them."""
     assert node.members is not None
     at = node.members.index(member)
     start, end, comma = member.start, member.node.end, -1

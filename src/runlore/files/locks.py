@@ -1,7 +1,8 @@
-"""What the systems do each in their own way: locks between processes, reads at a place, waiting for the disk.
+"""What the systems do each in their own way: locks between processes, reads at a place, waiting for
+the disk.
 
-A lock belongs to the open file, so two handles in one process exclude each other as two processes do; the kernel frees it when
-its holder dies.
+A lock belongs to the open file, so two handles in one process exclude each other as two processes
+do; the kernel frees it when its holder dies.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ if sys.platform == "win32":
     import threading
     import time
 
-    # Locks of Windows keep others from reading the locked bytes, so the one byte lies where few logs will ever be; the
-    # C library counts its place in 31 bits.
+    # Locks of Windows keep others from reading the locked bytes, so the one byte lies where few
+    # logs will ever be; the C library counts its place in 31 bits.
     PLACE = (1 << 31) - 16
 
     def lock(fd: int) -> None:
@@ -33,7 +34,8 @@ if sys.platform == "win32":
         return True
 
     def is_locked(fd: int) -> bool:
-        """Whether someone has the lock. Two who ask at once may take each other for its holder: here there is no other way to ask."""
+        """Whether someone has the lock. Two who ask at once may take each other for its holder:
+        here there is no other way to ask."""
         if not try_lock(fd):
             return True
         unlock(fd)
@@ -46,7 +48,8 @@ if sys.platform == "win32":
     READING = threading.Lock()
 
     def read_at(fd: int, size: int, offset: int) -> bytes:
-        """Up to `size` bytes from `offset`. Here it moves the place of the file, so one thread reads at a time."""
+        """Up to `size` bytes from `offset`. Here it moves the place of the file, so one thread
+        reads at a time."""
         with READING:
             os.lseek(fd, offset, os.SEEK_SET)
             return os.read(fd, size)
@@ -67,7 +70,8 @@ else:
         return True
 
     def is_locked(fd: int) -> bool:
-        """Whether someone has the lock. Any number may ask at once: a shared lock is not in the way of another."""
+        """Whether someone has the lock. Any number may ask at once: a shared lock is not in the way
+        of another."""
         try:
             flock(fd, LOCK_SH | LOCK_NB)
         except OSError:
@@ -99,7 +103,8 @@ else:
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Makes the names in a folder survive a loss of power. Windows has no such call, and needs none."""
+    """Makes the names in a folder survive a loss of power. Windows has no such call, and needs
+    none."""
     if sys.platform == "win32":
         return
     fd = os.open(path, os.O_RDONLY)

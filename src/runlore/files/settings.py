@@ -1,8 +1,10 @@
-"""An agent's settings file: our entries put beside the user's own, shown as a diff, and taken out again to the byte.
+"""An agent's settings file: our entries put beside the user's own, shown as a diff, and taken out
+again to the byte.
 
-`install` and `remove` compute a `Change`, `show` prints it as a diff, `apply` writes it. What was put in is kept as text
-(a `Receipt`, in runlore's home): taking exactly that out gives the file as it was, whatever was changed elsewhere in it. When someone has
-rewritten the file, our entries are found by what they are and taken out by their place. Nothing here knows an agent.
+`install` and `remove` compute a `Change`, `show` prints it as a diff, `apply` writes it. What was
+put in is kept as text (a `Receipt`, in runlore's home): taking exactly that out gives the file as
+it was, whatever was changed elsewhere in it. When someone has rewritten the file, our entries are
+found by what they are and taken out by their place. Nothing here knows an agent.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state(file: Path, entries: Sequence[Entry], unwanted: Sequence[Entry] = ()) -> str:
-    """installed, outdated (ours, but not as it would be written now) or absent. What is unwanted is ours, and should not be there."""
+    """installed, outdated (ours, but not as it would be written now) or absent. What is unwanted is
+    ours, and should not be there."""
     text = read_text(file)[1]
     data = _load(file, text) if text else {}
     found = [_ours(data, entry) for entry in entries]
@@ -66,7 +69,9 @@ def state(file: Path, entries: Sequence[Entry], unwanted: Sequence[Entry] = ()) 
     return "outdated" if any(found) or others else "absent"
 
 
-def install(file: Path, entries: Sequence[Entry], receipt: Receipt | None, unwanted: Sequence[Entry] = ()) -> Change:
+def install(
+    file: Path, entries: Sequence[Entry], receipt: Receipt | None, unwanted: Sequence[Entry] = ()
+) -> Change:
     """Raises ConfigError: the file is broken, or what is in it leaves no room."""
     before, text = read_text(file)
     if before is not None and state(file, entries, unwanted) == "installed":
@@ -79,7 +84,9 @@ def install(file: Path, entries: Sequence[Entry], receipt: Receipt | None, unwan
         after, piece = _insert(file, after, entry)
         pieces.append(piece)
     wanted = [[entry.value] for entry in entries]
-    if [_ours(_load(file, after), entry) for entry in entries] != wanted or _pruned(file, after, entries) != _pruned(file, clean, entries):
+    if [_ours(_load(file, after), entry) for entry in entries] != wanted or _pruned(
+        file, after, entries
+    ) != _pruned(file, clean, entries):
         raise _refused(f"{file}: the entries cannot be put in without changing others")
     folders = missing_folders(file) if before is None else receipt.folders if receipt else []
     made = Receipt(pieces=pieces, is_made=is_made, folders=folders)
@@ -92,20 +99,32 @@ def remove(file: Path, entries: Sequence[Entry], receipt: Receipt | None) -> Cha
     if before is None or not text:
         return Change(file=file, before=before, after=before)
     after = _without(file, text, entries, receipt)
-    if receipt and receipt.is_made and not _load(file, after) and "#" not in after and "/" not in after:
+    if (
+        receipt
+        and receipt.is_made
+        and not _load(file, after)
+        and "#" not in after
+        and "/" not in after
+    ):
         return Change(file=file, before=before, after=None, receipt=receipt)
     return Change(file=file, before=before, after=before if after == text else after.encode())
 
 
 def show(change: Change) -> list[str]:
     """The change as a unified diff."""
-    before, after = ((data or b"").decode("utf-8", "replace").splitlines() for data in (change.before, change.after))
-    old, new = ("/dev/null" if data is None else str(change.file) for data in (change.before, change.after))
+    before, after = (
+        (data or b"").decode("utf-8", "replace").splitlines()
+        for data in (change.before, change.after)
+    )
+    old, new = (
+        "/dev/null" if data is None else str(change.file) for data in (change.before, change.after)
+    )
     return list(unified_diff(before, after, old, new, n=CONTEXT, lineterm=""))
 
 
 def apply(change: Change) -> None:
-    """Writes it, whole or not at all. Raises ConfigError, also when someone else has written to the file meanwhile."""
+    """Writes it, whole or not at all. Raises ConfigError, also when someone else has written to the
+    file meanwhile."""
     if change.is_empty:
         return
     file = change.file
@@ -124,9 +143,10 @@ def apply(change: Change) -> None:
         raise _refused(f"{file}: {error.strerror}") from None
 
 
-# ── receipts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── receipts ──────────────────────────────────────────────────────────────────────────────────────
 def read_receipts(file: Path) -> dict[str, Receipt]:
-    """By what they are about. None when there are none, or none that can be read: entries are found without them."""
+    """By what they are about. None when there are none, or none that can be read: entries are found
+    without them."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Receipt])
     except (OSError, msgspec.MsgspecError):
@@ -143,7 +163,7 @@ def write_receipts(file: Path, receipts: dict[str, Receipt]) -> None:
         raise _refused(f"{file}: {error.strerror}") from None
 
 
-# ── text ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── text ──────────────────────────────────────────────────────────────────────────────────────────
 def _is_toml(file: Path) -> bool:
     return file.suffix == ".toml"
 
@@ -184,7 +204,10 @@ def _without(file: Path, text: str, entries: Sequence[Entry], receipt: Receipt |
     if exact is not None:
         with suppress(ConfigError):  # Someone wrote around it, so that what is left is no JSON.
             left = _load(file, exact)
-            if not any(_ours(left, entry) for entry in entries) and _pruned(file, exact, entries) == wanted:
+            if (
+                not any(_ours(left, entry) for entry in entries)
+                and _pruned(file, exact, entries) == wanted
+            ):
                 return exact
     for entry in entries:
         text = _cut(file, text, entry)
@@ -225,7 +248,9 @@ def _cut_once(text: str, entry: Entry) -> str:
         chain.append(node)
     last = chain[-1]
     if entry.in_list:
-        ours = [member for member in last.members or () if last.is_list and _is_ours(member.node.data())]
+        ours = [
+            member for member in last.members or () if last.is_list and _is_ours(member.node.data())
+        ]
         if not ours:
             return text
         if shared := _shared(ours[0].node):
@@ -241,7 +266,8 @@ def _cut_once(text: str, entry: Entry) -> str:
 
 
 def _shared(element: jsonc.Node) -> tuple[jsonc.Node, jsonc.Member] | None:
-    """The list in an element of ours that somebody else has put something into as well, and the first in it that is ours."""
+    """The list in an element of ours that somebody else has put something into as well, and the
+    first in it that is ours."""
     for inner in (member.node for member in element.members or () if member.node.is_list):
         ours = [member for member in inner.members or () if _is_ours(member.node.data())]
         if ours and len(ours) < len(inner.members or ()):
@@ -254,7 +280,11 @@ def _left_of(element: Any) -> Any:
     if not _is_ours(element):
         return element
     for key, inner in element.items() if isinstance(element, dict) else ():
-        if isinstance(inner, list) and any(map(_is_ours, inner)) and (left := [one for one in inner if not _is_ours(one)]):
+        if (
+            isinstance(inner, list)
+            and any(map(_is_ours, inner))
+            and (left := [one for one in inner if not _is_ours(one)])
+        ):
             return {**element, key: left}
     return None
 
@@ -284,7 +314,11 @@ def _prune(data: Any, path: Sequence[str], in_list: bool) -> Any:
     if not path:
         if not in_list:
             return None
-        return [left for item in data if (left := _left_of(item)) is not None] if isinstance(data, list) else data
+        return (
+            [left for item in data if (left := _left_of(item)) is not None]
+            if isinstance(data, list)
+            else data
+        )
     if not isinstance(data, dict) or path[0] not in data:
         return data
     inner = _prune(data[path[0]], path[1:], in_list)
@@ -298,7 +332,7 @@ def _refused(message: str) -> ConfigError:
     return error
 
 
-# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────
 def read_text(file: Path) -> tuple[bytes | None, str]:
     """The bytes of a file, or None when there is none, and their text. A link is followed."""
     try:
@@ -325,8 +359,9 @@ def missing_folders(file: Path) -> list[str]:
 
 
 def replace_file(file: Path, data: bytes) -> None:
-    """The whole file at once, with the mode and owner it had. Raises OSError, and PermissionError for one that is read-only: a
-    new file could take its place, which is not what its owner meant."""
+    """The whole file at once, with the mode and owner it had. Raises OSError, and PermissionError
+    for one that is read-only: a new file could take its place, which is not what its owner
+    meant."""
     try:
         status = os.stat(file)
     except FileNotFoundError:
@@ -335,13 +370,18 @@ def replace_file(file: Path, data: bytes) -> None:
         raise PermissionError(13, "it is read-only")
     beside = file.with_name(f".{file.name}.{os.getpid()}.runlore")
     try:
-        handle = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+        handle = os.open(
+            beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600
+        )
         with open(handle, "wb") as new:
             new.write(data)
             new.flush()
             os.fsync(new.fileno())
         if status:
-            if os.name == "posix" and (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            if os.name == "posix" and (status.st_uid, status.st_gid) != (
+                os.geteuid(),
+                os.getegid(),
+            ):
                 os.chown(beside, status.st_uid, status.st_gid)
             os.chmod(beside, stat.S_IMODE(status.st_mode))
         os.replace(beside, file)

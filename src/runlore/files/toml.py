@@ -1,6 +1,8 @@
-"""A table of a TOML file, put in and taken out by text edits. Everything else in the file stays as it is.
+"""A table of a TOML file, put in and taken out by text edits. Everything else in the file stays as
+it is.
 
-tomllib reads the text before and after: an edit that changed more than its own table is refused. Nothing here reads a file.
+tomllib reads the text before and after: an edit that changed more than its own table is refused.
+Nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def insert(text: str, path: Sequence[str], value: dict[str, Any]) -> tuple[str, str]:
-    """The text with the table at its end, and the stretch that was put in. Raises ValueError when that cannot be: a table that is
-    written within braces cannot be added to from outside."""
+    """The text with the table at its end, and the stretch that was put in. Raises ValueError when
+    that cannot be: a table that is written within braces cannot be added to from outside."""
     eol = "\r\n" if "\r\n" in text else "\n"
     gap = "" if not text else eol if text.endswith("\n") else eol * 2
     piece = gap + eol.join(_table(path, value)) + eol
@@ -33,8 +35,11 @@ def insert(text: str, path: Sequence[str], value: dict[str, Any]) -> tuple[str, 
 
 
 def cut(text: str, path: Sequence[str]) -> str:
-    """The text without the table and the tables in it. Raises ValueError when it is written in another way than with a header."""
-    head = r"[ \t]*\[[ \t]*" + r"[ \t]*\.[ \t]*".join(f"""(?:{re.escape(key)}|"{re.escape(key)}"|'{re.escape(key)}')""" for key in path)
+    """The text without the table and the tables in it. Raises ValueError when it is written in
+    another way than with a header."""
+    head = r"[ \t]*\[[ \t]*" + r"[ \t]*\.[ \t]*".join(
+        f"""(?:{re.escape(key)}|"{re.escape(key)}"|'{re.escape(key)}')""" for key in path
+    )
     ours = re.compile(head + r"[ \t]*(?:\.[^\]\n]*)?\][ \t]*(?:#.*)?\s*$")
     kept: list[str] = []
     block: list[str] | None = None
@@ -52,7 +57,9 @@ def cut(text: str, path: Sequence[str]) -> str:
     kept += _rest(block or [])
     after = "".join(kept)
     if parse(after) != without(parse(text), path):
-        raise ValueError(f"{_header(path)} is not written as a table of its own; take it out by hand")
+        raise ValueError(
+            f"{_header(path)} is not written as a table of its own; take it out by hand"
+        )
     return after
 
 
@@ -75,7 +82,11 @@ def without(data: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 def _table(path: Sequence[str], value: dict[str, Any]) -> list[str]:
     """Plain values, then the tables in it."""
-    plain = [f"{_key(name)} = {_plain(item)}" for name, item in value.items() if not isinstance(item, dict)]
+    plain = [
+        f"{_key(name)} = {_plain(item)}"
+        for name, item in value.items()
+        if not isinstance(item, dict)
+    ]
     lines = [f"[{_header(path)}]", *plain]
     for name, item in value.items():
         if isinstance(item, dict):

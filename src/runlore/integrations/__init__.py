@@ -1,4 +1,5 @@
 """How agents call runlore: hooks that run when something happens in a session, and an MCP server.
 
-What is written into an agent's settings is decided by its adapter (`Integration`) and done by `files`.
+What is written into an agent's settings is decided by its adapter (`Integration`) and done by
+`files`.
 """

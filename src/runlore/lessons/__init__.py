@@ -98,10 +98,19 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
         A mined lesson needs that many sessions; one that somebody wrote was read by whoever
         approved it.
         """
-        has_evidence = bool(self.evidence and self.resolution) and (self.by != "mined" or self.sessions >= min_sessions)
+        has_evidence = bool(self.evidence and self.resolution) and (
+            self.by != "mined" or self.sessions >= min_sessions
+        )
         return self.status == "approved" and has_evidence and not self.is_doubted
 
-    def fits(self, *, agent: str | None = None, repo: str | None = None, path: str | None = None, tool: str | None = None) -> bool:
+    def fits(
+        self,
+        *,
+        agent: str | None = None,
+        repo: str | None = None,
+        path: str | None = None,
+        tool: str | None = None,
+    ) -> bool:
         """Return True if it applies there. None is unknown and rules nothing out; "" is none."""
         return (
             _covers(self.agent, agent, _matches_name)

@@ -20,7 +20,9 @@ def append_record(file: Path, record: msgspec.Struct, max_bytes: int) -> None:
 
     A file that has reached its maximum size takes no more.
     """
-    descriptor = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600)
+    descriptor = os.open(
+        file, os.O_CREAT | os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o600
+    )
     try:
         if os.fstat(descriptor).st_size < max_bytes:
             os.write(descriptor, msgspec.json.encode(record) + b"\n")

@@ -82,11 +82,15 @@ def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = Fals
         cleaned = redact_lessons(config, known)
         changed = curate.propose(patterns, by_uid, cleaned, build_gate(config), now)
         ids = {one.id for one in changed}
-        changed += [new for old, new in zip(known, cleaned, strict=True) if new != old and new.id not in ids]
+        changed += [
+            new for old, new in zip(known, cleaned, strict=True) if new != old and new.id not in ids
+        ]
         for lesson in changed if not dry_run else ():
             shelf.put(lesson)
     old_ids = {one.id for one in known}
-    return Proposed(changed=changed, new=[one.id for one in changed if one.id not in old_ids], broken=broken)
+    return Proposed(
+        changed=changed, new=[one.id for one in changed if one.id not in old_ids], broken=broken
+    )
 
 
 def write(
@@ -106,19 +110,29 @@ def write(
     Raises ModelError without words or evidence, NotFound for evidence that does not exist.
     """
     clean = _build_cleaner(config)
-    problem, resolution = clean(problem[:MAX_TEXT_CHARS]).strip(), clean(resolution[:MAX_TEXT_CHARS]).strip()
+    problem, resolution = (
+        clean(problem[:MAX_TEXT_CHARS]).strip(),
+        clean(resolution[:MAX_TEXT_CHARS]).strip(),
+    )
     if not problem or not resolution:
         raise ModelError("a lesson needs a problem and what to do about it")
     if not evidence:
         raise ModelError("a lesson needs evidence: an event as uid#seq, or a session")
     refs = [_resolve_reference(store, ref) for ref in evidence[:MAX_EVIDENCE]]
     scope = {name: one_line(clean(value[:MAX_TEXT_CHARS])) for name, value in scope.items()}
-    lesson = curate.write_lesson(problem, resolution, refs, now, by=by, fingerprint=_fingerprint(error), **scope)
+    lesson = curate.write_lesson(
+        problem, resolution, refs, now, by=by, fingerprint=_fingerprint(error), **scope
+    )
     shelf = open_shelf(config)
     with shelf.lock():
-        waiting = [one for one in shelf.read()[0] if one.by == by == "agent" and one.status == "proposed"]
+        waiting = [
+            one for one in shelf.read()[0] if one.by == by == "agent" and one.status == "proposed"
+        ]
         if len(waiting) >= MAX_AGENT_PROPOSALS and lesson.id not in {one.id for one in waiting}:
-            raise ModelError(f"{len(waiting)} proposals of agents wait for a person to decide on them; no more are taken until then")
+            raise ModelError(
+                f"{len(waiting)} proposals of agents wait for a person to decide on them; no more"
+                " are taken until then"
+            )
         try:
             return shelf.get(lesson.id)  # It exists already, and may have been decided on.
         except NotFound:
@@ -149,7 +163,9 @@ def _fingerprint(error: str) -> str:
 
 
 # ── decisions ────────────────────────────────────────────────────────────────────────────────────
-def decide(config: Config, names: Sequence[str], status: str, now: datetime, *, why: str = "") -> list[Lesson]:
+def decide(
+    config: Config, names: Sequence[str], status: str, now: datetime, *, why: str = ""
+) -> list[Lesson]:
     """Record a person's decision on these lessons.
 
     An approved lesson replaces the one it supersedes.
@@ -171,9 +187,16 @@ def edit(config: Config, before: Lesson, after: Lesson) -> Lesson:
 
     It may have been decided on in the meantime.
     """
-    names = [name for name in Lesson.__struct_fields__ if name != "id" and getattr(before, name) != getattr(after, name)]
+    names = [
+        name
+        for name in Lesson.__struct_fields__
+        if name != "id" and getattr(before, name) != getattr(after, name)
+    ]
     clean = _build_cleaner(config)
-    changes = {name: clean(getattr(after, name)) if name in WRITTEN_FIELDS else getattr(after, name) for name in names}
+    changes = {
+        name: clean(getattr(after, name)) if name in WRITTEN_FIELDS else getattr(after, name)
+        for name in names
+    }
     if "resolution" in changes:  # What sessions did so far says nothing about new advice.
         changes = {**changes, "key": "", "kept": 0, "broken": 0}
     shelf = open_shelf(config)
@@ -202,11 +225,15 @@ def _build_cleaner(config: Config) -> Callable[[str], str]:
     Reading creates no key: without one, the marks of secrets differ from run to run.
     """
     path = config.home / "redact.key"
-    redact = Redactor(load_key(path) if path.is_file() else os.urandom(32), rules_from_config(config.redact.rules)).text
+    redact = Redactor(
+        load_key(path) if path.is_file() else os.urandom(32), rules_from_config(config.redact.rules)
+    ).text
     return lambda text: strip(redact(text))
 
 
-def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, dry_run: bool = False) -> tuple[list[Lesson], list[Broken]]:
+def forget(
+    store: Store, config: Config, uids: Iterable[str], now: datetime, *, dry_run: bool = False
+) -> tuple[list[Lesson], list[Broken]]:
     """Remove what lessons have of these sessions, and the records of what these were shown.
 
     Returns the affected lessons as they were, and the files that could not be searched. Has to be
@@ -228,21 +255,34 @@ def forget(store: Store, config: Config, uids: Iterable[str], now: datetime, *, 
     return changed, broken
 
 
-def _remove_sessions(store: Store, config: Config, known: Sequence[Lesson], names: set[str], now: datetime) -> dict[str, Lesson | None]:
+def _remove_sessions(
+    store: Store, config: Config, known: Sequence[Lesson], names: set[str], now: datetime
+) -> dict[str, Lesson | None]:
     """Return by id the lessons that took something from these sessions, as they are without."""
-    forgotten = {uid: ForgottenSession(store.digest(uid), tuple(_cited_texts(store, uid, known))) for uid in sorted(names)}
+    forgotten = {
+        uid: ForgottenSession(store.digest(uid), tuple(_cited_texts(store, uid, known)))
+        for uid in sorted(names)
+    }
     affected = find_affected(known, forgotten)
     if not affected:
         return {}
-    rest = [case for case in read_cases(store, config, Filter(parents_only=False)) if case.uid not in names]
-    drafted = draft_lessons(find_patterns(rest), {case.uid: case for case in rest}, build_gate(config))
+    rest = [
+        case
+        for case in read_cases(store, config, Filter(parents_only=False))
+        if case.uid not in names
+    ]
+    drafted = draft_lessons(
+        find_patterns(rest), {case.uid: case for case in rest}, build_gate(config)
+    )
     drafts = [one.lesson for one in drafted if one.lesson]
     return {lesson.id: remove_sessions(lesson, forgotten, drafts, now) for lesson in affected}
 
 
 def _cited_texts(store: Store, uid: str, known: Iterable[Lesson]) -> Iterator[str]:
     """Yield the bodies of the events of a session that lessons cite."""
-    refs = (query.split_name(ref) for one in known for ref in one.evidence if curate.uid_of(ref) == uid)
+    refs = (
+        query.split_name(ref) for one in known for ref in one.evidence if curate.uid_of(ref) == uid
+    )
     for seq in sorted({seq for _, seq in refs if seq is not None}):
         yield from store.bodies(uid, seq, seq).values()
 
@@ -264,7 +304,12 @@ def find_lessons(
     Given an error or words, returns those on this error, then those that share most of the words.
     """
     lessons, _ = open_shelf(config).read()
-    ready = [one for one in lessons if one.is_ready(config.lessons.deliver) and one.fits(agent=agent, repo=repo, path=path, tool=tool)]
+    ready = [
+        one
+        for one in lessons
+        if one.is_ready(config.lessons.deliver)
+        and one.fits(agent=agent, repo=repo, path=path, tool=tool)
+    ]
     ranked = rank.rank_lessons(ready, now, config.lessons.half_life_days)
     if not (error or words):
         return ranked
@@ -276,13 +321,20 @@ def find_lessons(
         )
         for one in ranked
     }
-    return sorted((one for one in ranked if any(nearness[one.id])), key=lambda one: nearness[one.id], reverse=True)
+    return sorted(
+        (one for one in ranked if any(nearness[one.id])),
+        key=lambda one: nearness[one.id],
+        reverse=True,
+    )
 
 
 def redact_lessons(config: Config, lessons: Iterable[Lesson]) -> list[Lesson]:
     """Return lessons without secrets, as others may read them: people write these files by hand."""
     clean = _build_cleaner(config)
-    return [replace(one, problem=clean(one.problem), resolution=clean(one.resolution)) for one in lessons]
+    return [
+        replace(one, problem=clean(one.problem), resolution=clean(one.resolution))
+        for one in lessons
+    ]
 
 
 def _find_words(text: str) -> frozenset[str]:
@@ -314,13 +366,17 @@ def look_back(store: Store, config: Config, days: int, now: datetime, *, chosen:
         [case for case in cases if since <= case.at],
         [case for case in cases if begin <= case.at < since],
         open_shelf(config).read()[0],
-        _judge_skills(config, start, None if chosen == Filter() else {case.uid for case in cases}, store),
+        _judge_skills(
+            config, start, None if chosen == Filter() else {case.uid for case in cases}, store
+        ),
         since=since,
         until=format_time(now),
     )
 
 
-def _judge_skills(config: Config, start: datetime, uids: set[str] | None, store: Store) -> list[SkillResult]:
+def _judge_skills(
+    config: Config, start: datetime, uids: set[str] | None, store: Store
+) -> list[SkillResult]:
     """Return how models did at skills in live sessions since then.
 
     With uids, only these sessions count.
@@ -328,14 +384,28 @@ def _judge_skills(config: Config, start: datetime, uids: set[str] | None, store:
     folder = config.home / "live"
     if not folder.is_dir():
         return []
-    entries = [entry for entry in entries_of(SessionStore(folder)) if entry.timestamp is None or entry.timestamp >= start]
+    entries = [
+        entry
+        for entry in entries_of(SessionStore(folder))
+        if entry.timestamp is None or entry.timestamp >= start
+    ]
     if uids is not None:
         live_uids = find_live_uids(store.sessions(Filter(parents_only=False)))
         entries = [entry for entry in entries if live_uids.get(entry.session_id) in uids]
-    escalated = Counter((entry.skill, one.model) for entry in entries for one in entry.attempts if one.verdict == "escalate")
+    escalated = Counter(
+        (entry.skill, one.model)
+        for entry in entries
+        for one in entry.attempts
+        if one.verdict == "escalate"
+    )
     return [
         retro.judge_skill(
-            one.skill, one.model, passed=one.passed, failed=one.failed, verified=one.verified, escalated=escalated[one.skill, one.model]
+            one.skill,
+            one.model,
+            passed=one.passed,
+            failed=one.failed,
+            verified=one.verified,
+            escalated=escalated[one.skill, one.model],
         )
         for one in pass_rates(entries, now=start)
     ]

@@ -59,7 +59,9 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare_shares(before: Values, after: Values) -> Share:
     old, new = _match(before, after)
-    low, high = difference(old.mean * old.effective_number, old.effective_number, new.mean * new.number, new.number)
+    low, high = difference(
+        old.mean * old.effective_number, old.effective_number, new.mean * new.number, new.number
+    )
     return Share(
         before=round(old.total),
         before_of=old.number,
@@ -74,7 +76,9 @@ def compare_shares(before: Values, after: Values) -> Share:
 def compare_means(before: Values, after: Values) -> Mean:
     old, new = _match(before, after)
     change = new.mean - old.mean
-    spread = Z_99 * sqrt(old.variance / max(1.0, old.effective_number) + new.variance / max(1, new.number))
+    spread = Z_99 * sqrt(
+        old.variance / max(1.0, old.effective_number) + new.variance / max(1, new.number)
+    )
     return Mean(
         before=round(old.mean, 4),
         before_of=old.number,
@@ -85,7 +89,9 @@ def compare_means(before: Values, after: Values) -> Mean:
     )
 
 
-def difference(before: float, before_of: float, after: float, after_of: float, z: float = Z_99) -> tuple[float, float]:
+def difference(
+    before: float, before_of: float, after: float, after_of: float, z: float = Z_99
+) -> tuple[float, float]:
     """Return the bounds of the change of a share (Newcombe, from two Wilson intervals).
 
     Without observations on one side, they are -1 and 1.
@@ -96,7 +102,9 @@ def difference(before: float, before_of: float, after: float, after_of: float, z
     old_low, old_high = wilson_interval(before, before_of, z)
     new_low, new_high = wilson_interval(after, after_of, z)
     change = new - old
-    return change - sqrt((new - new_low) ** 2 + (old_high - old) ** 2), change + sqrt((new_high - new) ** 2 + (old - old_low) ** 2)
+    return change - sqrt((new - new_low) ** 2 + (old_high - old) ** 2), change + sqrt(
+        (new_high - new) ** 2 + (old - old_low) ** 2
+    )
 
 
 class _Cell:
@@ -118,12 +126,21 @@ class _Group:
         cells = [cell for cell in cells if cell.weight]
         weight = sum(cell.weight * cell.number for cell in cells)
         squares = sum(cell.weight * cell.squares for cell in cells)
-        self.number, self.total = sum(cell.number for cell in cells), sum(cell.total for cell in cells)
-        self.effective_number = weight**2 / sum(cell.weight**2 * cell.number for cell in cells) if cells else 0.0
+        self.number, self.total = (
+            sum(cell.number for cell in cells),
+            sum(cell.total for cell in cells),
+        )
+        self.effective_number = (
+            weight**2 / sum(cell.weight**2 * cell.number for cell in cells) if cells else 0.0
+        )
         """The number of equally weighted sessions that would say as much."""
         self.mean = sum(cell.weight * cell.total for cell in cells) / weight if cells else 0.0
         spread = max(0.0, squares / weight - self.mean**2) if cells else 0.0
-        self.variance = spread * self.effective_number / (self.effective_number - 1) if self.effective_number > 1 else 0.0
+        self.variance = (
+            spread * self.effective_number / (self.effective_number - 1)
+            if self.effective_number > 1
+            else 0.0
+        )
 
 
 def _match(before: Values, after: Values) -> tuple[_Group, _Group]:

@@ -25,7 +25,13 @@ from .drafts import Gate, draft_lessons
 replace = msgspec.structs.replace
 
 
-def propose(patterns: Iterable[Pattern], cases: Mapping[str, Case], known: Sequence[Lesson], gate: Gate, now: datetime) -> list[Lesson]:
+def propose(
+    patterns: Iterable[Pattern],
+    cases: Mapping[str, Case],
+    known: Sequence[Lesson],
+    gate: Gate,
+    now: datetime,
+) -> list[Lesson]:
     """Return the lessons that are new or have changed."""
     at = format_time(now)
     by_id = {lesson.id: lesson for lesson in known}
@@ -43,7 +49,12 @@ def propose(patterns: Iterable[Pattern], cases: Mapping[str, Case], known: Seque
 
 
 def _add_draft(
-    draft: Lesson, drafts: Sequence[Lesson], known: Sequence[Lesson], by_id: Mapping[str, Lesson], at: str, gate: Gate
+    draft: Lesson,
+    drafts: Sequence[Lesson],
+    known: Sequence[Lesson],
+    by_id: Mapping[str, Lesson],
+    at: str,
+    gate: Gate,
 ) -> list[Lesson]:
     """Return what a draft adds or changes."""
     old = by_id.get(draft.id) or _find_same_correction(draft, known)
@@ -54,17 +65,29 @@ def _add_draft(
 
 def _propose_new(draft: Lesson, known: Sequence[Lesson], at: str, gate: Gate) -> list[Lesson]:
     """Return a new proposal and those it replaces, or nothing if there is better advice already."""
-    rivals = [one for one in known if one.subject and one.subject == draft.subject and one.status in ("approved", "proposed")]
+    rivals = [
+        one
+        for one in known
+        if one.subject and one.subject == draft.subject and one.status in ("approved", "proposed")
+    ]
     if any(one.confidence >= draft.confidence and not one.is_doubted for one in rivals):
         return []
     approved = next((one.id for one in rivals if one.status == "approved"), "")
     proposal = replace(draft, made_at=at, supersedes=approved)
     # Nobody reads what is approved automatically, so the resolution itself must have helped more
     # than once.
-    if gate.auto and not approved and draft.sessions >= gate.deliver and draft.helped >= gate.propose:
+    if (
+        gate.auto
+        and not approved
+        and draft.sessions >= gate.deliver
+        and draft.helped >= gate.propose
+    ):
         proposal = replace(proposal, status="approved", decided_at=at, decided_by="config")
     undecided = [one for one in rivals if one.status == "proposed" and not one.edited]
-    return [proposal, *(replace(one, status="superseded", superseded_by=proposal.id) for one in undecided)]
+    return [
+        proposal,
+        *(replace(one, status="superseded", superseded_by=proposal.id) for one in undecided),
+    ]
 
 
 def _renew(old: Lesson, draft: Lesson) -> Lesson:
@@ -72,11 +95,21 @@ def _renew(old: Lesson, draft: Lesson) -> Lesson:
 
     A rejected one is proposed again if more sessions show it.
     """
-    counts = {name: getattr(draft, name) for name in ("evidence", "signals", "sessions", "helped", "confidence", "last_at")}
+    counts = {
+        name: getattr(draft, name)
+        for name in ("evidence", "signals", "sessions", "helped", "confidence", "last_at")
+    }
     if old.status == "rejected" and draft.sessions > old.sessions:
         return replace(old, status="proposed", **counts)
     if old.status == "proposed":
-        words = {} if old.edited else {name: getattr(draft, name) for name in ("problem", "resolution", "repo", "agent", "tool")}
+        words = (
+            {}
+            if old.edited
+            else {
+                name: getattr(draft, name)
+                for name in ("problem", "resolution", "repo", "agent", "tool")
+            }
+        )
         return replace(old, **counts, **words)
     return replace(old, **counts) if old.status == "approved" else old
 
@@ -93,12 +126,16 @@ def _find_same_correction(draft: Lesson, known: Iterable[Lesson]) -> Lesson | No
         if one.kind == CORRECTION:
             other_words = find_topic_words(one.resolution)
             is_same_evidence = 2 * len(sessions & _cited_uids(one)) >= len(sessions)
-            if is_same_evidence or (words and word_similarity(words, other_words) >= MIN_SIMILARITY):
+            if is_same_evidence or (
+                words and word_similarity(words, other_words) >= MIN_SIMILARITY
+            ):
                 return one
     return None
 
 
-def _with_merged_evidence(draft: Lesson, old: Lesson, drafts: Sequence[Lesson], known: Mapping[str, Lesson]) -> Lesson:
+def _with_merged_evidence(
+    draft: Lesson, old: Lesson, drafts: Sequence[Lesson], known: Mapping[str, Lesson]
+) -> Lesson:
     """Return a draft with today's evidence of the lessons that were merged into the old one."""
     for other in (known[name] for name in old.merged if name in known):
         draft = _join_evidence(find_draft(other, drafts) or other, draft)
@@ -107,7 +144,9 @@ def _with_merged_evidence(draft: Lesson, old: Lesson, drafts: Sequence[Lesson], 
 
 def find_draft(lesson: Lesson, drafts: Iterable[Lesson]) -> Lesson | None:
     """Return today's draft of a lesson."""
-    return next((one for one in drafts if one.id == lesson.id or _find_same_correction(one, [lesson])), None)
+    return next(
+        (one for one in drafts if one.id == lesson.id or _find_same_correction(one, [lesson])), None
+    )
 
 
 def _count_outcomes(lesson: Lesson, by_id: Mapping[str, Lesson], ends: Sequence[End]) -> Lesson:
@@ -126,7 +165,9 @@ def _count_outcomes(lesson: Lesson, by_id: Mapping[str, Lesson], ends: Sequence[
 
 
 # ── decisions ────────────────────────────────────────────────────────────────────────────────────
-def decide(lesson: Lesson, status: str, now: datetime, *, by: str = "person", why: str = "") -> Lesson:
+def decide(
+    lesson: Lesson, status: str, now: datetime, *, by: str = "person", why: str = ""
+) -> Lesson:
     return replace(lesson, status=status, decided_at=format_time(now), decided_by=by, why=why)
 
 
@@ -160,7 +201,9 @@ def _join_evidence(one: Lesson, into: Lesson) -> Lesson:
     )
 
 
-def write_lesson(problem: str, resolution: str, evidence: Sequence[str], now: datetime, **fields: str) -> Lesson:
+def write_lesson(
+    problem: str, resolution: str, evidence: Sequence[str], now: datetime, **fields: str
+) -> Lesson:
     """Return a lesson written by hand, which still has to be approved."""
     at = format_time(now)
     return Lesson(

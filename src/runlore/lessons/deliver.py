@@ -59,7 +59,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_lessons(
-    folder: Path, now: datetime, settings: Lessons, place: Place, *, fingerprint: str = "", command: str = ""
+    folder: Path,
+    now: datetime,
+    settings: Lessons,
+    place: Place,
+    *,
+    fingerprint: str = "",
+    command: str = "",
 ) -> list[Lesson]:
     """Return the lessons that may be shown there, best first.
 
@@ -67,21 +73,34 @@ def choose_lessons(
     place.
     """
     # Files without these texts, as JSON writes them, need not be parsed.
-    needles = [json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in (fingerprint, command) if text]
-    lessons, _ = Shelf(folder).read(lambda data: b"approved" in data and (not needles or any(text in data for text in needles)))
+    needles = [
+        json.dumps(text, ensure_ascii=False)[1:-1].encode()
+        for text in (fingerprint, command)
+        if text
+    ]
+    lessons, _ = Shelf(folder).read(
+        lambda data: b"approved" in data and (not needles or any(text in data for text in needles))
+    )
     fitting = [
         one
         for one in lessons
-        if one.is_ready(settings.deliver) and one.fits(agent=place.agent, repo=place.repo or "", path=place.path, tool=place.tool)
+        if one.is_ready(settings.deliver)
+        and one.fits(agent=place.agent, repo=place.repo or "", path=place.path, tool=place.tool)
     ]
-    return rank_lessons([one for one in fitting if _is_about(one, fingerprint, command)], now, settings.half_life_days)
+    return rank_lessons(
+        [one for one in fitting if _is_about(one, fingerprint, command)],
+        now,
+        settings.half_life_days,
+    )
 
 
 def _is_about(lesson: Lesson, fingerprint: str, command: str) -> bool:
     """Return True for a lesson on this error or command; for every lesson if neither is given."""
     if not (fingerprint or command):
         return True
-    return bool(fingerprint and lesson.fingerprint == fingerprint) or bool(command and lesson.kind == "retries" and lesson.about == command)
+    return bool(fingerprint and lesson.fingerprint == fingerprint) or bool(
+        command and lesson.kind == "retries" and lesson.about == command
+    )
 
 
 def render_lessons(lessons: list[Lesson], limit: int, max_tokens: int) -> tuple[str, list[Lesson]]:
@@ -91,7 +110,8 @@ def render_lessons(lessons: list[Lesson], limit: int, max_tokens: int) -> tuple[
     """
     while lessons := lessons[:limit]:
         lines = [
-            f"- {quote(one.problem, MAX_PROBLEM_CHARS)}{_render_scope(one)}: {quote(one.resolution, MAX_RESOLUTION_CHARS)} [{one.id}]"
+            f"- {quote(one.problem, MAX_PROBLEM_CHARS)}{_render_scope(one)}:"
+            f" {quote(one.resolution, MAX_RESOLUTION_CHARS)} [{one.id}]"
             for one in lessons
         ]
         # The heading states its own cost: three digits are reserved for that.
@@ -115,13 +135,23 @@ def _render_heading(number: int, cost: int) -> str:
 
 def quote(text: str, max_chars: int) -> str:
     """Return a text in quotes, on one line and cut, without quotes or tags inside."""
-    line = untagged("".join(char if char.isprintable() else " " for char in one_line(text.replace("\n", " ⏎ ")))).replace('"', "'")
+    line = untagged(
+        "".join(char if char.isprintable() else " " for char in one_line(text.replace("\n", " ⏎ ")))
+    ).replace('"', "'")
     return f'"{line}"' if len(line) <= max_chars else f'"{line[: max_chars - 1]}…"'
 
 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────
 def record_delivery(
-    home: Path, text: str, now: datetime, *, agent: str, session: str, repo: str, lessons: tuple[str, ...] = (), fingerprint: str = ""
+    home: Path,
+    text: str,
+    now: datetime,
+    *,
+    agent: str,
+    session: str,
+    repo: str,
+    lessons: tuple[str, ...] = (),
+    fingerprint: str = "",
 ) -> None:
     """Record what a session was shown. With a fingerprint, it was shown when a tool failed."""
     delivered = Delivered(
@@ -140,7 +170,10 @@ def record_delivery(
 def was_delivered(home: Path, agent: str, session: str, fingerprint: str) -> bool:
     """Return True if this session was shown something on this error recently: once is enough."""
     records = _read(home, TAIL_BYTES)
-    return any((one.agent, one.session, one.fingerprint) == (agent, session, fingerprint) for one in records)
+    return any(
+        (one.agent, one.session, one.fingerprint) == (agent, session, fingerprint)
+        for one in records
+    )
 
 
 def read_records(home: Path) -> list[Delivered]:

@@ -34,7 +34,9 @@ class Drafted(msgspec.Struct, frozen=True):
     """How it ended in each session."""
 
 
-def draft_lessons(patterns: Iterable[Pattern], cases: Mapping[str, Case], gate: Gate) -> Iterator[Drafted]:
+def draft_lessons(
+    patterns: Iterable[Pattern], cases: Mapping[str, Case], gate: Gate
+) -> Iterator[Drafted]:
     """Yield what the patterns come to, errors first."""
     groups = [group for group in _group_patterns(patterns) if _passes(group, gate)]
     evidence_of_errors: set[str] = set()
@@ -60,7 +62,9 @@ def _group_patterns(patterns: Iterable[Pattern]) -> list[list[Pattern]]:
 
 
 def _passes(patterns: Iterable[Pattern], gate: Gate) -> bool:
-    return any(pattern.signals >= gate.propose and pattern.sessions >= gate.propose for pattern in patterns)
+    return any(
+        pattern.signals >= gate.propose and pattern.sessions >= gate.propose for pattern in patterns
+    )
 
 
 def _draft_lesson(patterns: Sequence[Pattern], cases: Mapping[str, Case], gate: Gate) -> Drafted:

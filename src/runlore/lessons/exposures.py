@@ -41,7 +41,14 @@ def exposures_by_hooks(records: Iterable[Delivered]) -> Iterator[Exposure]:
     for record in records:
         for lesson in record.lessons:
             way: Way = "start" if record.event == "start" else "fail"
-            yield Exposure(lesson=lesson, uid=record.uid, way=way, at=parse_time(record.at), repo=record.repo, tokens=record.tokens)
+            yield Exposure(
+                lesson=lesson,
+                uid=record.uid,
+                way=way,
+                at=parse_time(record.at),
+                repo=record.repo,
+                tokens=record.tokens,
+            )
 
 
 def exposures_by_request(cases: Iterable[Case]) -> Iterator[Exposure]:
@@ -54,12 +61,20 @@ def exposures_by_request(cases: Iterable[Case]) -> Iterator[Exposure]:
             at = answer.at or (parse_time(case.at) if case.at else None)
             if at:
                 yield Exposure(
-                    lesson=answer.lesson, uid=case.uid, way="asked", at=at, repo=case.repo or "", tokens=answer.tokens, seq=answer.seq
+                    lesson=answer.lesson,
+                    uid=case.uid,
+                    way="asked",
+                    at=at,
+                    repo=case.repo or "",
+                    tokens=answer.tokens,
+                    seq=answer.seq,
                 )
 
 
 def exposures_by_files(
-    spans: Iterable[Span], cases: Iterable[Case], instruction_names: Callable[[str], tuple[str, ...]]
+    spans: Iterable[Span],
+    cases: Iterable[Case],
+    instruction_names: Callable[[str], tuple[str, ...]],
 ) -> Iterator[Exposure]:
     """Yield the sessions that began while lessons were in a file that their agent reads.
 
@@ -68,7 +83,9 @@ def exposures_by_files(
     by_repo: dict[str, list[tuple[datetime, str, Case]]] = {}
     for case in cases:
         if case.began and case.cwd and not case.is_subagent:
-            by_repo.setdefault(case.repo or "", []).append((parse_time(case.began), _normalize(case.cwd), case))
+            by_repo.setdefault(case.repo or "", []).append(
+                (parse_time(case.began), _normalize(case.cwd), case)
+            )
     every = [one for of_repo in by_repo.values() for one in of_repo]
     for span in spans:
         file, folder = span.file, _normalize(os.path.dirname(span.file.file))
@@ -77,9 +94,20 @@ def exposures_by_files(
             # Agents look in the folder they are started in, and above it up to the root of the
             # repository.
             is_there = cwd == folder or (bool(file.repo) and cwd.startswith(f"{folder}/"))
-            if is_then and is_there and not set(file.names).isdisjoint(instruction_names(case.agent)):
+            if (
+                is_then
+                and is_there
+                and not set(file.names).isdisjoint(instruction_names(case.agent))
+            ):
                 for lesson in file.lessons:
-                    yield Exposure(lesson=lesson, uid=case.uid, way="file", at=began, repo=case.repo or "", tokens=file.tokens)
+                    yield Exposure(
+                        lesson=lesson,
+                        uid=case.uid,
+                        way="file",
+                        at=began,
+                        repo=case.repo or "",
+                        tokens=file.tokens,
+                    )
 
 
 def _normalize(path: str) -> str:

@@ -37,7 +37,9 @@ class ForgottenSession(msgspec.Struct, frozen=True):
     texts: tuple[str, ...] = ()
 
 
-def find_affected(known: Iterable[Lesson], forgotten: Mapping[str, ForgottenSession]) -> list[Lesson]:
+def find_affected(
+    known: Iterable[Lesson], forgotten: Mapping[str, ForgottenSession]
+) -> list[Lesson]:
     """Return the lessons that took something from these sessions."""
     digests = [session.digest for session in forgotten.values() if session.digest]
     errors = {error.signature.fingerprint for digest in digests for error in digest.errors}
@@ -47,12 +49,21 @@ def find_affected(known: Iterable[Lesson], forgotten: Mapping[str, ForgottenSess
         one
         for one in known
         if any(uid_of(ref) in forgotten for ref in one.evidence)
-        or (is_mined(one) and (one.fingerprint in errors or one.about in commands) and one.problem != FORGOTTEN)
+        or (
+            is_mined(one)
+            and (one.fingerprint in errors or one.about in commands)
+            and one.problem != FORGOTTEN
+        )
         or texts.are_quoted_in(one)
     ]
 
 
-def remove_sessions(lesson: Lesson, forgotten: Mapping[str, ForgottenSession], drafts: Sequence[Lesson], now: datetime) -> Lesson | None:
+def remove_sessions(
+    lesson: Lesson,
+    forgotten: Mapping[str, ForgottenSession],
+    drafts: Sequence[Lesson],
+    now: datetime,
+) -> Lesson | None:
     """Return the lesson without these sessions; None if nothing is left that somebody decided.
 
     `drafts` are the lessons that the remaining sessions come to.
@@ -61,10 +72,16 @@ def remove_sessions(lesson: Lesson, forgotten: Mapping[str, ForgottenSession], d
     if draft is None and is_mined(lesson) and lesson.status == "proposed":
         return None
     words = _replace_words(lesson, draft, SessionTexts(forgotten.values()))
-    evidence = draft.evidence if draft else tuple(ref for ref in lesson.evidence if uid_of(ref) not in forgotten)
+    evidence = (
+        draft.evidence
+        if draft
+        else tuple(ref for ref in lesson.evidence if uid_of(ref) not in forgotten)
+    )
     # A command or skill of the sessions, which nobody edits.
     if lesson.by == "mined" and lesson.about:
-        words["about"] = draft.about if draft else lesson.about if lesson.edited and evidence else ""
+        words["about"] = (
+            draft.about if draft else lesson.about if lesson.edited and evidence else ""
+        )
     is_cited = any(uid_of(ref) in forgotten for ref in lesson.evidence)
     if not is_cited and all(getattr(lesson, name) == text for name, text in words.items()):
         return lesson  # What it has in common with these sessions, it has from others.
@@ -74,9 +91,14 @@ def remove_sessions(lesson: Lesson, forgotten: Mapping[str, ForgottenSession], d
         else {"sessions": len({uid_of(ref) for ref in evidence})}
     )
     is_wordless = any(text in ("", FORGOTTEN) for text in words.values())
-    note = f"{format_time(now)[:10]}: a session that it rested on was forgotten{', and its words with it' if is_wordless else ''}."
+    note = (
+        f"{format_time(now)[:10]}: a session that it rested on was"
+        f" forgotten{', and its words with it' if is_wordless else ''}."
+    )
     notes = "\n".join(part for part in (lesson.notes, note) if part)
-    return replace(lesson, **words, **counts, evidence=evidence, key=lesson.key if draft else "", notes=notes)
+    return replace(
+        lesson, **words, **counts, evidence=evidence, key=lesson.key if draft else "", notes=notes
+    )
 
 
 def _replace_words(lesson: Lesson, draft: Lesson | None, texts: SessionTexts) -> dict[str, str]:
@@ -116,7 +138,10 @@ class SessionTexts:
         """
         is_own = lesson.by == "person" or lesson.edited
         lines = (one_line(line.strip().rstrip("…")) for line in text.split("\n"))
-        if any(len(line) >= (MIN_OWN_QUOTE_CHARS if is_own else MIN_QUOTE_CHARS) and line in self._all for line in lines):
+        if any(
+            len(line) >= (MIN_OWN_QUOTE_CHARS if is_own else MIN_QUOTE_CHARS) and line in self._all
+            for line in lines
+        ):
             return True
         line = one_line(text)
         # A person who edits a mined lesson may leave in it what the session did.

@@ -60,19 +60,30 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     usd: Mean
 
 
-def measure_effects(lessons: Iterable[Lesson], exposures: Iterable[Exposure], cases: Sequence[Case]) -> list[Effect]:
+def measure_effects(
+    lessons: Iterable[Lesson], exposures: Iterable[Exposure], cases: Sequence[Case]
+) -> list[Effect]:
     """Return the effect of every lesson that was shown to a session, the most frequent first."""
     by_lesson: dict[str, list[Exposure]] = {}
     for exposure in exposures:
         by_lesson.setdefault(exposure.lesson, []).append(exposure)
-    work = sorted((case for case in cases if case.is_work and not case.is_subagent and case.at), key=lambda case: case.at)
-    effects = [_measure_effect(lesson, by_lesson[lesson.id], work) for lesson in lessons if lesson.id in by_lesson]
+    work = sorted(
+        (case for case in cases if case.is_work and not case.is_subagent and case.at),
+        key=lambda case: case.at,
+    )
+    effects = [
+        _measure_effect(lesson, by_lesson[lesson.id], work)
+        for lesson in lessons
+        if lesson.id in by_lesson
+    ]
     return sorted(effects, key=lambda effect: (-effect.told, effect.id))
 
 
 def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequence[Case]) -> Effect:
     places = {(case.agent, case.repo) for case in work}
-    fitting_places = {(agent, repo) for agent, repo in places if lesson.fits(agent=agent, repo=repo or "")}
+    fitting_places = {
+        (agent, repo) for agent, repo in places if lesson.fits(agent=agent, repo=repo or "")
+    }
     fitting = [case for case in work if (case.agent, case.repo) in fitting_places]
     # No session saw it before it was made: an earlier time comes from a wrong clock, and would move
     # sessions from before to after.
@@ -80,8 +91,12 @@ def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequenc
     exposed = _ExposedSessions(times, fitting)
     before = [case for case in _find_before(times, fitting) if case.uid not in exposed]
     recurring = {case.uid for case in fitting if recurred(lesson, case)}
-    meeting = recurring if lesson.fingerprint else {case.uid for case in fitting if was_met(lesson, case)}
-    met_before, met_after = ([case for case in cases if case.uid in meeting] for cases in (before, exposed.any_way))
+    meeting = (
+        recurring if lesson.fingerprint else {case.uid for case in fitting if was_met(lesson, case)}
+    )
+    met_before, met_after = (
+        [case for case in cases if case.uid in meeting] for cases in (before, exposed.any_way)
+    )
     # Sessions that were shown it on a failure have met the problem, so they are compared with such
     # sessions.
     like = met_before if exposed.compared == "told on failure" else before
@@ -89,7 +104,10 @@ def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequenc
         [(case, case.uid in recurring) for case in _without_trigger(lesson, before, recurring)],
         [(case, case.uid in recurring) for case in exposed.from_start],
     )
-    stays = compare_shares([(case, stayed(lesson, case)) for case in met_before], [(case, stayed(lesson, case)) for case in met_after])
+    stays = compare_shares(
+        [(case, stayed(lesson, case)) for case in met_before],
+        [(case, stayed(lesson, case)) for case in met_after],
+    )
     return Effect(
         id=lesson.id,
         problem=lesson.problem,
@@ -103,7 +121,9 @@ def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequenc
         stays=stays,
         success=compare_shares(_known_outcomes(like), _known_outcomes(exposed.chosen)),
         retries=compare_means(_retries(like), _retries(exposed.chosen)),
-        usd=compare_means([(case, case.usd) for case in like], [(case, case.usd) for case in exposed.chosen]),
+        usd=compare_means(
+            [(case, case.usd) for case in like], [(case, case.usd) for case in exposed.chosen]
+        ),
     )
 
 
@@ -124,7 +144,12 @@ class _ExposedSessions:
     """The sessions that a lesson was shown to, and which of them are compared."""
 
     def __init__(self, times: Mapping[Exposure, str], fitting: Sequence[Case]) -> None:
-        self.uids: dict[Way, set[str]] = {"start": set(), "file": set(), "fail": set(), "asked": set()}
+        self.uids: dict[Way, set[str]] = {
+            "start": set(),
+            "file": set(),
+            "fail": set(),
+            "asked": set(),
+        }
         self.request_seq: dict[str, int] = {}
         self._requested_at: dict[str, str] = {}
         for exposure, at in times.items():
@@ -132,10 +157,18 @@ class _ExposedSessions:
             if exposure.way == "asked":
                 self.request_seq[exposure.uid], self._requested_at[exposure.uid] = exposure.seq, at
         at_start, on_failure = self.uids["start"] | self.uids["file"], self.uids["fail"]
-        uids: dict[Compared, set[str]] = {"told at start": at_start, "told on failure": on_failure, "could ask": self.uids["asked"]}
-        groups = {name: [case for case in fitting if case.uid in some] for name, some in uids.items()}
+        uids: dict[Compared, set[str]] = {
+            "told at start": at_start,
+            "told on failure": on_failure,
+            "could ask": self.uids["asked"],
+        }
+        groups = {
+            name: [case for case in fitting if case.uid in some] for name, some in uids.items()
+        }
         # The first comparison with enough sessions, else the one with most.
-        self.compared = max(uids, key=lambda name: (min(MIN_EXPOSED, len(groups[name])), bool(uids[name])))
+        self.compared = max(
+            uids, key=lambda name: (min(MIN_EXPOSED, len(groups[name])), bool(uids[name]))
+        )
         self.requesting = groups["could ask"]
         is_open = self.compared == "could ask"
         self.chosen = self._could_ask(fitting) if is_open else groups[self.compared]
@@ -164,7 +197,11 @@ class _ExposedSessions:
 
 
 def _known_outcomes(cases: Iterable[Case]) -> Values:
-    return [(case, case.digest.outcome == "success") for case in cases if case.digest.outcome in ("success", "fail")]
+    return [
+        (case, case.digest.outcome == "success")
+        for case in cases
+        if case.digest.outcome in ("success", "fail")
+    ]
 
 
 def _retries(cases: Iterable[Case]) -> Values:
@@ -180,7 +217,8 @@ def _prevents(lesson: Lesson, exposed: _ExposedSessions) -> bool:
     if lesson.kind == "flaky" or exposed.compared == "told on failure":
         return False
     late = sum(
-        error.signature.fingerprint == lesson.fingerprint and error.first_seq < exposed.request_seq[case.uid]
+        error.signature.fingerprint == lesson.fingerprint
+        and error.first_seq < exposed.request_seq[case.uid]
         for case in exposed.requesting
         for error in case.digest.errors
     )
@@ -190,7 +228,11 @@ def _prevents(lesson: Lesson, exposed: _ExposedSessions) -> bool:
 def _find_verdict(lesson: Lesson, exposed: _ExposedSessions, share: Share) -> Verdict:
     if not is_measurable(lesson):
         return "not measurable"
-    exposed_number = min(share.after_of, len(exposed.requesting)) if exposed.compared == "could ask" else share.after_of
+    exposed_number = (
+        min(share.after_of, len(exposed.requesting))
+        if exposed.compared == "could ask"
+        else share.after_of
+    )
     if exposed_number < MIN_EXPOSED or share.before_of < MIN_BEFORE:
         return "too early"
     return "effective" if share.high < 0 else "harmful" if share.low > 0 else "no effect seen"
@@ -206,7 +248,9 @@ def is_measurable(lesson: Lesson) -> bool:
 def recurred(lesson: Lesson, case: Case) -> bool:
     """Return True if a session met what the lesson is about."""
     if lesson.fingerprint:
-        return any(error.signature.fingerprint == lesson.fingerprint for error in case.digest.errors)
+        return any(
+            error.signature.fingerprint == lesson.fingerprint for error in case.digest.errors
+        )
     miner = find_miner_of_kind(lesson.kind)
     return miner is not None and miner.recurred is not None and miner.recurred(_topic(lesson), case)
 
@@ -221,7 +265,10 @@ def stayed(lesson: Lesson, case: Case) -> bool:
     """Return True if a session that met the problem did not get over it."""
     if not lesson.fingerprint:
         return recurred(lesson, case)
-    return not any(fix.fingerprint == lesson.fingerprint and fix.fixed_seq is not None for fix in case.digest.fixes)
+    return not any(
+        fix.fingerprint == lesson.fingerprint and fix.fixed_seq is not None
+        for fix in case.digest.fixes
+    )
 
 
 def _topic(lesson: Lesson) -> str:
@@ -231,7 +278,11 @@ def _topic(lesson: Lesson) -> str:
 
 def _without_trigger(lesson: Lesson, before: list[Case], recurring: Container[str]) -> list[Case]:
     """Leave out the last session with the problem before the proposal: it ended the search."""
-    shown = [case for case in before if case.uid in recurring and (not lesson.made_at or case.at <= lesson.made_at)]
+    shown = [
+        case
+        for case in before
+        if case.uid in recurring and (not lesson.made_at or case.at <= lesson.made_at)
+    ]
     last = max(shown, key=lambda case: case.at, default=None)
     return [case for case in before if case is not last]
 
@@ -304,8 +355,15 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 def _overhead_share(case: Case) -> float:
     total = sum(case.digest.actions.values())
-    return sum(count for action, count in case.digest.actions.items() if action in OVERHEAD_ACTIONS) / total if total else 0.0
+    return (
+        sum(count for action, count in case.digest.actions.items() if action in OVERHEAD_ACTIONS)
+        / total
+        if total
+        else 0.0
+    )
 
 
 def _thrashes(case: Case) -> bool:
-    return any(error.count >= 3 for error in case.digest.errors) or any(run.failed >= 3 for run in case.digest.commands)
+    return any(error.count >= 3 for error in case.digest.errors) or any(
+        run.failed >= 3 for run in case.digest.commands
+    )

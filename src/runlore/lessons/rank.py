@@ -25,7 +25,9 @@ def score(lesson: Lesson, now: datetime, half_life_days: float) -> float:
     """
     trust = lesson.confidence if lesson.by == "mined" else max(HANDWRITTEN_SCORE, lesson.confidence)
     if lesson.kept or lesson.broken:
-        trust = wilson_interval(lesson.helped + lesson.kept, lesson.sessions + lesson.kept + lesson.broken)[0]
+        trust = wilson_interval(
+            lesson.helped + lesson.kept, lesson.sessions + lesson.kept + lesson.broken
+        )[0]
     return float(trust * 0.5 ** (age_days(lesson, now) / half_life_days))
 
 

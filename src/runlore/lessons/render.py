@@ -16,7 +16,10 @@ from ..files.settings import Change, Receipt, missing_folders, read_text
 from ..text.clean import one_line, untagged
 from . import Lesson
 
-BEGIN = "<!-- runlore lessons: begin (`runlore lessons render` writes this; changes between the marks are lost) -->"
+BEGIN = (
+    "<!-- runlore lessons: begin (`runlore lessons render` writes this; changes between the marks"
+    " are lost) -->"
+)
 END = "<!-- runlore lessons: end -->"
 MAX_PROBLEM_CHARS, MAX_RESOLUTION_CHARS = 300, 600
 """Every session of every agent reads the block, so it has to be short."""
@@ -31,7 +34,10 @@ def render_block(lessons: Sequence[Lesson]) -> str:
     lines = [BEGIN, "## Lessons from earlier sessions", ""]
     for lesson in lessons:
         where = ", ".join(scope for scope in (lesson.path, lesson.tool, lesson.agent) if scope)
-        problem, resolution = _plain_text(lesson.problem, MAX_PROBLEM_CHARS), _plain_text(lesson.resolution, MAX_RESOLUTION_CHARS)
+        problem, resolution = (
+            _plain_text(lesson.problem, MAX_PROBLEM_CHARS),
+            _plain_text(lesson.resolution, MAX_RESOLUTION_CHARS),
+        )
         scope = f" ({_plain_text(where, MAX_PROBLEM_CHARS)})" if where else ""
         lines.append(f"- {problem}{scope}: {resolution} [{lesson.id}]")
     return "\n".join([*lines, END])
@@ -69,12 +75,22 @@ def upsert(file: Path, block: str, receipt: Receipt | None) -> Change:
     match = _match_block(file, text)
     if match is not None:
         after = text[: match.start()] + block + text[match.end() :]
-        pieces = [piece.replace(match.group(), block) for piece in receipt.pieces] if receipt else []
-        updated = Receipt(pieces=pieces, is_made=receipt.is_made, folders=receipt.folders) if receipt else None
+        pieces = (
+            [piece.replace(match.group(), block) for piece in receipt.pieces] if receipt else []
+        )
+        updated = (
+            Receipt(pieces=pieces, is_made=receipt.is_made, folders=receipt.folders)
+            if receipt
+            else None
+        )
         return Change(file=file, before=before, after=after.encode(), receipt=updated)
     gap = "" if not text else line_end if text.endswith("\n") else line_end * 2
     piece = f"{gap}{block}{line_end}"
-    added = Receipt(pieces=[piece], is_made=before is None, folders=missing_folders(file) if before is None else [])
+    added = Receipt(
+        pieces=[piece],
+        is_made=before is None,
+        folders=missing_folders(file) if before is None else [],
+    )
     return Change(file=file, before=before, after=(text + piece).encode(), receipt=added)
 
 
@@ -85,13 +101,21 @@ def remove(file: Path, receipt: Receipt | None) -> Change:
     if before is None or match is None:
         return Change(file=file, before=before, after=before)
     piece = receipt.pieces[0] if receipt and receipt.pieces else ""
-    after = text.replace(piece, "") if piece and text.count(piece) == 1 else text[: match.start()] + text[match.end() :].lstrip("\r\n")
+    after = (
+        text.replace(piece, "")
+        if piece and text.count(piece) == 1
+        else text[: match.start()] + text[match.end() :].lstrip("\r\n")
+    )
     is_ours = bool(receipt and receipt.is_made and not after.strip())
-    return Change(file=file, before=before, after=None if is_ours else after.encode(), receipt=receipt)
+    return Change(
+        file=file, before=before, after=None if is_ours else after.encode(), receipt=receipt
+    )
 
 
 def _match_block(file: Path, text: str) -> re.Match[str] | None:
     matches = list(_BLOCK.finditer(text))
     if len(matches) > 1:
-        raise ConfigError(f"{file} has {len(matches)} blocks of lessons; leave one of them, and run it again")
+        raise ConfigError(
+            f"{file} has {len(matches)} blocks of lessons; leave one of them, and run it again"
+        )
     return matches[0] if matches else None

@@ -54,7 +54,9 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
 
 
-def record_files(home: Path, now: datetime, file: Path | None = None, *, is_coming: bool = False) -> None:
+def record_files(
+    home: Path, now: datetime, file: Path | None = None, *, is_coming: bool = False
+) -> None:
     """Look at one file, or at all that were recorded before, and record what has changed.
 
     With `is_coming`, a file is recorded before lessons are written into it: if the process is
@@ -75,7 +77,10 @@ def record_files(home: Path, now: datetime, file: Path | None = None, *, is_comi
 def read_records(home: Path) -> list[RenderedFile]:
     """Return all records in their order."""
     decoder = msgspec.json.Decoder(RenderedFile)
-    records = (_records.decode_record(line, decoder) for line in _records.read_lines(home / FILE_NAME, 2 * MAX_BYTES))
+    records = (
+        _records.decode_record(line, decoder)
+        for line in _records.read_lines(home / FILE_NAME, 2 * MAX_BYTES)
+    )
     return [record for record in records if record and _records.is_time(record.at)]
 
 
@@ -87,7 +92,11 @@ def iter_spans(records: Iterable[RenderedFile]) -> Iterator[Span]:
     for of_file in by_file.values():
         for record, following in zip(of_file, [*of_file[1:], None], strict=True):
             if record.lessons:
-                yield Span(file=record, since=parse_time(record.at), until=parse_time(following.at) if following else None)
+                yield Span(
+                    file=record,
+                    since=parse_time(record.at),
+                    until=parse_time(following.at) if following else None,
+                )
 
 
 def _look_at(file: Path, last: RenderedFile | None, now: datetime) -> RenderedFile | None:
@@ -114,10 +123,17 @@ def _find_names(file: Path) -> tuple[str, ...]:
     reference = re.compile(rf"(?<!\S)@(?:\./)?{re.escape(file.name)}(?![\w/])")
     try:
         with os.scandir(file.parent) as entries:
-            neighbours = sorted(entry.path for entry in entries if entry.name.lower().endswith(".md") and entry.is_file())
+            neighbours = sorted(
+                entry.path
+                for entry in entries
+                if entry.name.lower().endswith(".md") and entry.is_file()
+            )
         for path in neighbours[:MAX_NEIGHBOURS]:
             is_same = os.path.samefile(path, file)
-            if is_same or (os.path.getsize(path) <= MAX_NEIGHBOUR_BYTES and reference.search(Path(path).read_text("utf-8", "replace"))):
+            if is_same or (
+                os.path.getsize(path) <= MAX_NEIGHBOUR_BYTES
+                and reference.search(Path(path).read_text("utf-8", "replace"))
+            ):
                 names.add(os.path.basename(path))
     except OSError:  # A file that cannot be read is not known to refer to this one.
         pass

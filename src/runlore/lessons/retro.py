@@ -112,7 +112,13 @@ class Retro(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_back(
-    cases: Sequence[Case], earlier: Sequence[Case], lessons: Sequence[Lesson], skills: list[SkillResult], *, since: str, until: str
+    cases: Sequence[Case],
+    earlier: Sequence[Case],
+    lessons: Sequence[Lesson],
+    skills: list[SkillResult],
+    *,
+    since: str,
+    until: str,
 ) -> Retro:
     """Return the retrospective of some cases, compared with those of as many days before."""
     work = [case for case in cases if case.is_work]
@@ -120,7 +126,12 @@ def look_back(
     by_uid = {case.uid: case for case in work}
     problems = [pattern for pattern in find_patterns(cases) if pattern.polarity == "problem"]
     # Approved lessons come last, because the last lesson on a pattern wins.
-    known = [lesson for status in ("proposed", "approved") for lesson in lessons if lesson.status == status and lesson.resolution]
+    known = [
+        lesson
+        for status in ("proposed", "approved")
+        for lesson in lessons
+        if lesson.status == status and lesson.resolution
+    ]
     old = [case for case in earlier if case.is_work and not case.is_subagent]
     # The cost of a subagent belongs to its parent, so it does not count if that one does not.
     idle = {case.root for case in cases if not case.is_subagent} - {case.root for case in main}
@@ -136,7 +147,10 @@ def look_back(
         now=build_snapshot("now", main) if main else None,
         before=build_snapshot("before", old) if old else None,
         done=_list_sessions(main),
-        wrong=[_build_suggestion(pattern, "", known, by_uid) for pattern in sorted(problems, key=_sort_key)[:MAX_PROBLEMS]],
+        wrong=[
+            _build_suggestion(pattern, "", known, by_uid)
+            for pattern in sorted(problems, key=_sort_key)[:MAX_PROBLEMS]
+        ],
         suggestions=_find_suggestions(problems, known, by_uid),
         better=_find_improvements(cases, earlier, len(main), len(old)),
         skills=skills,
@@ -149,12 +163,16 @@ def _sort_key(pattern: Pattern) -> tuple[bool, float, str]:
 
 
 def _list_sessions(main: Iterable[Case]) -> list[RetroSession]:
-    busiest = sorted(main, key=lambda case: (-sum(case.digest.actions.values()), case.uid))[:MAX_SESSIONS]
+    busiest = sorted(main, key=lambda case: (-sum(case.digest.actions.values()), case.uid))[
+        :MAX_SESSIONS
+    ]
     return [
         RetroSession(
             uid=case.uid,
             repo=case.repo,
-            what=one_line(case.title or case.digest.title or case.digest.goal or "")[:MAX_TITLE_CHARS],
+            what=one_line(case.title or case.digest.title or case.digest.goal or "")[
+                :MAX_TITLE_CHARS
+            ],
             outcome=case.digest.outcome,
             usd=round(case.usd, 4),
         )
@@ -162,32 +180,44 @@ def _list_sessions(main: Iterable[Case]) -> list[RetroSession]:
     ]
 
 
-def _find_suggestions(problems: Iterable[Pattern], known: Sequence[Lesson], by_uid: Mapping[str, Case]) -> list[Suggestion]:
+def _find_suggestions(
+    problems: Iterable[Pattern], known: Sequence[Lesson], by_uid: Mapping[str, Case]
+) -> list[Suggestion]:
     """Return the suggestions of each repository, with the evidence from there."""
     by_repo: dict[str, list[tuple[int, Pattern, list[str]]]] = {}
     for pattern in problems:
         for repo in pattern.repos:
             here = [uid for uid in pattern.uids if by_uid[uid].repo == repo]
-            by_repo.setdefault(repo, []).append((len({by_uid[uid].root for uid in here}), pattern, here))
+            by_repo.setdefault(repo, []).append(
+                (len({by_uid[uid].root for uid in here}), pattern, here)
+            )
     suggestions = []
     for repo in sorted(by_repo):
         ordered = sorted(by_repo[repo], key=lambda one: (-one[0], _sort_key(one[1])))
         for sessions, pattern, here in ordered[:MAX_SUGGESTIONS]:
-            evidence = tuple(ref for ref in pattern.examples if uid_of(ref) in here) or tuple(here[:3])
+            evidence = tuple(ref for ref in pattern.examples if uid_of(ref) in here) or tuple(
+                here[:3]
+            )
             suggestion = _build_suggestion(pattern, repo, known, by_uid)
-            suggestions.append(msgspec.structs.replace(suggestion, sessions=sessions, evidence=evidence))
+            suggestions.append(
+                msgspec.structs.replace(suggestion, sessions=sessions, evidence=evidence)
+            )
     return suggestions
 
 
-def _build_suggestion(pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Mapping[str, Case]) -> Suggestion:
+def _build_suggestion(
+    pattern: Pattern, repo: str, known: Sequence[Lesson], by_uid: Mapping[str, Case]
+) -> Suggestion:
     lesson = next((one for one in reversed(known) if _is_about(one, pattern)), None)
     return Suggestion(
         repo=repo,
         type=pattern.type,
         what=one_line(pattern.what).rstrip("."),
-        advice=one_line(lesson.resolution.replace("\n", " "))
-        if lesson
-        else _describe_best_fix(pattern, repo, by_uid) or load_miners()[pattern.type].advice,
+        advice=(
+            one_line(lesson.resolution.replace("\n", " "))
+            if lesson
+            else _describe_best_fix(pattern, repo, by_uid) or load_miners()[pattern.type].advice
+        ),
         lesson=lesson.id if lesson else "",
         sessions=pattern.sessions,
         usd=pattern.usd,
@@ -212,7 +242,10 @@ def _describe_best_fix(pattern: Pattern, repo: str, by_uid: Mapping[str, Case]) 
     if not fixes:
         return ""
     (_, _, _, ref), fix = max(fixes, key=lambda one: one[0])
-    return f"in {ref} it was over after this {describe_how(fix.steps[0].how)}: {one_line(fix.steps[0].summary)[:MAX_STEP_CHARS]}"
+    return (
+        f"in {ref} it was over after this {describe_how(fix.steps[0].how)}:"
+        f" {one_line(fix.steps[0].summary)[:MAX_STEP_CHARS]}"
+    )
 
 
 def _is_about(lesson: Lesson, pattern: Pattern) -> bool:
@@ -222,22 +255,42 @@ def _is_about(lesson: Lesson, pattern: Pattern) -> bool:
     they rest on the same session.
     """
     if isinstance(pattern.locus, WordsLocus):
-        return lesson.kind == load_miners()[pattern.type].kind and any(uid_of(ref) in pattern.uids for ref in lesson.evidence)
-    return lesson.id == pattern.id or lesson.subject == load_miners()[pattern.type].subject_of(pattern)
+        return lesson.kind == load_miners()[pattern.type].kind and any(
+            uid_of(ref) in pattern.uids for ref in lesson.evidence
+        )
+    return lesson.id == pattern.id or lesson.subject == load_miners()[pattern.type].subject_of(
+        pattern
+    )
 
 
-def _find_improvements(cases: Sequence[Case], earlier: Sequence[Case], now_of: int, before_of: int) -> list[Improvement]:
+def _find_improvements(
+    cases: Sequence[Case], earlier: Sequence[Case], now_of: int, before_of: int
+) -> list[Improvement]:
     """Compare shares of sessions: it is no improvement if less was worked."""
     roots, old = {case.uid: case.root for case in cases}, {case.uid: case.root for case in earlier}
     improvements = []
     for one in find_patterns([*earlier, *cases]) if now_of and before_of else ():
         before, now = (len({some[uid] for uid in one.uids if uid in some}) for some in (old, roots))
-        if one.polarity == "problem" and before >= MIN_SESSIONS and 2 * now * before_of <= before * now_of:
-            improvements.append(Improvement(what=one_line(one.what), before=before, now=now, before_of=before_of, now_of=now_of))
+        if (
+            one.polarity == "problem"
+            and before >= MIN_SESSIONS
+            and 2 * now * before_of <= before * now_of
+        ):
+            improvements.append(
+                Improvement(
+                    what=one_line(one.what),
+                    before=before,
+                    now=now,
+                    before_of=before_of,
+                    now_of=now_of,
+                )
+            )
     return sorted(improvements, key=lambda one: (one.now - one.before, one.what))[:MAX_IMPROVEMENTS]
 
 
-def judge_skill(skill: str, model: str | None, *, passed: int, failed: int, verified: int, escalated: int) -> SkillResult:
+def judge_skill(
+    skill: str, model: str | None, *, passed: int, failed: int, verified: int, escalated: int
+) -> SkillResult:
     """Return how a model does at a skill, with a hint."""
     low, high = wilson_interval(passed, passed + failed)
     return SkillResult(

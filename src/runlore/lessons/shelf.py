@@ -71,7 +71,9 @@ class Shelf:
         if name in matches:
             matches = [name]
         if len(matches) > 1:
-            raise Ambiguous(f"{len(matches)} lessons begin with {name!r}; more of the id tells them apart")
+            raise Ambiguous(
+                f"{len(matches)} lessons begin with {name!r}; more of the id tells them apart"
+            )
         if not matches:
             raise NotFound(f"there is no lesson {name!r}; `runlore lessons list --all` lists them")
         return self._parse(matches[0], self._read_file(matches[0]))
@@ -80,7 +82,9 @@ class Shelf:
         """Write a lesson, whole or not at all."""
         check_name(lesson.id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(self.folder / f"{lesson.id}.md", render_lesson(lesson).encode("utf-8", "replace"))
+        replace_file(
+            self.folder / f"{lesson.id}.md", render_lesson(lesson).encode("utf-8", "replace")
+        )
 
     def drop(self, name: str) -> None:
         """Delete a lesson, if it exists."""
@@ -95,7 +99,11 @@ class Shelf:
         """
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Beside the folder, which a team may keep under version control.
-        descriptor = os.open(self.folder.with_name(f"{self.folder.name}.lock"), os.O_CREAT | os.O_RDWR | O_BINARY, 0o600)
+        descriptor = os.open(
+            self.folder.with_name(f"{self.folder.name}.lock"),
+            os.O_CREAT | os.O_RDWR | O_BINARY,
+            0o600,
+        )
         try:
             lock(descriptor)
             yield
@@ -105,7 +113,11 @@ class Shelf:
     def _iter_names(self) -> Iterator[str]:
         try:
             with os.scandir(self.folder) as entries:
-                yield from (entry.name[:-3] for entry in entries if entry.name.endswith(".md") and _NAME.fullmatch(entry.name[:-3]))
+                yield from (
+                    entry.name[:-3]
+                    for entry in entries
+                    if entry.name.endswith(".md") and _NAME.fullmatch(entry.name[:-3])
+                )
         except (FileNotFoundError, NotADirectoryError):
             return
 
@@ -139,11 +151,18 @@ def parse_lesson(text: str) -> Lesson:
         data = tomllib.loads(head)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ModelError(f"its front matter is no TOML: {error}") from None
-    known = {name: value for name, value in data.items() if name in Lesson.__struct_fields__ and name not in _BODY}
+    known = {
+        name: value
+        for name, value in data.items()
+        if name in Lesson.__struct_fields__ and name not in _BODY
+    }
     extra = {name: value for name, value in data.items() if name not in known}
     problem, resolution, notes = _split_sections(body)
     try:
-        return msgspec.convert({**known, "problem": problem, "resolution": resolution, "notes": notes, "extra": extra}, Lesson)
+        return msgspec.convert(
+            {**known, "problem": problem, "resolution": resolution, "notes": notes, "extra": extra},
+            Lesson,
+        )
     except msgspec.ValidationError as error:
         raise ModelError(str(error)) from None
 
@@ -156,8 +175,20 @@ def render_lesson(lesson: Lesson) -> str:
         value = getattr(lesson, name)
         if name not in _BODY and (name in ("id", "status") or value != getattr(blank, name)):
             lines.append(f"{name} = {_render_toml(value)}")
-    lines += [f"{_render_toml_key(name)} = {_render_toml(value)}" for name, value in lesson.extra.items()]
-    lines += [FENCE, "", PROBLEM, "", _escape_headings(lesson.problem), "", RESOLUTION, "", _escape_headings(lesson.resolution)]
+    lines += [
+        f"{_render_toml_key(name)} = {_render_toml(value)}" for name, value in lesson.extra.items()
+    ]
+    lines += [
+        FENCE,
+        "",
+        PROBLEM,
+        "",
+        _escape_headings(lesson.problem),
+        "",
+        RESOLUTION,
+        "",
+        _escape_headings(lesson.resolution),
+    ]
     if lesson.notes:
         lines += ["", *([] if lesson.notes.startswith("#") else [NOTES, ""]), lesson.notes]
     return "\n".join(lines) + "\n"
@@ -181,19 +212,35 @@ def _split_sections(body: str) -> tuple[str, str, str]:
             continue
         if line.startswith("#"):
             here = ""
-        sections[here].append(line if here == "" else line[1:] if line.startswith("\\") and _HEADING.match(line) else line)
-    problem, resolution, notes = ("\n".join(sections[name]).strip("\n") for name in (PROBLEM, RESOLUTION, ""))
+        sections[here].append(
+            line
+            if here == ""
+            else line[1:]
+            if line.startswith("\\") and _HEADING.match(line)
+            else line
+        )
+    problem, resolution, notes = (
+        "\n".join(sections[name]).strip("\n") for name in (PROBLEM, RESOLUTION, "")
+    )
     return problem, resolution, notes
 
 
 def _escape_headings(text: str) -> str:
     """Escape lines that would be taken for headings; reading removes the escape."""
-    return "\n".join(f"\\{line}" if _HEADING.match(line) else line for line in text.strip("\n").split("\n"))
+    return "\n".join(
+        f"\\{line}" if _HEADING.match(line) else line for line in text.strip("\n").split("\n")
+    )
 
 
 def _render_toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_render_toml_key(name)} = {_render_toml(one)}" for name, one in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{_render_toml_key(name)} = {_render_toml(one)}" for name, one in value.items()
+            )
+            + "}"
+        )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_render_toml, value)) + "]"
     if hasattr(value, "isoformat"):

@@ -1,8 +1,10 @@
-"""Appends to a log that other processes append to as well. Knows lines and locks; what the records mean is not its business.
+"""Appends to a log that other processes append to as well. Knows lines and locks; what the records
+mean is not its business.
 
-An append takes the file's lock, looks whether the file still ends where this handle left it, and writes one line. Only when
-someone else was there is anything read: what is new. A tail without line end, left by a writer that was killed, is set
-aside in `log.torn` before anything is written behind it; when it is a whole record, only its line end is added.
+An append takes the file's lock, looks whether the file still ends where this handle left it, and
+writes one line. Only when someone else was there is anything read: what is new. A tail without line
+end, left by a writer that was killed, is set aside in `log.torn` before anything is written behind
+it; when it is a whole record, only its line end is added.
 """
 
 from __future__ import annotations
@@ -33,14 +35,16 @@ Item = tuple[str, dict[str, Any], str | None]
 MAX_NS = (1 << 63) - 1
 """What an id of a strange log counts for at most: ids must be able to grow behind it."""
 MAX_CATCH_UP = 1 << 22
-"""Bytes of others that are read record by record. With more behind us, only the end is read, and the rest asked for when needed."""
+"""Bytes of others that are read record by record. With more behind us, only the end is read, and
+the rest asked for when needed."""
 
 
 class LogFile:
     """One log, open for appending.
 
-    `on_open` is called before the first lock. Under the lock `on_new` is called with what others appended, or None when that was
-    too much to read, and `on_own` with what this handle did, each with where that ends; `end` is where the log ends.
+    `on_open` is called before the first lock. Under the lock `on_new` is called with what others
+    appended, or None when that was too much to read, and `on_own` with what this handle did, each
+    with where that ends; `end` is where the log ends.
     """
 
     def __init__(
@@ -75,13 +79,16 @@ class LogFile:
         _KNOWN.add(self)
 
     def append(self, items: Sequence[Item], expect: int | None = None) -> list[LogRecord]:
-        """Writes the records, all or none, in one line. Returns them, or those that were written before with the same keys.
+        """Writes the records, all or none, in one line. Returns them, or those that were written
+        before with the same keys.
 
-        Raises Conflict when `expect` is not the last seq, LogError when the disk refuses; the log is then as it was.
+        Raises Conflict when `expect` is not the last seq, LogError when the disk refuses; the log
+        is then as it was.
         """
         with self.mutex:
             fd = self._fd if self._fd >= 0 else self._open()
-            # Deeper than one is a signal handler that appends in the middle of an append: the lock is then not its to let go.
+            # Deeper than one is a signal handler that appends in the middle of an append: the lock
+            # is then not its to let go.
             self._depth += 1
             try:
                 lock(fd)
@@ -101,7 +108,8 @@ class LogFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else appends meanwhile, and what others wrote is known. `append_locked` may be called inside."""
+        """Nobody else appends meanwhile, and what others wrote is known. `append_locked` may be
+        called inside."""
         with self.mutex:
             fd = self._fd if self._fd >= 0 else self._open()
             self._depth += 1
@@ -119,8 +127,8 @@ class LogFile:
         return self._append(self._fd, items, None)
 
     def sync(self, end: int | None = None) -> None:
-        """Waits until everything up to `end` is on the disk, or all that anyone has written. Threads that come meanwhile share
-        the next wait: a group commit.
+        """Waits until everything up to `end` is on the disk, or all that anyone has written.
+        Threads that come meanwhile share the next wait: a group commit.
         """
         with self._sync_mutex:
             if end is not None and self._synced >= end:
@@ -129,7 +137,10 @@ class LogFile:
             try:
                 sync(self._fd if self._fd >= 0 else self._open())
             except OSError as error:
-                raise LogError(f"{self.path}: {error.strerror}; what was written last may not survive a loss of power") from None
+                raise LogError(
+                    f"{self.path}: {error.strerror}; what was written last may not survive a loss"
+                    " of power"
+                ) from None
             if reached > self._synced:
                 self._synced = reached
 
@@ -156,12 +167,15 @@ class LogFile:
             os.close(self._fd)
 
     def leave_to_parent(self) -> None:
-        """In the child of a fork: the parent's file and locks are let go, and what the next append needs is fresh."""
+        """In the child of a fork: the parent's file and locks are let go, and what the next append
+        needs is fresh."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            os.close(fd)  # A lock stays with the parent: it ends with the last descriptor, or when asked to.
+            # A lock stays with the parent: it ends with the last descriptor, or when asked to.
+            os.close(fd)
         self.epoch, self._end = None, -1
-        # Another thread of the parent may have held these, and been in the middle of what they guard.
+        # Another thread of the parent may have held these, and been in the middle of what they
+        # guard.
         self.mutex, self._sync_mutex = threading.RLock(), threading.Lock()
         self._line, self._depth = bytearray(), 0
         self._keys, self.is_inherited = None, True
@@ -191,19 +205,28 @@ class LogFile:
             return done
         seq, epoch = self._next, self.epoch
         if expect is not None and expect != seq - 1:
-            raise Conflict(f"{self.path.parent.name}: expected to follow record {expect}, but {seq - 1} is the last", expect, seq - 1)
+            raise Conflict(
+                f"{self.path.parent.name}: expected to follow record {expect}, but {seq - 1} is the"
+                " last",
+                expect,
+                seq - 1,
+            )
         now, records = datetime.now(UTC), []
         for type_, payload, key in items:
-            # Ids grow whatever the clock does: 16 digits of nanoseconds, at least one more than before, and 8 of this handle.
+            # Ids grow whatever the clock does: 16 digits of nanoseconds, at least one more than
+            # before, and 8 of this handle.
             ns = time.time_ns()
             self._last_ns = ns = ns if ns > self._last_ns else self._last_ns + 1
             id = ns.to_bytes(8, "big").hex() + self._suffix
-            records.append(LogRecord(seq=seq, id=id, ts=now, type=type_, payload=payload, key=key, epoch=epoch))
+            records.append(
+                LogRecord(seq=seq, id=id, ts=now, type=type_, payload=payload, key=key, epoch=epoch)
+            )
             seq += 1
         line = self._line
         _line.encode(records, line)
         size = len(line)
-        if self._turn != turn:  # A signal handler appended meanwhile. Python runs none between here and the write.
+        # A signal handler appended meanwhile. Python runs none between here and the write.
+        if self._turn != turn:
             return self._append(fd, items, expect)
         try:
             written = os.write(fd, line)
@@ -216,25 +239,30 @@ class LogFile:
         end += size
         self._end, self._next = end, seq
         if self._keys is not None:
-            self._keys.update((record.key, record.seq) for record in records if record.key is not None)
+            self._keys.update(
+                (record.key, record.seq) for record in records if record.key is not None
+            )
         self._on_own(records, end)
         return records
 
     def _write_rest(self, fd: int, line: bytes, written: int, turn: int) -> None:
-        while written < len(line):  # The disk is nearly full, or the record larger than one write may be (2 GB).
+        # The disk is nearly full, or the record larger than one write may be (2 GB).
+        while written < len(line):
             if self._turn != turn:  # A signal handler has set aside what was written, and appended.
                 raise InterruptedError(EINTR, os.strerror(EINTR))
             written += os.write(fd, memoryview(line)[written:])
 
     def _undo(self, fd: int, end: int, turn: int) -> None:
-        """Takes half a line away again. Whatever is there then is looked at before the next append."""
+        """Takes half a line away again. Whatever is there then is looked at before the next
+        append."""
         self._end = -1
         with suppress(OSError):
             if self._turn == turn:  # Otherwise a signal handler has appended, and set it aside.
                 os.ftruncate(fd, end)
 
     def _look(self, fd: int) -> int:
-        """Where the log ends, after learning what others appended and setting aside what one of them could not finish."""
+        """Where the log ends, after learning what others appended and setting aside what one of
+        them could not finish."""
         turn, known = self._turn, self._end
         end = os.lseek(fd, 0, os.SEEK_END)
         if end == known:
@@ -253,7 +281,9 @@ class LogFile:
         self._last_ns = last_ns if last_ns > self._last_ns else self._last_ns
         if new:  # Otherwise a torn tail is all there was.
             if self._keys is not None:
-                self._keys.update((record.key, record.seq) for record in new if record.key is not None)
+                self._keys.update(
+                    (record.key, record.seq) for record in new if record.key is not None
+                )
             self._on_new(new, end)
         return end
 
@@ -261,7 +291,11 @@ class LogFile:
         turn = self._turn
         end = self._mend(fd, end)
         last = self.reader.tail(1)
-        next_seq, last_ns = (last[0].seq + 1 + self._damaged_after(last[0].seq), _ns_of(last[0].id)) if last else (0, 0)
+        next_seq, last_ns = (
+            (last[0].seq + 1 + self._damaged_after(last[0].seq), _ns_of(last[0].id))
+            if last
+            else (0, 0)
+        )
         if self._turn != turn:
             return self._look(fd)
         self._end, self._next, self._keys, self._synced = end, next_seq, None, 0
@@ -270,7 +304,8 @@ class LogFile:
         return end
 
     def _damaged_after(self, seq: int) -> int:
-        """How many seqs the damaged lines at the very end of the log had: theirs are not given again."""
+        """How many seqs the damaged lines at the very end of the log had: theirs are not given
+        again."""
         lost = 0
         for offset, lines in self.reader.blocks(self.reader.find(lambda n, _: n <= seq)):
             for line in lines:
@@ -280,7 +315,8 @@ class LogFile:
         return lost
 
     def _mend(self, fd: int, end: int) -> int:
-        """Makes the log end with a line end, which is where the next record begins. Only under the lock."""
+        """Makes the log end with a line end, which is where the next record begins. Only under the
+        lock."""
         place = self._torn_from(end)
         if place == end:
             return end
@@ -288,7 +324,9 @@ class LogFile:
         try:
             return self._mend_tail(fd, tail, place)
         except OSError as error:
-            raise LogError(f"{self.path}: {error.strerror}; what was cut off at its end cannot be set aside") from None
+            raise LogError(
+                f"{self.path}: {error.strerror}; what was cut off at its end cannot be set aside"
+            ) from None
 
     def _mend_tail(self, fd: int, tail: bytes, place: int) -> int:
         if not _line.holds_record(tail):
@@ -297,7 +335,9 @@ class LogFile:
             if self._turn != turn:  # A signal handler has done so already, and appended.
                 return self._mend(fd, os.lseek(fd, 0, os.SEEK_END))
             os.ftruncate(fd, place)
-            self.reader.report(place, len(tail), "cut off in the middle of writing; set aside in log.torn")
+            self.reader.report(
+                place, len(tail), "cut off in the middle of writing; set aside in log.torn"
+            )
             return place
         os.write(fd, b"\n")
         return place + len(tail) + 1
@@ -316,7 +356,9 @@ class LogFile:
 
     def _set_aside(self, tail: bytes, place: int) -> None:
         note = msgspec.json.encode({"at": place, "size_bytes": len(tail), "ts": datetime.now(UTC)})
-        fd = os.open(self.path.with_suffix(".torn"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | O_BINARY, 0o600)
+        fd = os.open(
+            self.path.with_suffix(".torn"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | O_BINARY, 0o600
+        )
         try:
             os.write(fd, note + b"\n" + tail + b"\n")
             if self._power:
@@ -325,20 +367,29 @@ class LogFile:
             os.close(fd)
 
     def _done_before(self, items: Sequence[Item]) -> list[LogRecord]:
-        """The records that have these keys already. A repeated batch repeats all its keys, so one that is there stands for all."""
+        """The records that have these keys already. A repeated batch repeats all its keys, so one
+        that is there stands for all."""
         if not any(key is not None for _, _, key in items):
             return []
         if self._keys is None:
             self._keys = dict(self._all_keys())
         known = self._keys
-        found = next(((n, known[key]) for n, (_, _, key) in enumerate(items) if key is not None and key in known), None)
+        found = next(
+            (
+                (n, known[key])
+                for n, (_, _, key) in enumerate(items)
+                if key is not None and key in known
+            ),
+            None,
+        )
         if found is None:
             return []
         place, seq = found
         batch = self._batch_around(seq)
         if len(items) == 1:
             return [record for record in batch if record.seq == seq]
-        return [record for record in batch if record.seq >= seq - place]  # Its line may begin with the session's own record.
+        # Its line may begin with the session's own record.
+        return [record for record in batch if record.seq >= seq - place]
 
     def _batch_around(self, seq: int) -> list[LogRecord]:
         batch: list[LogRecord] = []
@@ -352,7 +403,8 @@ class LogFile:
         return batch
 
     def _all_keys(self) -> Iterator[tuple[str, int]]:
-        """A key stands in front of the payload, so lines without one are told apart by their bytes."""
+        """A key stands in front of the payload, so lines without one are told apart by their
+        bytes."""
         for offset, lines in self.reader.blocks():
             for line in lines:
                 if b'"k":"' in line:

@@ -1,7 +1,8 @@
 """Makes a session out of the conversation of another one, up to a record.
 
-The records taken along keep their ids and times, so that whoever reads both logs sees that they are the same; they get seqs of their
-own. The copy is complete: the other session may be deleted. It appears in the store at once, or not at all.
+The records taken along keep their ids and times, so that whoever reads both logs sees that they are
+the same; they get seqs of their own. The copy is complete: the other session may be deleted. It
+appears in the store at once, or not at all.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ LEFT_AFTER_S = 3600.0
 """No fork takes so long: one that is older was left by a process that is gone."""
 
 
-def fork(store: SessionStore, source: LiveSession, position: int, id: str | None, title: str | None) -> LiveSession:
+def fork(
+    store: SessionStore, source: LiveSession, position: int, id: str | None, title: str | None
+) -> LiveSession:
     """Raises Conflict when the id is taken."""
     if source.is_draft:
         raise LogError(f"{source.id}: a draft has nothing to fork")
@@ -46,7 +49,9 @@ def fork(store: SessionStore, source: LiveSession, position: int, id: str | None
     _tidy(making.parent)
     try:
         _write_log(making, source, position, title, is_durable=store.durability == "power")
-        _link_outputs(source.path / OUTPUTS, making / OUTPUTS, is_durable=store.durability == "power")
+        _link_outputs(
+            source.path / OUTPUTS, making / OUTPUTS, is_durable=store.durability == "power"
+        )
         store.move_in(making, target)
     except OSError as error:
         raise LogError(f"{target}: {error.strerror}; no fork was made") from None
@@ -63,8 +68,12 @@ def _tidy(place: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_log(folder: Path, source: LiveSession, position: int, title: str | None, is_durable: bool) -> None:
-    with open(os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600), "wb") as file:
+def _write_log(
+    folder: Path, source: LiveSession, position: int, title: str | None, is_durable: bool
+) -> None:
+    with open(
+        os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600), "wb"
+    ) as file:
         line = bytearray()
         for record in _records(source, position, title):
             _line.encode([record], line)
@@ -86,14 +95,16 @@ def _records(source: LiveSession, position: int, title: str | None) -> Iterator[
         if not old_seqs:
             yield _first(first, record.id)
         old_seqs.append(record.seq)
-        yield msgspec.structs.replace(record, seq=len(old_seqs), key=None, epoch=None, payload=_moved(record, old_seqs))
+        yield msgspec.structs.replace(
+            record, seq=len(old_seqs), key=None, epoch=None, payload=_moved(record, old_seqs)
+        )
     if not old_seqs:
         yield _first(first, at.id)
 
 
 def _taken(source: LiveSession, path: list[tuple[int, int]], position: int) -> Iterator[LogRecord]:
-    """The conversation, and all that is known of calls: a tool that has run must not look interrupted in the fork, also when a rewind
-    left behind where that was said.
+    """The conversation, and all that is known of calls: a tool that has run must not look
+    interrupted in the fork, also when a rewind left behind where that was said.
     """
     starts = [low for low, _ in path]
     for record in source.records():
@@ -113,7 +124,8 @@ def _first(payload: dict[str, Any], next_id: str) -> LogRecord:
 
 
 def _moved(record: LogRecord, old_seqs: list[int]) -> dict[str, Any]:
-    """A compaction's payload with the seq it covers as it is in the fork; that of a tool without who runs it, who answers elsewhere."""
+    """A compaction's payload with the seq it covers as it is in the fork; that of a tool without
+    who runs it, who answers elsewhere."""
     if record.type == "tool_started":
         return {name: value for name, value in record.payload.items() if name != "owner"}
     upto = record.payload.get("upto")

@@ -1,6 +1,8 @@
-"""An open session log: append a record, read records, follow, keep snapshots. What types of records mean is told elsewhere.
+"""An open session log: append a record, read records, follow, keep snapshots. What types of records
+mean is told elsewhere.
 
-Everything a view needs goes through `record`, `records` and the snapshots; nothing here knows what a message is.
+Everything a view needs goes through `record`, `records` and the snapshots; nothing here knows what
+a message is.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from ._reader import HEAD, LOG, LogReader, Problem
 
 
 class Handle(ABC):
-    """A log that any number of processes may have open. A handle may be shared by threads, and survives a fork."""
+    """A log that any number of processes may have open. A handle may be shared by threads, and
+    survives a fork."""
 
     def __init__(
         self,
@@ -47,11 +50,20 @@ class Handle(ABC):
         self._making = threading.Lock()
         self._places: dict[int, int] = {}
 
-    def record(self, type: str, payload: dict[str, Any], *, key: str | None = None, expect: int | None = None) -> LogRecord:
-        """Appends one record and returns it; when it returns, the record survives what `durability` says.
+    def record(
+        self,
+        type: str,
+        payload: dict[str, Any],
+        *,
+        key: str | None = None,
+        expect: int | None = None,
+    ) -> LogRecord:
+        """Appends one record and returns it; when it returns, the record survives what `durability`
+        says.
 
-        With a `key` that was used before, the record written then is returned and nothing is appended. With `expect`, the last
-        seq the caller knows of, Conflict is raised when the log has gone on since.
+        With a `key` that was used before, the record written then is returned and nothing is
+        appended. With `expect`, the last seq the caller knows of, Conflict is raised when the log
+        has gone on since.
         """
         is_plain = type and isinstance(type, str) and isinstance(payload, dict) and key is None
         if not is_plain or self.readonly or self._first is not None:
@@ -69,7 +81,8 @@ class Handle(ABC):
         for type_, payload, key in items:
             if not isinstance(type_, str) or not type_ or not isinstance(payload, dict):
                 raise LogError(f"{self.id}: a record needs a type, and a payload that is a dict")
-            if key is not None and not isinstance(key, str):  # It could be written, and not be read again.
+            # It could be written, and not be read again.
+            if key is not None and not isinstance(key, str):
                 raise LogError(f"{self.id}: the key {key!r} is not a text")
         if self._first is not None:
             return self._begin(items, expect)
@@ -78,7 +91,8 @@ class Handle(ABC):
         return records
 
     def records(self, after: int = -1) -> Iterator[LogRecord]:
-        """The records behind seq `after`, in order. Finds its place without reading what lies before."""
+        """The records behind seq `after`, in order. Finds its place without reading what lies
+        before."""
         if self.is_draft:
             return iter(())
         if (place := self._places.get(after)) is not None:
@@ -90,10 +104,15 @@ class Handle(ABC):
         return [] if self.is_draft else self._reader.tail(count)
 
     def follow(
-        self, after: int | None = None, *, poll_s: float = 0.05, timeout_s: float | None = None, stop: Callable[[], bool] | None = None
+        self,
+        after: int | None = None,
+        *,
+        poll_s: float = 0.05,
+        timeout_s: float | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> Iterator[LogRecord]:
-        """Records as they are appended, by anyone; from now on, or behind seq `after`. Ends when `stop` says so or after
-        `timeout_s` without a new record.
+        """Records as they are appended, by anyone; from now on, or behind seq `after`. Ends when
+        `stop` says so or after `timeout_s` without a new record.
         """
         place, last = self._start_of_following(after)
         quiet_since = time.monotonic()
@@ -103,18 +122,22 @@ class Handle(ABC):
                 if record.seq > last:
                     last, quiet_since = record.seq, time.monotonic()
                     yield record
-            if (stop and stop()) or (timeout_s is not None and time.monotonic() - quiet_since >= timeout_s):
+            if (stop and stop()) or (
+                timeout_s is not None and time.monotonic() - quiet_since >= timeout_s
+            ):
                 return
             time.sleep(poll_s)
 
     @property
     def is_draft(self) -> bool:
-        """True while nothing is on disk: the first append makes the session, ours or that of another who ensures it."""
+        """True while nothing is on disk: the first append makes the session, ours or that of
+        another who ensures it."""
         return self._first is not None and not (self._joins and self._was_made())
 
     @property
     def has_begun(self) -> bool:
-        """False for a draft, and for a log without a byte: someone is making it, or was killed over it."""
+        """False for a draft, and for a log without a byte: someone is making it, or was killed over
+        it."""
         return not self.is_draft and self._reader.size_bytes > 0
 
     @property
@@ -151,7 +174,8 @@ class Handle(ABC):
         return next((record for record, _ in self._reader.scan() if record.id == id), None)
 
     def snapshot(self, name: str) -> tuple[int, bytes] | None:
-        """What `put_snapshot` kept under that name, with its seq; None when it is not there or cannot be trusted."""
+        """What `put_snapshot` kept under that name, with its seq; None when it is not there or
+        cannot be trusted."""
         if self.is_draft:
             return None
         found = _snapshots.read(self.path, name, self._reader)
@@ -164,15 +188,22 @@ class Handle(ABC):
         """Keeps a view as of record `seq`, as a file that can be deleted."""
         self._put_snapshot(name, seq, data, None)
 
-    def _put_snapshot(self, name: str, seq: int, data: bytes, stamp: tuple[int, int, int, int] | None) -> None:
+    def _put_snapshot(
+        self, name: str, seq: int, data: bytes, stamp: tuple[int, int, int, int] | None
+    ) -> None:
         if self.readonly or self.is_draft or seq < 0:
             return
         place = self._reader.line_of(seq)
         if place is not None:
-            _snapshots.write(self.path, name, _snapshots.Snapshot(seq, place[0], place[1][:HEAD], crc32(data), data, stamp))
+            _snapshots.write(
+                self.path,
+                name,
+                _snapshots.Snapshot(seq, place[0], place[1][:HEAD], crc32(data), data, stamp),
+            )
 
     def sync(self) -> None:
-        """A barrier, whatever the durability: what was appended before is on the disk when it returns."""
+        """A barrier, whatever the durability: what was appended before is on the disk when it
+        returns."""
         if not self.is_draft:
             self._file.sync()
 
@@ -184,7 +215,12 @@ class Handle(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -195,7 +231,11 @@ class Handle(ABC):
         with self._making:
             if self._first is not None:
                 if expect not in (None, -1):
-                    raise Conflict(f"{self.id}: expected to follow record {expect}, but nothing is there yet", expect, -1)
+                    raise Conflict(
+                        f"{self.id}: expected to follow record {expect}, but nothing is there yet",
+                        expect,
+                        -1,
+                    )
                 try:
                     return self._make_log([("session", self._first, None), *items])[1:]
                 except (Conflict, FileExistsError):
@@ -203,11 +243,14 @@ class Handle(ABC):
                         raise Conflict(f"{self.id}: a session with this id exists") from None
                     self._join()
                 except OSError as error:
-                    raise LogError(f"{self.path}: {error.strerror}; the session was not made") from None
+                    raise LogError(
+                        f"{self.path}: {error.strerror}; the session was not made"
+                    ) from None
         return self.record_many(items, expect=expect)  # Another thread or process was quicker.
 
     def _was_made(self) -> bool:
-        """Whether someone else has made the session that this is a draft of. This is a handle of theirs then."""
+        """Whether someone else has made the session that this is a draft of. This is a handle of
+        theirs then."""
         if not self._making.acquire(blocking=False):  # We are making it.
             return False
         try:
@@ -219,12 +262,14 @@ class Handle(ABC):
             self._making.release()
 
     def _join(self) -> None:
-        """A draft of a session that someone else has made in the meantime becomes a handle of theirs."""
+        """A draft of a session that someone else has made in the meantime becomes a handle of
+        theirs."""
         self._first = None
 
     @abstractmethod
     def _make_log(self, items: Sequence[Item]) -> list[LogRecord]:
-        """Makes the folder and the log with its first records in it. Where that is, and who is told, the session knows."""
+        """Makes the folder and the log with its first records in it. Where that is, and who is
+        told, the session knows."""
 
     def _start_of_following(self, after: int | None) -> tuple[int, int]:
         if self.is_draft:
@@ -236,10 +281,12 @@ class Handle(ABC):
 
     @abstractmethod
     def _on_open(self) -> None:
-        """This handle is about to write, for the first time since it was made or closed. Called before the lock is taken."""
+        """This handle is about to write, for the first time since it was made or closed. Called
+        before the lock is taken."""
 
     def _on_new(self, records: list[LogRecord] | None, end: int) -> None:
-        """What others appended, and where it ends. Called under the lock; None when it was too much to read record by record."""
+        """What others appended, and where it ends. Called under the lock; None when it was too much
+        to read record by record."""
         self._lease.learn(records)
         if records is None:
             self._file.is_gone = not self._reader.is_in_place

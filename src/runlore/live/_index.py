@@ -1,8 +1,10 @@
-"""A table of sessions, so that listing them does not open each one. It can be deleted: the logs know everything in it.
+"""A table of sessions, so that listing them does not open each one. It can be deleted: the logs
+know everything in it.
 
-Telling it may fail (a full disk, a busy file, a damaged table, a killed writer) and costs nothing then but time: what it missed is
-found by the next listing. It compares the folder's own time with the one the table last saw, for sessions that came and went, and the
-size of each log that someone has begun to write to with the size that was told.
+Telling it may fail (a full disk, a busy file, a damaged table, a killed writer) and costs nothing
+then but time: what it missed is found by the next listing. It compares the folder's own time with
+the one the table last saw, for sessions that came and went, and the size of each log that someone
+has begun to write to with the size that was told.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ from ..model import format_time
 from ._reader import LOG
 
 PLACE = ".index"
-"""A folder of its own: what SQLite makes beside its file would change the time of the sessions' folder."""
+"""A folder of its own: what SQLite makes beside its file would change the time of the sessions'
+folder."""
 VERSION = 2
 QUIET_S = 1.5
-"""A log that was written to more recently has a writer who tells the table about once a second; its row may wait for that."""
+"""A log that was written to more recently has a writer who tells the table about once a second; its
+row may wait for that."""
 SETTLED_S = 60.0
 """One that was left for so long, and is as it was told, need not be looked at again."""
 SCHEMA = """
@@ -73,8 +77,8 @@ Look = Callable[[str], tuple[SessionInfo, int] | None]
 
 
 class Index:
-    """`look` in its methods says what a log says of itself, and up to which byte. It is not kept: a store and its index would hold on
-    to each other."""
+    """`look` in its methods says what a log says of itself, and up to which byte. It is not kept: a
+    store and its index would hold on to each other."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -85,9 +89,17 @@ class Index:
         self._lock = threading.RLock()
 
     def list(
-        self, look: Look, *, cwd: str | None, status: str | None, agent: str | None, limit: int | None, offset: int
+        self,
+        look: Look,
+        *,
+        cwd: str | None,
+        status: str | None,
+        agent: str | None,
+        limit: int | None,
+        offset: int,
     ) -> list[SessionInfo]:
-        """Newest first. Reads the logs that the table does not know yet; without a table that can be written, all of them."""
+        """Newest first. Reads the logs that the table does not know yet; without a table that can
+        be written, all of them."""
         wanted = {"cwd": cwd, "status": status, "agent": agent}
         for _ in range(2):
             with self._ours():
@@ -96,23 +108,30 @@ class Index:
                     return [*self._select(wanted, limit, offset)]
                 except (apsw.Error, OSError, ValueError):
                     self.forget()
-        found = [seen[0] for name in names(self._folder) if (seen := look(name)) and _fits(seen[0], wanted)]
+        found = [
+            seen[0]
+            for name in names(self._folder)
+            if (seen := look(name)) and _fits(seen[0], wanted)
+        ]
         found.sort(key=lambda info: (info.updated_at, info.id), reverse=True)
         return found[offset : None if limit is None else offset + limit]
 
     def tell(self, info: SessionInfo, size_bytes: int, *, is_settled: bool = False) -> None:
-        """What a log says of itself up to a byte. `is_settled`: nobody is known to write to it any more."""
+        """What a log says of itself up to a byte. `is_settled`: nobody is known to write to it any
+        more."""
         with suppress(apsw.Error, OSError), self._ours():
             self._put(self._open(), info, size_bytes, is_settled)
 
     def announce(self, id: str) -> None:
-        """Somebody is about to write to the log. Whatever becomes of them, the next listing has a look at it."""
+        """Somebody is about to write to the log. Whatever becomes of them, the next listing has a
+        look at it."""
         with suppress(apsw.Error, OSError), self._ours():
             self._open().execute("update sessions set is_settled = 0 where id = ?", (id,))
 
     @contextmanager
     def making(self) -> Iterator[Callable[[SessionInfo, int], None]]:
-        """Around the making of a folder: when the table knew all folders before, it does so after."""
+        """Around the making of a folder: when the table knew all folders before, it does so
+        after."""
         with self._ours(), self._making() as tell:
             yield tell
 
@@ -157,7 +176,8 @@ class Index:
                 db.close()
 
     def _ours(self) -> threading.RLock:
-        """The lock of this process: in the child of a fork the parent's may be held, and its connection must be left alone."""
+        """The lock of this process: in the child of a fork the parent's may be held, and its
+        connection must be left alone."""
         if self._pid != os.getpid():
             _INHERITED.append(self._db)  # Not even closed.
             self._pid, self._db, self._lock = os.getpid(), None, threading.RLock()
@@ -165,7 +185,8 @@ class Index:
 
     def _open(self) -> apsw.Connection:
         inode = self._inode()
-        if self._db is not None and inode is not None and inode == self._opened:  # A deleted table is not written to.
+        # A deleted table is not written to.
+        if self._db is not None and inode is not None and inode == self._opened:
             return self._db
         self.close()
         if inode is None:
@@ -175,7 +196,8 @@ class Index:
         db = apsw.Connection(str(self._path))
         db.set_busy_timeout(2000)
         db.pragma("journal_mode", "wal")
-        db.pragma("synchronous", "off")  # Whatever a loss of power does to it, it can be made again.
+        # Whatever a loss of power does to it, it can be made again.
+        db.pragma("synchronous", "off")
         if db.pragma("user_version") != VERSION:
             self._make(db)
         self._db, self._opened = db, self._inode()
@@ -197,7 +219,8 @@ class Index:
         db.execute("commit")
 
     def _refresh(self, look: Look) -> None:
-        """Adds the sessions whose folders appeared unseen, drops those whose folders are gone, and looks at those that went on untold."""
+        """Adds the sessions whose folders appeared unseen, drops those whose folders are gone, and
+        looks at those that went on untold."""
         db, now_ns = self._open(), self._folder_ns()
         self._settle(db, look)
         if self._seen(db) == now_ns:
@@ -218,7 +241,9 @@ class Index:
 
     def _settle(self, db: apsw.Connection, look: Look) -> None:
         """Those that are not settled: what their writers told is compared with what is there."""
-        for id, told in list(db.execute("select id, size_bytes from sessions where not is_settled")):
+        for id, told in list(
+            db.execute("select id, size_bytes from sessions where not is_settled")
+        ):
             try:
                 found = os.stat(self._folder / id / LOG)
             except OSError:  # It is gone, which the folder's time tells.
@@ -227,7 +252,9 @@ class Index:
             if found.st_size != told and not 0 <= quiet_s < QUIET_S and (seen := look(id)):
                 self._put(db, *seen, False)
             elif found.st_size == told and quiet_s > SETTLED_S:
-                db.execute("update sessions set is_settled = 1 where id = ? and size_bytes = ?", (id, told))
+                db.execute(
+                    "update sessions set is_settled = 1 where id = ? and size_bytes = ?", (id, told)
+                )
 
     def _is_left(self, id: str) -> bool:
         """Whether nobody has written to a log for some time."""
@@ -236,18 +263,36 @@ class Index:
         except OSError:
             return False
 
-    def _select(self, wanted: dict[str, str | None], limit: int | None, offset: int) -> Sequence[SessionInfo]:
-        where = " and ".join(f"{name} = :{name}" for name, value in wanted.items() if value is not None)
+    def _select(
+        self, wanted: dict[str, str | None], limit: int | None, offset: int
+    ) -> Sequence[SessionInfo]:
+        where = " and ".join(
+            f"{name} = :{name}" for name, value in wanted.items() if value is not None
+        )
         rows = self._open().execute(
-            f"select info from sessions {'where ' + where if where else ''} order by updated_at desc, id limit :limit offset :offset",
-            {**{name: _clean(value) for name, value in wanted.items()}, "limit": -1 if limit is None else limit, "offset": offset},
+            f"select info from sessions {'where ' + where if where else ''} order by updated_at"
+            " desc, id limit :limit offset :offset",
+            {
+                **{name: _clean(value) for name, value in wanted.items()},
+                "limit": -1 if limit is None else limit,
+                "offset": offset,
+            },
         )
         return [msgspec.json.decode(info, type=SessionInfo) for (info,) in rows]
 
-    def _put(self, db: apsw.Connection, info: SessionInfo, size_bytes: int, is_settled: bool) -> None:
+    def _put(
+        self, db: apsw.Connection, info: SessionInfo, size_bytes: int, is_settled: bool
+    ) -> None:
         text = json.dumps(msgspec.to_builtins(info, str_keys=True), ensure_ascii=False)
-        facts = (*map(_clean, (info.cwd, info.agent, info.status)), format_time(info.updated_at), _clean(text))
-        db.execute("insert or replace into sessions values (?, ?, ?, ?, ?, ?, ?, ?)", (info.id, *facts, size_bytes, is_settled))
+        facts = (
+            *map(_clean, (info.cwd, info.agent, info.status)),
+            format_time(info.updated_at),
+            _clean(text),
+        )
+        db.execute(
+            "insert or replace into sessions values (?, ?, ?, ?, ?, ?, ?, ?)",
+            (info.id, *facts, size_bytes, is_settled),
+        )
 
     def _seen(self, db: apsw.Connection) -> int | None:
         row = db.execute("select folder_ns from seen").fetchone()

@@ -1,7 +1,9 @@
-"""The exclusive lease of a session: a locked file named by an epoch, and a record in the log that fences the holder before.
+"""The exclusive lease of a session: a locked file named by an epoch, and a record in the log that
+fences the holder before.
 
-The kernel frees the lock when its holder dies. Who takes over from a live one makes a file of the next epoch and says so in the
-log: the old holder sees the record before its next write, and is refused.
+The kernel frees the lock when its holder dies. Who takes over from a live one makes a file of the
+next epoch and says so in the log: the old holder sees the record before its next write, and is
+refused.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class Lease:
         return self._fd >= 0 and self._file.epoch is not None
 
     def take(self, owner: str, take_over: str | None) -> None:
-        """Raises SessionBusy when someone else holds it, unless that is the one whose name was given."""
+        """Raises SessionBusy when someone else holds it, unless that is the one whose name was
+        given."""
         with self._file.locked():
             if held := _held(self._folder):
                 holder = _holder(self._folder, held)
@@ -61,7 +64,9 @@ class Lease:
             self._seen = self._file.epoch = epoch
             self._file.guard = self._check
             try:
-                self._file.append_locked([(RECORD, {"epoch": epoch, **msgspec.to_builtins(me)}, None)])
+                self._file.append_locked(
+                    [(RECORD, {"epoch": epoch, **msgspec.to_builtins(me)}, None)]
+                )
             except BaseException:
                 self.drop()
                 raise
@@ -71,15 +76,19 @@ class Lease:
         if not self.is_ours:
             return
         with suppress(LogError), self._file.locked():
-            self._file.append_locked([(RECORD, {"epoch": self._file.epoch, "released": True}, None)])
+            self._file.append_locked(
+                [(RECORD, {"epoch": self._file.epoch, "released": True}, None)]
+            )
         if self._fd >= 0:
-            # A child that was forked a moment ago may have a copy of the descriptor still: closing ours would not be enough.
+            # A child that was forked a moment ago may have a copy of the descriptor still: closing
+            # ours would not be enough.
             with suppress(OSError):
                 unlock(self._fd)
         self.drop()
 
     def drop(self) -> None:
-        """Lets go of the lock without a word: on fencing, and in the child of a fork, whose parent still has it."""
+        """Lets go of the lock without a word: on fencing, and in the child of a fork, whose parent
+        still has it."""
         fd, self._fd = self._fd, -1
         self._file.epoch = None
         if fd >= 0:
@@ -92,9 +101,11 @@ class Lease:
     def learn(self, new: list[LogRecord] | None) -> None:
         """What others appended, or None when that is not known record by record."""
         if new is None:
-            # A file of a later epoch than ours may be that of a taker who died before saying so. Who holds the lease gives way to it,
-            # which is safe; others go by who is alive.
-            self._seen = max(_epochs(self._folder), default=0) if self.is_ours else _held(self._folder)
+            # A file of a later epoch than ours may be that of a taker who died before saying so.
+            # Who holds the lease gives way to it, which is safe; others go by who is alive.
+            self._seen = (
+                max(_epochs(self._folder), default=0) if self.is_ours else _held(self._folder)
+            )
         else:
             for record in new:
                 epoch = record.payload.get("epoch")
@@ -108,14 +119,18 @@ class Lease:
         return _holder(self._folder, epoch) if epoch else None
 
     def _check(self) -> None:
-        if self._lost is not None:  # For good: who had the session alone must not go on beside others without knowing.
+        # For good: who had the session alone must not go on beside others without knowing.
+        if self._lost is not None:
             raise LeaseLost(*self._lost)
         if self._file.epoch is not None:
             if self._seen != self._file.epoch:
                 holder = _holder(self._folder, self._seen)
                 self.drop()
                 by = holder or "another process"
-                self._lost = (f"{self._folder.name}: the lease was taken over by {by}", holder.owner if holder else None)
+                self._lost = (
+                    f"{self._folder.name}: the lease was taken over by {by}",
+                    holder.owner if holder else None,
+                )
                 raise LeaseLost(*self._lost)
         elif self._seen:
             if is_held(self._folder, self._seen):
@@ -123,7 +138,10 @@ class Lease:
             self._seen, self._file.guard = 0, None  # An epoch that ended does not come back.
 
     def _busy(self, holder: Holder | None) -> SessionBusy:
-        return SessionBusy(f"{self._folder.name}: held by {holder or 'another process'}", holder.owner if holder else None)
+        return SessionBusy(
+            f"{self._folder.name}: held by {holder or 'another process'}",
+            holder.owner if holder else None,
+        )
 
 
 def is_held(folder: Path, epoch: int) -> bool:
@@ -154,8 +172,11 @@ def _epochs(folder: Path) -> list[int]:
 
 
 def _held(folder: Path) -> int:
-    """The newest epoch that someone holds, 0 without any. Not just the newest: a taker may have died in the middle of taking over."""
-    return next((epoch for epoch in sorted(_epochs(folder), reverse=True) if is_held(folder, epoch)), 0)
+    """The newest epoch that someone holds, 0 without any. Not just the newest: a taker may have
+    died in the middle of taking over."""
+    return next(
+        (epoch for epoch in sorted(_epochs(folder), reverse=True) if is_held(folder, epoch)), 0
+    )
 
 
 def _holder(folder: Path, epoch: int) -> Holder | None:
@@ -168,7 +189,8 @@ def _holder(folder: Path, epoch: int) -> Holder | None:
 def _tidy(folder: Path, epoch: int) -> None:
     for old in _epochs(folder):
         if old < epoch:
-            with suppress(OSError):  # Windows keeps a file that someone has open; the next one tries again.
+            # Windows keeps a file that someone has open; the next one tries again.
+            with suppress(OSError):
                 (folder / f"{PREFIX}{old}").unlink()
 
 

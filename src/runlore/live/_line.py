@@ -1,8 +1,9 @@
 """One line of a log: records to bytes and back, with a checksum. Knows nothing of files.
 
-A line is `{"n":seq,"i":id,"d":time,"t":type,"k":key,"e":epoch,"p":payload,"c":"crc32"}`, or, for records that stand or fall
-together, `{"b":[record, …],"c":"crc32"}`. The checksum covers every byte in front of `,"c":`; a line without one is taken as it is.
-What stands before the payload is small and in this order, so that a line can be placed without being decoded.
+A line is `{"n":seq,"i":id,"d":time,"t":type,"k":key,"e":epoch,"p":payload,"c":"crc32"}`, or, for
+records that stand or fall together, `{"b":[record, …],"c":"crc32"}`. The checksum covers every byte
+in front of `,"c":`; a line without one is taken as it is. What stands before the payload is small
+and in this order, so that a line can be placed without being decoded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from ..model import LogRecord
 
 CHECK = len(b',"c":"12345678"}')
 MAX_PIECES = 64
-"""How many records are looked for in a damaged line: two or three are there when a line end was hit, more never by accident."""
+"""How many records are looked for in a damaged line: two or three are there when a line end was
+hit, more never by accident."""
 
 
 class Damaged(Exception):
@@ -38,9 +40,11 @@ _decode_batch = msgspec.json.Decoder(_Batch).decode
 
 
 def encode(records: Sequence[LogRecord], line: bytearray) -> None:
-    """Makes `line` the line that holds these records. Raises LogError for a payload that JSON cannot hold.
+    """Makes `line` the line that holds these records. Raises LogError for a payload that JSON
+    cannot hold.
 
-    A buffer that is used again and again is in the processor's cache still: after a wait for the disk that saves 2 µs of 12.
+    A buffer that is used again and again is in the processor's cache still: after a wait for the
+    disk that saves 2 µs of 12.
     """
     value: object = records[0] if len(records) == 1 else {"b": records}
     try:
@@ -65,7 +69,9 @@ def decode(line: bytes) -> list[LogRecord]:
 
 def are_sound(lines: bytes) -> bool:
     """Whether every one of these lines has a checksum that fits."""
-    return all([line[-10:-2] == b"%08x" % crc32(line[:-CHECK]) for line in lines[:-1].split(b"\n")])  # noqa: C419 # quicker
+    return all(
+        [line[-10:-2] == b"%08x" % crc32(line[:-CHECK]) for line in lines[:-1].split(b"\n")]  # noqa: C419
+    )  # quicker
 
 
 def decode_all(lines: bytes) -> list[LogRecord] | None:
@@ -77,7 +83,8 @@ def decode_all(lines: bytes) -> list[LogRecord] | None:
 
 
 def head(line: bytes) -> tuple[int, str] | None:
-    """The seq and id of a line's first record, from its first bytes alone; None when they cannot be read."""
+    """The seq and id of a line's first record, from its first bytes alone; None when they cannot be
+    read."""
     found = _head().match(line)
     return (int(found[1]), found[2].decode()) if found else None
 
@@ -88,7 +95,8 @@ def count_heads(line: bytes) -> int:
 
 
 def salvage(line: bytes) -> Iterator[LogRecord]:
-    """The records inside a damaged line whose checksums fit: those that a lost line end glued to something else."""
+    """The records inside a damaged line whose checksums fit: those that a lost line end glued to
+    something else."""
     starts = [found.start() for found in _head().finditer(line)][:MAX_PIECES]
     ends = [found.end() for found in _end().finditer(line)][:MAX_PIECES]
     done = 0
@@ -106,7 +114,8 @@ def salvage(line: bytes) -> Iterator[LogRecord]:
 
 
 def holds_record(tail: bytes) -> bool:
-    """Whether there is a whole record in what has no line end: only that was cut off, or is damaged."""
+    """Whether there is a whole record in what has no line end: only that was cut off, or is
+    damaged."""
     try:
         return bool(decode(tail))
     except Damaged:
@@ -114,7 +123,8 @@ def holds_record(tail: bytes) -> bool:
 
 
 def _decode_slowly(line: bytes) -> list[LogRecord]:
-    """The parser of the standard library takes what is valid but odd: half of a surrogate pair, above all."""
+    """The parser of the standard library takes what is valid but odd: half of a surrogate pair,
+    above all."""
     try:
         data = json.loads(line)
         if isinstance(data, dict) and "b" in data:
@@ -125,9 +135,12 @@ def _decode_slowly(line: bytes) -> list[LogRecord]:
 
 
 def _escaped(value: object) -> bytes:
-    """Everything outside ASCII escaped: half of a surrogate pair, cut from a text by a tool, has no UTF-8."""
+    """Everything outside ASCII escaped: half of a surrogate pair, cut from a text by a tool, has no
+    UTF-8."""
     try:
-        return json.dumps(msgspec.to_builtins(value, str_keys=True), separators=(",", ":")).encode("ascii")
+        return json.dumps(msgspec.to_builtins(value, str_keys=True), separators=(",", ":")).encode(
+            "ascii"
+        )
     except (TypeError, ValueError, RecursionError) as error:
         raise LogError(f"a record cannot be written as JSON: {error}") from None
 

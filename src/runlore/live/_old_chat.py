@@ -1,8 +1,9 @@
-"""Conversations of the older kind: a folder with `meta.json` and `messages.jsonl`, whose markers of role `compact` and `rewind` change
-what came before them. Nothing here writes.
+"""Conversations of the older kind: a folder with `meta.json` and `messages.jsonl`, whose markers of
+role `compact` and `rewind` change what came before them. Nothing here writes.
 
-A rewind names its place by an index into the list of messages as it was then, so the list is followed here line by line. Up to format 5
-a compaction left a summary and an acknowledgement in place of the whole list; since format 6 its marker stays in the list as one item.
+A rewind names its place by an index into the list of messages as it was then, so the list is
+followed here line by line. Up to format 5 a compaction left a summary and an acknowledgement in
+place of the whole list; since format 6 its marker stays in the list as one item.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ LAST_WITH_SUMMARY_PAIR = 5
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What one line did. A rewind goes `to` the step of that number, which is then the last one there is; -1 is before all."""
+    """What one line did. A rewind goes `to` the step of that number, which is then the last one
+    there is; -1 is before all."""
 
     kind: Literal["message", "compact", "rewind"]
     offset: int
@@ -33,7 +35,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OldChat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a folder holds. `meta` is {} when it cannot be read: a crash in the middle of its rewriting leaves it empty."""
+    """What a folder holds. `meta` is {} when it cannot be read: a crash in the middle of its
+    rewriting leaves it empty."""
 
     id: str
     meta: dict[str, Any]
@@ -51,15 +54,26 @@ class OldChat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_chat(folder: Path) -> OldChat:
-    """What the folder of an old conversation holds. Raises ReadError when it holds no messages file that can be read."""
+    """What the folder of an old conversation holds. Raises ReadError when it holds no messages file
+    that can be read."""
     problems: list[Problem] = []
     meta = _read_meta(folder / META, problems)
     version = meta.get("message_format_version")
     if isinstance(version, int) and version > NEWEST_FORMAT:
-        problems.append(Problem(0, f"format {version} is newer than {NEWEST_FORMAT}, the last one that is known; it is read as that"))
+        problems.append(
+            Problem(
+                0,
+                f"format {version} is newer than {NEWEST_FORMAT}, the last one that is known; it is"
+                " read as that",
+            )
+        )
     lines = [(line.offset, line.data) for line in read_lines(folder / MESSAGES, BEGINS, problems)]
-    has_pair = version <= LAST_WITH_SUMMARY_PAIR if isinstance(version, int) else not _is_stamped(lines)
-    return OldChat(id=folder.name, meta=meta, steps=_steps(lines, has_pair, problems), problems=problems)
+    has_pair = (
+        version <= LAST_WITH_SUMMARY_PAIR if isinstance(version, int) else not _is_stamped(lines)
+    )
+    return OldChat(
+        id=folder.name, meta=meta, steps=_steps(lines, has_pair, problems), problems=problems
+    )
 
 
 def _read_meta(file: Path, problems: list[Problem]) -> dict[str, Any]:
@@ -76,13 +90,16 @@ def _read_meta(file: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _is_stamped(lines: list[tuple[int, dict[str, Any]]]) -> bool:
-    """Whether the messages carry times, which they do since the format in which compactions stay in the list."""
+    """Whether the messages carry times, which they do since the format in which compactions stay in
+    the list."""
     first = next((data for _, data in lines if data.get("role") in ("user", "assistant")), {})
     meta = first.get("meta")
     return isinstance(meta, dict) and moment_of(meta.get("created_at")) is not None
 
 
-def _steps(lines: list[tuple[int, dict[str, Any]]], has_pair: bool, problems: list[Problem]) -> list[Step]:
+def _steps(
+    lines: list[tuple[int, dict[str, Any]]], has_pair: bool, problems: list[Problem]
+) -> list[Step]:
     steps: list[Step] = []
     shown: list[int] = []  # The numbers of the steps that the list of then consists of.
     for offset, data in lines:
@@ -91,9 +108,17 @@ def _steps(lines: list[tuple[int, dict[str, Any]]], has_pair: bool, problems: li
         if role == "rewind":
             index = _index(data, len(shown))
             if index is None:
-                problems.append(Problem(offset, "a rewind to no place; it is left out, and nothing is taken back"))
+                problems.append(
+                    Problem(
+                        offset, "a rewind to no place; it is left out, and nothing is taken back"
+                    )
+                )
                 continue
-            steps.append(Step(kind="rewind", offset=offset, message=data, to=shown[index - 1] if index else -1))
+            steps.append(
+                Step(
+                    kind="rewind", offset=offset, message=data, to=shown[index - 1] if index else -1
+                )
+            )
             del shown[index:]
         elif role == "compact":
             steps.append(Step(kind="compact", offset=offset, message=data))
@@ -107,7 +132,8 @@ def _steps(lines: list[tuple[int, dict[str, Any]]], has_pair: bool, problems: li
 
 
 def _index(data: dict[str, Any], length: int) -> int | None:
-    """Where a rewind goes: 0 when it does not say, the end when it lies behind it; None when what it says is no index."""
+    """Where a rewind goes: 0 when it does not say, the end when it lies behind it; None when what
+    it says is no index."""
     meta = data.get("meta", {})
     if not isinstance(meta, dict):
         return None
@@ -122,7 +148,8 @@ def is_chat(folder: Path) -> bool:
 
 
 def chats_in(folder: Path) -> list[Path]:
-    """The conversations in a folder of them, sorted by name. Raises ReadError when it cannot be listed."""
+    """The conversations in a folder of them, sorted by name. Raises ReadError when it cannot be
+    listed."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir() and is_chat(path))
     except OSError as error:

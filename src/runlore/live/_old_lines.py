@@ -1,7 +1,9 @@
-"""Files of JSON lines that older programs left, read with everything that can go wrong in them. Nothing here writes.
+"""Files of JSON lines that older programs left, read with everything that can go wrong in them.
+Nothing here writes.
 
-One bad line costs one line and is named with its offset. A line has any length. A line that was cut off by a crash, and to which
-the next one was then glued, costs only itself: what follows it begins with a word that the format always begins with.
+One bad line costs one line and is named with its offset. A line has any length. A line that was cut
+off by a crash, and to which the next one was then glued, costs only itself: what follows it begins
+with a word that the format always begins with.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ MAX_GLUED = 64
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something in an old file that could not be read, or not be believed: where it begins, and what it is."""
+    """Something in an old file that could not be read, or not be believed: where it begins, and
+    what it is."""
 
     offset: int
     reason: str
@@ -35,7 +38,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def read_lines(file: Path, begins: bytes, problems: list[Problem]) -> Iterator[Line]:
-    """The objects of a file. What is not one is added to the problems. Raises ReadError when the file cannot be read."""
+    """The objects of a file. What is not one is added to the problems. Raises ReadError when the
+    file cannot be read."""
     offset = 0
     try:
         with file.open("rb") as lines:
@@ -54,7 +58,11 @@ def _objects(line: bytes, offset: int, begins: bytes, problems: list[Problem]) -
         if isinstance(value, dict):
             yield Line(offset, value, part)
         else:
-            reason = "cut off, or no JSON" if value is None else f"not an object: {part[:40].decode('utf-8', 'replace')}"
+            reason = (
+                "cut off, or no JSON"
+                if value is None
+                else f"not an object: {part[:40].decode('utf-8', 'replace')}"
+            )
             problems.append(Problem(offset, reason))
 
 
@@ -67,7 +75,10 @@ def _values(text: bytes, begins: bytes) -> Iterator[tuple[bytes, Any]]:
         pass
     found = read_loosely(text)  # Bad UTF-8, halves of surrogate pairs, two objects on one line.
     if found:
-        yield from [(text if len(found) == 1 else repr(value).encode("utf-8", "replace"), value) for value in found]
+        yield from [
+            (text if len(found) == 1 else repr(value).encode("utf-8", "replace"), value)
+            for value in found
+        ]
         return
     start = text.find(begins, 1)
     for _ in range(MAX_GLUED):

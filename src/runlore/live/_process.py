@@ -1,7 +1,9 @@
-"""What the system knows of a process and of itself: is it there, when did it begin, which boot and which machine is this.
+"""What the system knows of a process and of itself: is it there, when did it begin, which boot and
+which machine is this.
 
-Three ways, chosen once: /proc (Linux), the Windows API, `ps` and `sysctl` (macOS, the BSDs). Where a system does not say, the answer is
-an empty text, which claims nothing. Nothing here knows sessions.
+Three ways, chosen once: /proc (Linux), the Windows API, `ps` and `sysctl` (macOS, the BSDs). Where
+a system does not say, the answer is an empty text, which claims nothing. Nothing here knows
+sessions.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ from functools import cache
 from hashlib import sha256
 
 MOST_PID = 2**31
-"""A pid is below this on every system; a larger number from a log is no process, and `os.kill` would not take it."""
+"""A pid is below this on every system; a larger number from a log is no process, and `os.kill`
+would not take it."""
 
 
 def start_of(pid: int) -> str | None:
-    """When the process began, in the system's own words: the same words mean the same process. None: there is no such process.
+    """When the process began, in the system's own words: the same words mean the same process.
+    None: there is no such process.
 
     Empty when it is there and cannot be asked. A zombie is not there: it does nothing any more.
     """
@@ -33,12 +37,14 @@ def start_of(pid: int) -> str | None:
     if sys.platform.startswith("linux"):
         return from_proc(pid)
     started = from_ps(pid)
-    # The BSDs reckon it from the boot: it moves when the clock is set, and a live process would look like another one.
+    # The BSDs reckon it from the boot: it moves when the clock is set, and a live process would
+    # look like another one.
     return started if started is None or sys.platform == "darwin" else ""
 
 
 def is_known(pid: int) -> bool:
-    """Whether the kernel has this pid. Not for Windows, where `os.kill(pid, 0)` ends the process."""
+    """Whether the kernel has this pid. Not for Windows, where `os.kill(pid, 0)` ends the
+    process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -49,7 +55,8 @@ def is_known(pid: int) -> bool:
 
 
 def from_proc(pid: int) -> str | None:
-    """Ticks since boot. Where /proc hides the processes of others (hidepid), the process is there and says nothing."""
+    """Ticks since boot. Where /proc hides the processes of others (hidepid), the process is there
+    and says nothing."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read(4096)
@@ -80,16 +87,24 @@ def from_windows(pid: int) -> str | None:
 
     kernel = ctypes.WinDLL("kernel32", use_last_error=True)
     kernel.OpenProcess.restype = wintypes.HANDLE
-    query_limited_information, synchronize, invalid_parameter, timed_out = 0x1000, 0x100000, 87, 0x102
+    query_limited_information, synchronize, invalid_parameter, timed_out = (
+        0x1000,
+        0x100000,
+        87,
+        0x102,
+    )
     handle = kernel.OpenProcess(query_limited_information | synchronize, False, wintypes.DWORD(pid))
     if not handle:
-        return None if ctypes.get_last_error() == invalid_parameter else ""  # Else: it is there, and may not be asked.
+        # Else: it is there, and may not be asked.
+        return None if ctypes.get_last_error() == invalid_parameter else ""
     handle = wintypes.HANDLE(handle)
     try:
         if kernel.WaitForSingleObject(handle, 0) != timed_out:
             return None  # It has ended, and someone still holds a handle.
         created, ended, in_kernel, in_user = (wintypes.FILETIME() for _ in range(4))
-        known = kernel.GetProcessTimes(handle, *(ctypes.byref(part) for part in (created, ended, in_kernel, in_user)))
+        known = kernel.GetProcessTimes(
+            handle, *(ctypes.byref(part) for part in (created, ended, in_kernel, in_user))
+        )
         return str(created.dwHighDateTime << 32 | created.dwLowDateTime) if known else ""
     finally:
         kernel.CloseHandle(handle)
@@ -97,7 +112,8 @@ def from_windows(pid: int) -> str | None:
 
 @cache
 def boot_id() -> str:
-    """Which boot this is. Empty where the system has no id for it: Windows, the BSDs. (The time of the boot moves with the clock.)"""
+    """Which boot this is. Empty where the system has no id for it: Windows, the BSDs. (The time of
+    the boot moves with the clock.)"""
     if sys.platform.startswith("linux"):
         return read("/proc/sys/kernel/random/boot_id")
     return ask("sysctl", "-n", "kern.bootsessionuuid") if sys.platform == "darwin" else ""
@@ -118,7 +134,8 @@ def host_name() -> str:
 
 @cache
 def machine_id() -> str:
-    """Tells machines of the same name apart. A hash: the system's own id is not for the eyes of others."""
+    """Tells machines of the same name apart. A hash: the system's own id is not for the eyes of
+    others."""
     own = ""
     if sys.platform.startswith("linux"):
         own = read("/etc/machine-id") or read("/var/lib/dbus/machine-id")
@@ -136,13 +153,17 @@ def machine_guid() -> str:
         return ""
     import winreg
 
-    with suppress(OSError), winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Microsoft\Cryptography") as key:
+    with (
+        suppress(OSError),
+        winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Microsoft\Cryptography") as key,
+    ):
         return str(winreg.QueryValueEx(key, "MachineGuid")[0])
     return ""
 
 
 def pid_space() -> str:
-    """Which namespace pids are of: in two containers of one machine the same number means two processes."""
+    """Which namespace pids are of: in two containers of one machine the same number means two
+    processes."""
     with suppress(OSError):
         return os.readlink("/proc/self/ns/pid")
     return ""
@@ -155,8 +176,11 @@ def read(path: str) -> str:
 
 
 def ask(*words: str) -> str:
-    """What the program prints, in English and UTC so that two answers can be compared. Empty when it cannot be asked."""
+    """What the program prints, in English and UTC so that two answers can be compared. Empty when
+    it cannot be asked."""
     env = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     with suppress(OSError, subprocess.SubprocessError):
-        return subprocess.run(words, capture_output=True, text=True, errors="replace", env=env, timeout=10, check=True).stdout.strip()
+        return subprocess.run(
+            words, capture_output=True, text=True, errors="replace", env=env, timeout=10, check=True
+        ).stdout.strip()
     return ""

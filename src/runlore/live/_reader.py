@@ -1,7 +1,9 @@
-"""Reads a log that others may be writing: from the start, from a record on, or from the end. Never locks, never writes.
+"""Reads a log that others may be writing: from the start, from a record on, or from the end. Never
+locks, never writes.
 
-A last line without its end is still being written, or was cut off: it is not there yet. A damaged line costs what was
-in it and is told in `problems`; the lines around it are given out as if nothing were.
+A last line without its end is still being written, or was cut off: it is not there yet. A damaged
+line costs what was in it and is told in `problems`; the lines around it are given out as if nothing
+were.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from . import _line
 
 LOG = "log.jsonl"
 CHUNK = 1 << 17
-"""Small enough to stay in the processor's cache between reading and decoding: 15 % quicker than 1 MB."""
+"""Small enough to stay in the processor's cache between reading and decoding: 15 % quicker than 1
+MB."""
 BLOCK = 1 << 16
 HEAD = 128
 """Enough bytes of a line for its first record's seq and id."""
@@ -51,9 +54,12 @@ class LogReader:
             self._problems[offset] = Problem(offset, size_bytes, reason)
 
     def trust(self, start: int, end: int) -> None:
-        """Checksums of these bytes need not be looked at: they were, or we wrote them. Joined to what is trusted already."""
+        """Checksums of these bytes need not be looked at: they were, or we wrote them. Joined to
+        what is trusted already."""
         low, high = self._sound
-        self._sound = (min(low, start), max(high, end)) if start <= high and low <= end else (start, end)
+        self._sound = (
+            (min(low, start), max(high, end)) if start <= high and low <= end else (start, end)
+        )
 
     def is_sound(self, start: int, end: int) -> bool:
         return self._sound[0] <= start and end <= self._sound[1]
@@ -65,7 +71,8 @@ class LogReader:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file that is open is the one that has its name: it may have been moved away, and another be there."""
+        """Whether the file that is open is the one that has its name: it may have been moved away,
+        and another be there."""
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self.fd))
         except OSError:
@@ -104,7 +111,8 @@ class LogReader:
                     yield record, end
 
     def collect(self, low: int, high: int, types: frozenset[str]) -> list[LogRecord]:
-        """The records of some types from seq `low` to `high`: as `scan`, but lot by lot, which takes half the time."""
+        """The records of some types from seq `low` to `high`: as `scan`, but lot by lot, which
+        takes half the time."""
         found: list[LogRecord] = []
         for offset, data in self._lots(self.find(lambda n, _: n <= low)):
             end = offset + len(data)
@@ -114,13 +122,16 @@ class LogReader:
                 records = self._decode_each(data, offset)
             elif is_sound:
                 self.trust(offset, end)
-            found += [record for record in records if low <= record.seq <= high and record.type in types]
+            found += [
+                record for record in records if low <= record.seq <= high and record.type in types
+            ]
             if records and records[-1].seq >= high:
                 break
         return found
 
     def blocks(self, start: int = 0) -> Iterator[tuple[int, list[bytes]]]:
-        """Complete lines in lots of about 128 KB, each lot with its offset. What has no line end is left for later."""
+        """Complete lines in lots of about 128 KB, each lot with its offset. What has no line end is
+        left for later."""
         for offset, data in self._lots(start):
             yield offset, data[:-1].split(b"\n")
 
@@ -156,7 +167,8 @@ class LogReader:
             return saved
 
     def find(self, is_before: Callable[[int, str], bool]) -> int:
-        """The start of the last line whose first record `is_before` what is sought, or of the log. Reads some 15 places of it."""
+        """The start of the last line whose first record `is_before` what is sought, or of the log.
+        Reads some 15 places of it."""
         low, high = 0, self.size_bytes
         while high - low > BLOCK:
             middle = (low + high) // 2
@@ -168,7 +180,8 @@ class LogReader:
         return low if self._is_as_it_says(low, is_before) else 0
 
     def _is_as_it_says(self, place: int, is_before: Callable[[int, str], bool]) -> bool:
-        """Whether the line there is sound and lies before what is sought: a changed digit would lead past good records."""
+        """Whether the line there is sound and lies before what is sought: a changed digit would
+        lead past good records."""
         if not place:
             return True
         line = next((lines[0] for _, lines in self.blocks(place)), None)
@@ -181,12 +194,14 @@ class LogReader:
         return is_before(first.seq, first.id)
 
     def after(self, seq: int) -> Iterator[tuple[LogRecord, int]]:
-        """The records behind `seq`, each with the offset where its line ends; without reading what lies before."""
+        """The records behind `seq`, each with the offset where its line ends; without reading what
+        lies before."""
         start = self.find(lambda n, _: n <= seq) if seq >= 0 else 0
         return ((record, end) for record, end in self.scan(start) if record.seq > seq)
 
     def line_of(self, seq: int) -> tuple[int, bytes] | None:
-        """Where the line that holds a record begins, and its first bytes; None when there is no such record."""
+        """Where the line that holds a record begins, and its first bytes; None when there is no
+        such record."""
         begin = self.find(lambda n, _: n <= seq)
         for offset, lines in self.blocks(begin):
             place = offset

@@ -1,7 +1,8 @@
 """From the records of a log to the state of its run.
 
-Pure. The fold is the judge of what is legal: of two processes that end a run at once, the first in the log is heard, the other is
-refused, and every reader comes to the same result. A record that makes no sense is refused as well, and never costs the rest.
+Pure. The fold is the judge of what is legal: of two processes that end a run at once, the first in
+the log is heard, the other is refused, and every reader comes to the same result. A record that
+makes no sense is refused as well, and never costs the rest.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ from ..model import LogRecord
 from . import _run_words as words
 from ._run_rules import BECOMES, RULES, Refused, Rules, Why, closed_fields
 from ._run_words import Checkpoint
-from .run import FINISHED, SessionMetrics, SessionProgress, SessionResult, SessionState, SessionTimestamps
+from .run import (
+    FINISHED,
+    SessionMetrics,
+    SessionProgress,
+    SessionResult,
+    SessionState,
+    SessionTimestamps,
+)
 
 FOLD_VERSION = 1
-"""Raise it when a record comes to mean something else: snapshots of older versions are then left alone."""
+"""Raise it when a record comes to mean something else: snapshots of older versions are then left
+alone."""
 
 MOST_REFUSED = 20
 """The latest refusals that are kept for people to look at; all are counted."""
@@ -55,7 +64,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fold knows after `seq`: the state, its checkpoints, and what was refused on the way."""
+    """What the fold knows after `seq`: the state, its checkpoints, and what was refused on the
+    way."""
 
     seq: int = -1
     state: SessionState
@@ -70,11 +80,18 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 def begin(session_id: str, at: datetime) -> RunView:
     """The view of an empty log."""
-    return RunView(state=SessionState(session_id=session_id, goal_id="", timestamps=SessionTimestamps(started_at=at, updated_at=at)))
+    return RunView(
+        state=SessionState(
+            session_id=session_id,
+            goal_id="",
+            timestamps=SessionTimestamps(started_at=at, updated_at=at),
+        )
+    )
 
 
 def fold(view: RunView, record: LogRecord) -> RunView:
-    """The view after one more record. For many, `fold_all` makes one copy instead of one for each."""
+    """The view after one more record. For many, `fold_all` makes one copy instead of one for
+    each."""
     return fold_all(view, (record,))
 
 
@@ -86,7 +103,8 @@ def fold_all(view: RunView, records: Iterable[LogRecord]) -> RunView:
 
 
 class Folding(Rules):
-    """A fold under way: the inside of a view, open to change. Whoever follows a log keeps one and asks for views."""
+    """A fold under way: the inside of a view, open to change. Whoever follows a log keeps one and
+    asks for views."""
 
     def __init__(self, view: RunView) -> None:
         super().__init__(view.state)
@@ -127,7 +145,8 @@ class Folding(Rules):
         return status
 
     def add(self, record: LogRecord) -> Refusal | None:
-        """Takes the next record of the log in. One of another view only moves `seq`. Gives the refusal, if it is refused."""
+        """Takes the next record of the log in. One of another view only moves `seq`. Gives the
+        refusal, if it is refused."""
         if record.seq <= self.seq:
             return None
         if record.ts.tzinfo is None:  # Not of our making.
@@ -142,7 +161,8 @@ class Folding(Rules):
         try:
             said = msgspec.convert(record.payload, shape)
             refusal = self.refusal(record.type, said) or RULES[record.type](self, said, record)
-        except (ValueError, RecursionError) as error:  # Of another shape, or half of a surrogate pair where a word should be.
+        except (ValueError, RecursionError) as error:
+            # Of another shape, or half of a surrogate pair where a word should be.
             refusal = ("shape", str(error))
         if refusal is None:
             self.times["updated_at"] = max(self.times["updated_at"], record.ts)
@@ -155,13 +175,35 @@ class Folding(Rules):
     def refusal(self, type: str, said: words._Words) -> Refused:
         """Why a record of this type cannot come now; None: it can."""
         run, status = self.top["current_run_id"], self.status
-        if said.run is not None and run is not None and said.run != run and type not in ("state.started", "state.resumed"):
+        if (
+            said.run is not None
+            and run is not None
+            and said.run != run
+            and type not in ("state.started", "state.resumed")
+        ):
             return "run", f"run {said.run} is over: {run} has taken its place"
         if type in ("state.started", "state.adopted") and self.is_started:
-            return "status", f"it is {status} and was started before; from {status} it can become {LEADS_TO[status]}"
+            return (
+                "status",
+                (
+                    f"it is {status} and was started before; from {status} it can become"
+                    f" {LEADS_TO[status]}"
+                ),
+            )
         legal = LEGAL.get(type)
-        if legal is None or status in legal or (isinstance(said, words.Resumed) and said.checkpoint is not None):
+        if (
+            legal is None
+            or status in legal
+            or (isinstance(said, words.Resumed) and said.checkpoint is not None)
+        ):
             return None
         wanted = BECOMES.get(type)
-        what = f"become {wanted}" if wanted else {"checkpoint": "take a checkpoint"}.get(type, "make progress")
-        return "status", f"it is {status} and cannot {what}; from {status} it can become {LEADS_TO[status]}"
+        what = (
+            f"become {wanted}"
+            if wanted
+            else {"checkpoint": "take a checkpoint"}.get(type, "make progress")
+        )
+        return (
+            "status",
+            f"it is {status} and cannot {what}; from {status} it can become {LEADS_TO[status]}",
+        )

@@ -1,6 +1,8 @@
-"""The state of a run from what other systems know of it: an executor's result, and runs of the old format.
+"""The state of a run from what other systems know of it: an executor's result, and runs of the old
+format.
 
-Takes objects or mappings, by the names of their fields; what is missing is as if it were empty. Pure but for the clock, which can be given.
+Takes objects or mappings, by the names of their fields; what is missing is as if it were empty.
+Pure but for the clock, which can be given.
 """
 
 from __future__ import annotations
@@ -12,9 +14,23 @@ from typing import Any
 import msgspec
 
 from ..errors import ModelError
-from .run import FINISHED, SessionMetrics, SessionProgress, SessionResult, SessionState, SessionTimestamps, Status, local_time, plain
+from .run import (
+    FINISHED,
+    SessionMetrics,
+    SessionProgress,
+    SessionResult,
+    SessionState,
+    SessionTimestamps,
+    Status,
+    local_time,
+    plain,
+)
 
-OLD_STATUS: dict[str, Status] = {"running": "active", "completed": "completed", "cancelled": "cancelled"}
+OLD_STATUS: dict[str, Status] = {
+    "running": "active",
+    "completed": "completed",
+    "cancelled": "cancelled",
+}
 """All else, `failed` and `stuck` among it, is failed."""
 
 
@@ -36,9 +52,10 @@ def from_execution_result(
 ) -> SessionState:
     """What the session is after an executor came back with `result`.
 
-    Paused when it says where, and nothing went wrong; else completed or failed as it says. Cancelled only when the caller says so: the
-    text of an error is no place to look. What only `previous` knows (metrics, decisions, problems, triggers, checkpoints, unknown
-    fields) is kept. Raises ModelError for a result that cannot be right.
+    Paused when it says where, and nothing went wrong; else completed or failed as it says.
+    Cancelled only when the caller says so: the text of an error is no place to look. What only
+    `previous` knows (metrics, decisions, problems, triggers, checkpoints, unknown fields) is kept.
+    Raises ModelError for a result that cannot be right.
     """
     now = now or datetime.now(UTC)
     paused_at = _text(result, "paused_at")
@@ -48,7 +65,13 @@ def from_execution_result(
         status = "cancelled"
     elif paused_at and not error:
         status = "paused"
-    began = local_time(started_at, zone) if started_at else previous.timestamps.started_at if previous else now
+    began = (
+        local_time(started_at, zone)
+        if started_at
+        else previous.timestamps.started_at
+        if previous
+        else now
+    )
     is_over = status in FINISHED
     known = SessionState(
         session_id=session_id,
@@ -77,11 +100,18 @@ def from_execution_result(
 
 
 def from_legacy_run(
-    run: Any, session_id: str, *, stream_id: str = "", now: datetime | None = None, zone: tzinfo | None = None
+    run: Any,
+    session_id: str,
+    *,
+    stream_id: str = "",
+    now: datetime | None = None,
+    zone: tzinfo | None = None,
 ) -> SessionState:
-    """What a run of the old format was. One that still ran has no success yet; its error and its buffer are carried over.
+    """What a run of the old format was. One that still ran has no success yet; its error and its
+    buffer are carried over.
 
-    The old format counted tokens in one number: it stands in `total_tokens`, and as input tokens, which is an approximation.
+    The old format counted tokens in one number: it stands in `total_tokens`, and as input tokens,
+    which is an approximation.
     """
     now = now or datetime.now(UTC)
     word = _get(run, "status", "")
@@ -144,23 +174,41 @@ def _progress(result: Any, paused_at: str | None, status: Status) -> SessionProg
 
 
 def _over(known: SessionState, previous: SessionState) -> SessionState:
-    """The new state over the one before: a result says nothing of what it has no field for, so that stays."""
-    kept = ("metrics", "problems", "decisions", "current_run_id", "isolation_level", "checkpoint_enabled", "latest_checkpoint_id",
-            "resumed_from", "active_triggers", "trigger_tasks", "worker_configured", "extra")  # fmt: skip
+    """The new state over the one before: a result says nothing of what it has no field for, so that
+    stays."""
+    kept = (
+        "metrics",
+        "problems",
+        "decisions",
+        "current_run_id",
+        "isolation_level",
+        "checkpoint_enabled",
+        "latest_checkpoint_id",
+        "resumed_from",
+        "active_triggers",
+        "trigger_tasks",
+        "worker_configured",
+        "extra",
+    )
     filled = ("stream_id", "correlation_id", "agent_id", "input_data", "data_buffer")
     parts = ("progress", "result", "timestamps")
     return msgspec.structs.replace(
         known,
         **{name: getattr(previous, name) for name in kept},
         **{name: getattr(known, name) or getattr(previous, name) for name in filled},
-        **{name: msgspec.structs.replace(getattr(known, name), extra=getattr(previous, name).extra) for name in parts},
+        **{
+            name: msgspec.structs.replace(getattr(known, name), extra=getattr(previous, name).extra)
+            for name in parts
+        },
     )
 
 
 def _error(run: Any, problems: tuple[dict[str, Any], ...]) -> str | None:
     """What the run says itself, or the last problem that it noted."""
     said = _text(run, "error")
-    return said or next((text for problem in reversed(problems) if (text := _text(problem, "description"))), None)
+    return said or next(
+        (text for problem in reversed(problems) if (text := _text(problem, "description"))), None
+    )
 
 
 def _buffer(source: Any) -> dict[str, Any]:
@@ -168,7 +216,9 @@ def _buffer(source: Any) -> dict[str, Any]:
 
 
 def _get(source: Any, name: str, default: Any) -> Any:
-    return source.get(name, default) if isinstance(source, Mapping) else getattr(source, name, default)
+    return (
+        source.get(name, default) if isinstance(source, Mapping) else getattr(source, name, default)
+    )
 
 
 def _text(source: Any, name: str) -> str | None:
@@ -196,7 +246,8 @@ def _object(source: Any, name: str) -> dict[str, Any]:
 
 
 def _dumps(values: Any) -> tuple[dict[str, Any], ...]:
-    """Problems or decisions as plain data, whether they are objects of pydantic, other objects, or mappings."""
+    """Problems or decisions as plain data, whether they are objects of pydantic, other objects, or
+    mappings."""
     return tuple(plain(_dump(value)) for value in values or ())
 
 

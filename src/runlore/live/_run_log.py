@@ -1,7 +1,8 @@
 """A session's log, seen as the log of its run: what it adds up to, and how something is added.
 
-Knows the fold, snapshots and refusals; what a run may say is in `state`. A view is brought up to date whenever it is asked for, from where
-it was left; a handle that writes also writes snapshots, one that is opened for reading writes nothing.
+Knows the fold, snapshots and refusals; what a run may say is in `state`. A view is brought up to
+date whenever it is asked for, from where it was left; a handle that writes also writes snapshots,
+one that is opened for reading writes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import Any, NoReturn, Protocol
 
 import msgspec
 
-from ..errors import CheckpointError, IllegalTransition, LeaseLost, LogError, ModelError, SessionBusy
+from ..errors import (
+    CheckpointError,
+    IllegalTransition,
+    LeaseLost,
+    LogError,
+    ModelError,
+    SessionBusy,
+)
 from ..model import LogRecord
 from . import _run_words as words
 from ._run_fold import FOLD_VERSION, Folding, Refusal, RunView, begin
@@ -34,7 +42,14 @@ class Log(Protocol):
     @property
     def id(self) -> str: ...
 
-    def record(self, type: str, payload: dict[str, Any], *, key: str | None = None, expect: int | None = None) -> LogRecord: ...
+    def record(
+        self,
+        type: str,
+        payload: dict[str, Any],
+        *,
+        key: str | None = None,
+        expect: int | None = None,
+    ) -> LogRecord: ...
 
     def records(self, after: int = -1) -> Iterator[LogRecord]: ...
 
@@ -68,7 +83,8 @@ class RunLog:
 
     @property
     def _lock(self) -> threading.RLock:
-        """The lock of this process. In the child of a fork the parent's may be held, by a thread in the middle of folding."""
+        """The lock of this process. In the child of a fork the parent's may be held, by a thread in
+        the middle of folding."""
         if self._pid != os.getpid():
             self._pid, self._mutex = os.getpid(), threading.RLock()
             self._follower, self._folding, self._is_folding = Follower(self.log), None, False
@@ -115,15 +131,27 @@ class RunLog:
             if before != after or record.type in BECOMES:
                 said = record.payload.get("reason") or record.payload.get("error")
                 reason = said if isinstance(said, str) else None
-                yield Transition(seq=record.seq, ts=record.ts, type=record.type, before=before, after=after, reason=reason)
+                yield Transition(
+                    seq=record.seq,
+                    ts=record.ts,
+                    type=record.type,
+                    before=before,
+                    after=after,
+                    reason=reason,
+                )
 
-    def tell(self, type: str, said: Any, *, key: str | None = None, expect: int | None = None) -> None:
+    def tell(
+        self, type: str, said: Any, *, key: str | None = None, expect: int | None = None
+    ) -> None:
         """Appends what is said, unless it is known to be refused. Raises what the refusal means."""
         with self._lock:
             is_known = self._folding is not None and not self._is_folding and type not in BECOMES
             folding = self._folding if is_known and self._folding is not None else self._caught_up()
             # What we know may be old: it is looked up before anything is refused for it.
-            if folding.refusal(type, said) is not None and (refused := self._caught_up().refusal(type, said)) is not None:
+            if (
+                folding.refusal(type, said) is not None
+                and (refused := self._caught_up().refusal(type, said)) is not None
+            ):
                 self._raise(*refused)
             try:
                 payload = msgspec.to_builtins(said)
@@ -138,19 +166,33 @@ class RunLog:
                 self.save()
 
     def save(self) -> None:
-        """Writes a snapshot of the view, so that the next reader begins there. One that cannot be written is not missed."""
+        """Writes a snapshot of the view, so that the next reader begins there. One that cannot be
+        written is not missed."""
         with self._lock:
             folding = self._caught_up(is_saving=False)
             if folding.seq <= self._saved or folding is not self._folding:
                 return
-            with suppress(TypeError, ValueError, OverflowError, RecursionError, OSError, LogError, msgspec.MsgspecError):
-                self.log.put_snapshot(SNAPSHOT, folding.seq, msgspec.msgpack.encode((FOLD_VERSION, folding.view())))
+            with suppress(
+                TypeError,
+                ValueError,
+                OverflowError,
+                RecursionError,
+                OSError,
+                LogError,
+                msgspec.MsgspecError,
+            ):
+                self.log.put_snapshot(
+                    SNAPSHOT, folding.seq, msgspec.msgpack.encode((FOLD_VERSION, folding.view()))
+                )
             self._saved = folding.seq
 
     def _caught_up(self, *, is_saving: bool = True) -> Folding:
         """The fold at the end of the log."""
-        if self._is_folding:  # A signal handler came in the middle of it: it folds for itself, and leaves ours alone.
-            return self._advanced(Folding(self._from_snapshot() or self._from_nothing()), Follower(self.log))
+        # A signal handler came in the middle of it: it folds for itself, and leaves ours alone.
+        if self._is_folding:
+            return self._advanced(
+                Folding(self._from_snapshot() or self._from_nothing()), Follower(self.log)
+            )
         with self._folds():
             if self._folding is None:
                 self._folding = Folding(self._from_snapshot() or self._from_nothing())
@@ -167,7 +209,8 @@ class RunLog:
 
     @contextmanager
     def _folds(self) -> Iterator[None]:
-        """Around what changes our fold. What raises in the middle may have left it half done: it is then made anew."""
+        """Around what changes our fold. What raises in the middle may have left it half done: it is
+        then made anew."""
         self._is_folding = True
         try:
             yield
@@ -179,18 +222,29 @@ class RunLog:
 
     def _from_nothing(self) -> RunView:
         first = next(iter(self.log.records()), None)
-        return begin(self.session_id, first.ts if first is not None and first.ts.tzinfo else datetime.now(UTC))
+        return begin(
+            self.session_id,
+            first.ts if first is not None and first.ts.tzinfo else datetime.now(UTC),
+        )
 
     def _from_snapshot(self) -> RunView | None:
-        """The view that was saved, if it is one of ours. A damaged or foreign one costs only the time to fold again."""
+        """The view that was saved, if it is one of ours. A damaged or foreign one costs only the
+        time to fold again."""
         found = self.log.snapshot(SNAPSHOT)
         if found is None:
             return None
         try:
             version, view = msgspec.msgpack.decode(found[1], type=tuple[int, RunView])
-        except (ValueError, RecursionError):  # What msgspec and our own values raise are ValueErrors.
+        except (ValueError, RecursionError):
+            # What msgspec and our own values raise are ValueErrors.
             return None
-        return view if version == FOLD_VERSION and view.seq == found[0] and view.state.session_id == self.session_id else None
+        return (
+            view
+            if version == FOLD_VERSION
+            and view.seq == found[0]
+            and view.state.session_id == self.session_id
+            else None
+        )
 
     def _take(self, folding: Folding, record: LogRecord) -> Refusal | None:
         """Folds our own record in, after those of others that came before it."""

@@ -1,6 +1,7 @@
 """Follows a log for the records of its run, without decoding the others.
 
-Most of a log is conversation. A line of another view is told by its first bytes, and passed about six times as fast as it is decoded.
+Most of a log is conversation. A line of another view is told by its first bytes, and passed about
+six times as fast as it is decoded.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 CHUNK = 1 << 18
 """Larger reads are not faster, and smaller ones cost a call each."""
 ONE, TYPE, OURS = b'{"n":', b'"t":"', (b"state.", b"checkpoint")
-"""How a line begins that holds one record, and what stands in front of its type, which comes before the payload."""
+"""How a line begins that holds one record, and what stands in front of its type, which comes before
+the payload."""
 
 
 class Follower:
@@ -29,9 +31,11 @@ class Follower:
         self._place: int | None = None
 
     def new(self, after: int) -> Iterator[LogRecord]:
-        """Every record of the run behind seq `after`, in order, and the last of the log, whatever it is; now and then others."""
+        """Every record of the run behind seq `after`, in order, and the last of the log, whatever
+        it is; now and then others."""
         reader = getattr(self._log, "_reader", None)
-        if not isinstance(reader, LogReader):  # Not one of our files: whoever keeps it gives records and nothing else.
+        # Not one of our files: whoever keeps it gives records and nothing else.
+        if not isinstance(reader, LogReader):
             yield from self._log.records(after=after)
             return
         if getattr(self._log, "is_draft", False):
@@ -45,12 +49,17 @@ class Follower:
                 break  # The line is still being written.
             size = CHUNK if end else size * 4
             for start, stop in _places(data, end):
-                yield from (record for record in reader.decode(data[start:stop], self._place + start) if record.seq > after)
+                yield from (
+                    record
+                    for record in reader.decode(data[start:stop], self._place + start)
+                    if record.seq > after
+                )
             self._place += end
 
 
 def _places(data: bytes, end: int) -> list[tuple[int, int]]:
-    """Where the lines lie that are to be decoded: those that may hold a record of the run, and the last, for its number."""
+    """Where the lines lie that are to be decoded: those that may hold a record of the run, and the
+    last, for its number."""
     if not end:
         return []
     last = data.rfind(b"\n", 0, end - 1) + 1
@@ -59,7 +68,8 @@ def _places(data: bytes, end: int) -> list[tuple[int, int]]:
 
 
 def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
-    """By what stands in front of each payload. None when lines hold several records, or were glued by a line end that was lost."""
+    """By what stands in front of each payload. None when lines hold several records, or were glued
+    by a line end that was lost."""
     one, other = _line.head(data[:HEAD]), _line.head(data[last : last + HEAD])
     if one is None or other is None or other[0] - one[0] + 1 != data.count(b"\n", 0, end):
         return None
@@ -76,7 +86,8 @@ def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
 
 
 def _by_marks(data: bytes, end: int) -> Iterator[tuple[int, int]]:
-    """By what their types look like, anywhere in a line: in a text the quotes would be escaped, and a stray hit costs one decoding."""
+    """By what their types look like, anywhere in a line: in a text the quotes would be escaped, and
+    a stray hit costs one decoding."""
     for kind in OURS:
         place = data.find(TYPE + kind, 0, end)
         while place >= 0:

@@ -32,7 +32,8 @@ BECOMES: dict[str, Status] = {
 NOT_SAVED = ("paused_at", "pause_reason", "resume_from")
 """Of progress: they say what is to come, which is another thing after resuming."""
 ONCE = frozenset({"nodes_executed", "edges_traversed", "nodes_with_failures"})
-"""Lists that name each thing once. While folding they are the keys of a dict: a run of a million nodes asks a million times."""
+"""Lists that name each thing once. While folding they are the keys of a dict: a run of a million
+nodes asks a million times."""
 COUNTED = ("decision_count", "problem_count")
 """Of metrics: they follow the lists, which no resuming takes back."""
 
@@ -53,7 +54,7 @@ class Rules:
         self.progress, self.metrics = open_fields(state.progress), open_fields(state.metrics)
         self.result, self.times = open_fields(state.result), open_fields(state.timestamps)
 
-    # ── what changes together ────────────────────────────────────────────────────────────────────────────────────────
+    # ── what changes together ─────────────────────────────────────────────────────────────────────
     def become(self, status: Status, at: datetime) -> None:
         self.top["status"] = status
         self.times["completed_at"] = at if status in FINISHED else None
@@ -102,21 +103,42 @@ class Rules:
         metrics = _sparse(self.metrics, SessionMetrics, COUNTED)
         run, status = self.top["current_run_id"], self.top["status"]
         buffer = dict(self.top["data_buffer"])
-        return Saved(data_buffer=buffer, progress=progress, metrics=metrics, status=status, run=run, reenters=self.reenters)
+        return Saved(
+            data_buffer=buffer,
+            progress=progress,
+            metrics=metrics,
+            status=status,
+            run=run,
+            reenters=self.reenters,
+        )
 
     def restore(self, saved: Saved) -> None:
         """Raises ModelError when it is not what a checkpoint holds; nothing is changed then."""
-        progress, metrics = SessionProgress.from_dict(saved.progress), SessionMetrics.from_dict(saved.metrics)
+        progress, metrics = (
+            SessionProgress.from_dict(saved.progress),
+            SessionMetrics.from_dict(saved.metrics),
+        )
         ahead = {name: self.progress[name] for name in NOT_SAVED}
         counts = {name: self.metrics[name] for name in COUNTED}
-        self.progress, self.metrics = {**open_fields(progress), **ahead}, {**open_fields(metrics), **counts}
+        self.progress, self.metrics = (
+            {**open_fields(progress), **ahead},
+            {**open_fields(metrics), **counts},
+        )
         self.top["data_buffer"] = dict(saved.data_buffer)
 
-    # ── one rule for each type ───────────────────────────────────────────────────────────────────────────────────────
+    # ── one rule for each type ────────────────────────────────────────────────────────────────────
     def _started(self, said: words.Started, record: LogRecord) -> Refused:
         self.is_started = True
         self.top["current_run_id"] = said.run
-        for name in ("goal_id", "agent_id", "entry_point", "stream_id", "correlation_id", "isolation_level", "input_data"):
+        for name in (
+            "goal_id",
+            "agent_id",
+            "entry_point",
+            "stream_id",
+            "correlation_id",
+            "isolation_level",
+            "input_data",
+        ):
             self.top[name] = getattr(said, name)
         self.times["started_at"] = record.ts
         self.become("active", record.ts)
@@ -124,8 +146,11 @@ class Rules:
         return None
 
     def _adopted(self, said: words.Adopted, record: LogRecord) -> Refused:
-        """A state from elsewhere, as the beginning of this log. Its owner and its checkpoints are not of this log."""
-        state = SessionState.from_dict({**said.state, "session_id": self.top["session_id"], "owner": None, "pid": None})
+        """A state from elsewhere, as the beginning of this log. Its owner and its checkpoints are
+        not of this log."""
+        state = SessionState.from_dict(
+            {**said.state, "session_id": self.top["session_id"], "owner": None, "pid": None}
+        )
         state = msgspec.structs.replace(state, checkpoint_enabled=False, latest_checkpoint_id=None)
         self.is_started = True
         self.take(state)
@@ -136,12 +161,18 @@ class Rules:
         if said.node is not None:
             is_again = self.reenters == said.node
             self.visit(said.node)
-            self.add_to(progress, "steps_executed", int(not is_again) if said.steps is None else said.steps)
+            self.add_to(
+                progress, "steps_executed", int(not is_again) if said.steps is None else said.steps
+            )
         else:
             self.add_to(progress, "steps_executed", said.steps or 0)
         if said.edge is not None:
             metrics["edges_traversed"][said.edge] = None
-        self.add_to(progress, "total_tokens", said.input_tokens + said.output_tokens if said.tokens is None else said.tokens)
+        self.add_to(
+            progress,
+            "total_tokens",
+            said.input_tokens + said.output_tokens if said.tokens is None else said.tokens,
+        )
         self.add_to(progress, "total_latency_ms", said.latency_ms)
         self.add_to(metrics, "total_input_tokens", said.input_tokens)
         self.add_to(metrics, "total_output_tokens", said.output_tokens)
@@ -154,7 +185,9 @@ class Rules:
         progress = self.progress
         for node, number in said.retries.items():
             self.add_to(progress, "total_retries", number)
-            progress["retry_details"][node] = min(progress["retry_details"].get(node, 0) + number, 2**53)
+            progress["retry_details"][node] = min(
+                progress["retry_details"].get(node, 0) + number, 2**53
+            )
         for node in said.failures:
             progress["had_partial_failures"] = True
             progress["nodes_with_failures"][node] = None
@@ -183,7 +216,9 @@ class Rules:
             if name not in ("run", "extra") and value is not None:
                 self.top[name] = list(value) if isinstance(value, tuple) else value
         known = SessionState.__struct_fields__
-        self.top["extra"].update({name: value for name, value in said.extra.items() if name not in known})
+        self.top["extra"].update(
+            {name: value for name, value in said.extra.items() if name not in known}
+        )
         return None
 
     def _paused(self, said: words.Paused, record: LogRecord) -> Refused:
@@ -204,7 +239,10 @@ class Rules:
             if checkpoint is None or said.whole is None:
                 return "checkpoint", f"there is no checkpoint {said.checkpoint}"
             if digest(content(said.whole)) != checkpoint.digest:
-                return "checkpoint", f"what is restored is not what checkpoint {checkpoint.id} was taken of"
+                return (
+                    "checkpoint",
+                    f"what is restored is not what checkpoint {checkpoint.id} was taken of",
+                )
             self.restore(said.whole)
             self.base, self.since_base = record.seq, 0
             self.top["resumed_from"] = checkpoint.id
@@ -243,13 +281,16 @@ class Rules:
         if said.id in self.checkpoints:
             return "checkpoint", f"there is a checkpoint {said.id} already"
         if said.whole is not None:
-            # The same as what was folded, unless lines before it were lost: then this puts it right.
+            # The same as what was folded, unless lines before it were lost: then this puts it
+            # right.
             self.restore(said.whole)
             self.base, self.since_base = record.seq, 0
         self.change_buffer(said.set, said.delete)
         names = ("id", "node", "next_node", "type", "is_clean", "description", "run", "digest")
         known = {name: getattr(said, name) for name in names}
-        self.checkpoints[said.id] = Checkpoint(seq=record.seq, ts=record.ts, base=self.base or 0, **known)
+        self.checkpoints[said.id] = Checkpoint(
+            seq=record.seq, ts=record.ts, base=self.base or 0, **known
+        )
         self.top["checkpoint_enabled"], self.top["latest_checkpoint_id"] = True, said.id
         self.hear(record.ts)
         return None
@@ -285,7 +326,8 @@ def digest(data: bytes) -> str:
 
 
 def content(saved: Saved) -> bytes:
-    """What the digest of a checkpoint is taken of: the same for the same values, whatever the order of keys."""
+    """What the digest of a checkpoint is taken of: the same for the same values, whatever the order
+    of keys."""
     parts = [saved.data_buffer, saved.progress, saved.metrics]
     try:
         return msgspec.json.encode(parts, order="deterministic")
@@ -294,7 +336,8 @@ def content(saved: Saved) -> bytes:
 
 
 def in_use(checkpoints: Collection[Checkpoint], resumed_from: str | None) -> set[str]:
-    """Those that are never pruned: the latest, the latest clean one, and the one that the run was resumed from."""
+    """Those that are never pruned: the latest, the latest clean one, and the one that the run was
+    resumed from."""
     latest = [checkpoint.id for checkpoint in checkpoints]
     clean = [checkpoint.id for checkpoint in checkpoints if checkpoint.is_clean]
     return {*latest[-1:], *clean[-1:], *({resumed_from} if resumed_from else ())}
@@ -303,7 +346,10 @@ def in_use(checkpoints: Collection[Checkpoint], resumed_from: str | None) -> set
 def open_fields(value: Any, without: Iterable[str] = ()) -> dict[str, Any]:
     """The fields of a value, free to be changed: tuples as lists or as keys, dicts as copies."""
     fields = {name: getattr(value, name) for name in value.__struct_fields__ if name not in without}
-    return {name: dict.fromkeys(field) if name in ONCE else _own_copy(field) for name, field in fields.items()}
+    return {
+        name: dict.fromkeys(field) if name in ONCE else _own_copy(field)
+        for name, field in fields.items()
+    }
 
 
 def _own_copy(field: Any) -> Any:
@@ -313,11 +359,27 @@ def _own_copy(field: Any) -> Any:
 
 
 def closed_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(field) if isinstance(field, list) or name in ONCE else _own_copy(field) for name, field in fields.items()}
+    return {
+        name: tuple(field) if isinstance(field, list) or name in ONCE else _own_copy(field)
+        for name, field in fields.items()
+    }
 
 
-def _sparse(fields: dict[str, Any], type: type[msgspec.Struct], without: tuple[str, ...]) -> dict[str, Any]:
-    """What differs from the beginning, as JSON has it, so that a small run has a small checkpoint."""
+def _sparse(
+    fields: dict[str, Any], type: type[msgspec.Struct], without: tuple[str, ...]
+) -> dict[str, Any]:
+    """What differs from the beginning, as JSON has it, so that a small run has a small
+    checkpoint."""
     empty = open_fields(type())
-    changed = {name for name, value in fields.items() if name not in (*without, "extra") and value != empty[name]}
-    return {**fields["extra"], **{name: list(fields[name]) if name in ONCE else _own_copy(fields[name]) for name in changed}}
+    changed = {
+        name
+        for name, value in fields.items()
+        if name not in (*without, "extra") and value != empty[name]
+    }
+    return {
+        **fields["extra"],
+        **{
+            name: list(fields[name]) if name in ONCE else _own_copy(fields[name])
+            for name in changed
+        },
+    }

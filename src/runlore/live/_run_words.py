@@ -1,7 +1,8 @@
 """What the records of a run say: one shape for each type, checked when it is read.
 
-A record holds a change, never the whole state: what is not said stays as it was. Two are whole on purpose, so that reading can begin
-there: a checkpoint now and then, and the record of resuming from one.
+A record holds a change, never the whole state: what is not said stays as it was. Two are whole on
+purpose, so that reading can begin there: a checkpoint now and then, and the record of resuming from
+one.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from .run import Quality, Status
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 """What any JSON reader can count; sums of it fit where we add them up."""
 
-CheckpointType = Literal["node_start", "node_complete", "loop_iteration", "edge_transition", "pause", "safe_point"]
+CheckpointType = Literal[
+    "node_start", "node_complete", "loop_iteration", "edge_transition", "pause", "safe_point"
+]
 
 
 class _Words(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: str | None = None
-    """Of which run this is. What a run says after another one has taken over is refused; None is anybody's."""
+    """Of which run this is. What a run says after another one has taken over is refused; None is
+    anybody's."""
 
 
 class Started(_Words, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,7 +69,8 @@ class Noted(_Words, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Described(_Words, frozen=True, kw_only=True, omit_defaults=True):
-    """The fields that are simply set; None leaves one as it is. What is in `extra` are fields that this version does not know."""
+    """The fields that are simply set; None leaves one as it is. What is in `extra` are fields that
+    this version does not know."""
 
     goal_id: str | None = None
     agent_id: str | None = None
@@ -103,7 +108,8 @@ class Heard(_Words, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a checkpoint brings back, whole: the data buffer, and of progress and metrics what differs from the beginning."""
+    """What a checkpoint brings back, whole: the data buffer, and of progress and metrics what
+    differs from the beginning."""
 
     data_buffer: dict[str, Any] = {}
     progress: dict[str, Any] = {}
@@ -127,7 +133,8 @@ class Checkpointed(_Words, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Resumed(_Words, frozen=True, kw_only=True, omit_defaults=True):
-    """`replaces` is the run that was there when it was decided: of two processes that resume at once, one is refused."""
+    """`replaces` is the run that was there when it was decided: of two processes that resume at
+    once, one is refused."""
 
     replaces: str | None = None
     owner: Owner | None = None
@@ -144,7 +151,8 @@ class Pruned(_Words, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A point that a run can go back to. `seq` is its place in the log, `base` that of the whole record which it builds on."""
+    """A point that a run can go back to. `seq` is its place in the log, `base` that of the whole
+    record which it builds on."""
 
     id: str
     seq: int

@@ -1,7 +1,8 @@
 """Skill invocations as values, and the fold that makes them from the records of a log.
 
-Pure: nothing here reads a file or knows the time. A record that makes no sense costs what it would have said, never the view: a field
-of the wrong type is left out, a finish without its start is an entry of its own.
+Pure: nothing here reads a file or knows the time. A record that makes no sense costs what it would
+have said, never the view: a field of the wrong type is left out, a finish without its start is an
+entry of its own.
 """
 
 from __future__ import annotations
@@ -18,20 +19,23 @@ from ..errors import ModelError
 from ..model import LogRecord, Usage, parse_time
 
 Status = Literal["running", "pass", "fail", "skip", "unknown"]
-"""`running`: begun, and its end is not in the log. `unknown`: an old log had a word of its own, which is kept beside it."""
+"""`running`: begun, and its end is not in the log. `unknown`: an old log had a word of its own,
+which is kept beside it."""
 
 STARTED, FINISHED, WHOLE = "skill.started", "skill.finished", "skill.entry"
 ATTEMPT_STARTED, ATTEMPT_FINISHED = "skill.attempt_started", "skill.attempt_finished"
 
 FOLD_VERSION = 1
-"""Raise it when a record comes to mean something else: snapshots of older versions are then left alone."""
+"""Raise it when a record comes to mean something else: snapshots of older versions are then left
+alone."""
 
 MOST_ATTEMPTS = 1000
 """Of one invocation. The latest are kept, for the last one decides; the others are counted."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How something was found out: by an exit code, a test, a person. What a model says of its own work is no check."""
+    """How something was found out: by an exit code, a test, a person. What a model says of its own
+    work is no check."""
 
     by: str
     passed: bool
@@ -43,8 +47,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class SkillAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One try within an invocation, by one model.
 
-    `verified` has three values: True (all checks passed), False (one did not), None (nothing was checked). It follows from
-    `checks`, so it never stands without its evidence.
+    `verified` has three values: True (all checks passed), False (one did not), None (nothing was
+    checked). It follows from `checks`, so it never stands without its evidence.
     """
 
     attempt: int = 0
@@ -68,7 +72,8 @@ class SkillAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class SkillEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One invocation of a skill, with its attempts. `timestamp` is when it began; `model_used` is the model of the last attempt."""
+    """One invocation of a skill, with its attempts. `timestamp` is when it began; `model_used` is
+    the model of the last attempt."""
 
     id: str
     session_id: str = ""
@@ -97,7 +102,8 @@ class SkillEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SkillsView(msgspec.Struct, frozen=True):
-    """All invocations of a session by id, in the order in which they began, and the last record that is in it."""
+    """All invocations of a session by id, in the order in which they began, and the last record
+    that is in it."""
 
     entries: dict[str, SkillEntry] = {}
     seq: int = -1
@@ -113,7 +119,8 @@ _WORDS: dict[str, Status] = {
 
 
 def status_of(word: str) -> Status | None:
-    """Our word for a status, from ours or an older one (`ok`, `error`, `skipped`); None when it is neither."""
+    """Our word for a status, from ours or an older one (`ok`, `error`, `skipped`); None when it is
+    neither."""
     return _WORDS.get(word.strip().lower())
 
 
@@ -128,7 +135,8 @@ def fold(view: SkillsView, record: LogRecord, session_id: str = "") -> SkillsVie
 
 
 def fold_all(view: SkillsView, records: Iterable[LogRecord], session_id: str = "") -> SkillsView:
-    """The view with these records in it. The entries are copied once, so this costs what is new and not its square."""
+    """The view with these records in it. The entries are copied once, so this costs what is new and
+    not its square."""
     entries: dict[str, SkillEntry] | None = None
     seq = view.seq
     for record in records:
@@ -141,14 +149,22 @@ def fold_all(view: SkillsView, records: Iterable[LogRecord], session_id: str = "
 
 
 def brief(record: LogRecord) -> LogRecord:
-    """The record without the long texts of a skill: what rates and histories need, and what a snapshot holds."""
+    """The record without the long texts of a skill: what rates and histories need, and what a
+    snapshot holds."""
     if not record.type.startswith("skill.") or not isinstance(record.payload, dict):
         return record
-    kept = {name: value for name, value in record.payload.items() if name not in ("input", "runner_output")}
+    kept = {
+        name: value
+        for name, value in record.payload.items()
+        if name not in ("input", "runner_output")
+    }
     attempts = kept.get("attempts")
     if isinstance(attempts, list):
         kept["attempts"] = [
-            {name: value for name, value in one.items() if name != "runner_output"} if isinstance(one, dict) else one for one in attempts
+            {name: value for name, value in one.items() if name != "runner_output"}
+            if isinstance(one, dict)
+            else one
+            for one in attempts
         ]
     return msgspec.structs.replace(record, payload=kept)
 
@@ -156,7 +172,8 @@ def brief(record: LogRecord) -> LogRecord:
 def _apply(entries: dict[str, SkillEntry], record: LogRecord, session_id: str) -> None:
     payload: Mapping[str, Any] = record.payload if isinstance(record.payload, dict) else {}
     run = payload.get("run", payload.get("id"))
-    # A record whose run is not legible is still one thing that happened, under the record's own name.
+    # A record whose run is not legible is still one thing that happened, under the record's own
+    # name.
     name = run if isinstance(run, str) and run else record.id
     before = entries.get(name) or SkillEntry(id=name, session_id=session_id, timestamp=record.ts)
     after = _next(before, record, payload)
@@ -182,9 +199,14 @@ def _next(entry: SkillEntry, record: LogRecord, payload: Mapping[str, Any]) -> S
 
 
 def whole_entry(data: Mapping[str, Any], base: SkillEntry) -> SkillEntry:
-    """An invocation that is told at once, as plain data. What cannot be read of it stays as `base` has it."""
+    """An invocation that is told at once, as plain data. What cannot be read of it stays as `base`
+    has it."""
     listed = data.get("attempts")
-    attempts = [attempt_of(one, n) for n, one in enumerate(listed, 1) if isinstance(one, dict)] if isinstance(listed, list) else []
+    attempts = (
+        [attempt_of(one, n) for n, one in enumerate(listed, 1) if isinstance(one, dict)]
+        if isinstance(listed, list)
+        else []
+    )
     entry = _updated(base, data)
     moment = moment_of(data.get("timestamp"))
     return _finished(
@@ -201,9 +223,14 @@ def whole_entry(data: Mapping[str, Any], base: SkillEntry) -> SkillEntry:
 def attempt_of(data: Mapping[str, Any], number: int) -> SkillAttempt:
     """One attempt from plain data, its `verified` as its checks say."""
     try:
-        found = msgspec.convert(data, SkillAttempt)  # All at once takes a quarter of the time of field by field.
+        # All at once takes a quarter of the time of field by field.
+        found = msgspec.convert(data, SkillAttempt)
     except (ValueError, RecursionError):
-        found = SkillAttempt(**_fitting(SkillAttempt, {**data, "checks": msgspec.to_builtins(_checks(data.get("checks")))}))
+        found = SkillAttempt(
+            **_fitting(
+                SkillAttempt, {**data, "checks": msgspec.to_builtins(_checks(data.get("checks")))}
+            )
+        )
     extra = _strange(SkillAttempt, data)
     timestamp = moment_of(data.get("timestamp"))
     return msgspec.structs.replace(
@@ -224,7 +251,8 @@ def _checks(listed: Any) -> tuple[Check, ...]:
 
 
 def moment_of(value: Any) -> datetime | None:
-    """A time as it was written; None for none, and for the year 1 that some programs write when they were given none."""
+    """A time as it was written; None for none, and for the year 1 that some programs write when
+    they were given none."""
     if not isinstance(value, str | datetime):
         return None
     try:
@@ -241,19 +269,31 @@ def _updated(entry: SkillEntry, payload: Mapping[str, Any]) -> SkillEntry:
         fields.pop(name, None)
     told = fields.pop("extra", {})
     strange = _strange(SkillEntry, payload)
-    return msgspec.structs.replace(entry, **fields, extra={**entry.extra, **told, **strange} if told or strange else entry.extra)
+    return msgspec.structs.replace(
+        entry,
+        **fields,
+        extra={**entry.extra, **told, **strange} if told or strange else entry.extra,
+    )
 
 
 def _finished(entry: SkillEntry, payload: Mapping[str, Any]) -> SkillEntry:
     word = payload.get("final_status")
     status = status_of(word) if isinstance(word, str) else None
-    stated = word if status is None and isinstance(word, str) and word != "unknown" else entry.status_word
+    stated = (
+        word
+        if status is None and isinstance(word, str) and word != "unknown"
+        else entry.status_word
+    )
     last = entry.attempts[-1].model if entry.attempts else None
     extra = entry.extra
     if last and entry.model_used and last != entry.model_used:
         extra = {**extra, "model_used": entry.model_used}
     return msgspec.structs.replace(
-        entry, final_status=status or "unknown", status_word=stated, model_used=last or entry.model_used, extra=extra
+        entry,
+        final_status=status or "unknown",
+        status_word=stated,
+        model_used=last or entry.model_used,
+        extra=extra,
     )
 
 
@@ -261,7 +301,10 @@ def _with_attempt(entry: SkillEntry, payload: Mapping[str, Any], record: LogReco
     number = payload.get("attempt")
     if type(number) is not int:
         number = len(entry.attempts) + entry.left_out + 1
-    place = next((n for n in range(len(entry.attempts) - 1, -1, -1) if entry.attempts[n].attempt == number), None)
+    place = next(
+        (n for n in range(len(entry.attempts) - 1, -1, -1) if entry.attempts[n].attempt == number),
+        None,
+    )
     before = None if place is None else entry.attempts[place]
     if before is not None and not before.is_open:
         return entry  # Told twice: it counts once.
@@ -271,7 +314,12 @@ def _with_attempt(entry: SkillEntry, payload: Mapping[str, Any], record: LogReco
     else:
         attempts = (*entry.attempts, after)[-MOST_ATTEMPTS:]
     left_out = entry.left_out + len(entry.attempts) + (place is None) - len(attempts)
-    return msgspec.structs.replace(entry, attempts=attempts, left_out=left_out, model_used=attempts[-1].model or entry.model_used)
+    return msgspec.structs.replace(
+        entry,
+        attempts=attempts,
+        left_out=left_out,
+        model_used=attempts[-1].model or entry.model_used,
+    )
 
 
 @cache

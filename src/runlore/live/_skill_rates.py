@@ -1,4 +1,5 @@
-"""What skill invocations add up to: pass rates for each skill and model, and a history for the next prompt.
+"""What skill invocations add up to: pass rates for each skill and model, and a history for the next
+prompt.
 
 Pure functions over entries; whatever needs the time is told it.
 """
@@ -22,10 +23,12 @@ HISTORY_ENTRIES, HISTORY_CHARS, LINE_CHARS = 20, 8000, 300
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a model passed at a skill: `rate` is passed / (passed + failed), None when there is neither.
+    """How often a model passed at a skill: `rate` is passed / (passed + failed), None when there is
+    neither.
 
-    An invocation counts once for each model that tried it, with the result of that model's last attempt: a small model whose
-    output was escalated has failed, even where the larger one then passed. `model` is None where the log names none.
+    An invocation counts once for each model that tried it, with the result of that model's last
+    attempt: a small model whose output was escalated has failed, even where the larger one then
+    passed. `model` is None where the log names none.
     """
 
     skill: str
@@ -44,18 +47,31 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
 
 
-def pass_rates(entries: Iterable[SkillEntry], window: str | None = None, *, now: datetime) -> list[Rate]:
-    """The rates of all (skill, model), sorted. A window is `Nh` or `Nd`: only what began within it counts."""
+def pass_rates(
+    entries: Iterable[SkillEntry], window: str | None = None, *, now: datetime
+) -> list[Rate]:
+    """The rates of all (skill, model), sorted. A window is `Nh` or `Nd`: only what began within it
+    counts."""
     found: dict[tuple[str, str | None], Rate] = {}
     for entry in within(entries, window, now):
         for model, attempts in _by_model(entry).items():
             key = entry.skill, model
-            found[key] = _counted(found.get(key) or Rate(skill=entry.skill, model=model), entry, attempts)
+            found[key] = _counted(
+                found.get(key) or Rate(skill=entry.skill, model=model), entry, attempts
+            )
     return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or ""))]
 
 
-def pass_rate(entries: Iterable[SkillEntry], skill: str, model: str | None, window: str | None, *, now: datetime) -> float | None:
-    """The rate of one skill: of one model, or without one of its invocations as they ended, whoever tried. None without data."""
+def pass_rate(
+    entries: Iterable[SkillEntry],
+    skill: str,
+    model: str | None,
+    window: str | None,
+    *,
+    now: datetime,
+) -> float | None:
+    """The rate of one skill: of one model, or without one of its invocations as they ended, whoever
+    tried. None without data."""
     chosen = [entry for entry in within(entries, window, now) if entry.skill == skill]
     if model is None:
         words = [entry.final_status for entry in chosen]
@@ -63,8 +79,11 @@ def pass_rate(entries: Iterable[SkillEntry], skill: str, model: str | None, wind
     return next((rate.rate for rate in pass_rates(chosen, now=now) if rate.model == model), None)
 
 
-def within(entries: Iterable[SkillEntry], window: str | None, now: datetime) -> Iterable[SkillEntry]:
-    """The entries that began in the window. One whose time nobody knows is in no window, and in the whole."""
+def within(
+    entries: Iterable[SkillEntry], window: str | None, now: datetime
+) -> Iterable[SkillEntry]:
+    """The entries that began in the window. One whose time nobody knows is in no window, and in the
+    whole."""
     if window is None:
         return entries
     start = now - window_of(window)
@@ -73,7 +92,8 @@ def within(entries: Iterable[SkillEntry], window: str | None, now: datetime) -> 
 
 def window_of(text: str) -> timedelta:
     """`24h`, `7d`. Raises ModelError for anything else."""
-    found = re.fullmatch(r"\s*([1-9][0-9]{0,4})\s*([hd])\s*", text)  # Further back than this lie times that no datetime has.
+    # Further back than this lie times that no datetime has.
+    found = re.fullmatch(r"\s*([1-9][0-9]{0,4})\s*([hd])\s*", text)
     if found is None:
         raise ModelError(f"window {text!r} must be a number of hours or days: 24h, 7d")
     number = int(found[1])
@@ -81,7 +101,8 @@ def window_of(text: str) -> timedelta:
 
 
 def result_of(entry: SkillEntry, attempt: SkillAttempt) -> Status:
-    """How an attempt ended: as its checks, its verifier or its error say; else as the invocation did, if it was the last."""
+    """How an attempt ended: as its checks, its verifier or its error say; else as the invocation
+    did, if it was the last."""
     if attempt.verified is not None:
         return "pass" if attempt.verified else "fail"
     if attempt.error is not None or attempt.verdict in REFUSED:
@@ -101,7 +122,13 @@ def _by_model(entry: SkillEntry) -> dict[str | None, list[SkillAttempt]]:
     return found
 
 
-_COLUMNS: dict[Status, str] = {"pass": "passed", "fail": "failed", "skip": "skipped", "running": "running", "unknown": "unknown"}
+_COLUMNS: dict[Status, str] = {
+    "pass": "passed",
+    "fail": "failed",
+    "skip": "skipped",
+    "running": "running",
+    "unknown": "unknown",
+}
 
 
 def _counted(rate: Rate, entry: SkillEntry, attempts: Sequence[SkillAttempt]) -> Rate:
@@ -116,11 +143,17 @@ def _counted(rate: Rate, entry: SkillEntry, attempts: Sequence[SkillAttempt]) ->
         model=rate.model,
         rate=_rate(counts["passed"], counts["failed"]),
         **counts,
-        verified=rate.verified + (status == "pass" and bool(attempts) and attempts[-1].verified is True),
+        verified=rate.verified
+        + (status == "pass" and bool(attempts) and attempts[-1].verified is True),
         attempts=rate.attempts + len(attempts),
         tokens=rate.tokens + sum(attempt.usage.total for attempt in attempts if attempt.usage),
         usd=sum(costs, rate.usd or 0.0) if costs else rate.usd,
-        duration_ms=rate.duration_ms + (sum(attempt.duration_ms or 0 for attempt in attempts) if attempts else entry.duration_ms or 0),
+        duration_ms=rate.duration_ms
+        + (
+            sum(attempt.duration_ms or 0 for attempt in attempts)
+            if attempts
+            else entry.duration_ms or 0
+        ),
     )
 
 
@@ -128,11 +161,14 @@ def _rate(passed: int, failed: int) -> float | None:
     return passed / (passed + failed) if passed + failed else None
 
 
-# ── history ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── history ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def format_history(entries: Iterable[SkillEntry], exclude_phase: str | None = None, *, limit: int = HISTORY_ENTRIES) -> str:
-    """What was tried before, for a next prompt: the latest invocations, oldest first, without those of one phase. Empty without any."""
+def format_history(
+    entries: Iterable[SkillEntry], exclude_phase: str | None = None, *, limit: int = HISTORY_ENTRIES
+) -> str:
+    """What was tried before, for a next prompt: the latest invocations, oldest first, without those
+    of one phase. Empty without any."""
     chosen = [entry for entry in entries if exclude_phase is None or entry.phase != exclude_phase]
     told: list[str] = []
     room = HISTORY_CHARS
@@ -144,10 +180,16 @@ def format_history(entries: Iterable[SkillEntry], exclude_phase: str | None = No
         told.append(text)
     left_out = len(chosen) - len(told)
     note = [f"({left_out} earlier left out)"] if left_out else []
-    return "\n".join(["Earlier skill runs in this session, oldest first:", *note, *reversed(told)]) if told else ""
+    return (
+        "\n".join(["Earlier skill runs in this session, oldest first:", *note, *reversed(told)])
+        if told
+        else ""
+    )
 
 
-def prepend_history(prompt: str, entries: Iterable[SkillEntry], exclude_phase: str | None = None) -> str:
+def prepend_history(
+    prompt: str, entries: Iterable[SkillEntry], exclude_phase: str | None = None
+) -> str:
     """The prompt with the history before it; the prompt as it is when there is none."""
     history = format_history(entries, exclude_phase)
     return f"{history}\n\n{prompt}" if history else prompt
@@ -156,20 +198,39 @@ def prepend_history(prompt: str, entries: Iterable[SkillEntry], exclude_phase: s
 def _lines(entry: SkillEntry) -> Iterable[str]:
     name = f"{entry.skill}/{entry.phase}" if entry.phase else entry.skill
     # Whether it still runs or was killed, the log cannot tell.
-    facts = [entry.status_word or ("not ended" if entry.final_status == "running" else entry.final_status), _checked(entry.verified)]
+    facts = [
+        entry.status_word
+        or ("not ended" if entry.final_status == "running" else entry.final_status),
+        _checked(entry.verified),
+    ]
     facts += [entry.model_used] if entry.model_used else []
     facts += [f"{len(entry.attempts) + entry.left_out} attempts"] if len(entry.attempts) > 1 else []
     yield _line(f"- {name}: {', '.join(facts)}")
-    for label, text in (("file", entry.file_path), ("message", entry.message), ("error", entry.error)):
+    for label, text in (
+        ("file", entry.file_path),
+        ("message", entry.message),
+        ("error", entry.error),
+    ):
         if text:
             yield _line(f"  {label}: {text}")
-    for attempt in entry.attempts[-5:]:  # What was tried last is what the next try must differ from.
-        yield _line(f"  attempt {attempt.attempt} ({attempt.model or 'model not named'}): {_told(attempt)}")
+    # What was tried last is what the next try must differ from.
+    for attempt in entry.attempts[-5:]:
+        yield _line(
+            f"  attempt {attempt.attempt} ({attempt.model or 'model not named'}): {_told(attempt)}"
+        )
 
 
 def _told(attempt: SkillAttempt) -> str:
-    checks = [f"{check.command or check.by} {_ended(check.exit_code, check.passed)}" for check in attempt.checks]
-    parts = [attempt.output_summary, *checks, attempt.feedback and f"feedback: {attempt.feedback}", attempt.error]
+    checks = [
+        f"{check.command or check.by} {_ended(check.exit_code, check.passed)}"
+        for check in attempt.checks
+    ]
+    parts = [
+        attempt.output_summary,
+        *checks,
+        attempt.feedback and f"feedback: {attempt.feedback}",
+        attempt.error,
+    ]
     return "; ".join(part for part in parts if part) or _checked(attempt.verified)
 
 

@@ -1,7 +1,8 @@
-"""Where a view keeps how far it had come: small files beside the log, each of which can be deleted at any time.
+"""Where a view keeps how far it had come: small files beside the log, each of which can be deleted
+at any time.
 
-A snapshot names the line of the log it was taken at. It counts only while that line is there: a log that lost its end to a power
-cut, or was replaced, is folded again.
+A snapshot names the line of the log it was taken at. It counts only while that line is there: a log
+that lost its end to a power cut, or was replaced, is folded again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def read(folder: Path, name: str, reader: LogReader) -> Snapshot | None:
 
 
 def write(folder: Path, name: str, snapshot: Snapshot) -> None:
-    """Replaces the snapshot as a whole. Failing costs time later and nothing else, so it is not an error."""
+    """Replaces the snapshot as a whole. Failing costs time later and nothing else, so it is not an
+    error."""
     place = folder / FOLDER
     temporary = place / f"{name}.{os.getpid()}.{os.urandom(3).hex()}.tmp"
     with suppress(OSError):

@@ -1,9 +1,11 @@
-"""Which records of a log are in view: a fold that keeps a few numbers for each rewind, and none for each message.
+"""Which records of a log are in view: a fold that keeps a few numbers for each rewind, and none for
+each message.
 
-A log is cut into segments: one ends where a rewind or redo moves the head, and the next begins with that record and names the
-position it goes on from. A position is a seq, and stands for the conversation as it was right after that record; following it
-from segment to segment gives its path. Rewound tails stay where they are, and a rewind across a compaction needs nothing
-special: the compaction is then not on the path. The facts for the list of sessions are folded along.
+A log is cut into segments: one ends where a rewind or redo moves the head, and the next begins with
+that record and names the position it goes on from. A position is a seq, and stands for the
+conversation as it was right after that record; following it from segment to segment gives its path.
+Rewound tails stay where they are, and a rewind across a compaction needs nothing special: the
+compaction is then not on the path. The facts for the list of sessions are folded along.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ SAID = frozenset({"message", "partial"})
 NODES = SAID | {"compact", "clear"}
 """The records that a conversation is made of."""
 
-QUIET = frozenset({"state.progress", "state.heartbeat", "state.buffer", "state.problem", "state.decision"})
+QUIET = frozenset(
+    {"state.progress", "state.heartbeat", "state.buffer", "state.problem", "state.decision"}
+)
 """Records of a run that leave its status as it is. There are many of them."""
 
 TITLE_LENGTH = 48
 
 
 class Tree(msgspec.Struct):
-    """The fold of a log up to and including record `seq`. Snapshots of it are small whatever the log's length."""
+    """The fold of a log up to and including record `seq`. Snapshots of it are small whatever the
+    log's length."""
 
     version: int = VERSION
     seq: int = -1
@@ -79,7 +84,8 @@ class Tree(msgspec.Struct):
         return ranges[::-1]
 
     def visible(self, position: int) -> tuple[int | None, list[tuple[int, int]]]:
-        """The last compaction or clear on the path to a position, if any, and the ranges that are to be seen behind it."""
+        """The last compaction or clear on the path to a position, if any, and the ranges that are
+        to be seen behind it."""
         mark, floor = None, -1
         ranges: list[tuple[int, int]] = []
         while position > floor:
@@ -92,24 +98,31 @@ class Tree(msgspec.Struct):
         return mark, [(low, high) for low, high in reversed(ranges) if low <= high]
 
     def last_node(self, position: int) -> int:
-        """The record that is last in view at a position, as far as numbers tell it; -1 at the beginning."""
+        """The record that is last in view at a position, as far as numbers tell it; -1 at the
+        beginning."""
         while position >= 0:
             segment = self._segment(position)
             if self.lasts[segment] >= 0:
-                # Before the segment's last node only the log knows which records are nodes; the caller looks there.
+                # Before the segment's last node only the log knows which records are nodes; the
+                # caller looks there.
                 return min(position, self.lasts[segment])
             position = self.parents[segment]
         return -1
 
     def tips(self) -> list[tuple[int, int, int]]:
-        """For each branch its last node, the position it left another one at, and its own number of nodes."""
+        """For each branch its last node, the position it left another one at, and its own number of
+        nodes."""
         continued = {
             self._segment(parent)
             for segment, parent in enumerate(self.parents)
             if parent >= 0 and self.counts[segment] and parent >= self.lasts[self._segment(parent)]
         }
         rows = zip(self.lasts, self.parents, self.counts, strict=True)
-        return [(last, parent, count) for segment, (last, parent, count) in enumerate(rows) if count and segment not in continued]
+        return [
+            (last, parent, count)
+            for segment, (last, parent, count) in enumerate(rows)
+            if count and segment not in continued
+        ]
 
     def _add_other(self, seq: int, kind: str, record: LogRecord) -> None:
         payload = record.payload
@@ -144,7 +157,14 @@ class Tree(msgspec.Struct):
         elif not isinstance(upto, int) or upto >= seq:
             upto = seq - 1
         # What was cleared is not brought back by a compaction that began before.
-        cleared = next((other for other, floor in reversed(self.marks) if other == floor and self._is_on_path(other)), -1)
+        cleared = next(
+            (
+                other
+                for other, floor in reversed(self.marks)
+                if other == floor and self._is_on_path(other)
+            ),
+            -1,
+        )
         self.marks.append((seq, max(upto, cleared)))
 
     def _is_on_path(self, seq: int) -> bool:
@@ -165,11 +185,18 @@ class Tree(msgspec.Struct):
 
 
 def title_of(message: dict[str, Any]) -> str | None:
-    """The beginning of a user's own text, on one line; None when the message has none (a tool's result, a picture)."""
+    """The beginning of a user's own text, on one line; None when the message has none (a tool's
+    result, a picture)."""
     content = message.get("content")
     if isinstance(content, list):
-        blocks = [block for block in content if isinstance(block, dict) and block.get("type") == "text"]
-        texts = [block["text"] for block in blocks if isinstance(block.get("text"), str) and not block.get("attachment")]
+        blocks = [
+            block for block in content if isinstance(block, dict) and block.get("type") == "text"
+        ]
+        texts = [
+            block["text"]
+            for block in blocks
+            if isinstance(block.get("text"), str) and not block.get("attachment")
+        ]
     else:
         texts = [content] if isinstance(content, str) else []
     return " ".join(" ".join(text[:4096] for text in texts).split())[:TITLE_LENGTH].strip() or None

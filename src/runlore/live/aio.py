@@ -1,4 +1,5 @@
-"""The session log for async callers: the same calls, awaited. Work that waits for a disk goes to a thread; an append that does not, stays.
+"""The session log for async callers: the same calls, awaited. Work that waits for a disk goes to a
+thread; an append that does not, stays.
 
 Handing an append of 10 µs to a thread would cost six times the append itself.
 """
@@ -19,12 +20,25 @@ from .log import LiveSession, SessionStore
 
 T = TypeVar("T")
 
-QUICK = frozenset({"append", "append_many", "record", "record_many", "tool_started", "tool_waiting", "tool_finished", "rewind", "clear"})
+QUICK = frozenset(
+    {
+        "append",
+        "append_many",
+        "record",
+        "record_many",
+        "tool_started",
+        "tool_waiting",
+        "tool_finished",
+        "rewind",
+        "clear",
+    }
+)
 """What only appends: done at once unless it has to wait for the disk."""
 
 
 class AsyncSession:
-    """A LiveSession whose methods are awaited: `await session.append(…)`, `await session.messages()`. `sync` is the session itself."""
+    """A LiveSession whose methods are awaited: `await session.append(…)`, `await
+    session.messages()`. `sync` is the session itself."""
 
     def __init__(self, session: LiveSession) -> None:
         self.sync = session
@@ -38,7 +52,11 @@ class AsyncSession:
         is_quick = name in QUICK and self.sync.durability == "process"
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            result = method(*args, **kwargs) if is_quick else await asyncio.to_thread(method, *args, **kwargs)
+            result = (
+                method(*args, **kwargs)
+                if is_quick
+                else await asyncio.to_thread(method, *args, **kwargs)
+            )
             return AsyncSession(result) if isinstance(result, LiveSession) else result
 
         return call
@@ -50,7 +68,9 @@ class AsyncSession:
             for record in lot:
                 yield record
 
-    async def follow(self, after: int | None = None, *, poll_s: float = 0.05, timeout_s: float | None = None) -> AsyncIterator[LogRecord]:
+    async def follow(
+        self, after: int | None = None, *, poll_s: float = 0.05, timeout_s: float | None = None
+    ) -> AsyncIterator[LogRecord]:
         """Records as they are appended, by anyone."""
         last = self.sync.last_seq if after is None else after
         waited = 0.0
@@ -64,14 +84,21 @@ class AsyncSession:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await asyncio.to_thread(self.sync.close)
 
 
 class AsyncSessionStore:
     """A SessionStore whose methods are awaited. `sync` is the store itself."""
 
-    def __init__(self, path: str | PathLike[str] | None = None, *, durability: Durability = "process") -> None:
+    def __init__(
+        self, path: str | PathLike[str] | None = None, *, durability: Durability = "process"
+    ) -> None:
         self.sync = SessionStore(path, durability=durability)
 
     async def create(self, title: str | None = None, **about: Any) -> AsyncSession:
@@ -120,7 +147,12 @@ class AsyncSessionStore:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await self.close()
 
 

@@ -1,4 +1,5 @@
-"""Which runs a person should look at. A function from a state and thresholds to words; the thresholds are the user's.
+"""Which runs a person should look at. A function from a state and thresholds to words; the
+thresholds are the user's.
 
 [attention]                            # of config.toml
 retries = 3                            # more than so many
@@ -20,7 +21,9 @@ Flag = Literal["failed", "retries", "slow", "tokens", "steps"]
 def attention(state: SessionState, thresholds: Attention | None = None) -> tuple[Flag, ...]:
     """Why this run needs a look; empty when it does not."""
     most, progress = thresholds or Attention(), state.progress
-    tokens = max(progress.total_tokens, state.metrics.total_input_tokens + state.metrics.total_output_tokens)
+    tokens = max(
+        progress.total_tokens, state.metrics.total_input_tokens + state.metrics.total_output_tokens
+    )
     is_failed = state.status == "failed" or progress.execution_quality == "failed"
     flags: dict[Flag, bool] = {
         "failed": is_failed,

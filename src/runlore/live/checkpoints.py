@@ -1,8 +1,9 @@
 """The points that a run can go back to: listed, loaded, compared, pruned.
 
-A checkpoint is a record of the log that holds what changed since the one before; now and then one holds everything, so that loading reads
-from there and the log still grows with what happens, not with what is known. Each has a digest of all that it brings back: when
-lines are lost in between, it is refused rather than brought back half.
+A checkpoint is a record of the log that holds what changed since the one before; now and then one
+holds everything, so that loading reads from there and the log still grows with what happens, not
+with what is known. Each has a digest of all that it brings back: when lines are lost in between, it
+is refused rather than brought back half.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """From one checkpoint to another: keys of the data buffer, nodes visited since, and how far the counters moved."""
+    """From one checkpoint to another: keys of the data buffer, nodes visited since, and how far the
+    counters moved."""
 
     added: dict[str, Any] = {}
     removed: dict[str, Any] = {}
@@ -48,12 +50,16 @@ class Checkpoints:
     def __len__(self) -> int:
         return len(self._handle.view().checkpoints)
 
-    def list(self, *, clean: bool | None = None, node: str | None = None, type: str | None = None) -> tuple[Checkpoint, ...]:
+    def list(
+        self, *, clean: bool | None = None, node: str | None = None, type: str | None = None
+    ) -> tuple[Checkpoint, ...]:
         """Oldest first, those that are not pruned."""
         return tuple(
             one
             for one in self._handle.view().checkpoints
-            if (clean is None or one.is_clean == clean) and (node is None or one.node == node) and (type is None or one.type == type)
+            if (clean is None or one.is_clean == clean)
+            and (node is None or one.node == node)
+            and (type is None or one.type == type)
         )
 
     def latest(self, *, clean: bool | None = None) -> Checkpoint | None:
@@ -66,46 +72,70 @@ class Checkpoints:
         known = {one.id: one for one in self._handle.view().checkpoints}
         if id not in known:
             latest = f"the latest is {next(reversed(known))}" if known else "it has none"
-            raise CheckpointError(f"session {self._handle.session_id} has no checkpoint {id!r}; {latest}")
+            raise CheckpointError(
+                f"session {self._handle.session_id} has no checkpoint {id!r}; {latest}"
+            )
         return known[id]
 
     def load(self, checkpoint: str | Checkpoint) -> Saved:
-        """What it brings back. Raises CheckpointError when it is missing, or the log no longer holds all of it."""
+        """What it brings back. Raises CheckpointError when it is missing, or the log no longer
+        holds all of it."""
         mark = self.get(checkpoint)
-        # From the whole record that it builds on; when that one is lost, what came before may still add up to the same.
+        # From the whole record that it builds on; when that one is lost, what came before may still
+        # add up to the same.
         for first in {mark.base, 0}:
             saved = self._fold(mark, first)
             if saved is not None and digest(content(saved)) == mark.digest:
                 return saved
         others = [one.id for one in self.list() if one.id != mark.id]
         hint = f"; others: {', '.join(others[-3:])}" if others else ""
-        raise CheckpointError(f"checkpoint {mark.id} is damaged: the log has lost lines that it is made of{hint}")
+        raise CheckpointError(
+            f"checkpoint {mark.id} is damaged: the log has lost lines that it is made of{hint}"
+        )
 
     def compare(self, one: str | Checkpoint, other: str | Checkpoint) -> Difference:
         """What is different at the other."""
         a, b = self.load(one), self.load(other)
         old, new = a.data_buffer, b.data_buffer
         left, path = a.progress.get("path", ()), b.progress.get("path", ())
-        shared = next((n for n, (x, y) in enumerate(zip(left, path, strict=False)) if x != y), min(len(left), len(path)))
+        shared = next(
+            (n for n, (x, y) in enumerate(zip(left, path, strict=False)) if x != y),
+            min(len(left), len(path)),
+        )
         return Difference(
             added={name: value for name, value in new.items() if name not in old},
             removed={name: value for name, value in old.items() if name not in new},
-            changed={name: (old[name], value) for name, value in new.items() if name in old and old[name] != value},
+            changed={
+                name: (old[name], value)
+                for name, value in new.items()
+                if name in old and old[name] != value
+            },
             path=tuple(path[shared:]),
             path_left=tuple(left[shared:]),
             counters=_counters(a, b),
         )
 
-    def prune(self, *, keep: int | None = None, older_than: timedelta | None = None, now: datetime | None = None) -> tuple[Checkpoint, ...]:
-        """Takes checkpoints off the list: all but the newest `keep`, those older than `older_than`, or those that are both.
+    def prune(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: timedelta | None = None,
+        now: datetime | None = None,
+    ) -> tuple[Checkpoint, ...]:
+        """Takes checkpoints off the list: all but the newest `keep`, those older than `older_than`,
+        or those that are both.
 
-        Never one in use: the latest, the latest clean one, the one that the run was resumed from. Gives those that are gone. The log
-        keeps their records: what is written stays written.
+        Never one in use: the latest, the latest clean one, the one that the run was resumed from.
+        Gives those that are gone. The log keeps their records: what is written stays written.
         """
         view = self._handle.view()
         used = in_use(view.checkpoints, view.state.resumed_from)
         before = (now or datetime.now(UTC)) - older_than if older_than is not None else None
-        old = view.checkpoints[: max(0, len(view.checkpoints) - keep)] if keep is not None else view.checkpoints
+        old = (
+            view.checkpoints[: max(0, len(view.checkpoints) - keep)]
+            if keep is not None
+            else view.checkpoints
+        )
         gone = [one for one in old if one.id not in used and (before is None or one.ts < before)]
         if (keep is None and older_than is None) or not gone:
             return ()
@@ -114,7 +144,8 @@ class Checkpoints:
         return tuple(one for one in gone if one.id not in left)
 
     def _fold(self, mark: Checkpoint, first: int) -> Saved | None:
-        """What the log says of this checkpoint when it is read from `first`; None when it does not go that far."""
+        """What the log says of this checkpoint when it is read from `first`; None when it does not
+        go that far."""
         folding = Folding(begin(self._handle.session_id, mark.ts))
         folding.seq = first - 1
         for record in Follower(self._handle.log).new(first - 1):
@@ -153,6 +184,11 @@ def _counters(one: Saved, other: Saved) -> dict[str, int]:
     for a, b in ((one.progress, other.progress), (one.metrics, other.metrics)):
         for name in {*a, *b}:
             old, new = a.get(name, 0), b.get(name, 0)
-            if isinstance(old, int) and isinstance(new, int) and old != new and not isinstance(new, bool):
+            if (
+                isinstance(old, int)
+                and isinstance(new, int)
+                and old != new
+                and not isinstance(new, bool)
+            ):
                 moved[name] = new - old
     return dict(sorted(moved.items()))

@@ -1,7 +1,9 @@
-"""Messages to and from the request shapes of providers: Anthropic, OpenAI chat and OpenAI responses. Pure functions.
+"""Messages to and from the request shapes of providers: Anthropic, OpenAI chat and OpenAI
+responses. Pure functions.
 
-What a provider cannot take is left out of its request (thinking without a signature, our own marks) and stays in the log. Every
-call gets its result right behind it, in the order and roles that the provider asks for.
+What a provider cannot take is left out of its request (thinking without a signature, our own marks)
+and stays in the log. Every call gets its result right behind it, in the order and roles that the
+provider asks for.
 """
 
 from __future__ import annotations
@@ -19,13 +21,20 @@ OURS = frozenset({"display_text", "model_text", "output", "meta", "native"})
 BEGINNING = "(The beginning of the conversation is not included.)"
 
 
-# ── Anthropic ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Anthropic ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def to_anthropic(messages: Sequence[Message]) -> dict[str, Any]:
-    """`{"system": …, "messages": […]}`, to be passed on: user first, roles in turn, results in front. No `system` without one."""
+    """`{"system": …, "messages": […]}`, to be passed on: user first, roles in turn, results in
+    front. No `system` without one."""
     found: list[Message] = []
-    system = [_text_block(text) for message in messages if _role(message) == "system" for text in _texts(message) if text]
+    system = [
+        _text_block(text)
+        for message in messages
+        if _role(message) == "system"
+        for text in _texts(message)
+        if text
+    ]
     for message in adjacent([message for message in messages if _role(message) != "system"]):
         role = "assistant" if _role(message) == "assistant" else "user"
         blocks = [block for block in map(_for_anthropic, _sendable(message)) if block is not None]
@@ -36,14 +45,16 @@ def to_anthropic(messages: Sequence[Message]) -> dict[str, Any]:
         else:
             found.append({"role": role, "content": blocks})
     for message in found:
-        message["content"].sort(key=lambda block: block["type"] != "tool_result")  # A stable sort: only results move.
+        # A stable sort: only results move.
+        message["content"].sort(key=lambda block: block["type"] != "tool_result")
     if found and found[0]["role"] == "assistant":
         found.insert(0, {"role": "user", "content": [_text_block(BEGINNING)]})
     return {"messages": found, **({"system": system} if system else {})}
 
 
 def from_anthropic(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
-    """Messages of a request, or of its `messages` alone. Our shape is close to theirs; nothing is lost."""
+    """Messages of a request, or of its `messages` alone. Our shape is close to theirs; nothing is
+    lost."""
     if not isinstance(request, Mapping):
         return [dict(message) for message in request]
     system = request.get("system")
@@ -55,26 +66,35 @@ def _for_anthropic(block: Block) -> Block | None:
     kind = block.get("type")
     clean = {name: value for name, value in block.items() if name not in OURS}
     if kind == "text":
-        return clean if isinstance(text := block.get("text"), str) and text.strip() else None  # Blank text is refused.
+        # Blank text is refused.
+        return clean if isinstance(text := block.get("text"), str) and text.strip() else None
     if kind == "thinking":
         return clean if block.get("signature") else None
     if kind == "tool_use":
         return {**clean, "input": _object(block.get("input"))}
     if kind == "tool_result":
         content = _result_content(block)
-        return {**clean, "content": [part for part in map(_for_anthropic, content) if part] if isinstance(content, list) else content}
+        return {
+            **clean,
+            "content": (
+                [part for part in map(_for_anthropic, content) if part]
+                if isinstance(content, list)
+                else content
+            ),
+        }
     is_foreign = isinstance(block.get("native"), dict) and kind not in ("image", "document")
     return clean if isinstance(kind, str) and not is_foreign else None
 
 
 def _object(given: Any) -> dict[str, Any]:
-    """Arguments as the object that they must be here. Another provider's model may have written something else."""
+    """Arguments as the object that they must be here. Another provider's model may have written
+    something else."""
     if isinstance(given, dict):
         return given
     return {} if given is None else {"arguments": given}
 
 
-# ── OpenAI chat ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── OpenAI chat ───────────────────────────────────────────────────────────────────────────────────
 
 
 def to_openai_chat(messages: Sequence[Message]) -> dict[str, Any]:
@@ -88,7 +108,10 @@ def from_openai_chat(request: Mapping[str, Any] | Sequence[Message]) -> list[Mes
         if _role(message) == "tool":
             _add_result(found, message.get("tool_call_id"), message.get("content"))
         else:
-            content = [*_from_parts(message.get("content")), *_from_chat_calls(message.get("tool_calls"))]
+            content = [
+                *_from_parts(message.get("content")),
+                *_from_chat_calls(message.get("tool_calls")),
+            ]
             role = "system" if _role(message) == "developer" else _role(message)
             found.append({"role": role, "content": _simple(content)})
     return found
@@ -105,8 +128,17 @@ def _chat(message: Message) -> Iterator[Message]:
         return
     results = [block for block in blocks if block.get("type") == "tool_result"]
     for block in results:
-        yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": _result_text(block)}
-    pictures = [part for block in results for part in _result_parts(block) if part.get("type") in ("image", "document")]
+        yield {
+            "role": "tool",
+            "tool_call_id": block.get("tool_use_id"),
+            "content": _result_text(block),
+        }
+    pictures = [
+        part
+        for block in results
+        for part in _result_parts(block)
+        if part.get("type") in ("image", "document")
+    ]
     parts = [part for part in map(_chat_part, [*pictures, *blocks]) if part is not None]
     if parts:
         is_plain = len(parts) == 1 and parts[0]["type"] == "text"
@@ -115,14 +147,22 @@ def _chat(message: Message) -> Iterator[Message]:
 
 def _chat_assistant(blocks: list[Block]) -> Message | None:
     calls = [
-        {"id": block["id"], "type": "function", "function": {"name": block.get("name", ""), "arguments": _arguments(block)}}
+        {
+            "id": block["id"],
+            "type": "function",
+            "function": {"name": block.get("name", ""), "arguments": _arguments(block)},
+        }
         for block in blocks
         if block.get("type") == "tool_use" and block.get("id")
     ]
     text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
     if not text and not calls:
         return None
-    return {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
+    return {
+        "role": "assistant",
+        "content": text or None,
+        **({"tool_calls": calls} if calls else {}),
+    }
 
 
 def _chat_part(block: Block) -> Block | None:
@@ -133,13 +173,23 @@ def _chat_part(block: Block) -> Block | None:
     if kind == "image" and url:
         return {"type": "image_url", "image_url": {"url": url}}
     if kind == "document":
-        if isinstance(text := _source(block).get("data"), str) and _source(block).get("type") == "text":
+        if (
+            isinstance(text := _source(block).get("data"), str)
+            and _source(block).get("type") == "text"
+        ):
             return {"type": "text", "text": text}
-        return {"type": "file", "file": {"filename": str(block.get("title") or "document"), "file_data": url}} if url else None
+        return (
+            {
+                "type": "file",
+                "file": {"filename": str(block.get("title") or "document"), "file_data": url},
+            }
+            if url
+            else None
+        )
     return None
 
 
-# ── OpenAI responses ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── OpenAI responses ──────────────────────────────────────────────────────────────────────────────
 
 
 def to_openai_responses(messages: Sequence[Message]) -> dict[str, Any]:
@@ -148,17 +198,26 @@ def to_openai_responses(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def from_openai_responses(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
-    items = request.get("input", request.get("output", ())) if isinstance(request, Mapping) else request
+    items = (
+        request.get("input", request.get("output", ())) if isinstance(request, Mapping) else request
+    )
     found: list[Message] = [{"role": "user", "content": items}] if isinstance(items, str) else []
     for item in items if not isinstance(items, str) else ():
         kind = item.get("type", "message")
         if kind == "function_call_output":
             _add_result(found, item.get("call_id"), item.get("output"))
         elif kind == "function_call":
-            block = {"type": "tool_use", "id": item.get("call_id"), "name": item.get("name"), "input": _parsed(item.get("arguments"))}
+            block = {
+                "type": "tool_use",
+                "id": item.get("call_id"),
+                "name": item.get("name"),
+                "input": _parsed(item.get("arguments")),
+            }
             _add_block(found, block)
         elif kind == "reasoning":
-            _add_block(found, {"type": "thinking", "thinking": _summary_text(item), "native": dict(item)})
+            _add_block(
+                found, {"type": "thinking", "thinking": _summary_text(item), "native": dict(item)}
+            )
         elif kind == "message":
             role = "system" if _role(item) == "developer" else _role(item)
             blocks = [*_from_parts(item.get("content"))]
@@ -180,9 +239,18 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         kind, native = block.get("type"), block.get("native")
         item: dict[str, Any] | None = None
         if kind == "tool_use":
-            item = {"type": "function_call", "call_id": block.get("id"), "name": block.get("name", ""), "arguments": _arguments(block)}
+            item = {
+                "type": "function_call",
+                "call_id": block.get("id"),
+                "name": block.get("name", ""),
+                "arguments": _arguments(block),
+            }
         elif kind == "tool_result":
-            item = {"type": "function_call_output", "call_id": block.get("tool_use_id"), "output": _result_output(block)}
+            item = {
+                "type": "function_call_output",
+                "call_id": block.get("tool_use_id"),
+                "output": _result_output(block),
+            }
         elif isinstance(native, dict) and native.get("type") in ("reasoning", kind):
             item = native
         if item is None:
@@ -205,15 +273,21 @@ def _input_part(block: Block, texts: str) -> Block | None:
         return {"type": texts, "text": part["text"]}
     if part["type"] == "image_url":
         return {"type": "input_image", "image_url": part["image_url"]["url"]}
-    return {"type": "input_file", "filename": part["file"]["filename"], "file_data": part["file"]["file_data"]}
+    return {
+        "type": "input_file",
+        "filename": part["file"]["filename"],
+        "file_data": part["file"]["file_data"],
+    }
 
 
 def _result_output(block: Block) -> str | list[Block]:
-    parts = [part for part in (_input_part(one, "input_text") for one in _result_parts(block)) if part]
+    parts = [
+        part for part in (_input_part(one, "input_text") for one in _result_parts(block)) if part
+    ]
     return parts if any(part["type"] != "input_text" for part in parts) else _result_text(block)
 
 
-# ── what they share ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what they share ───────────────────────────────────────────────────────────────────────────────
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -225,13 +299,20 @@ def _blocks(message: Mapping[str, Any]) -> list[Block]:
     content = message.get("content")
     if isinstance(content, str):
         return [_text_block(content)]
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return (
+        [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    )
 
 
 def _sendable(message: Mapping[str, Any]) -> list[Block]:
-    """The blocks but for calls and results that stand where none can: of another role, without an id, or a second time."""
+    """The blocks but for calls and results that stand where none can: of another role, without an
+    id, or a second time."""
     allowed = {id(block) for block in (*calls_of(dict(message)), *results_of(dict(message)))}
-    return [block for block in _blocks(message) if block.get("type") not in ("tool_use", "tool_result") or id(block) in allowed]
+    return [
+        block
+        for block in _blocks(message)
+        if block.get("type") not in ("tool_use", "tool_result") or id(block) in allowed
+    ]
 
 
 def _texts(message: Mapping[str, Any]) -> list[str]:
@@ -244,14 +325,23 @@ def _text_block(text: str) -> Block:
 
 def _simple(blocks: list[Block]) -> str | list[Block]:
     """One text is written as a text."""
-    is_text = isinstance(blocks, list) and len(blocks) == 1 and blocks[0].keys() == {"type", "text"} and blocks[0]["type"] == "text"
+    is_text = (
+        isinstance(blocks, list)
+        and len(blocks) == 1
+        and blocks[0].keys() == {"type", "text"}
+        and blocks[0]["type"] == "text"
+    )
     return blocks[0]["text"] if is_text else blocks
 
 
 def _result_content(block: Block) -> str | list[Block]:
     content = block.get("content")
     if isinstance(content, list):
-        return [_text_block(part) if isinstance(part, str) else part for part in content if isinstance(part, str | dict)]
+        return [
+            _text_block(part) if isinstance(part, str) else part
+            for part in content
+            if isinstance(part, str | dict)
+        ]
     return content if isinstance(content, str) else str(block.get("model_text") or "")
 
 
@@ -261,16 +351,23 @@ def _result_parts(block: Block) -> list[Block]:
 
 
 def _result_text(block: Block) -> str:
-    return "\n".join(part["text"] for part in _result_parts(block) if isinstance(part.get("text"), str))
+    return "\n".join(
+        part["text"] for part in _result_parts(block) if isinstance(part.get("text"), str)
+    )
 
 
 def _arguments(block: Block) -> str:
     value = block.get("input")
-    return value if isinstance(value, str) else json.dumps({} if value is None else value, separators=(",", ":"))
+    return (
+        value
+        if isinstance(value, str)
+        else json.dumps({} if value is None else value, separators=(",", ":"))
+    )
 
 
 def _parsed(arguments: Any) -> Any:
-    """Arguments as a value. Text that is not JSON, as a model may well write it, is kept as it is."""
+    """Arguments as a value. Text that is not JSON, as a model may well write it, is kept as it
+    is."""
     if not isinstance(arguments, str):
         return arguments if arguments is not None else {}
     try:
@@ -289,7 +386,9 @@ def _url(block: Block) -> str | None:
     if isinstance(source.get("url"), str):
         return str(source["url"])
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
-        return f"data:{source.get('media_type', 'application/octet-stream')};base64,{source['data']}"
+        return (
+            f"data:{source.get('media_type', 'application/octet-stream')};base64,{source['data']}"
+        )
     return None
 
 
@@ -310,10 +409,17 @@ def _from_parts(content: Any) -> Iterator[Block]:
             yield _text_block(str(part.get("text", part.get("refusal", ""))))
         elif kind in ("image_url", "input_image"):
             image = part.get("image_url")
-            yield {"type": "image", "source": _from_url(image.get("url") if isinstance(image, dict) else image)}
+            yield {
+                "type": "image",
+                "source": _from_url(image.get("url") if isinstance(image, dict) else image),
+            }
         elif kind in ("file", "input_file"):
             file = part["file"] if isinstance(part.get("file"), dict) else part
-            yield {"type": "document", "title": file.get("filename"), "source": _from_url(file.get("file_data") or file.get("file_url"))}
+            yield {
+                "type": "document",
+                "title": file.get("filename"),
+                "source": _from_url(file.get("file_data") or file.get("file_url")),
+            }
         elif isinstance(part, dict):
             yield dict(part)
 
@@ -322,7 +428,12 @@ def _from_chat_calls(calls: Any) -> Iterator[Block]:
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
-            yield {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": _parsed(function.get("arguments"))}
+            yield {
+                "type": "tool_use",
+                "id": call.get("id"),
+                "name": function.get("name"),
+                "input": _parsed(function.get("arguments")),
+            }
 
 
 def _add_result(found: list[Message], id: Any, output: Any) -> None:
@@ -343,4 +454,8 @@ def _add_block(found: list[Message], block: Block) -> None:
 
 def _summary_text(item: Mapping[str, Any]) -> str:
     summary: Iterable[Any] = item.get("summary") or ()
-    return "\n".join(part["text"] for part in summary if isinstance(part, dict) and isinstance(part.get("text"), str))
+    return "\n".join(
+        part["text"]
+        for part in summary
+        if isinstance(part, dict) and isinstance(part.get("text"), str)
+    )

@@ -1,8 +1,9 @@
 """Who runs a session, and whether they still do.
 
-An owner is a process: its pid, when it began, which boot, machine and pid namespace it belongs to, and when it was last heard of. On its
-own machine the system is asked, so a pid that was given to another process is told apart. Of other machines only the age of the
-heartbeat is known: their sessions are shown when they fall silent, and never changed from here.
+An owner is a process: its pid, when it began, which boot, machine and pid namespace it belongs to,
+and when it was last heard of. On its own machine the system is asked, so a pid that was given to
+another process is told apart. Of other machines only the age of the heartbeat is known: their
+sessions are shown when they fall silent, and never changed from here.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ SILENT_AFTER = timedelta(minutes=5)
 """Ten heartbeats: a machine that sleeps or a disk that hangs for a minute is not called dead."""
 
 BOOT_SLACK_S = 120.0
-"""How far the clocks of a machine may have been set since it booted before we take it for another machine of the same name."""
+"""How far the clocks of a machine may have been set since it booted before we take it for another
+machine of the same name."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +81,9 @@ def _me(pid: int) -> Owner:
     )
 
 
-def judge(owner: Owner, *, now: datetime | None = None, silent_after: timedelta = SILENT_AFTER) -> Verdict:
+def judge(
+    owner: Owner, *, now: datetime | None = None, silent_after: timedelta = SILENT_AFTER
+) -> Verdict:
     """Whether the owner still runs. Only a process of this machine is ever called dead."""
     me = here(now)
     if (owner.host, owner.machine, owner.space) != (me.host, me.machine, me.space):
@@ -89,14 +93,20 @@ def judge(owner: Owner, *, now: datetime | None = None, silent_after: timedelta 
     started = _process.start_of(owner.pid)
     if started is None:
         return "dead"
-    # Where one of the two starts is not known, the pid alone has to do: better a dead session called alive than the reverse.
+    # Where one of the two starts is not known, the pid alone has to do: better a dead session
+    # called alive than the reverse.
     return "dead" if started and owner.started and started != owner.started else "alive"
 
 
 def _was_heard_since_boot(owner: Owner) -> bool:
-    """A heartbeat that is younger than this machine's boot, from another boot: two machines go by one name."""
+    """A heartbeat that is younger than this machine's boot, from another boot: two machines go by
+    one name."""
     booted = _process.boot_time()
-    return booted is not None and owner.heartbeat is not None and owner.heartbeat.timestamp() > booted + BOOT_SLACK_S
+    return (
+        booted is not None
+        and owner.heartbeat is not None
+        and owner.heartbeat.timestamp() > booted + BOOT_SLACK_S
+    )
 
 
 def _by_heartbeat(owner: Owner, now: datetime | None, silent_after: timedelta) -> Verdict:
@@ -106,7 +116,8 @@ def _by_heartbeat(owner: Owner, now: datetime | None, silent_after: timedelta) -
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session that is said to be running, by an owner that is dead (`dead`) or on another machine and silent (`silent`)."""
+    """A session that is said to be running, by an owner that is dead (`dead`) or on another machine
+    and silent (`silent`)."""
 
     session_id: str
     owner: Owner
@@ -136,32 +147,44 @@ class Sessions(Protocol):
     def open(self, id: str, *, readonly: bool = False) -> AbstractContextManager[HasState]: ...
 
 
-def stale(store: Sessions, *, now: datetime | None = None, silent_after: timedelta = SILENT_AFTER) -> list[Stale]:
-    """The active sessions whose owner does not run any more. Nothing is written; paused and finished sessions have no owner."""
+def stale(
+    store: Sessions, *, now: datetime | None = None, silent_after: timedelta = SILENT_AFTER
+) -> list[Stale]:
+    """The active sessions whose owner does not run any more. Nothing is written; paused and
+    finished sessions have no owner."""
     found = []
     for listed in store.list(status="active"):
-        with suppress(LogError), store.open(listed.id, readonly=True) as session:  # One that cannot be read cannot be judged.
+        # One that cannot be read cannot be judged.
+        with suppress(LogError), store.open(listed.id, readonly=True) as session:
             state = session.state.current
             if state.status != "active" or state.owner is None:
                 continue
             verdict = judge(state.owner, now=now, silent_after=silent_after)
             if verdict in ("dead", "silent"):
                 owner, updated = state.owner, state.timestamps.updated_at
-                found.append(Stale(session_id=listed.id, owner=owner, verdict=verdict, updated_at=updated))
+                found.append(
+                    Stale(session_id=listed.id, owner=owner, verdict=verdict, updated_at=updated)
+                )
     return found
 
 
 def recover(store: Sessions, *, mark: Mark = "failed", now: datetime | None = None) -> list[Stale]:
-    """Marks the sessions of this machine whose owner died; gives all that are stale, those of other machines unmarked.
+    """Marks the sessions of this machine whose owner died; gives all that are stale, those of other
+    machines unmarked.
 
-    `failed` and `cancelled` can be resumed from a checkpoint, `paused` from where they stopped as well. A session that got a new owner
-    in the meantime is left alone: the mark names the owner who died, and means nothing to another.
+    `failed` and `cancelled` can be resumed from a checkpoint, `paused` from where they stopped as
+    well. A session that got a new owner in the meantime is left alone: the mark names the owner who
+    died, and means nothing to another.
     """
-    return [_mark(store, found, mark) if found.verdict == "dead" else found for found in stale(store, now=now)]
+    return [
+        _mark(store, found, mark) if found.verdict == "dead" else found
+        for found in stale(store, now=now)
+    ]
 
 
 def _mark(store: Sessions, found: Stale, mark: Mark) -> Stale:
-    with suppress(LogError), store.open(found.session_id) as session:  # Another process holds it, so it is not dead after all.
+    # Another process holds it, so it is not dead after all.
+    with suppress(LogError), store.open(found.session_id) as session:
         if session.state.recover(found.owner, mark):
             return msgspec.structs.replace(found, marked=mark)
     return found

@@ -1,4 +1,5 @@
-"""A folder of sessions that agents write themselves: make, open, list, delete. What is in a session, `session.py` knows."""
+"""A folder of sessions that agents write themselves: make, open, list, delete. What is in a
+session, `session.py` knows."""
 
 from __future__ import annotations
 
@@ -24,23 +25,35 @@ from ._reader import LOG, Problem
 from .liveness import Mark, Stale, recover, stale
 from .session import Branch, LiveSession, Recovery
 
-__all__ = ["Branch", "Durability", "LiveSession", "Problem", "Recovery", "SessionInfo", "SessionStore"]
+__all__ = [
+    "Branch",
+    "Durability",
+    "LiveSession",
+    "Problem",
+    "Recovery",
+    "SessionInfo",
+    "SessionStore",
+]
 
 TRASH = ".trash"
 FORMAT = 1
 """Of the log. A session whose first record names a later one is not opened for writing."""
-RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))})
+RESERVED = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
+)
 """What Windows takes for a device, with any ending."""
 
 
 class SessionStore:
     """Sessions in a folder. `durability`: what an append survives when it returns.
 
-    `process`: the death of any process, kill -9 included. `power`: a loss of power as well; each append, or each group of
-    appends made at once, waits for the disk.
+    `process`: the death of any process, kill -9 included. `power`: a loss of power as well; each
+    append, or each group of appends made at once, waits for the disk.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, durability: Durability = "process") -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, durability: Durability = "process"
+    ) -> None:
         if durability not in ("process", "power"):
             raise LogError(f"durability {durability!r} must be 'process' or 'power'")
         if path is None:
@@ -63,8 +76,18 @@ class SessionStore:
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
-        """Makes a session. Raises Conflict when the id is taken, InvalidId when it cannot be one."""
-        session = self.draft(title, provider=provider, model=model, cwd=cwd, api_base=api_base, agent=agent, id=id, **extra)
+        """Makes a session. Raises Conflict when the id is taken, InvalidId when it cannot be
+        one."""
+        session = self.draft(
+            title,
+            provider=provider,
+            model=model,
+            cwd=cwd,
+            api_base=api_base,
+            agent=agent,
+            id=id,
+            **extra,
+        )
         session._begin([], None)
         return session
 
@@ -80,23 +103,37 @@ class SessionStore:
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
-        """A session of which nothing is on disk until the first append. Titles come from the first text of the user otherwise."""
+        """A session of which nothing is on disk until the first append. Titles come from the first
+        text of the user otherwise."""
         if "version" in extra:
             raise LogError("version is the log's own word; give yours another name")
         about = {
-            "title": title, "provider": provider, "model": model, "cwd": None if cwd is None else os.path.abspath(cwd),
+            "title": title, "provider": provider, "model": model,
+            "cwd": None if cwd is None else os.path.abspath(cwd),
             "api_base": api_base, "agent": agent, **extra,
         }  # fmt: skip
-        first = {"version": FORMAT, **{name: value for name, value in about.items() if value is not None}}
-        return LiveSession(self, self.folder_of(os.urandom(16).hex() if id is None else id), first=first)
+        first = {
+            "version": FORMAT,
+            **{name: value for name, value in about.items() if value is not None},
+        }
+        return LiveSession(
+            self, self.folder_of(os.urandom(16).hex() if id is None else id), first=first
+        )
 
     def open(
-        self, id: str, *, exclusive: bool = False, readonly: bool = False, owner: str | None = None, take_over: str | None = None
+        self,
+        id: str,
+        *,
+        exclusive: bool = False,
+        readonly: bool = False,
+        owner: str | None = None,
+        take_over: str | None = None,
     ) -> LiveSession:
         """Opens a session. Raises SessionNotFound.
 
-        With `exclusive` nobody else can append until this handle is closed or its process ends; SessionBusy is raised, with the
-        holder's name, when someone has it already, unless that name is given as `take_over`: their next append raises LeaseLost.
+        With `exclusive` nobody else can append until this handle is closed or its process ends;
+        SessionBusy is raised, with the holder's name, when someone has it already, unless that name
+        is given as `take_over`: their next append raises LeaseLost.
         """
         folder = self.folder_of(id)
         if folder.is_symlink() or not (folder / LOG).is_file():
@@ -111,7 +148,8 @@ class SessionStore:
         return session
 
     def ensure(self, id: str, **about: Any) -> LiveSession:
-        """Opens a session, or gives a draft of it when there is none. Several may do so at once: all get the same session."""
+        """Opens a session, or gives a draft of it when there is none. Several may do so at once:
+        all get the same session."""
         with suppress(SessionNotFound):
             session = self.open(id)
             if session.has_begun:
@@ -130,20 +168,28 @@ class SessionStore:
         limit: int | None = None,
         offset: int = 0,
     ) -> list[SessionInfo]:
-        """The sessions, newest first. From an index, which may be a second or two behind a session that is being written."""
+        """The sessions, newest first. From an index, which may be a second or two behind a session
+        that is being written."""
         if not self.path.is_dir():
             return []
         place = None if cwd is None else os.path.abspath(cwd)
-        return self._index.list(self._look, cwd=place, status=status, agent=agent, limit=limit, offset=offset)
+        return self._index.list(
+            self._look, cwd=place, status=status, agent=agent, limit=limit, offset=offset
+        )
 
     def latest(
-        self, *, cwd: str | os.PathLike[str] | None = None, status: str | None = None, agent: str | None = None
+        self,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        status: str | None = None,
+        agent: str | None = None,
     ) -> SessionInfo | None:
         found = self.list(cwd=cwd, status=status, agent=agent, limit=1)
         return found[0] if found else None
 
     def delete(self, id: str) -> None:
-        """Moves a session to the trash. Raises SessionNotFound, and SessionBusy when another process has it for itself."""
+        """Moves a session to the trash. Raises SessionNotFound, and SessionBusy when another
+        process has it for itself."""
         with self.open(id) as session:
             session.record("deleted", {})  # Whoever has it open learns of it at the next append.
         trash = self.path / TRASH
@@ -161,7 +207,8 @@ class SessionStore:
         return [name.rpartition("@")[0] for name in self._in_trash()]
 
     def restore(self, id: str) -> LiveSession:
-        """Brings the session back that was deleted last under this id. Raises SessionNotFound, or Conflict when the id is taken."""
+        """Brings the session back that was deleted last under this id. Raises SessionNotFound, or
+        Conflict when the id is taken."""
         target = self.folder_of(id)
         name = next((name for name in self._in_trash() if name.rpartition("@")[0] == id), None)
         if name is None:
@@ -181,7 +228,9 @@ class SessionStore:
             try:
                 shutil.rmtree(self.path / TRASH / name)
             except OSError as error:
-                raise LogError(f"{self.path / TRASH / name}: {error.strerror}; it was not deleted") from None
+                raise LogError(
+                    f"{self.path / TRASH / name}: {error.strerror}; it was not deleted"
+                ) from None
         return len(names)
 
     def stale(self) -> Sequence[Stale]:
@@ -189,7 +238,8 @@ class SessionStore:
         return stale(self)
 
     def recover(self, mark: Mark = "failed") -> Sequence[Stale]:
-        """Marks those of this machine whose owner died; one of another machine, or with a live owner, is left alone."""
+        """Marks those of this machine whose owner died; one of another machine, or with a live
+        owner, is left alone."""
         return recover(self, mark=mark)
 
     def reindex(self) -> None:
@@ -204,13 +254,27 @@ class SessionStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def folder_of(self, id: str) -> Path:
-        """Where a session of this id lives. Raises InvalidId for anything that could lead out of the store."""
-        if not isinstance(id, str) or not _valid().match(id) or id.endswith(".") or id.partition(".")[0].lower() in RESERVED:
-            raise InvalidId(f"{str(id)[:80]!r} cannot name a session: use up to 128 letters, digits, '.', '_' and '-'")
+        """Where a session of this id lives. Raises InvalidId for anything that could lead out of
+        the store."""
+        if (
+            not isinstance(id, str)
+            or not _valid().match(id)
+            or id.endswith(".")
+            or id.partition(".")[0].lower() in RESERVED
+        ):
+            raise InvalidId(
+                f"{str(id)[:80]!r} cannot name a session: use up to 128 letters, digits, '.', '_'"
+                " and '-'"
+            )
         return self.path / id
 
     def making(self) -> AbstractContextManager[Callable[[SessionInfo, int], None]]:
@@ -222,7 +286,8 @@ class SessionStore:
         return self._index.making()
 
     def make_folder(self, folder: Path) -> None:
-        """Raises Conflict when a session is there. A folder without a log is what a crash in the making left: it is used."""
+        """Raises Conflict when a session is there. A folder without a log is what a crash in the
+        making left: it is used."""
         try:
             folder.mkdir(mode=0o700)
         except FileExistsError:
@@ -231,7 +296,8 @@ class SessionStore:
                 raise Conflict(f"{folder.name}: a session with this id exists") from None
 
     def move_in(self, folder: Path, target: Path) -> None:
-        """Raises Conflict when a session is there. An empty folder, which a crash in the making of one left, is replaced."""
+        """Raises Conflict when a session is there. An empty folder, which a crash in the making of
+        one left, is replaced."""
         if (target / LOG).exists():
             raise Conflict(f"{target.name}: a session with this id exists")
         folder.rename(target)

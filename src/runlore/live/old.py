@@ -1,10 +1,12 @@
-"""Logs of the older kinds, read and taken over: conversations, skill logs, run states. The old files are never written to.
+"""Logs of the older kinds, read and taken over: conversations, skill logs, run states. The old
+files are never written to.
 
     store = SessionStore("sessions")
     done = import_old(Path("~/old/sessions/6bc772e1").expanduser(), store)
     store.open(done.session_id).messages()
 
-What is read can be looked at without a store: `read_chat`, `read_skills`, `read_state`. Importing again takes over what is new since.
+What is read can be looked at without a store: `read_chat`, `read_skills`, `read_state`. Importing
+again takes over what is new since.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from .session import LiveSession
 from .state import SessionState
 
 __all__ = [
-    "Imported", "OldChat", "OldSkills", "Problem", "Step", "chats_in", "import_all", "import_chat", "import_old", "import_skills",
+    "Imported", "OldChat", "OldSkills", "Problem", "Step", "chats_in", "import_all", "import_chat",
+    "import_old", "import_skills",
     "import_state", "is_chat", "read_chat", "read_skills", "read_state",
 ]  # fmt: skip
 
@@ -36,7 +39,8 @@ STATE_BYTES = 1 << 28
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an old log: the session it is now, how many records were added, and what could not be taken over as it was."""
+    """What became of an old log: the session it is now, how many records were added, and what could
+    not be taken over as it was."""
 
     session_id: str
     added: int
@@ -44,31 +48,38 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def import_old(path: Path, store: SessionStore) -> Imported:
-    """Takes over a folder with a conversation or a run, or the file of a skill log or a run. Raises ReadError for anything else."""
+    """Takes over a folder with a conversation or a run, or the file of a skill log or a run. Raises
+    ReadError for anything else."""
     if path.is_dir() and is_chat(path):
         return import_chat(path, store)
     if path.name == STATE or (path / STATE).is_file():
         return import_state(path, store)
     if path.suffix == ".jsonl":
         return import_skills(path, store)
-    raise ReadError(str(path), f"neither a folder with messages.jsonl or {STATE}, nor a skill log (*.jsonl)")
+    raise ReadError(
+        str(path), f"neither a folder with messages.jsonl or {STATE}, nor a skill log (*.jsonl)"
+    )
 
 
 def import_all(folder: Path, store: SessionStore) -> Iterator[Imported | ReadError]:
-    """Takes over every old log in a folder, one after another. One that cannot be read is given as its error."""
+    """Takes over every old log in a folder, one after another. One that cannot be read is given as
+    its error."""
     for path in sorted(folder.iterdir()):
-        if (path.is_dir() and (is_chat(path) or (path / STATE).is_file())) or path.suffix == ".jsonl":
+        if (
+            path.is_dir() and (is_chat(path) or (path / STATE).is_file())
+        ) or path.suffix == ".jsonl":
             try:
                 yield import_old(path, store)
             except ReadError as error:
                 yield error
 
 
-# ── conversations ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── conversations ─────────────────────────────────────────────────────────────────────────────────
 
 
 def import_chat(folder: Path, store: SessionStore) -> Imported:
-    """Takes over a conversation: its rewinds and compactions become records, and what they took back is there as a branch."""
+    """Takes over a conversation: its rewinds and compactions become records, and what they took
+    back is there as a branch."""
     chat = read_chat(folder)
     about = {name: chat.text(name) for name in ("provider", "model", "cwd", "api_base")}
     times = {name: time for name in ("created_at", "updated_at") if (time := chat.text(name))}
@@ -78,11 +89,14 @@ def import_chat(folder: Path, store: SessionStore) -> Imported:
         done: list[LogRecord] = []
         for step in chat.steps:
             done.append(_take(session, step, done))
-        return Imported(session_id=session.id, added=_added(session, before), problems=chat.problems)
+        return Imported(
+            session_id=session.id, added=_added(session, before), problems=chat.problems
+        )
 
 
 def _take(session: LiveSession, step: Step, done: list[LogRecord]) -> LogRecord:
-    # Old files only grow, so a line's place in its file names it: what was taken over before is not written again.
+    # Old files only grow, so a line's place in its file names it: what was taken over before is not
+    # written again.
     key = f"old:{step.offset}"
     if step.kind == "message":
         return session.append(message_of(step.message), key=key)
@@ -93,16 +107,28 @@ def _take(session: LiveSession, step: Step, done: list[LogRecord]) -> LogRecord:
     upto = done[-1].seq if done else session.last_seq
     meta = step.message.get("meta")
     about = (
-        {name: meta[name] for name in ("provider", "model", "compacted_count", "usage") if name in meta} if isinstance(meta, dict) else {}
+        {
+            name: meta[name]
+            for name in ("provider", "model", "compacted_count", "usage")
+            if name in meta
+        }
+        if isinstance(meta, dict)
+        else {}
     )
-    return session.record("compact", {"summary": _first_text(step.message), "upto": upto, **about}, key=key)
+    return session.record(
+        "compact", {"summary": _first_text(step.message), "upto": upto, **about}, key=key
+    )
 
 
 def message_of(old: dict[str, Any]) -> dict[str, Any]:
     """A message in our words. Whatever else it says of itself stays as it is."""
     content = old.get("content")
     if not isinstance(content, str | list):
-        content = [] if content is None else [{"type": "text", "text": msgspec.json.encode(content).decode()}]
+        content = (
+            []
+            if content is None
+            else [{"type": "text", "text": msgspec.json.encode(content).decode()}]
+        )
     if isinstance(content, list):
         content = [_block_of(block) if isinstance(block, dict) else block for block in content]
     usage = old["meta"].get("usage") if isinstance(old.get("meta"), dict) else None
@@ -110,12 +136,26 @@ def message_of(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def _block_of(block: dict[str, Any]) -> dict[str, Any]:
-    if block.get("type") == "thinking" and "thinking" not in block and isinstance(block.get("text"), str):
-        return {**{name: value for name, value in block.items() if name != "text"}, "thinking": block["text"]}
+    if (
+        block.get("type") == "thinking"
+        and "thinking" not in block
+        and isinstance(block.get("text"), str)
+    ):
+        return {
+            **{name: value for name, value in block.items() if name != "text"},
+            "thinking": block["text"],
+        }
     if block.get("type") == "tool_result" and not isinstance(block.get("content"), str | list):
         for name in ("model_text", "output", "display_text"):
             if isinstance(block.get(name), str):
-                return {**{key: value for key, value in block.items() if key != name or key == "display_text"}, "content": block[name]}
+                return {
+                    **{
+                        key: value
+                        for key, value in block.items()
+                        if key != name or key == "display_text"
+                    },
+                    "content": block[name],
+                }
     return block
 
 
@@ -124,12 +164,16 @@ def _first_text(message: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
+        if (
+            isinstance(block, dict)
+            and block.get("type") == "text"
+            and isinstance(block.get("text"), str)
+        ):
             return str(block["text"])
     return ""
 
 
-# ── skills and runs ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── skills and runs ───────────────────────────────────────────────────────────────────────────────
 
 
 def import_skills(file: Path, store: SessionStore) -> Imported:
@@ -143,7 +187,8 @@ def import_skills(file: Path, store: SessionStore) -> Imported:
 
 
 def read_state(path: Path) -> SessionState:
-    """The state of an old run, from its `state.json` or the folder that has one. Raises ReadError when it cannot be one."""
+    """The state of an old run, from its `state.json` or the folder that has one. Raises ReadError
+    when it cannot be one."""
     file = path / STATE if path.is_dir() else path
     try:
         with file.open("rb") as opened:
@@ -158,9 +203,12 @@ def read_state(path: Path) -> SessionState:
 
 
 def import_state(path: Path, store: SessionStore) -> Imported:
-    """Takes over a run as the beginning of a session of ours. One that was taken over before is left as it is."""
+    """Takes over a run as the beginning of a session of ours. One that was taken over before is
+    left as it is."""
     state = read_state(path)
-    with _session(store, state.session_id, path, title=state.goal_id or None, agent=state.agent_id or None) as session:
+    with _session(
+        store, state.session_id, path, title=state.goal_id or None, agent=state.agent_id or None
+    ) as session:
         before = session.last_seq
         if not session.state.view().is_started:
             session.state.adopt(state)
@@ -168,11 +216,13 @@ def import_state(path: Path, store: SessionStore) -> Imported:
 
 
 def _added(session: LiveSession, before: int) -> int:
-    return max(0, session.last_seq - max(before, 0))  # The session's own first record is not one of the old log's.
+    # The session's own first record is not one of the old log's.
+    return max(0, session.last_seq - max(before, 0))
 
 
 def _session(store: SessionStore, name: str, source: Path, **about: Any) -> LiveSession:
-    """The session for an old name, which says where it comes from. Raises ReadError when another one has that name.
+    """The session for an old name, which says where it comes from. Raises ReadError when another
+    one has that name.
 
     What cannot name a session with us is written with what can, and a hash of what it was.
     """
@@ -181,13 +231,17 @@ def _session(store: SessionStore, name: str, source: Path, **about: Any) -> Live
         store.folder_of(name)
     except InvalidId:
         safe = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:80]
-        name = f"{safe or 'old'}-{blake2b(name.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
+        name = (
+            f"{safe or 'old'}-{blake2b(name.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
+        )
     try:
         session = store.ensure(name, imported=origin, **about)
     except LogError as error:
         raise ReadError(str(source), str(error)) from error
     known = {} if session.is_draft else session.meta.extra.get("imported")
-    if not session.is_draft and (not isinstance(known, dict) or known.get("from") != origin["from"]):
+    if not session.is_draft and (
+        not isinstance(known, dict) or known.get("from") != origin["from"]
+    ):
         session.close()
         raise ReadError(str(source), f"{store.path / name} is another session")
     return session

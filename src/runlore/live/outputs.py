@@ -1,6 +1,8 @@
-"""What tools put out, when it is too long for the log: files named by their hash, with the head and the tail kept inline.
+"""What tools put out, when it is too long for the log: files named by their hash, with the head and
+the tail kept inline.
 
-A file is written before the record that names it, so a record never names what is not there. The same output is kept once.
+A file is written before the record that names it, so a record never names what is not there. The
+same output is kept once.
 """
 
 from __future__ import annotations
@@ -53,28 +55,41 @@ class Outputs:
         return raw
 
     def shorten(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The message with long tool outputs put away: each leaves its head and tail, and `output`, which names the whole."""
+        """The message with long tool outputs put away: each leaves its head and tail, and `output`,
+        which names the whole."""
         content = message.get("content")
         if not isinstance(content, list):
             return message
         blocks = [self._shorten_block(block) for block in content]
-        return {**message, "content": blocks} if any(new is not old for new, old in zip(blocks, content, strict=True)) else message
+        return (
+            {**message, "content": blocks}
+            if any(new is not old for new, old in zip(blocks, content, strict=True))
+            else message
+        )
 
     def shorten_output(self, output: Any) -> tuple[Any, dict[str, Any] | None]:
-        """What a tool gave, as the ledger keeps it, and the name of the whole: a long text, or blocks with long texts in them."""
+        """What a tool gave, as the ledger keeps it, and the name of the whole: a long text, or
+        blocks with long texts in them."""
         if isinstance(output, str):
             return self.shorten_text(output)
-        return ([self._shorten_part(part) for part in output] if isinstance(output, list) else output), None
+        return (
+            [self._shorten_part(part) for part in output] if isinstance(output, list) else output
+        ), None
 
     def shorten_text(self, text: str) -> tuple[str, dict[str, Any] | None]:
         """The text as it is, or its head and tail and the name of the whole."""
-        if len(text) <= INLINE_BYTES and (text.isascii() or len(text.encode("utf-8", "surrogatepass")) <= INLINE_BYTES):
+        if len(text) <= INLINE_BYTES and (
+            text.isascii() or len(text.encode("utf-8", "surrogatepass")) <= INLINE_BYTES
+        ):
             return text, None
         ref = self.put(text)
         left_out = len(text) - 2 * KEPT_CHARS
         if left_out <= 0:
             return text, ref
-        return f"{text[:KEPT_CHARS]}\n[… {left_out} characters left out …]\n{text[-KEPT_CHARS:]}", ref
+        return (
+            f"{text[:KEPT_CHARS]}\n[… {left_out} characters left out …]\n{text[-KEPT_CHARS:]}",
+            ref,
+        )
 
     def _shorten_block(self, block: Any) -> Any:
         if not isinstance(block, dict) or block.get("type") != "tool_result":
@@ -100,7 +115,9 @@ class Outputs:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         temporary = self.folder / f".{os.getpid()}.{os.urandom(4).hex()}"
         try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600), "wb") as file:
+            with open(
+                os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_BINARY, 0o600), "wb"
+            ) as file:
                 file.write(raw)
                 file.flush()
                 if self._durable:

@@ -1,8 +1,9 @@
 """The values of a run: `SessionState` and its parts, and their JSON.
 
-Pure: nothing here reads a log, asks the system or knows the time unless it is told. Values are frozen and check themselves, so a state that
-cannot be (finished and active, an unknown status, a time without a zone) is never made and never saved. Fields that we do not know
-are kept. How a log becomes a state is in `_run_fold`.
+Pure: nothing here reads a log, asks the system or knows the time unless it is told. Values are
+frozen and check themselves, so a state that cannot be (finished and active, an unknown status, a
+time without a zone) is never made and never saved. Fields that we do not know are kept. How a log
+becomes a state is in `_run_fold`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ..model import Value, parse_time
 from .liveness import Owner
 
 STATE_VERSION = "2.0"
-"""1.0 and 1.1 are of the system that this view follows: local times, and `memory` for the data buffer. 2.0: aware times, an owner."""
+"""1.0 and 1.1 are of the system that this view follows: local times, and `memory` for the data
+buffer. 2.0: aware times, an owner."""
 
 Status = Literal["active", "paused", "completed", "failed", "cancelled"]
 Quality = Literal["clean", "degraded", "failed"]
@@ -31,7 +33,9 @@ FINISHED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 class SessionTimestamps(Value, frozen=True, kw_only=True):
     """When the run began, last changed, ended and was paused: aware, in UTC."""
 
-    TIMES: ClassVar[frozenset[str]] = frozenset({"started_at", "updated_at", "completed_at", "paused_at_time"})
+    TIMES: ClassVar[frozenset[str]] = frozenset(
+        {"started_at", "updated_at", "completed_at", "paused_at_time"}
+    )
 
     started_at: datetime
     updated_at: datetime
@@ -48,7 +52,8 @@ class SessionTimestamps(Value, frozen=True, kw_only=True):
 
 
 class SessionProgress(Value, frozen=True, kw_only=True):
-    """Where the run is, how it came there and how well it went. `path` has every visit, in order."""
+    """Where the run is, how it came there and how well it went. `path` has every visit, in
+    order."""
 
     current_node: str | None = None
     paused_at: str | None = None
@@ -75,7 +80,8 @@ class SessionResult(Value, frozen=True, kw_only=True):
 
 
 class SessionMetrics(Value, frozen=True, kw_only=True):
-    """Counts. `nodes_executed` and `edges_traversed` name each once, in the order they were first seen."""
+    """Counts. `nodes_executed` and `edges_traversed` name each once, in the order they were first
+    seen."""
 
     decision_count: int = 0
     problem_count: int = 0
@@ -88,12 +94,18 @@ class SessionMetrics(Value, frozen=True, kw_only=True):
 class SessionState(Value, frozen=True, kw_only=True):
     """All that is known of a run at one moment.
 
-    `owner` runs it now; a session that is paused or finished has none. `checkpoint_enabled` and `latest_checkpoint_id` are true from the
-    first checkpoint on, and `resumed_from` names the one that this run began at.
+    `owner` runs it now; a session that is paused or finished has none. `checkpoint_enabled` and
+    `latest_checkpoint_id` are true from the first checkpoint on, and `resumed_from` names the one
+    that this run began at.
     """
 
-    COMPUTED: ClassVar[tuple[str, ...]] = ("duration_ms", "is_resumable", "is_resumable_from_checkpoint")
-    """Written for readers, never read back: a computed field that is loaded as data is written twice, and one of the two is stale."""
+    COMPUTED: ClassVar[tuple[str, ...]] = (
+        "duration_ms",
+        "is_resumable",
+        "is_resumable_from_checkpoint",
+    )
+    """Written for readers, never read back: a computed field that is loaded as data is written
+    twice, and one of the two is stale."""
 
     schema_version: str = STATE_VERSION
     session_id: str
@@ -127,7 +139,10 @@ class SessionState(Value, frozen=True, kw_only=True):
             raise ModelError(f"status {self.status!r} is not one of {', '.join(get_args(Status))}")
         is_over, times = self.status in FINISHED, self.timestamps
         if is_over != (times.completed_at is not None):
-            raise ModelError(f"a session that is {self.status} {'needs' if is_over else 'cannot have'} completed_at")
+            raise ModelError(
+                f"a session that is {self.status} {'needs' if is_over else 'cannot have'}"
+                " completed_at"
+            )
         if self.status == "paused" and times.paused_at_time is None:
             raise ModelError("a session that is paused needs paused_at_time")
         if self.owner is not None and self.pid != self.owner.pid:
@@ -142,7 +157,11 @@ class SessionState(Value, frozen=True, kw_only=True):
     def duration_ms(self) -> int:
         """From start to end; 0 until it has ended, and when the clock was set back in between."""
         ended = self.timestamps.completed_at
-        return max(0, round((ended - self.timestamps.started_at).total_seconds() * 1000)) if ended else 0
+        return (
+            max(0, round((ended - self.timestamps.started_at).total_seconds() * 1000))
+            if ended
+            else 0
+        )
 
     @property
     def is_resumable(self) -> bool:
@@ -151,7 +170,8 @@ class SessionState(Value, frozen=True, kw_only=True):
 
     @property
     def is_resumable_from_checkpoint(self) -> bool:
-        """Whatever became of the session: also one that is completed can go on from a checkpoint."""
+        """Whatever became of the session: also one that is completed can go on from a
+        checkpoint."""
         return self.checkpoint_enabled and self.latest_checkpoint_id is not None
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,7 +180,11 @@ class SessionState(Value, frozen=True, kw_only=True):
     def to_session_state_dict(self) -> dict[str, Any]:
         """What an executor needs to go on. Copies: changing them changes nothing here."""
         progress = self.progress
-        target = progress.resume_from or progress.paused_at or (progress.path[-1] if progress.path else None)
+        target = (
+            progress.resume_from
+            or progress.paused_at
+            or (progress.path[-1] if progress.path else None)
+        )
         return {
             "paused_at": target,
             "resume_from": target,
@@ -173,7 +197,8 @@ class SessionState(Value, frozen=True, kw_only=True):
     def from_dict(cls, data: Mapping[str, Any], *, zone: tzinfo | None = None) -> Self:
         """Reads what `to_dict` gives, of this version or an older one.
 
-        Times of versions 1.x have no zone: they are of `zone`, or of this machine's. Raises ModelError for what cannot be right.
+        Times of versions 1.x have no zone: they are of `zone`, or of this machine's. Raises
+        ModelError for what cannot be right.
         """
         data = _upgrade(dict(data), zone)
         for name in cls.COMPUTED:
@@ -187,25 +212,33 @@ class SessionState(Value, frozen=True, kw_only=True):
         return super().from_dict(data)
 
     @classmethod
-    def from_execution_result(cls, session_id: str, goal_id: str, result: Any, **more: Any) -> SessionState:
-        """The state that an executor's result tells of. See `_run_from.from_execution_result` for what more it takes."""
+    def from_execution_result(
+        cls, session_id: str, goal_id: str, result: Any, **more: Any
+    ) -> SessionState:
+        """The state that an executor's result tells of. See `_run_from.from_execution_result` for
+        what more it takes."""
         from ._run_from import from_execution_result
 
         return from_execution_result(session_id, goal_id, result, **more)
 
     @classmethod
     def from_legacy_run(cls, run: Any, session_id: str, **more: Any) -> SessionState:
-        """The state that a run of the old format tells of. See `_run_from.from_legacy_run` for what more it takes."""
+        """The state that a run of the old format tells of. See `_run_from.from_legacy_run` for what
+        more it takes."""
         from ._run_from import from_legacy_run
 
         return from_legacy_run(run, session_id, **more)
 
     @classmethod
     def _load(cls, known: dict[str, Any], extra: dict[str, Any]) -> Self:
-        # The parts are values already, with what is unknown in them kept: they are put in place after the rest was checked.
+        # The parts are values already, with what is unknown in them kept: they are put in place
+        # after the rest was checked.
         parts = {name: known[name] for name in _PARTS if name in known}
         try:
-            state = msgspec.convert({**known, **{name: _bare(part) for name, part in parts.items()}, "extra": extra}, cls)
+            state = msgspec.convert(
+                {**known, **{name: _bare(part) for name, part in parts.items()}, "extra": extra},
+                cls,
+            )
         except ValueError as error:
             raise ModelError(f"SessionState: {error}") from None
         return msgspec.structs.replace(state, **parts)
@@ -224,17 +257,20 @@ def _bare(part: Value) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON would give it back, sharing nothing with the original. Raises ModelError for what is not JSON."""
+    """The value as JSON would give it back, sharing nothing with the original. Raises ModelError
+    for what is not JSON."""
     try:
         return msgspec.json.decode(msgspec.json.encode(value))
-    except UnicodeEncodeError:  # Half of a surrogate pair, which a tool has cut out of a text: the log keeps it.
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which a tool has cut out of a text: the log keeps it.
         return json.loads(json.dumps(msgspec.to_builtins(value, str_keys=True)))
     except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
         raise ModelError(f"{type(value).__name__} cannot be written as JSON: {error}") from None
 
 
 def _upgrade(data: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
-    """Brings data of an older version to this one. A newer one stays what it is, with its unknown fields."""
+    """Brings data of an older version to this one. A newer one stays what it is, with its unknown
+    fields."""
     version = data.get("schema_version", STATE_VERSION)
     if not isinstance(version, str):
         raise ModelError(f"schema_version {version!r} must be a text like {STATE_VERSION!r}")
@@ -250,7 +286,8 @@ def _upgrade(data: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
 
 
 def _settle(times: dict[str, Any], status: str, zone: tzinfo | None) -> dict[str, Any]:
-    """Old times: without a zone, sometimes without the end of what has ended, or with an end of what goes on."""
+    """Old times: without a zone, sometimes without the end of what has ended, or with an end of
+    what goes on."""
     for name in SessionTimestamps.TIMES:
         if times.get(name) is not None:
             times[name] = local_time(times[name], zone)
@@ -264,7 +301,8 @@ def _settle(times: dict[str, Any], status: str, zone: tzinfo | None) -> dict[str
 
 
 def local_time(value: str | datetime, zone: tzinfo | None = None) -> datetime:
-    """An aware UTC time; one without a zone is of `zone`, or of this machine's. Raises ModelError for what is no time."""
+    """An aware UTC time; one without a zone is of `zone`, or of this machine's. Raises ModelError
+    for what is no time."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         if moment.tzinfo is None:

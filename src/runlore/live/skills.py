@@ -1,4 +1,5 @@
-"""The skills view of a session's log: which skills were invoked, what each attempt did, and how often that works.
+"""The skills view of a session's log: which skills were invoked, what each attempt did, and how
+often that works.
 
     with session.skill("tdd", phase="red", input={"spec": "add() adds"}) as run:
         with run.attempt(model="small") as attempt:
@@ -6,8 +7,9 @@
             attempt.verified(by="exit_code", command="pytest -q test_add.py", exit_code=code)
     session.skills.rate("tdd", model="small", window="7d")
 
-The start is in the log before the work begins, so that a crash leaves a trace. An exception makes the run a `fail`, with the exception
-beside it, and goes on to the caller. Knows no file: it writes and reads through the log it is given.
+The start is in the log before the work begins, so that a crash leaves a trace. An exception makes
+the run a `fail`, with the exception beside it, and goes on to the caller. Knows no file: it writes
+and reads through the log it is given.
 """
 
 from __future__ import annotations
@@ -43,14 +45,24 @@ from ._skill_fold import (
     status_of,
     verified_by,
 )
-from ._skill_rates import Rate, format_history, pass_rate, pass_rates, prepend_history, result_of, window_of
+from ._skill_rates import (
+    Rate,
+    format_history,
+    pass_rate,
+    pass_rates,
+    prepend_history,
+    result_of,
+    window_of,
+)
 
 if TYPE_CHECKING:
     from .log import SessionStore
 
 __all__ = [
-    "Attempt", "Check", "Rate", "SkillAttempt", "SkillEntry", "SkillLog", "SkillRun", "SkillsView", "Status", "entries_of", "fold",
-    "fold_all", "format_history", "pass_rate", "pass_rates", "prepend_history", "result_of", "status_of", "window_of",
+    "Attempt", "Check", "Rate", "SkillAttempt", "SkillEntry", "SkillLog", "SkillRun", "SkillsView",
+    "Status", "entries_of", "fold",
+    "fold_all", "format_history", "pass_rate", "pass_rates", "prepend_history", "result_of",
+    "status_of", "window_of",
 ]  # fmt: skip
 
 SNAPSHOT = "skills"
@@ -66,7 +78,9 @@ class Log(Protocol):
     @property
     def id(self) -> str: ...
 
-    def record(self, type: str, payload: dict[str, Any], *, key: str | None = None) -> LogRecord: ...
+    def record(
+        self, type: str, payload: dict[str, Any], *, key: str | None = None
+    ) -> LogRecord: ...
 
     def records(self, after: int = -1) -> Iterator[LogRecord]: ...
 
@@ -76,7 +90,8 @@ class Log(Protocol):
 
 
 class SkillLog:
-    """The skills of one session. Reading goes on from the last snapshot, so it costs what is new."""
+    """The skills of one session. Reading goes on from the last snapshot, so it costs what is
+    new."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -85,41 +100,74 @@ class SkillLog:
         self._since = -1  # The first record that this handle wrote.
 
     def run(
-        self, skill: str, *, phase: str | None = None, input: Any = None, project_root: str | None = None,
-        file_path: str | None = None, model: str | None = None, key: str | None = None,
-    ) -> SkillRun:  # fmt: skip
-        """An invocation, to be used with `with`. `key` names it: a call that is made again with the same key counts once."""
+        self,
+        skill: str,
+        *,
+        phase: str | None = None,
+        input: Any = None,
+        project_root: str | None = None,
+        file_path: str | None = None,
+        model: str | None = None,
+        key: str | None = None,
+    ) -> SkillRun:
+        """An invocation, to be used with `with`. `key` names it: a call that is made again with the
+        same key counts once."""
         if not isinstance(skill, str) or not skill.strip():
             raise ModelError("a skill needs a name")
-        about = {"skill": skill, "phase": phase, "input": input, "project_root": project_root, "file_path": file_path, "model_used": model}
+        about = {
+            "skill": skill,
+            "phase": phase,
+            "input": input,
+            "project_root": project_root,
+            "file_path": file_path,
+            "model_used": model,
+        }
         known = self.view().entries.get(key) if key else None
         return SkillRun(self, key or uuid4().hex, about, known=known, is_keyed=key is not None)
 
     def add(self, entry: SkillEntry, *, key: str | None = None) -> LogRecord:
-        """A whole invocation at once, when it is over: what another program ran. Without a time it has that of the record."""
+        """A whole invocation at once, when it is over: what another program ran. Without a time it
+        has that of the record."""
         if entry.final_status == "running":
-            raise ModelError("an invocation that is still running is told with run(), not with add()")
+            raise ModelError(
+                "an invocation that is still running is told with run(), not with add()"
+            )
         plain = msgspec.to_builtins(entry)
         plain.pop("session_id", None)  # It belongs to the session whose log this is.
         return self.record(WHOLE, plain, key=key)
 
-    def finish(self, id: str, status: str, *, message: str | None = None, error: str | None = None) -> LogRecord:
-        """Ends an invocation whose own process cannot: it was killed, or the work goes on elsewhere."""
-        return self.record(FINISHED, {"run": id, "final_status": _known(status), "message": message, "error": error})
+    def finish(
+        self, id: str, status: str, *, message: str | None = None, error: str | None = None
+    ) -> LogRecord:
+        """Ends an invocation whose own process cannot: it was killed, or the work goes on
+        elsewhere."""
+        return self.record(
+            FINISHED,
+            {"run": id, "final_status": _known(status), "message": message, "error": error},
+        )
 
     def record(self, type: str, payload: dict[str, Any], *, key: str | None = None) -> LogRecord:
-        """Appends a record of this view. Now and then it also brings the snapshot up to date, so that readers have less to read."""
+        """Appends a record of this view. Now and then it also brings the snapshot up to date, so
+        that readers have less to read."""
         record = self._log.record(type, _without_none(payload), key=key)
         if self._since < 0:
             self._since = record.seq
-        elif type in (FINISHED, WHOLE) and record.seq - max(self._since, self._saved) >= SNAPSHOT_EVERY:
+        elif (
+            type in (FINISHED, WHOLE)
+            and record.seq - max(self._since, self._saved) >= SNAPSHOT_EVERY
+        ):
             self.view()
         return record
 
     def entries(self, *, skill: str | None = None, phase: str | None = None) -> list[SkillEntry]:
-        """All invocations in the order in which they began, with everything that was recorded of them."""
+        """All invocations in the order in which they began, with everything that was recorded of
+        them."""
         found = fold_all(SkillsView(), self._log.records(), self._log.id).entries.values()
-        return [entry for entry in found if skill in (None, entry.skill) and phase in (None, entry.phase)]
+        return [
+            entry
+            for entry in found
+            if skill in (None, entry.skill) and phase in (None, entry.phase)
+        ]
 
     def open(self) -> list[SkillEntry]:
         """Those that have begun and not ended: at work in some process, or interrupted with it."""
@@ -129,9 +177,18 @@ class SkillLog:
         """How often each model passed at each skill, in a window like `24h` or `7d`."""
         return pass_rates(self.view().entries.values(), window, now=now or datetime.now(UTC))
 
-    def rate(self, skill: str, model: str | None = None, window: str | None = None, *, now: datetime | None = None) -> float | None:
+    def rate(
+        self,
+        skill: str,
+        model: str | None = None,
+        window: str | None = None,
+        *,
+        now: datetime | None = None,
+    ) -> float | None:
         """How often a skill passed, with one model or with any; None when nothing is known."""
-        return pass_rate(self.view().entries.values(), skill, model, window, now=now or datetime.now(UTC))
+        return pass_rate(
+            self.view().entries.values(), skill, model, window, now=now or datetime.now(UTC)
+        )
 
     def history(self, exclude_phase: str | None = None) -> str:
         """What was tried before, as text for a next prompt."""
@@ -142,7 +199,9 @@ class SkillLog:
         if self._view is None:
             self._view = self._from_snapshot()
             self._saved = self._view.seq
-        self._view = fold_all(self._view, map(brief, self._log.records(self._view.seq)), self._log.id)
+        self._view = fold_all(
+            self._view, map(brief, self._log.records(self._view.seq)), self._log.id
+        )
         if self._view.seq - self._saved >= SNAPSHOT_EVERY:
             self._save(self._view)
         return self._view
@@ -161,15 +220,26 @@ class SkillLog:
         try:
             data = msgspec.msgpack.encode(view)
         except (OverflowError, RecursionError, TypeError):
-            return  # A log from elsewhere may hold a number that msgpack has no form for: it is then read anew each time.
+            # A log from elsewhere may hold a number that msgpack has no form for: it is then read
+            # anew each time.
+            return
         self._saved = view.seq
         self._log.put_snapshot(SNAPSHOT, view.seq, data)
 
 
 class SkillRun:
-    """One invocation at work. `entry` is what an earlier call with the same key has left, if there was one."""
+    """One invocation at work. `entry` is what an earlier call with the same key has left, if there
+    was one."""
 
-    def __init__(self, log: SkillLog, id: str, about: dict[str, Any], *, known: SkillEntry | None = None, is_keyed: bool = False) -> None:
+    def __init__(
+        self,
+        log: SkillLog,
+        id: str,
+        about: dict[str, Any],
+        *,
+        known: SkillEntry | None = None,
+        is_keyed: bool = False,
+    ) -> None:
         self.id = id
         self.entry = known
         self._log, self._about, self._is_keyed = log, about, is_keyed
@@ -184,13 +254,25 @@ class SkillRun:
         """Whether an earlier call with the same key has ended: there is nothing left to do."""
         return self.entry is not None and self.entry.final_status != "running"
 
-    def attempt(self, model: str | None = None, *, tier: str | int | None = None, warm_start: bool | None = None) -> Attempt:
+    def attempt(
+        self,
+        model: str | None = None,
+        *,
+        tier: str | int | None = None,
+        warm_start: bool | None = None,
+    ) -> Attempt:
         """The next attempt, to be used with `with`."""
         self._attempts += 1
-        return Attempt(self, {"attempt": self._attempts, "model": model, "tier": tier, "warm_start": warm_start})
+        return Attempt(
+            self,
+            {"attempt": self._attempts, "model": model, "tier": tier, "warm_start": warm_start},
+        )
 
-    def finish(self, status: str = "pass", message: str | None = None, *, file_path: str | None = None) -> None:
-        """Says how the invocation ends: `pass`, `fail` or `skip`, or an old word for one of them. It ends with its `with`."""
+    def finish(
+        self, status: str = "pass", message: str | None = None, *, file_path: str | None = None
+    ) -> None:
+        """Says how the invocation ends: `pass`, `fail` or `skip`, or an old word for one of them.
+        It ends with its `with`."""
         self._status = _known(status)
         self._end = {"message": message, "file_path": file_path}
 
@@ -205,7 +287,12 @@ class SkillRun:
         self.record(STARTED, self._about, "started")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         status = "fail" if error is not None else self._status or self._by_attempt()
         end = {
             **self._end,
@@ -224,7 +311,8 @@ class SkillRun:
         self._last = attempt
 
     def _by_attempt(self) -> Status:
-        """Without a word on it, an invocation passes unless its last attempt is known to have failed."""
+        """Without a word on it, an invocation passes unless its last attempt is known to have
+        failed."""
         if self._last is None:
             return "pass"
         entry = SkillEntry(id=self.id, attempts=(self._last,), final_status="pass")
@@ -247,28 +335,47 @@ class Attempt:
         self._said |= _without_none({"output_summary": summary, "runner_output": runner_output})
 
     def verified(
-        self, by: str, *, command: str | None = None, exit_code: int | None = None, passed: bool | None = None, detail: str | None = None
+        self,
+        by: str,
+        *,
+        command: str | None = None,
+        exit_code: int | None = None,
+        passed: bool | None = None,
+        detail: str | None = None,
     ) -> None:
-        """A check of the result, and how it was made. An exit code of 0 passes; what has none passes unless `passed` says otherwise.
+        """A check of the result, and how it was made. An exit code of 0 passes; what has none
+        passes unless `passed` says otherwise.
 
-        Several checks must all pass. Without any the attempt is "not checked", which is not the same as failed.
+        Several checks must all pass. Without any the attempt is "not checked", which is not the
+        same as failed.
         """
         if by == "self":
-            raise ModelError("an attempt cannot verify itself; name a command and its exit code, a test, a verifier or a person")
+            raise ModelError(
+                "an attempt cannot verify itself; name a command and its exit code, a test, a"
+                " verifier or a person"
+            )
         if by == "exit_code" and exit_code is None:
             raise ModelError("verified(by='exit_code') needs the exit_code")
         if passed is None:
             passed = exit_code == 0 if exit_code is not None else True
-        self._checks.append(Check(by=by, passed=passed, command=command, exit_code=exit_code, detail=detail))
+        self._checks.append(
+            Check(by=by, passed=passed, command=command, exit_code=exit_code, detail=detail)
+        )
 
     def judged(self, verdict: str, feedback: str | None = None) -> None:
         """What a verifier said: `accept`, `escalate` or `error`, and what to do better."""
         self._said |= _without_none({"verdict": verdict, "feedback": feedback})
 
     def used(
-        self, *, input_tokens: int = 0, output_tokens: int = 0, cache_read_tokens: int = 0, cache_write_tokens: int = 0,
-        reasoning_tokens: int = 0, usd: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        usd: float | None = None,
+    ) -> None:
         """Tokens and cost of an API call; those of several add up."""
         self._usage = Usage(
             input_tokens=self._usage.input_tokens + input_tokens,
@@ -285,35 +392,53 @@ class Attempt:
         self._run.record(ATTEMPT_STARTED, self._about, f"attempt:{self.number}:started")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         checks = tuple(self._checks)
         done = SkillAttempt(
-            **self._about, **self._said, checks=checks, verified=verified_by(checks), error=_told(error),
+            **self._about, **self._said, checks=checks, verified=verified_by(checks),
+            error=_told(error),
             duration_ms=_since(self._began), usage=self._usage if self._usage.total else None,
         )  # fmt: skip
         self._run.ended(done)
-        _leave(error, lambda: self._run.record(ATTEMPT_FINISHED, msgspec.to_builtins(done), f"attempt:{self.number}:finished"))
+        _leave(
+            error,
+            lambda: self._run.record(
+                ATTEMPT_FINISHED, msgspec.to_builtins(done), f"attempt:{self.number}:finished"
+            ),
+        )
 
 
-def entries_of(store: SessionStore, window: str | None = None, *, now: datetime | None = None) -> Iterator[SkillEntry]:
-    """The invocations of all sessions, without their long texts. A session that was last written before the window is not opened."""
+def entries_of(
+    store: SessionStore, window: str | None = None, *, now: datetime | None = None
+) -> Iterator[SkillEntry]:
+    """The invocations of all sessions, without their long texts. A session that was last written
+    before the window is not opened."""
     start = (now or datetime.now(UTC)) - window_of(window) if window else None
     for info in store.list():
         if start is not None and info.updated_at < start:
             return  # The list is newest first.
-        with suppress(LogError), store.open(info.id, readonly=True) as session:  # It may be deleted meanwhile, or not be ours to read.
+        # It may be deleted meanwhile, or not be ours to read.
+        with suppress(LogError), store.open(info.id, readonly=True) as session:
             yield from session.skills.view().entries.values()
 
 
 def _known(status: str) -> Status:
     found = status_of(status)
     if found is None or found == "running":
-        raise ModelError(f"status {status!r} is not one of pass, fail, skip (or ok, error, skipped)")
+        raise ModelError(
+            f"status {status!r} is not one of pass, fail, skip (or ok, error, skipped)"
+        )
     return found
 
 
 def _leave(error: BaseException | None, record: Any) -> None:
-    """Records an end. When the work has failed, and the log then fails as well, the caller gets the first of the two."""
+    """Records an end. When the work has failed, and the log then fails as well, the caller gets the
+    first of the two."""
     try:
         record()
     except Exception as trouble:  # Whatever the log raises must not hide what the work raised.

@@ -36,7 +36,10 @@ def fix_key(fix: Fix, error: ErrorSummary) -> str:
         return f"edit {short_path(step.files[0]) if step.files else one_line(step.summary)}"
     if step.how == "read":
         return "read"
-    return f"{step.how} {command_head(step.summary) if step.how == 'command' else one_line(step.summary)}"
+    return (
+        f"{step.how}"
+        f" {command_head(step.summary) if step.how == 'command' else one_line(step.summary)}"
+    )
 
 
 def describe_fix(fix: Fix, failed_command: str, summaries: set[str]) -> str:
@@ -47,7 +50,9 @@ def describe_fix(fix: Fix, failed_command: str, summaries: set[str]) -> str:
     """
     step = fix.steps[0]
     swapped = find_swapped_word(failed_command, step.summary) if step.how == "changed" else None
-    return shorten(clean(_describe_swap(swapped, step.summary) if swapped else _describe_step(fix, summaries)))
+    return shorten(
+        clean(_describe_swap(swapped, step.summary) if swapped else _describe_step(fix, summaries))
+    )
 
 
 def find_swapped_word(failed: str, worked: str) -> SwappedWord | None:
@@ -58,7 +63,10 @@ def find_swapped_word(failed: str, worked: str) -> SwappedWord | None:
     if failed.endswith("…") or worked.endswith("…"):
         return None  # The command was cut, so the rest of it is unknown.
     before, after = failed.split(), worked.split()
-    removed, added = ([word for word in some if word not in others] for some, others in ((before, after), (after, before)))
+    removed, added = (
+        [word for word in some if word not in others]
+        for some, others in ((before, after), (after, before))
+    )
     if len(removed) > 1 or len(added) > 1 or not set(before) & set(after):
         return None
     if removed:
@@ -86,7 +94,10 @@ def _describe_step(fix: Fix, summaries: set[str]) -> str:
     if step.how == "command" and len(summaries) == 1:
         return f"Run `{step.summary}`, then try again."
     if step.how == "command":
-        return f"Run `{command_head(step.summary)}` for it (for instance `{step.summary}`), then try again."
+        return (
+            f"Run `{command_head(step.summary)}` for it (for instance `{step.summary}`), then try"
+            " again."
+        )
     return f"Call it in this way: `{step.summary}`"
 
 

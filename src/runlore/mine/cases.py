@@ -19,12 +19,18 @@ from .values import Case, Pattern, Skill
 replace = msgspec.structs.replace
 
 
-def mine_store(store: Store, config: Config, chosen: Filter, *, min_sessions: int = 2) -> list[Pattern]:
+def mine_store(
+    store: Store, config: Config, chosen: Filter, *, min_sessions: int = 2
+) -> list[Pattern]:
     """Return what recurs in at least so many independent sessions of those that are chosen."""
     cases = read_cases(store, config, chosen)
-    patterns = find_patterns(cases, min_signals=min(MIN_SIGNALS, min_sessions), min_sessions=min_sessions)
+    patterns = find_patterns(
+        cases, min_signals=min(MIN_SIGNALS, min_sessions), min_sessions=min_sessions
+    )
     # Only the store knows what an error cost from where it first occurred to where it was gone.
-    errors = sorted({pattern.locus.fingerprint for pattern in patterns if isinstance(pattern.locus, ErrorLocus)})
+    errors = sorted(
+        {pattern.locus.fingerprint for pattern in patterns if isinstance(pattern.locus, ErrorLocus)}
+    )
     costs = store.spent_on(chosen, errors) if errors else {}
     return [
         replace(pattern, usd=round(costs.get(pattern.locus.fingerprint, pattern.usd), 6))
@@ -46,7 +52,13 @@ def read_cases(store: Store, config: Config, chosen: Filter) -> list[Case]:
     ]
 
 
-def _build_case(line: SessionLine, digest: Digest, store: Store, roots: dict[str, str], skills: dict[str, list[Skill]]) -> Case:
+def _build_case(
+    line: SessionLine,
+    digest: Digest,
+    store: Store,
+    roots: dict[str, str],
+    skills: dict[str, list[Skill]],
+) -> Case:
     return Case(
         uid=line.uid,
         digest=digest,
@@ -59,7 +71,10 @@ def _build_case(line: SessionLine, digest: Digest, store: Store, roots: dict[str
         began=line.started_at or "",
         at=line.ended_at or line.started_at or "",
         usd=line.usd or 0.0,
-        tokens=line.input_tokens + line.output_tokens + line.cache_read_tokens + line.cache_write_tokens,
+        tokens=line.input_tokens
+        + line.output_tokens
+        + line.cache_read_tokens
+        + line.cache_write_tokens,
         skills=tuple(skills.get(line.uid, ())),
     )
 
@@ -99,7 +114,9 @@ def _read_skills(folder: Path, lines: dict[str, SessionLine]) -> dict[str, list[
         uid = uids.get(entry.session_id)
         if uid is not None:
             passed = {"pass": True, "fail": False}.get(entry.final_status)
-            skills.setdefault(uid, []).append(Skill(entry.skill, passed, _find_rescuer(entry) if passed else ""))
+            skills.setdefault(uid, []).append(
+                Skill(entry.skill, passed, _find_rescuer(entry) if passed else "")
+            )
     return skills
 
 
@@ -113,4 +130,6 @@ def _find_rescuer(entry: SkillEntry) -> str:
     if not entry.attempts or not entry.attempts[-1].verified:
         return ""
     model = entry.attempts[-1].model or ""
-    return model if any(attempt.model and attempt.model != model for attempt in entry.attempts) else ""
+    return (
+        model if any(attempt.model and attempt.model != model for attempt in entry.attempts) else ""
+    )

@@ -61,7 +61,9 @@ class Group(msgspec.Struct, frozen=True):
 
 def hash_id(*parts: str) -> str:
     """Return an id for what consists of these parts, in any order."""
-    return blake2b("\0".join(sorted(set(parts))).encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return blake2b(
+        "\0".join(sorted(set(parts))).encode("utf-8", "replace"), digest_size=6
+    ).hexdigest()
 
 
 def only_one(names: tuple[str, ...] | list[str]) -> str:

@@ -40,7 +40,9 @@ def find_error_ends(fingerprint: str, cases: Iterable[Case]) -> list[End]:
     """Return how an error ended in each of the sessions that met it."""
     ends = []
     for case in cases:
-        error = next((one for one in case.digest.errors if one.signature.fingerprint == fingerprint), None)
+        error = next(
+            (one for one in case.digest.errors if one.signature.fingerprint == fingerprint), None
+        )
         if error is not None:
             ends.append(_find_error_end(error, case))
     return ends
@@ -51,7 +53,13 @@ def _find_error_end(error: ErrorSummary, case: Case) -> End:
     fix = next((fix for fix in fixes if is_instructive(fix, error)), None)
     ended = [fix for fix in fixes if fix.fixed_seq is not None]
     seq = fix.steps[0].seq if fix else error.last_seq
-    key = fix_key(fix, error) if fix else RETRY_KEY if any(one.how == "retry" for one in ended) else ""
+    key = (
+        fix_key(fix, error)
+        if fix
+        else RETRY_KEY
+        if any(one.how == "retry" for one in ended)
+        else ""
+    )
     return End(case.root, case.at, f"{case.uid}#{seq}", key, fix, bool(ended), error.command or "")
 
 
@@ -72,9 +80,18 @@ def find_common_ends(ends: Iterable[End], min_sessions: int) -> list[End]:
     for end in ends:
         if end.key:
             by_key.setdefault(end.key, []).append(end)
-    ordered = {key: sorted(same, key=lambda end: (end.confidence, end.at, end.ref), reverse=True) for key, same in by_key.items()}
-    best = max(ordered, key=lambda key: (_count_sessions(ordered[key]), ordered[key][0].confidence, key), default=None)
-    return ordered[best] if best is not None and _count_sessions(ordered[best]) >= min_sessions else []
+    ordered = {
+        key: sorted(same, key=lambda end: (end.confidence, end.at, end.ref), reverse=True)
+        for key, same in by_key.items()
+    }
+    best = max(
+        ordered,
+        key=lambda key: (_count_sessions(ordered[key]), ordered[key][0].confidence, key),
+        default=None,
+    )
+    return (
+        ordered[best] if best is not None and _count_sessions(ordered[best]) >= min_sessions else []
+    )
 
 
 def count_evidence(common: Sequence[End], ends: Iterable[End]) -> dict[str, Any]:

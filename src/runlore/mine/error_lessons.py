@@ -11,11 +11,20 @@ from collections.abc import Sequence
 
 from ..text.clean import one_line
 from .drafts import Draft, Group, hash_id, only_one
-from .ends import RETRY_KEY, End, count_evidence, describe_common_fix, find_common_ends, find_error_ends
+from .ends import (
+    RETRY_KEY,
+    End,
+    count_evidence,
+    describe_common_fix,
+    find_common_ends,
+    find_error_ends,
+)
 from .loci import ErrorLocus, FlakyTestLocus, ToolErrorLocus
 from .values import Pattern
 
-RUN_AGAIN = "Run it again before you change anything: it has passed then, with nothing done in between."
+RUN_AGAIN = (
+    "Run it again before you change anything: it has passed then, with nothing done in between."
+)
 
 
 def find_ends(group: Group) -> list[End]:
@@ -27,12 +36,16 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
     """Propose what ended the error in most sessions; None if nothing did in enough of them."""
     patterns = group.patterns
     is_flaky = any(isinstance(pattern.locus, FlakyTestLocus) for pattern in patterns)
-    common = find_common_ends([end for end in ends if end.key != RETRY_KEY or is_flaky], group.min_sessions)
+    common = find_common_ends(
+        [end for end in ends if end.key != RETRY_KEY or is_flaky], group.min_sessions
+    )
     if not common:
         return None
     fingerprint, key = patterns[0].locus.error, common[0].key
     agents = sorted({agent for pattern in patterns for agent in pattern.agents})
-    tool_error = next((pattern.locus for pattern in patterns if isinstance(pattern.locus, ToolErrorLocus)), None)
+    tool_error = next(
+        (pattern.locus for pattern in patterns if isinstance(pattern.locus, ToolErrorLocus)), None
+    )
     return Draft(
         id=hash_id(fingerprint, key),
         kind="flaky" if key == RETRY_KEY else "error",

@@ -18,4 +18,6 @@ def wilson_interval(hits: float, total: float, z: float = Z_95) -> tuple[float, 
     share = hits / total
     middle = share + z * z / (2 * total)
     spread = z * sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    return max(0.0, (middle - spread) / (1 + z * z / total)), min(1.0, (middle + spread) / (1 + z * z / total))
+    return max(0.0, (middle - spread) / (1 + z * z / total)), min(
+        1.0, (middle + spread) / (1 + z * z / total)
+    )

@@ -92,26 +92,39 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # ── errors that recur ────────────────────────────────────────────────────────────────────────────
-def find_recurring(store: Store, chosen: Filter, now: datetime, *, min_sessions: int = 2, limit: int | None = 20) -> Answer:
+def find_recurring(
+    store: Store, chosen: Filter, now: datetime, *, min_sessions: int = 2, limit: int | None = 20
+) -> Answer:
     """Return the errors of at least so many sessions, those of most sessions first.
 
     Subagents count.
     """
     chosen = chosen._replace(parents_only=False)
-    groups = [rows for rows in _group_by_fingerprint(store.errors_seen(chosen)).values() if len(rows) >= min_sessions]
+    groups = [
+        rows
+        for rows in _group_by_fingerprint(store.errors_seen(chosen)).values()
+        if len(rows) >= min_sessions
+    ]
     groups.sort(key=lambda rows: (-len(rows), -sum(row.count for row in rows), rows[0].fingerprint))
     shown = groups if limit is None else groups[:limit]
     costs = store.spent_on(chosen, [rows[0].fingerprint for rows in shown])
-    return Answer(found=[_build_recurring(store, rows, costs, now) for rows in shown], total=len(groups))
+    return Answer(
+        found=[_build_recurring(store, rows, costs, now) for rows in shown], total=len(groups)
+    )
 
 
-def find_error(store: Store, fingerprint: str, now: datetime) -> tuple[Recurring, list[SessionError]] | None:
+def find_error(
+    store: Store, fingerprint: str, now: datetime
+) -> tuple[Recurring, list[SessionError]] | None:
     """Return an error with every session that has it, latest first; None if no session has it."""
     chosen = Filter(parents_only=False)
     groups = _group_by_fingerprint(store.errors_seen(chosen, [fingerprint]))
     if fingerprint not in groups:
         return None
-    return _build_recurring(store, groups[fingerprint], store.spent_on(chosen, [fingerprint]), now), groups[fingerprint]
+    return (
+        _build_recurring(store, groups[fingerprint], store.spent_on(chosen, [fingerprint]), now),
+        groups[fingerprint],
+    )
 
 
 def _group_by_fingerprint(rows: Iterable[SessionError]) -> dict[str, list[SessionError]]:
@@ -122,7 +135,13 @@ def _group_by_fingerprint(rows: Iterable[SessionError]) -> dict[str, list[Sessio
     return groups
 
 
-def _build_recurring(store: Store, rows: list[SessionError], costs: dict[str, float], now: datetime, likeness: float = 1.0) -> Recurring:
+def _build_recurring(
+    store: Store,
+    rows: list[SessionError],
+    costs: dict[str, float],
+    now: datetime,
+    likeness: float = 1.0,
+) -> Recurring:
     last = rows[0]
     repos = Counter(row.repo for row in rows if row.repo)
     agents = Counter(row.agent for row in rows)
@@ -203,7 +222,11 @@ def _read_known_fix(store: Store, row: SessionError) -> KnownFix | None:
 
 
 def _fix_in_digest(digest: Digest | None, fingerprint: str) -> Fix | None:
-    return next((fix for fix in digest.fixes if fix.fingerprint == fingerprint), None) if digest else None
+    return (
+        next((fix for fix in digest.fixes if fix.fingerprint == fingerprint), None)
+        if digest
+        else None
+    )
 
 
 # ── errors in a text ─────────────────────────────────────────────────────────────────────────────
@@ -224,21 +247,34 @@ def find_fixes(store: Store, text: str, chosen: Filter, now: datetime, *, limit:
     order = {fingerprint: n for n, fingerprint in enumerate(signatures)}
     ranked = sorted(groups.values(), key=lambda rows: _rank(rows, likeness, order))
     costs = store.spent_on(chosen, [rows[0].fingerprint for rows in ranked[:limit]])
-    errors = [_build_recurring(store, rows, costs, now, likeness[rows[0].fingerprint]) for rows in ranked[:limit]]
+    errors = [
+        _build_recurring(store, rows, costs, now, likeness[rows[0].fingerprint])
+        for rows in ranked[:limit]
+    ]
     return Answer(found=errors, total=len(ranked), asked=next(iter(signatures.values())))
 
 
-def _rank(rows: list[SessionError], likeness: dict[str, float], order: dict[str, int]) -> tuple[float, bool, int, int]:
+def _rank(
+    rows: list[SessionError], likeness: dict[str, float], order: dict[str, int]
+) -> tuple[float, bool, int, int]:
     """Return a sort key: the nearest first, then those with a known fix, then as in the text."""
     fingerprint = rows[0].fingerprint
-    return -likeness[fingerprint], not any(row.how for row in rows), order.get(fingerprint, 0), -len(rows)
+    return (
+        -likeness[fingerprint],
+        not any(row.how for row in rows),
+        order.get(fingerprint, 0),
+        -len(rows),
+    )
 
 
 def _find_signatures(text: str) -> dict[str, Signature]:
     """Return the errors a text may report: of the whole text first, then of its last lines."""
     signatures: dict[str, Signature] = {}
     lines = text.splitlines()
-    for one in (signature(text), *map(signature_of_line, reversed(lines[-MAX_LINES:] if len(lines) > 1 else []))):
+    for one in (
+        signature(text),
+        *map(signature_of_line, reversed(lines[-MAX_LINES:] if len(lines) > 1 else [])),
+    ):
         if one is not None:
             signatures.setdefault(one.fingerprint, one)
     return signatures
@@ -255,6 +291,16 @@ def _find_nearest(store: Store, wanted: Signature, limit: int) -> dict[str, floa
     for fingerprint, _, name, template, sessions in store.templates():
         if name == wanted.name and wanted_words:
             words = identifying_words(template)
-            near.append((2 * len(wanted_words & words) / (len(wanted_words) + len(words)), sessions, fingerprint))
+            near.append(
+                (
+                    2 * len(wanted_words & words) / (len(wanted_words) + len(words)),
+                    sessions,
+                    fingerprint,
+                )
+            )
     near.sort(reverse=True)
-    return {fingerprint: likeness for likeness, _, fingerprint in near[:limit] if likeness >= MIN_LIKENESS}
+    return {
+        fingerprint: likeness
+        for likeness, _, fingerprint in near[:limit]
+        if likeness >= MIN_LIKENESS
+    }

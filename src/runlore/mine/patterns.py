@@ -29,7 +29,9 @@ class _Key(NamedTuple):
 _Groups = dict[_Key, list[Signal]]
 
 
-def find_patterns(cases: Iterable[Case], *, min_signals: int = MIN_SIGNALS, min_sessions: int = MIN_SESSIONS) -> list[Pattern]:
+def find_patterns(
+    cases: Iterable[Case], *, min_signals: int = MIN_SIGNALS, min_sessions: int = MIN_SESSIONS
+) -> list[Pattern]:
     """Return every pattern, the one with the most evidence first.
 
     The order of the cases does not matter.
@@ -45,7 +47,10 @@ def find_patterns(cases: Iterable[Case], *, min_signals: int = MIN_SIGNALS, min_
         roots = {by_uid[signal.uid].root for signal in signals}
         if len(signals) >= min_signals and len(roots) >= min_sessions:
             patterns.append(_build_pattern(key, signals, roots, by_uid, work_times))
-    return sorted(patterns, key=lambda pattern: (-pattern.is_wide, -pattern.sessions, -pattern.signals, pattern.id))
+    return sorted(
+        patterns,
+        key=lambda pattern: (-pattern.is_wide, -pattern.sessions, -pattern.signals, pattern.id),
+    )
 
 
 def _merge_similar(groups: _Groups) -> _Groups:
@@ -55,17 +60,27 @@ def _merge_similar(groups: _Groups) -> _Groups:
         if isinstance(locus := signals[0].locus, WordsLocus):
             words.setdefault((key.type, key.repo), {})[key.locus_key] = locus.words
     heads = {
-        (type_, repo): group_similar(of_type, {name: len(groups[_Key(type_, repo, name)]) for name in of_type})
+        (type_, repo): group_similar(
+            of_type, {name: len(groups[_Key(type_, repo, name)]) for name in of_type}
+        )
         for (type_, repo), of_type in words.items()
     }
     merged: _Groups = {}
     for key, signals in groups.items():
         head_of = heads.get((key.type, key.repo), {})
-        merged.setdefault(key._replace(locus_key=head_of.get(key.locus_key, key.locus_key)), []).extend(signals)
+        merged.setdefault(
+            key._replace(locus_key=head_of.get(key.locus_key, key.locus_key)), []
+        ).extend(signals)
     return merged
 
 
-def _build_pattern(key: _Key, signals: list[Signal], roots: set[str], by_uid: Mapping[str, Case], work_times: Sequence[str]) -> Pattern:
+def _build_pattern(
+    key: _Key,
+    signals: list[Signal],
+    roots: set[str],
+    by_uid: Mapping[str, Case],
+    work_times: Sequence[str],
+) -> Pattern:
     cases = [by_uid[signal.uid] for signal in signals]
     times = sorted(case.at for case in cases if case.at)
     usd_by_session = {signal.uid: signal.usd for signal in signals}
@@ -80,7 +95,9 @@ def _build_pattern(key: _Key, signals: list[Signal], roots: set[str], by_uid: Ma
         polarity=strongest.polarity,
         what=strongest.what,
         # Similar loci were merged: the pattern has the one that it is named by.
-        locus=max((signal for signal in signals if signal.locus.key == key.locus_key), key=strength).locus,
+        locus=max(
+            (signal for signal in signals if signal.locus.key == key.locus_key), key=strength
+        ).locus,
         repo=key.repo or None,
         signals=len(signals),
         sessions=len(roots),
@@ -124,5 +141,7 @@ def _pick_examples(signals: Iterable[Signal], by_uid: Mapping[str, Case]) -> tup
     newest = sorted(signals, key=lambda signal: (by_uid[signal.uid].at, signal.uid), reverse=True)
     examples: dict[str, str] = {}
     for signal in newest:
-        examples.setdefault(signal.uid, f"{signal.uid}#{signal.seqs[0]}" if signal.seqs else signal.uid)
+        examples.setdefault(
+            signal.uid, f"{signal.uid}#{signal.seqs[0]}" if signal.seqs else signal.uid
+        )
     return tuple(examples.values())[:MAX_EXAMPLES]

@@ -24,7 +24,9 @@ def group_similar(words: Mapping[str, frozenset[str]], counts: Mapping[str, int]
     head_of: dict[str, str] = {}
     for key in order:
         near = {head for word in words[key] for head in heads_by_word.get(word, ())}
-        best = max(near, key=lambda head: (word_similarity(words[key], words[head]), head), default=None)
+        best = max(
+            near, key=lambda head: (word_similarity(words[key], words[head]), head), default=None
+        )
         if best is not None and word_similarity(words[key], words[best]) >= MIN_SIMILARITY:
             head_of[key] = best
             continue

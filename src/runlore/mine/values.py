@@ -52,7 +52,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_work(self) -> bool:
         """Return True if the session counts. One that used a skill counts however short it is."""
-        return self.digest.quality is None or self.digest.quality in WORK_QUALITIES or bool(self.skills)
+        return (
+            self.digest.quality is None
+            or self.digest.quality in WORK_QUALITIES
+            or bool(self.skills)
+        )
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,9 +29,30 @@ from .digest import (
     Trend,
     describe_how,
 )
-from .events import BLOCK, CALL_KINDS, KINDS, SUMMARY_LENGTH, Kind, SessionEvent, Tests, View, is_own, shorten
+from .events import (
+    BLOCK,
+    CALL_KINDS,
+    KINDS,
+    SUMMARY_LENGTH,
+    Kind,
+    SessionEvent,
+    Tests,
+    View,
+    is_own,
+    shorten,
+)
 from .log import LogRecord
-from .session import OUTCOMES, RELATIONS, SCHEMA_VERSION, Cost, Outcome, Relation, Session, is_evictable, make_uid
+from .session import (
+    OUTCOMES,
+    RELATIONS,
+    SCHEMA_VERSION,
+    Cost,
+    Outcome,
+    Relation,
+    Session,
+    is_evictable,
+    make_uid,
+)
 from .units import USD, format_time, parse_time
 from .value import Value
 

@@ -31,7 +31,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def total(self) -> int:
-        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+        return (
+            self.input_tokens
+            + self.output_tokens
+            + self.cache_read_tokens
+            + self.cache_write_tokens
+        )
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,7 +94,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def prompt_tokens(self) -> int:
         """All tokens that the model was given; prices by prompt length depend on it."""
-        return self.input_tokens + self.cache_read_tokens + self.cache_write_5m_tokens + self.cache_write_1h_tokens
+        return (
+            self.input_tokens
+            + self.cache_read_tokens
+            + self.cache_write_5m_tokens
+            + self.cache_write_1h_tokens
+        )
 
     @property
     def total(self) -> int:
@@ -99,7 +109,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _NAMES = ("provider", "model", "request_id")
 _names_of = attrgetter(*_NAMES)
 _COUNTS = (
-    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens",
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
+    "cache_write_1h_tokens", "reasoning_tokens",
     "web_searches",
 )  # fmt: skip
 _counts_of = attrgetter(*_COUNTS)
@@ -116,6 +127,10 @@ def split_cache_writes(total: int, in_5m: int, in_1h: int) -> tuple[int, int]:
 
 def to_units(usd: object) -> int | None:
     """Return an amount in USD as an integer of 1e-12 USD, or None if it cannot be one."""
-    if isinstance(usd, bool) or not isinstance(usd, int | float) or not 0 <= usd <= MAX_UNITS // USD:
+    if (
+        isinstance(usd, bool)
+        or not isinstance(usd, int | float)
+        or not 0 <= usd <= MAX_UNITS // USD
+    ):
         return None
     return round(usd * USD)

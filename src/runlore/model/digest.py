@@ -270,7 +270,9 @@ class Digest(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.outcome not in OUTCOMES:
-            raise ModelError(f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}")
+            raise ModelError(
+                f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}"
+            )
         check_times(self)
 
     def knows(self, seq: int) -> bool:
@@ -283,7 +285,11 @@ class Digest(Value, frozen=True, kw_only=True):
         rest = dict(data)
         before = rest.pop("before", None)
         digest = super().from_dict(rest)
-        return msgspec.structs.replace(digest, before=cls.from_dict(before)) if isinstance(before, Mapping) else digest
+        return (
+            msgspec.structs.replace(digest, before=cls.from_dict(before))
+            if isinstance(before, Mapping)
+            else digest
+        )
 
 
 def describe_how(how: str | None) -> str:

@@ -15,7 +15,8 @@ from .calls import Usage
 from .value import Value, check_times
 
 Kind = Literal[
-    "user_msg", "assistant_msg", "thinking", "tool_call", "tool_result", "error", "test_run", "edit", "retry",
+    "user_msg", "assistant_msg", "thinking", "tool_call", "tool_result", "error", "test_run",
+    "edit", "retry",
     "human_intervention", "decision", "lifecycle", "completion",
 ]  # fmt: skip
 View = Literal["context", "summary", "compact", "clear", "retract"]
@@ -89,7 +90,10 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
         if self.seq < 0:
             raise ModelError(f"seq {self.seq} must not be negative")
         if self.parent_seq is not None and not 0 <= self.parent_seq < self.seq:
-            raise ModelError(f"parent_seq {self.parent_seq} must be smaller than seq {self.seq}, and not negative")
+            raise ModelError(
+                f"parent_seq {self.parent_seq} must be smaller than seq {self.seq}, and not"
+                " negative"
+            )
         ts = self.ts
         if ts is not None and ts.tzinfo is not UTC:
             check_times(self)
@@ -122,7 +126,9 @@ def is_own(tool: str | None) -> bool:
     return _OWN.search(tool.lower()) is not None
 
 
-_OWN = re.compile(r"\Arunlore\Z|(?<![a-z0-9])runlore[_.:/-]+(?:search|sessions|show|file|commit|usage|fix|lessons|propose_lesson)\Z")
+_OWN = re.compile(
+    r"\Arunlore\Z|(?<![a-z0-9])runlore[_.:/-]+(?:search|sessions|show|file|commit|usage|fix|lessons|propose_lesson)\Z"
+)
 
 
 def shorten(text: str) -> str:

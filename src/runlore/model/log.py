@@ -14,7 +14,15 @@ class LogRecord(
     kw_only=True,
     omit_defaults=True,
     gc=False,  # Logs are loaded by the ten thousand records, and a record never refers to itself.
-    rename={"seq": "n", "id": "i", "ts": "d", "type": "t", "key": "k", "epoch": "e", "payload": "p"},
+    rename={
+        "seq": "n",
+        "id": "i",
+        "ts": "d",
+        "type": "t",
+        "key": "k",
+        "epoch": "e",
+        "payload": "p",
+    },
 ):
     """One record of a live session log.
 

@@ -57,9 +57,22 @@ class Session(Value, frozen=True, kw_only=True):
     """
 
     TIMES: ClassVar[frozenset[str]] = frozenset(
-        {"started_at", "ended_at", "source_missing_at", "discovered_at", "ingested_at", "analyzed_at", "evicted_at"}
+        {
+            "started_at",
+            "ended_at",
+            "source_missing_at",
+            "discovered_at",
+            "ingested_at",
+            "analyzed_at",
+            "evicted_at",
+        }
     )
-    WATERMARKS: ClassVar[tuple[str, ...]] = ("discovered_at", "ingested_at", "analyzed_at", "evicted_at")
+    WATERMARKS: ClassVar[tuple[str, ...]] = (
+        "discovered_at",
+        "ingested_at",
+        "analyzed_at",
+        "evicted_at",
+    )
 
     session_uid: str
     flavor: str
@@ -109,11 +122,17 @@ class Session(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         uid = make_uid(self.flavor, self.native_session_id)
         if self.outcome not in OUTCOMES:
-            raise ModelError(f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}")
+            raise ModelError(
+                f"outcome {self.outcome!r} is not one of {', '.join(sorted(OUTCOMES))}"
+            )
         if self.session_uid != uid:
-            raise ModelError(f"session_uid {self.session_uid!r} must be {uid!r}, from its flavor and native id")
+            raise ModelError(
+                f"session_uid {self.session_uid!r} must be {uid!r}, from its flavor and native id"
+            )
         if self.relation is not None and self.relation not in RELATIONS:
-            raise ModelError(f"relation {self.relation!r} is not one of {', '.join(sorted(RELATIONS))}")
+            raise ModelError(
+                f"relation {self.relation!r} is not one of {', '.join(sorted(RELATIONS))}"
+            )
         check_times(self)
         self._check_watermarks()
 
@@ -130,7 +149,11 @@ class Session(Value, frozen=True, kw_only=True):
                 raise ModelError(f"{name} is set but {self.WATERMARKS[n - 1]} is not")
             # An analysis that names its content stays valid for it, even when the session grew
             # since.
-            if last is not None and value < last[1] and not (name == "analyzed_at" and self.analyzed_seq is not None):
+            if (
+                last is not None
+                and value < last[1]
+                and not (name == "analyzed_at" and self.analyzed_seq is not None)
+            ):
                 raise ModelError(f"{name} lies before {last[0]}")
             last = max((name, value), last or (name, value), key=lambda mark: mark[1])
 
@@ -142,7 +165,10 @@ class Session(Value, frozen=True, kw_only=True):
     @property
     def is_stale(self) -> bool:
         """True if there is content that no digest covers."""
-        return self.analyzed_at is None or (self.analyzed_seq, self.analyzed_hash) != (self.last_seq, self.content_hash)
+        return self.analyzed_at is None or (self.analyzed_seq, self.analyzed_hash) != (
+            self.last_seq,
+            self.content_hash,
+        )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -24,7 +24,8 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data, with times as ISO 8601 and unknown fields on the level they came from."""
+        """Return plain data, with times as ISO 8601 and unknown fields on the level they came
+        from."""
         out = dict(self.extra)
         for name in self.__struct_fields__:
             if name != "extra":
@@ -44,7 +45,9 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
         known, extra = {}, {}
         for name, value in data.items():
             if name in cls.__struct_fields__ and name != "extra":
-                known[name] = parse_time(value) if name in cls.TIMES and value is not None else value
+                known[name] = (
+                    parse_time(value) if name in cls.TIMES and value is not None else value
+                )
             else:
                 extra[name] = value
         missing = [name for name in _required_fields(cls) if name not in known]

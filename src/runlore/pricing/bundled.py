@@ -1,7 +1,9 @@
-"""The list of genai-prices without the rest of it: its types bring pydantic, an HTTP client and asyncio, which takes 0.17 s.
+"""The list of genai-prices without the rest of it: its types bring pydantic, an HTTP client and
+asyncio, which takes 0.17 s.
 
-The package ships a module, `data.py`, that says the list in calls of its types. It is run here with types of ours, which keep what is
-said and can do no more than `prices` asks for: 0.03 s. Raises what it meets when a later version says it in another way.
+The package ships a module, `data.py`, that says the list in calls of its types. It is run here with
+types of ours, which keep what is said and can do no more than `prices` asks for: 0.03 s. Raises
+what it meets when a later version says it in another way.
 """
 
 from __future__ import annotations
@@ -55,7 +57,15 @@ _IS_MATCH: dict[str, Callable[[str, Any], bool]] = {
     "or_": lambda text, wanted: any(clause.is_match(text) for clause in wanted),
     "and_": lambda text, wanted: all(clause.is_match(text) for clause in wanted),
 }
-_CLAUSES = ("ClauseAnd", "ClauseContains", "ClauseEndsWith", "ClauseEquals", "ClauseOr", "ClauseRegex", "ClauseStartsWith")
+_CLAUSES = (
+    "ClauseAnd",
+    "ClauseContains",
+    "ClauseEndsWith",
+    "ClauseEquals",
+    "ClauseOr",
+    "ClauseRegex",
+    "ClauseStartsWith",
+)
 
 
 def _unread(**_said: Any) -> None:
@@ -69,14 +79,26 @@ def read(package: str) -> Sequence[Provider]:
     assert code is not None
     types = ModuleType("types")
     types.__dict__.update(dict.fromkeys(_CLAUSES, _Clause))
-    types.__dict__.update(dict.fromkeys(("ModelPrice", "StartDateConstraint", "Tier", "TieredPrices", "TimeOfDateConstraint"), Said))
-    types.__dict__.update(dict.fromkeys(("ArrayMatch", "UsageExtractor", "UsageExtractorMapping"), _unread))
-    types.__dict__.update(Provider=_Provider, ModelInfo=_Model, ConditionalPrice=Part, PriceVariant=Part)
+    types.__dict__.update(
+        dict.fromkeys(
+            ("ModelPrice", "StartDateConstraint", "Tier", "TieredPrices", "TimeOfDateConstraint"),
+            Said,
+        )
+    )
+    types.__dict__.update(
+        dict.fromkeys(("ArrayMatch", "UsageExtractor", "UsageExtractorMapping"), _unread)
+    )
+    types.__dict__.update(
+        Provider=_Provider, ModelInfo=_Model, ConditionalPrice=Part, PriceVariant=Part
+    )
 
     def import_(module: str, *args: Any) -> ModuleType:
         level = args[3] if len(args) > 3 else 0
         return types if (module, level) == ("types", 1) else __import__(module, *args)
 
-    said: dict[str, Any] = {"__name__": name, "__builtins__": {**vars(builtins), "__import__": import_}}
-    exec(code, said)  # noqa: S102 # What importing it would do.
+    said: dict[str, Any] = {
+        "__name__": name,
+        "__builtins__": {**vars(builtins), "__import__": import_},
+    }
+    exec(code, said)  # What importing it would do.  # noqa: S102
     return cast("Sequence[Provider]", said["providers"])

@@ -1,7 +1,9 @@
-"""A newer price list than the one that was installed: fetched when somebody asks for it, kept in a file, never needed.
+"""A newer price list than the one that was installed: fetched when somebody asks for it, kept in a
+file, never needed.
 
-The file is the list of genai-prices as its authors publish it, below a line that says when it was fetched and for which version of
-the package. After an upgrade of the package the list that came with it is taken, until the next fetch.
+The file is the list of genai-prices as its authors publish it, below a line that says when it was
+fetched and for which version of the package. After an upgrade of the package the list that came
+with it is taken, until the next fetch.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(home: Path, package: str) -> tuple[Head, bytes] | None:
-    """The list that was fetched last with this version of the package, as it was published; None when there is none."""
+    """The list that was fetched last with this version of the package, as it was published; None
+    when there is none."""
     try:
         line, _, data = (home / FILE).read_bytes().partition(b"\n")
         head = msgspec.json.decode(line, type=Head)
@@ -53,7 +56,8 @@ def read(home: Path, package: str) -> tuple[Head, bytes] | None:
 
 
 def fetch(home: Path, package: str, address: str | None = None) -> bool:
-    """Fetches the list and keeps it, when it is another one than before. Raises ReadError, and then nothing has changed."""
+    """Fetches the list and keeps it, when it is another one than before. Raises ReadError, and then
+    nothing has changed."""
     address = address or _usual_address()
     data = _download(address)
     if not any(provider.models for provider in parse(address, data)):
@@ -64,7 +68,12 @@ def fetch(home: Path, package: str, address: str | None = None) -> bool:
         return False
     made = home / f"{FILE}.{os.getpid()}"
     try:
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
+        with open(
+            os.open(
+                made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600
+            ),
+            "wb",
+        ) as file:
             file.write(msgspec.json.encode(head) + b"\n" + data)
         made.replace(home / FILE)
     except OSError as error:
@@ -77,13 +86,17 @@ def fetch(home: Path, package: str, address: str | None = None) -> bool:
 def parse(address: str, data: bytes) -> Sequence[Provider]:
     """What the list says. Raises ReadError for what is no such list."""
     try:
-        # The package reads a list from an address alone, and has no name for doing it from bytes that others may use.
+        # The package reads a list from an address alone, and has no name for doing it from bytes
+        # that others may use.
         from genai_prices.types import _providers_from_raw
 
         raw: Any = msgspec.json.decode(data)
         return _providers_from_raw(raw) if isinstance(raw, list) else []
     except Exception as error:  # Someone else's reader, and anybody's bytes.
-        raise ReadError(address, f"not a price list of this version of genai-prices ({type(error).__name__}); {STAYS}") from None
+        raise ReadError(
+            address,
+            f"not a price list of this version of genai-prices ({type(error).__name__}); {STAYS}",
+        ) from None
 
 
 def _usual_address() -> str:
@@ -99,10 +112,15 @@ def _download(address: str) -> bytes:
     if not address.startswith(("https://", "http://")):
         raise ReadError(address, f"not an address of the web; {STAYS}")
     try:
-        with urlopen(Request(address, headers={"User-Agent": "runlore"}), timeout=TIMEOUT_S) as answer:  # noqa: S310 # checked above
+        with urlopen(  # noqa: S310
+            Request(address, headers={"User-Agent": "runlore"}),  # noqa: S310
+            timeout=TIMEOUT_S,
+        ) as answer:  # checked above
             data: bytes = answer.read(LARGEST + 1)
     except (OSError, ValueError, HTTPException) as error:  # URLError and HTTPError are OSErrors.
-        raise ReadError(address, f"cannot be fetched: {getattr(error, 'reason', None) or error}; {STAYS}") from None
+        raise ReadError(
+            address, f"cannot be fetched: {getattr(error, 'reason', None) or error}; {STAYS}"
+        ) from None
     if len(data) > LARGEST:
         raise ReadError(address, f"more than {LARGEST >> 20} MB; {STAYS}")
     return data

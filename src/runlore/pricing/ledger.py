@@ -1,8 +1,9 @@
 """Unique API calls and what each cost. Pure: values in, values out.
 
-A call is often written down several times: while it streams, when a session is resumed or forked, by a subagent's parent. `merge` keeps
-one copy of each under a total order, so no order in which transcripts are read changes a figure. `cost` multiplies. Nothing here knows
-where prices come from, an agent's format, or a database.
+A call is often written down several times: while it streams, when a session is resumed or forked,
+by a subagent's parent. `merge` keeps one copy of each under a total order, so no order in which
+transcripts are read changes a figure. `cost` multiplies. Nothing here knows where prices come from,
+an agent's format, or a database.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ..model import MAX_UNITS, Call
 from .table import Match, Rate, Rates
 
 SUPERSEDED_KEPT = 16
-"""Of one call, the best ones. Without a bound a strange transcript could grow a row for ever; the best of all are the best of the
-best of every part, so the bound keeps `merge` free of order."""
+"""Of one call, the best ones. Without a bound a strange transcript could grow a row for ever; the
+best of all are the best of the best of every part, so the bound keeps `merge` free of order."""
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +35,8 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def merge(calls: Iterable[Call]) -> list[Merged]:
-    """One entry for each call, ordered by flavor and key. The same whatever the order, the repetition or the batches of `calls`."""
+    """One entry for each call, ordered by flavor and key. The same whatever the order, the
+    repetition or the batches of `calls`."""
     groups: dict[tuple[str, str], list[Call]] = {}
     uid = flavor = ""
     for call in calls:
@@ -52,11 +54,15 @@ def _merge_copies(copies: list[Call]) -> Merged:
     if len(copies) == 1:
         return Merged(call=copies[0])
     by_size = {(call.is_sidechain, -call.total): call for call in copies}
-    if len(by_size) == len(copies):  # What goes first in `rank` decides: the rest of it, which takes ten times as long, need not be asked.
+    # What goes first in `rank` decides: the rest of it, which takes ten times as long, need not be
+    # asked.
+    if len(by_size) == len(copies):
         distinct = [by_size[size] for size in sorted(by_size)]
     else:
         ranked = sorted(copies, key=rank)
-        distinct = [call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before]
+        distinct = [
+            call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before
+        ]
     return Merged(call=distinct[0], superseded=tuple(distinct[1 : SUPERSEDED_KEPT + 1]))
 
 
@@ -66,8 +72,9 @@ def better(a: Call, b: Call) -> Call:
 
 
 def rank(call: Call) -> tuple[Any, ...]:
-    """Smaller is better: main chain, more tokens, earlier, smaller uid. The rest only makes the order total, so that equal ranks
-    mean equal calls; there a copy that says more goes before one that says less."""
+    """Smaller is better: main chain, more tokens, earlier, smaller uid. The rest only makes the
+    order total, so that equal ranks mean equal calls; there a copy that says more goes before one
+    that says less."""
     return (
         call.is_sidechain,
         -call.total,
@@ -97,8 +104,8 @@ def _none_last(value: Any, instead: Any) -> tuple[bool, Any]:
 
 
 def by_request(merged: Merged) -> Iterator[Call]:
-    """What a count by message and request has on top of `merged.call`: ccusage counts a message again for every request id, unless
-    one of the two copies is on a sidechain."""
+    """What a count by message and request has on top of `merged.call`: ccusage counts a message
+    again for every request id, unless one of the two copies is on a sidechain."""
     seen = {merged.call.request_id}
     for call in merged.superseded if not merged.call.is_sidechain else ():
         if not call.is_sidechain and call.request_id not in seen:
@@ -119,10 +126,12 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a call cost in 1e-12 USD, and why. `above` is the prompt length beyond which the whole request costs more, when it did.
+    """What a call cost in 1e-12 USD, and why. `above` is the prompt length beyond which the whole
+    request costs more, when it did.
 
-    `notes` name what was assumed: `sum` (several requests; if one of them was long, it is not known), `no tier price` (the standard
-    price was taken), `built-in` or `ratio of DATE` (the price of the tier is from there), `capped`.
+    `notes` name what was assumed: `sum` (several requests; if one of them was long, it is not
+    known), `no tier price` (the standard price was taken), `built-in` or `ratio of DATE` (the price
+    of the tier is from there), `capped`.
     """
 
     usd: int
@@ -139,9 +148,12 @@ UNPRICED = Price(usd=0, basis="none")
 
 
 def cost(call: Call, rates: Rates | None) -> Price:
-    """What the provider charged if it said so, else the list price, else nothing. Reasoning is a part of output, and billed there."""
+    """What the provider charged if it said so, else the list price, else nothing. Reasoning is a
+    part of output, and billed there."""
     if call.invoiced is not None:
-        return Price(usd=call.invoiced, basis="invoiced", source="invoice", match="exact", name=call.model)
+        return Price(
+            usd=call.invoiced, basis="invoiced", source="invoice", match="exact", name=call.model
+        )
     if rates is None:
         return UNPRICED
     rate, above, notes = _applicable(call, rates)
@@ -169,7 +181,8 @@ def cost(call: Call, rates: Rates | None) -> Price:
 
 
 def parts(call: Call, rates: Rates | None) -> tuple[Part, ...]:
-    """How a list price is made up; nothing where the provider said what it charged, or nobody lists one."""
+    """How a list price is made up; nothing where the provider said what it charged, or nobody lists
+    one."""
     if call.invoiced is not None or rates is None:
         return ()
     rate, _, _ = _applicable(call, rates)
@@ -177,12 +190,19 @@ def parts(call: Call, rates: Rates | None) -> tuple[Part, ...]:
 
 
 def _applicable(call: Call, rates: Rates) -> tuple[Rate, int | None, tuple[str, ...]]:
-    """The rate for this tier, prompt length and region. The whole prompt decides, cached or not, and for all classes at once."""
+    """The rate for this tier, prompt length and region. The whole prompt decides, cached or not,
+    and for all classes at once."""
     notes: tuple[str, ...] = ()
     schedule = rates.standard
     if call.tier is not None:
         schedule = rates.tiers.get(call.tier, schedule)
-        notes = ("no tier price",) if call.tier not in rates.tiers else (schedule.note,) if schedule.note else ()
+        notes = (
+            ("no tier price",)
+            if call.tier not in rates.tiers
+            else (schedule.note,)
+            if schedule.note
+            else ()
+        )
     rate, above = schedule.rate(call.prompt_tokens)
     if above is not None and call.is_sum:
         rate, above, notes = schedule.base, None, (*notes, "sum")

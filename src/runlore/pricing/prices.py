@@ -1,8 +1,10 @@
-"""What a token of a model cost at a time, and how sure that is. Prices are dated: a call keeps the price of its day.
+"""What a token of a model cost at a time, and how sure that is. Prices are dated: a call keeps the
+price of its day.
 
-The user's own prices come first, then genai-prices, then a small table of ours. The list of genai-prices is read
-when the first model is looked up: reports read the price that is stored with each call, and never come here. Nothing here knows what a
-call is, or multiplies anything by a number of tokens; nor audio, images, or fees per request.
+The user's own prices come first, then genai-prices, then a small table of ours. The list of
+genai-prices is read when the first model is looked up: reports read the price that is stored with
+each call, and never come here. Nothing here knows what a call is, or multiplies anything by a
+number of tokens; nor audio, images, or fees per request.
 """
 
 from __future__ import annotations
@@ -21,10 +23,32 @@ from msgspec.structs import astuple
 from ..model import USD
 from . import fetched
 from .bundled import Part, read
-from .table import BUILT_IN, FAST, LONG, US_ONLY, ListPrice, Match, Rate, Rates, Schedule, Sheet, Window, make_rate, share, units
+from .table import (
+    BUILT_IN,
+    FAST,
+    LONG,
+    US_ONLY,
+    ListPrice,
+    Match,
+    Rate,
+    Rates,
+    Schedule,
+    Sheet,
+    Window,
+    make_rate,
+    share,
+    units,
+)
 
 if TYPE_CHECKING:
-    from genai_prices.types import ConditionalPrice, MatchLogic, ModelInfo, ModelPrice, PriceVariant, Provider
+    from genai_prices.types import (
+        ConditionalPrice,
+        MatchLogic,
+        ModelInfo,
+        ModelPrice,
+        PriceVariant,
+        Provider,
+    )
 
 Overrides = Mapping[str, ListPrice | Sequence[ListPrice]]
 
@@ -33,7 +57,8 @@ LONGEST_NAME = 200
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Which list of genai-prices is meant: the one that came with the package, or the one that was fetched into a home."""
+    """Which list of genai-prices is meant: the one that came with the package, or the one that was
+    fetched into a home."""
 
     version: str
     home: Path | None = None
@@ -46,17 +71,23 @@ def find(
     overrides: Overrides | None = None,
     sheet_of: Callable[[str, str | None], Sheet | None] | None = None,
 ) -> Rates | None:
-    """The prices of a model at a time, or None when nobody lists one. Without a time it is the newest price.
+    """The prices of a model at a time, or None when nobody lists one. Without a time it is the
+    newest price.
 
-    `provider` is where the call went, if that is known; a name that itself says so (Bedrock's do) is believed first. Names in
-    `overrides` are in lower case, and stand for their dated and prefixed forms too. `sheet_of` is `look_up`, or remembers it.
+    `provider` is where the call went, if that is known; a name that itself says so (Bedrock's do)
+    is believed first. Names in `overrides` are in lower case, and stand for their dated and
+    prefixed forms too. `sheet_of` is `look_up`, or remembers it.
     """
     # An agent writes "<synthetic>" for an answer of its own: no model was called.
     if not model or len(model) > LONGEST_NAME or model.startswith("<"):
         return None
     if overrides:
         for n, name in enumerate(forms(model)):
-            if name in overrides and (rates := _own_sheet(name, _lines(overrides[name]), "alias" if n else "exact", "config").at(ts)):
+            if name in overrides and (
+                rates := _own_sheet(
+                    name, _lines(overrides[name]), "alias" if n else "exact", "config"
+                ).at(ts)
+            ):
                 return rates
     sheet = (sheet_of or look_up)(model, provider)
     return sheet.at(ts) if sheet else None
@@ -75,13 +106,15 @@ def table_of(home: Path) -> Table:
 
 
 def fetch(home: Path, address: str | None = None) -> bool:
-    """Fetches the newest list; whether it is another one than before. Raises ReadError, and then nothing has changed."""
+    """Fetches the newest list; whether it is another one than before. Raises ReadError, and then
+    nothing has changed."""
     return fetched.fetch(home, _package(), address)
 
 
 @lru_cache(maxsize=1)
 def _package() -> str:
-    """Its version, by the name of the folder beside it: `importlib.metadata` takes longer to import than a small sync needs in all."""
+    """Its version, by the name of the folder beside it: `importlib.metadata` takes longer to import
+    than a small sync needs in all."""
     beside = place.parent.glob("genai_prices-*.dist-info") if (place := _place()) else ()
     versions = [folder.name.removesuffix(".dist-info").partition("-")[2] for folder in beside]
     if len(versions) == 1:
@@ -99,19 +132,26 @@ def _place() -> Path | None:
 
 @lru_cache(maxsize=4096)
 def look_up(model: str, provider: str | None = None, table: Table | None = None) -> Sheet | None:
-    """The sheet of a model, by the name that an agent wrote. The search is done once for each name."""
+    """The sheet of a model, by the name that an agent wrote. The search is done once for each
+    name."""
     names = forms(model)
     try:
         found = list(_candidates(names, provider, table or Table(table_version())))
     except Exception:
-        # Someone else's table, of any later version: a call that it breaks on has no price until it is priced again, but is counted.
+        # Someone else's table, of any later version: a call that it breaks on has no price until it
+        # is priced again, but is counted.
         found = []
     for sheet, match in found:
         if match != "fuzzy":
             return sheet
     for n, name in enumerate(names):
         if name in BUILT_IN:
-            return _own_sheet(name, BUILT_IN[name], "fuzzy" if _is_bedrock(names) else "alias" if n else "exact", "built-in")
+            return _own_sheet(
+                name,
+                BUILT_IN[name],
+                "fuzzy" if _is_bedrock(names) else "alias" if n else "exact",
+                "built-in",
+            )
     return found[0][0] if found else None
 
 
@@ -128,13 +168,17 @@ _FORMS = (
     (r"(?<=[a-z]-\d)-(?=\d\b)", "."),
 )
 
-_OTHER_SIZE = frozenset("mini nano micro lite tiny small large xl pro max ultra plus flash turbo fast free preview instant".split())
+_OTHER_SIZE = frozenset(
+    "mini nano micro lite tiny small large xl pro max ultra plus flash turbo fast free preview"
+    " instant".split()
+)
 """Words after a model's name that make it another model, with another price."""
 
 
 @lru_cache(maxsize=4096)
 def forms(model: str) -> tuple[str, ...]:
-    """The ways to write a model's name that mean the same, as it was written first and the most general last."""
+    """The ways to write a model's name that mean the same, as it was written first and the most
+    general last."""
     name = model.strip().lower()
     found = [name]
     for pattern, instead in _FORMS:
@@ -144,8 +188,11 @@ def forms(model: str) -> tuple[str, ...]:
 
 
 def _is_variant(rest: str) -> bool:
-    """Whether what follows a known name may be the same model: digits would be another version, some words another size."""
-    return bool(rest) and not rest[0].isdigit() and not _OTHER_SIZE & set(re.split(r"[^a-z]+", rest))
+    """Whether what follows a known name may be the same model: digits would be another version,
+    some words another size."""
+    return (
+        bool(rest) and not rest[0].isdigit() and not _OTHER_SIZE & set(re.split(r"[^a-z]+", rest))
+    )
 
 
 # --- genai-prices --------------------------------------------------------------------------------------------------------------
@@ -167,7 +214,9 @@ def providers_of(table: Table) -> Sequence[Provider]:
         return get_snapshot().providers
 
 
-def _candidates(names: tuple[str, ...], provider: str | None, table: Table) -> Iterator[tuple[Sheet, Match]]:
+def _candidates(
+    names: tuple[str, ...], provider: str | None, table: Table
+) -> Iterator[tuple[Sheet, Match]]:
     """Sheets of genai-prices that fit, the provider that is named first."""
     providers = providers_of(table)
     for place in _places(providers, names, provider):
@@ -178,16 +227,27 @@ def _candidates(names: tuple[str, ...], provider: str | None, table: Table) -> I
             if sheet := _sheet(place, info, match, name, table):
                 yield sheet, match
     resold = _names_of(table, "openrouter").get(names[0]) if "/" in names[0] else None
-    if resold and (sheet := _sheet(next(p for p in providers if p.id == "openrouter"), resold, "fuzzy", names[0], table)):
+    if resold and (
+        sheet := _sheet(
+            next(p for p in providers if p.id == "openrouter"), resold, "fuzzy", names[0], table
+        )
+    ):
         yield sheet, "fuzzy"  # who ran it is not known
 
 
-def _places(providers: Sequence[Provider], names: tuple[str, ...], provider: str | None) -> Iterator[Provider]:
-    """Where to look: in the list of whom the name says, of whom the caller says, of those who make models of that name."""
+def _places(
+    providers: Sequence[Provider], names: tuple[str, ...], provider: str | None
+) -> Iterator[Provider]:
+    """Where to look: in the list of whom the name says, of whom the caller says, of those who make
+    models of that name."""
     wanted = ["aws"] if _is_bedrock(names) else []
     if provider:
         wanted.append(_PROVIDERS.get(provider, provider))
-    wanted += [place.id for place in providers if place.model_match and place.model_match.is_match(names[-1])]
+    wanted += [
+        place.id
+        for place in providers
+        if place.model_match and place.model_match.is_match(names[-1])
+    ]
     wanted += _MAKERS  # some of their models have names that do not say so
     by_id = {place.id: place for place in providers}
     for name in dict.fromkeys(wanted):
@@ -201,7 +261,8 @@ def _is_bedrock(names: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=64)
 def _names_of(table: Table, provider: str) -> dict[str, ModelInfo]:
-    """Every full name that a provider's models are listed under. An id goes before a pattern of another model."""
+    """Every full name that a provider's models are listed under. An id goes before a pattern of
+    another model."""
     models = next((place.models for place in providers_of(table) if place.id == provider), [])
     names = {info.id.lower(): info for info in models}
     for info in models:
@@ -211,8 +272,8 @@ def _names_of(table: Table, provider: str) -> dict[str, ModelInfo]:
 
 
 def _words(clause: MatchLogic) -> Iterator[str]:
-    """The literal texts of a pattern. Patterns are not run: `claude-opus-4-1…` would take a `claude-opus-4-10`, and a dated name
-    that a regex would find is found without its date."""
+    """The literal texts of a pattern. Patterns are not run: `claude-opus-4-1…` would take a
+    `claude-opus-4-10`, and a dated name that a regex would find is found without its date."""
     for several in ("or_", "and_"):
         for part in getattr(clause, several, ()):
             yield from _words(part)
@@ -221,11 +282,14 @@ def _words(clause: MatchLogic) -> Iterator[str]:
             yield word
 
 
-def _match(listed: Mapping[str, ModelInfo], names: tuple[str, ...]) -> tuple[ModelInfo, Match, str] | None:
+def _match(
+    listed: Mapping[str, ModelInfo], names: tuple[str, ...]
+) -> tuple[ModelInfo, Match, str] | None:
     for n, name in enumerate(names):
         if name in listed:
             return listed[name], "alias" if n else "exact", name
-    # The longest listed name that the wanted one goes on from: gpt-5.3-codex-spark is some gpt-5.3-codex.
+    # The longest listed name that the wanted one goes on from: gpt-5.3-codex-spark is some
+    # gpt-5.3-codex.
     for name in names:
         for dash in reversed([at.start() for at in re.finditer("[-:]", name)]):
             head = name[:dash]
@@ -253,7 +317,13 @@ def _sheet(place: Provider, info: ModelInfo, match: Match, name: str, table: Tab
 
 
 def _rates(
-    place: Provider, info: ModelInfo, line: ConditionalPrice, day: date | None, match: Match, name: str, table: Table
+    place: Provider,
+    info: ModelInfo,
+    line: ConditionalPrice,
+    day: date | None,
+    match: Match,
+    name: str,
+    table: Table,
 ) -> Rates | None:
     standard = _schedule(line.prices.__dict__, place.id)
     if standard is None:
@@ -261,7 +331,9 @@ def _rates(
     is_maker = place.id == "anthropic"
     if is_maker and not standard.steps and info.id in LONG:
         above, on_input, on_output = LONG[info.id]
-        standard = Schedule(standard.base, ((above, standard.base.times(on_input, on_output)),), "built-in")
+        standard = Schedule(
+            standard.base, ((above, standard.base.times(on_input, on_output)),), "built-in"
+        )
     tiers = dict(_tiers(place, info, line.prices, standard, day))
     if is_maker and "fast" not in tiers and info.id in FAST:
         tiers["fast"] = standard.times(FAST[info.id], "built-in")
@@ -279,8 +351,11 @@ def _rates(
     )
 
 
-def _tiers(place: Provider, info: ModelInfo, now: ModelPrice, standard: Schedule, day: date | None) -> Iterator[tuple[str, Schedule]]:
-    """Prices of service tiers. Before the day from which a tier's price is known, it has the same ratio to the standard price."""
+def _tiers(
+    place: Provider, info: ModelInfo, now: ModelPrice, standard: Schedule, day: date | None
+) -> Iterator[tuple[str, Schedule]]:
+    """Prices of service tiers. Before the day from which a tier's price is known, it has the same
+    ratio to the standard price."""
     by_tier: dict[str, list[PriceVariant]] = {}
     for variant in info.price_variants or ():
         tier = variant.when.get("service_tier") or variant.when.get("processing")
@@ -290,21 +365,44 @@ def _tiers(place: Provider, info: ModelInfo, now: ModelPrice, standard: Schedule
         active = next((variant for variant in variants if _has_begun(variant, day)), None)
         variant = active or variants[0]
         then = now if active else _in_force(_conditional(info), _start(variant)).prices
-        usual, priced = _schedule(then.__dict__, place.id), _schedule({**then.__dict__, **variant.prices.__dict__}, place.id)
+        usual, priced = (
+            _schedule(then.__dict__, place.id),
+            _schedule({**then.__dict__, **variant.prices.__dict__}, place.id),
+        )
         if usual and priced:
-            yield tier, priced if active else _scaled(priced, usual, standard, f"ratio of {_start(variant)}")
+            yield (
+                tier,
+                (
+                    priced
+                    if active
+                    else _scaled(priced, usual, standard, f"ratio of {_start(variant)}")
+                ),
+            )
 
 
 def _scaled(tier: Schedule, usual: Schedule, now: Schedule, note: str) -> Schedule:
     def scaled(rate: Rate, prompt: int) -> Rate:
         old, new = usual.rate(prompt)[0], now.rate(prompt)[0]
-        return Rate(*(share(getattr(new, f), getattr(rate, f), getattr(old, f)) for f in Rate.__struct_fields__))
+        return Rate(
+            *(
+                share(getattr(new, f), getattr(rate, f), getattr(old, f))
+                for f in Rate.__struct_fields__
+            )
+        )
 
-    return Schedule(scaled(tier.base, 0), tuple((above, scaled(rate, above + 1)) for above, rate in tier.steps), note)
+    return Schedule(
+        scaled(tier.base, 0),
+        tuple((above, scaled(rate, above + 1)) for above, rate in tier.steps),
+        note,
+    )
 
 
 def _conditional(info: ModelInfo) -> list[ConditionalPrice]:
-    return info.prices if isinstance(info.prices, list) else [cast("ConditionalPrice", Part(prices=info.prices))]
+    return (
+        info.prices
+        if isinstance(info.prices, list)
+        else [cast("ConditionalPrice", Part(prices=info.prices))]
+    )
 
 
 def _in_force(lines: Sequence[ConditionalPrice], day: date | None) -> ConditionalPrice:
@@ -335,15 +433,20 @@ _DEFAULTS = {
     "anthropic": (100, 1250),
     "openai": (1000, 1250),
 }
-"""Cache read and 5-minute write in thousandths of input, where a list has none. Elsewhere there is no discount and no surcharge."""
+"""Cache read and 5-minute write in thousandths of input, where a list has none. Elsewhere there is
+no discount and no surcharge."""
 
 
 def _schedule(prices: Mapping[str, Any], provider: str) -> Schedule | None:
-    """The token prices of a line (USD per million, possibly in steps by prompt length); None when it has none, or one that cannot be."""
+    """The token prices of a line (USD per million, possibly in steps by prompt length); None when
+    it has none, or one that cannot be."""
     if prices.get("input_mtok") is None and prices.get("output_mtok") is None:
         return None
     starts = {step.start for value in prices.values() for step in getattr(value, "tiers", ())}
-    base, steps = _rate(prices, 0, provider), tuple((above, _rate(prices, above + 1, provider)) for above in sorted(starts))
+    base, steps = (
+        _rate(prices, 0, provider),
+        tuple((above, _rate(prices, above + 1, provider)) for above in sorted(starts)),
+    )
     is_possible = all(min(astuple(rate)) >= 0 for rate in (base, *(rate for _, rate in steps)))
     return Schedule(base, steps) if is_possible else None
 
@@ -378,7 +481,10 @@ def _own_sheet(name: str, lines: tuple[ListPrice, ...], match: Match, source: st
 
 
 def _own_rates(name: str, line: ListPrice, match: Match, source: str) -> Rates:
-    read, write, write_1h = (None if usd is None else units(usd) for usd in (line.cache_read, line.cache_write, line.cache_write_1h))
+    read, write, write_1h = (
+        None if usd is None else units(usd)
+        for usd in (line.cache_read, line.cache_write, line.cache_write_1h)
+    )
     standard = Schedule(make_rate(units(line.input), units(line.output), read, write, write_1h))
     return Rates(
         name=name,
@@ -386,7 +492,9 @@ def _own_rates(name: str, line: ListPrice, match: Match, source: str) -> Rates:
         source=source,
         since=line.since,
         standard=standard,
-        tiers={} if line.fast is None else {"fast": standard.times(round(line.fast * 1000), source)},
+        tiers=(
+            {} if line.fast is None else {"fast": standard.times(round(line.fast * 1000), source)}
+        ),
         web_search=round((line.web_search or 0) * USD / 1000),
         us_permille=US_ONLY,
     )

@@ -1,6 +1,7 @@
 """What a price list is, in whole units and as people write one down, and the few prices of our own.
 
-Ours fill what genai-prices does not have; once it has them, its own are taken. Nothing here knows how a model's price is found.
+Ours fill what genai-prices does not have; once it has them, its own are taken. Nothing here knows
+how a model's price is found.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ Match = Literal["exact", "alias", "fuzzy", "none"]
 Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 
-class ListPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"since": "from"}):
-    """One line of a price list, valid from a day on. Cache prices that are not given follow from `input`: 0.1 × to read,
-    1.25 × to write for 5 minutes, 2 × for an hour. `web_search` is for a thousand, `fast` a factor on all token prices."""
+class ListPrice(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"since": "from"}
+):
+    """One line of a price list, valid from a day on. Cache prices that are not given follow from
+    `input`: 0.1 × to read,
+    1.25 × to write for 5 minutes, 2 × for an hour. `web_search` is for a thousand, `fast` a factor on all token prices.
+    """
 
     input: Usd
     output: Usd
@@ -53,8 +58,8 @@ class Rate(msgspec.Struct, frozen=True, gc=False):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """A rate, and others that take its place for the whole request when its prompt is longer: (above, rate), lowest first.
-    `note` says when this is not a line of the table itself."""
+    """A rate, and others that take its place for the whole request when its prompt is longer:
+    (above, rate), lowest first. `note` says when this is not a line of the table itself."""
 
     base: Rate
     steps: tuple[tuple[int, Rate], ...] = ()
@@ -68,11 +73,16 @@ class Schedule(msgspec.Struct, frozen=True):
         return self.base, None
 
     def times(self, on_input: int, note: str) -> Schedule:
-        return Schedule(self.base.times(on_input), tuple((above, rate.times(on_input)) for above, rate in self.steps), note)
+        return Schedule(
+            self.base.times(on_input),
+            tuple((above, rate.times(on_input)) for above, rate in self.steps),
+            note,
+        )
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The prices of one model in one window of time, with where they are from and how the model was found there."""
+    """The prices of one model in one window of time, with where they are from and how the model was
+    found there."""
 
     name: str
     provider: str | None = None
@@ -103,7 +113,8 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """All prices of one model, oldest first. A plain value: it can be stored, and spares the next process the import."""
+    """All prices of one model, oldest first. A plain value: it can be stored, and spares the next
+    process the import."""
 
     windows: tuple[Window, ...]
 
@@ -115,9 +126,15 @@ class Sheet(msgspec.Struct, frozen=True):
 
 
 def make_rate(
-    prompt: int, out: int, read: int | None, write: int | None, write_1h: int | None, defaults: tuple[int, int] = (100, 1250)
+    prompt: int,
+    out: int,
+    read: int | None,
+    write: int | None,
+    write_1h: int | None,
+    defaults: tuple[int, int] = (100, 1250),
 ) -> Rate:
-    """A rate with the cache prices that a list leaves out: `defaults` are read and 5-minute write in thousandths of input."""
+    """A rate with the cache prices that a list leaves out: `defaults` are read and 5-minute write
+    in thousandths of input."""
     read = share(prompt, defaults[0], 1000) if read is None else read
     write = share(prompt, defaults[1], 1000) if write is None else write
     # An hour costs 2 × input where 5 minutes cost 1.25 ×.
@@ -129,18 +146,29 @@ def units(usd_per_million: Decimal | float) -> int:
 
 
 def share(amount: int, part: int, whole: int) -> int:
-    """amount × part / whole, to the nearest integer: exact for every price that is listed to 1e-5 USD per million."""
+    """amount × part / whole, to the nearest integer: exact for every price that is listed to 1e-5
+    USD per million."""
     return (amount * part + whole // 2) // whole if whole else part
 
 
-# https://platform.claude.com/docs/en/about-claude/pricing, read in November 2026. Both are of limited availability.
+# https://platform.claude.com/docs/en/about-claude/pricing, read in November 2026. Both are of
+# limited availability.
 BUILT_IN: dict[str, tuple[ListPrice, ...]] = {
-    "claude-mythos-5": (ListPrice(input=10, output=50, cache_read=1, cache_write=12.5, cache_write_1h=20, web_search=10),),
-    "claude-mythos-5-1": (ListPrice(input=10, output=50, cache_read=0.25, cache_write=12.5, cache_write_1h=20, web_search=10),),
+    "claude-mythos-5": (
+        ListPrice(
+            input=10, output=50, cache_read=1, cache_write=12.5, cache_write_1h=20, web_search=10
+        ),
+    ),
+    "claude-mythos-5-1": (
+        ListPrice(
+            input=10, output=50, cache_read=0.25, cache_write=12.5, cache_write_1h=20, web_search=10
+        ),
+    ),
 }
 
-# Fast mode is a factor on every token price, in thousandths. It is what the `-fast` models cost that genai-prices lists for a reseller
-# (openrouter, anthropic/claude-opus-4.6-fast and so on). Opus 5.5: https://docs.litellm.ai/blog/claude_opus_5_5. November 2026.
+# Fast mode is a factor on every token price, in thousandths. It is what the `-fast` models cost
+# that genai-prices lists for a reseller (openrouter, anthropic/claude-opus-4.6-fast and so on).
+# Opus 5.5: https://docs.litellm.ai/blog/claude_opus_5_5. November 2026.
 FAST: dict[str, int] = {
     "claude-opus-4-6": 6000,
     "claude-opus-4-7": 6000,
@@ -149,12 +177,14 @@ FAST: dict[str, int] = {
     "claude-opus-5-5": 2000,
 }
 
-# Model → (above how many prompt tokens, factor on all input prices, factor on output), the factors in thousandths. Sonnet 4 could
-# take longer prompts only while the 1M beta ran, at the price of Sonnet 4.5, as LiteLLM's table has it; genai-prices has the latter alone.
+# Model → (above how many prompt tokens, factor on all input prices, factor on output), the factors
+# in thousandths. Sonnet 4 could take longer prompts only while the 1M beta ran, at the price of
+# Sonnet 4.5, as LiteLLM's table has it; genai-prices has the latter alone.
 LONG: dict[str, tuple[int, int, int]] = {
     "claude-sonnet-4-0": (200_000, 2000, 1500),
 }
 
 US_ONLY = 1100
-"""Inference in the US alone (`inference_geo`, https://platform.claude.com/docs/en/manage-claude/data-residency), in thousandths: the
-factor `us` of LiteLLM's table."""
+"""Inference in the US alone (`inference_geo`,
+https://platform.claude.com/docs/en/manage-claude/data-residency), in thousandths: the factor `us`
+of LiteLLM's table."""

@@ -1,7 +1,9 @@
-r"""Values that only their name gives away: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`, `<secret>…</secret>`.
+r"""Values that only their name gives away: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`,
+`<secret>…</secret>`.
 
-Works on UTF-8 bytes. Finds a telling name, reads what separates it from its value, and judges whether the value looks
-like a secret rather than a path, an identifier, a placeholder or a word. Knows no provider and replaces nothing.
+Works on UTF-8 bytes. Finds a telling name, reads what separates it from its value, and judges
+whether the value looks like a secret rather than a path, an identifier, a placeholder or a word.
+Knows no provider and replaces nothing.
 """
 
 import re
@@ -11,13 +13,15 @@ from math import log2
 
 from runlore.redact.rules import LISTED
 
-# The gate: a telling name, marks of separation (written out or escaped), perhaps some filling words, then eight characters
-# with a digit, or in quotes with a mark. Every class is closed under JSON escaping: what stops a value stops it escaped, too.
-# Nothing is counted that need not be: what counts has a state for each number, times those of all other rules.
+# The gate: a telling name, marks of separation (written out or escaped), perhaps some filling
+# words, then eight characters with a digit, or in quotes with a mark. Every class is closed under
+# JSON escaping: what stops a value stops it escaped, too. Nothing is counted that need not be: what
+# counts has a state for each number, times those of all other rules.
 _TAIL = "[A-Za-z0-9_-]*"
 _NAMED = (
     rf"(?i:(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|cred(?:ential)?s?|key){_TAIL}"
-    rf"|token(?:[a-rt-z0-9_-]{_TAIL})?|auth(?:[a-np-z0-9_-]{_TAIL})?)"  # Neither `tokens`, which are counted, nor `author`.
+    # Neither `tokens`, which are counted, nor `author`.
+    rf"|token(?:[a-rt-z0-9_-]{_TAIL})?|auth(?:[a-np-z0-9_-]{_TAIL})?)"
 )
 _CURLY = r"(?:\xe2\x80[\x98-\x9f]|\\+u201[89cCdD])"
 _NEXT = rf"(?:\n|\\+n)(?:\+| *{LISTED})"  # The next line of a change or of a listing.
@@ -33,9 +37,12 @@ _QUOTED = r"""\x00-\x20"'\x60\\"""
 
 
 def _run(ends: str, least: int, one: str) -> str:
-    """`least` or more of what does not end a value, at least one of which is `one`. The first of these decides: while there is
-    but one way to read a text, a state is one place in the pattern."""
-    each, other = (rf"""(?:[^{ends}{not_}]|\\+[^\x00-\x20"'\x60\\nrtbf{not_}])""" for not_ in ("", one))
+    """`least` or more of what does not end a value, at least one of which is `one`. The first of
+    these decides: while there is but one way to read a text, a state is one place in the
+    pattern."""
+    each, other = (
+        rf"""(?:[^{ends}{not_}]|\\+[^\x00-\x20"'\x60\\nrtbf{not_}])""" for not_ in ("", one)
+    )
     run = rf"{other}*\\*[{one}]"
     for more in range(least):
         run = rf"(?:{other}{run}|\\*[{one}]{each}{{{more}}})"
@@ -56,10 +63,13 @@ def secret_at(data: bytes, start: int) -> tuple[int, int] | None:
     return _value(data, start, name.end()) if name else None
 
 
-_NAME = re.compile(rb"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|cred(?:ential)?s?|auth|key)[A-Za-z0-9_-]{0,24}")
+_NAME = re.compile(
+    rb"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|cred(?:ential)?s?|auth|key)[A-Za-z0-9_-]{0,24}"
+)
 _BEFORE = re.compile(rb"[A-Za-z0-9_.$-]{0,48}$")
 
-# What may stand between a name and its value, the most telling first. Values follow bare, or quoted where a quote is looked for.
+# What may stand between a name and its value, the most telling first. Values follow bare, or quoted
+# where a quote is looked for.
 _SPACE = rb"(?:[ \t]|\x1b\[[0-9;]{0,8}m)"
 _QUOTE = rb"(?:\\*[\"'`]|\xe2\x80[\x98-\x9f])"
 _CLOSE = rb"(?:\\*[\"'`]|\xe2\x80[\x98-\x9f]|[\])}]|\*\*|\x1b\[[0-9;]{0,8}m){0,4}"
@@ -76,7 +86,9 @@ _SEPARATOR = re.compile(
     rb"|(?P<told>%(close)s(?:%(space)s|[|,]){1,32}(?:[A-Za-z]{1,12}:?%(space)s){0,4}(?:[:=|]%(space)s)?)"
     % {b"close": _CLOSE, b"quote": _QUOTE, b"space": _SPACE, b"gap": _GAP}
 )
-_OPEN = re.compile(rb"(?:[bruf]{0,2}(\\*[\"'`]|\xe2\x80[\x98\x9a\x9c\x9e]))?\{?(?:(?i:bearer|basic|token|apikey)\s+)?")
+_OPEN = re.compile(
+    rb"(?:[bruf]{0,2}(\\*[\"'`]|\xe2\x80[\x98\x9a\x9c\x9e]))?\{?(?:(?i:bearer|basic|token|apikey)\s+)?"
+)
 _IN_QUOTES = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
 _IN_CURLY = re.compile(rb"(?:[^\s\\\x00-\x1f\xe2]|\xe2(?!\x80[\x98-\x9f])){1,4096}")
 _CURLY_END = re.compile(rb"\xe2\x80[\x98-\x9f]")
@@ -104,18 +116,30 @@ def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
     body = (_IN_CURLY if is_curly else _IN_QUOTES if quote else bare).match(data, opened.end())
     if not body:
         return None
-    value = body.group() if quote else _CURLY_END.split(body.group(), 1)[0].rstrip(b".,:;" if how in ("assign", "pair") else b".,:;!?*")
+    value = (
+        body.group()
+        if quote
+        else _CURLY_END.split(body.group(), 1)[0].rstrip(
+            b".,:;" if how in ("assign", "pair") else b".,:;!?*"
+        )
+    )
     end = body.start() + len(value)
     after = data[end : end + len(quote or b"(")]
     if not (_CURLY_END.match(after) if is_curly else after == quote if quote else after != b"("):
         return None
     if how == "stated" and level == 1:
         how = "told"
-    if name.lower() == "pass" and (how in ("told", "stated") or not (quote or b"=" in separator.group() or name == "pass")):
+    if name.lower() == "pass" and (
+        how in ("told", "stated") or not (quote or b"=" in separator.group() or name == "pass")
+    ):
         return None  # A verb, or the verdict on a test.
     if how == "told" and (quote or name.startswith("-") or (name.isupper() and "_" in name)):
         how = "assign"
-    return (body.start(), end) if _is_secret(value.decode("utf-8", "replace"), level, how, bool(quote), name) else None
+    return (
+        (body.start(), end)
+        if _is_secret(value.decode("utf-8", "replace"), level, how, bool(quote), name)
+        else None
+    )
 
 
 _CONTENT = re.compile(rb"\{?([^<>\"\r\n{}]{8,400})\}?<")
@@ -127,34 +151,50 @@ def _content(data: bytes, start: int, level: int, name: str) -> tuple[int, int] 
     if not content:
         return None
     words = content[1].decode("utf-8", "replace").split()
-    return content.span(1) if any(_is_secret(word, level, "assign", True, name) for word in words) else None
+    return (
+        content.span(1)
+        if any(_is_secret(word, level, "assign", True, name) for word in words)
+        else None
+    )
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _BENIGN_LAST = frozenset(
-    "url uri endpoint file files path dir id ids name names type types count counts limit length len size expiry expires expiration ttl "
-    "age at in prefix suffix field fields label header param params policy regex pattern min max provider method mode status required "
-    "enabled version index map list class column hint placeholder usage budget input output error errors err manager store storage "
-    "service helper format reset rotation strength cost price rate date time timestamp description desc message msg title text algorithm "
-    "alg hash digest fingerprint checksum arn ref reference source env var variable config settings handler callback host port user "
-    "username email scope scopes issuer audience number num word words board pair pairs event events press code down up binding bindings "
-    "by validator validation generator".split()
+    "url uri endpoint file files path dir id ids name names type types count counts limit length"
+    " len size expiry expires expiration ttl age at in prefix suffix field fields label header"
+    " param params policy regex pattern min max provider method mode status required enabled"
+    " version index map list class column hint placeholder usage budget input output error errors"
+    " err manager store storage service helper format reset rotation strength cost price rate date"
+    " time timestamp description desc message msg title text algorithm alg hash digest fingerprint"
+    " checksum arn ref reference source env var variable config settings handler callback host port"
+    " user username email scope scopes issuer audience number num word words board pair pairs event"
+    " events press code down up binding bindings by validator validation generator".split()
 )
 _PLAIN_KEYS = frozenset(  # Before `key`: a name in a table, a keyboard or a cache.
-    "public primary foreign cache sort partition hash range row dict map object idempotency dedupe i18n translation locale index "
-    "composite natural surrogate unique group routing event hot short shift ctrl alt arrow enter return escape lookup search the cookie "
-    "storage query state react list item config property field column json registry feature flag issue project deploy".split()
+    "public primary foreign cache sort partition hash range row dict map object idempotency dedupe"
+    " i18n translation locale index composite natural surrogate unique group routing event hot"
+    " short shift ctrl alt arrow enter return escape lookup search the cookie storage query state"
+    " react list item config property field column json registry feature flag issue project deploy".split()
 )
-_SECRET_WORDS = frozenset("secret secrets token apikey credential credentials cred creds authtoken".split())
-_SECRET_KEYS = tuple(f"{what}key" for what in "api access secret private auth account shared signing encryption master".split())
+_SECRET_WORDS = frozenset(
+    "secret secrets token apikey credential credentials cred creds authtoken".split()
+)
+_SECRET_KEYS = tuple(
+    f"{what}key"
+    for what in "api access secret private auth account shared signing encryption master".split()
+)
 _PASSWORDS = ("password", "passwd", "pwd", "passphrase", "passcode")
 
 
 @lru_cache(4096)
 def _level(name: str) -> int:
-    """How telling a name is: 0 not at all, 1 hardly, 2 it names a secret, 3 a password, which may be made of words."""
+    """How telling a name is: 0 not at all, 1 hardly, 2 it names a secret, 3 a password, which may
+    be made of words."""
     words = [word.lower() for word in _WORD.findall(name)]
-    while words and (words[-1].isdigit() or words[-1] in ("value", "val", "string", "str", "here", "data", "env", "b", "base")):
+    while words and (
+        words[-1].isdigit()
+        or words[-1] in ("value", "val", "string", "str", "here", "data", "env", "b", "base")
+    ):
         words.pop()
     if not words or words[-1] in _BENIGN_LAST:
         return 0
@@ -170,7 +210,8 @@ def _level(name: str) -> int:
 
 @lru_cache(4096)
 def is_token(value: str) -> bool:
-    """Whether what has the shape of a provider's token was drawn at random, rather than written to look like one."""
+    """Whether what has the shape of a provider's token was drawn at random, rather than written to
+    look like one."""
     if entropy(value) < 2.5 or _FAKE.search(value):
         return False
     body = value[len(value) // 3 :]  # What comes after the provider's own words.
@@ -180,7 +221,8 @@ def is_token(value: str) -> bool:
 
 @lru_cache(4096)
 def is_placed(value: str, kind: str) -> bool:
-    """Whether what stands in a secret's place is one, rather than a placeholder or a word of prose."""
+    """Whether what stands in a secret's place is one, rather than a placeholder or a word of
+    prose."""
     if kind in ("private-key", "jwt"):
         return entropy(value) >= 3
     if _is_placeholder(value) or value.lower() in _STOCK or value.isdigit():
@@ -193,9 +235,12 @@ def is_placed(value: str, kind: str) -> bool:
     return entropy(value) >= 2 and (digits or not wordlike(value))
 
 
-_FAKE = re.compile(r"(?i)x{6,}|\*{3,}|\.{3,}|0{10,}|redacted|placeholder|your[-_]|[-_]here\b|insert|changeme")
+_FAKE = re.compile(
+    r"(?i)x{6,}|\*{3,}|\.{3,}|0{10,}|redacted|placeholder|your[-_]|[-_]here\b|insert|changeme"
+)
 _STOCK = frozenset(
-    "password passwd pass pwd secret token postgres guest root admin user test example mypassword pw key hunter2 xxx foo bar".split()
+    "password passwd pass pwd secret token postgres guest root admin user test example mypassword"
+    " pw key hunter2 xxx foo bar".split()
 )
 
 
@@ -208,10 +253,21 @@ def _is_secret(value: str, level: int, how: str, quoted: bool, name: str) -> boo
         return False
     words = wordlike(value)
     if how == "told" or level == 1:
-        drawn = digits and len(value) >= 16 and entropy(value) >= 3 and not words and len(_PART.findall(value)) < 5
+        drawn = (
+            digits
+            and len(value) >= 16
+            and entropy(value) >= 3
+            and not words
+            and len(_PART.findall(value)) < 5
+        )
         return drawn and not (_HASH if name.lower() == "key" else _COMMIT).fullmatch(value)
     if words and not marked:
-        return level == 3 and digits and (quoted or name.isupper() or name.startswith("-")) and not _IDENTIFIER.fullmatch(value)
+        return (
+            level == 3
+            and digits
+            and (quoted or name.isupper() or name.startswith("-"))
+            and not _IDENTIFIER.fullmatch(value)
+        )
     return digits or (marked and quoted and level >= 2)
 
 
@@ -219,7 +275,9 @@ def _is_placeholder(value: str) -> bool:
     if _TEMPLATE.search(value):
         return True
     # A long key spells a short word now and then, by chance.
-    return bool(_FILLED_IN_LATER.search(value)) and (len(value) < 32 or wordlike(value) or entropy(value) < 3)
+    return bool(_FILLED_IN_LATER.search(value)) and (
+        len(value) < 32 or wordlike(value) or entropy(value) < 3
+    )
 
 
 _TEMPLATE = re.compile(
@@ -236,8 +294,12 @@ _KNOWN = re.compile(
 _PART = re.compile(r"[-_.:/@]+")
 _MARK = re.compile(r"[!@#$%^&~]|\*(?!$)|[0-9]\*")
 _IDENTIFIER = re.compile(r"[a-z]+(?:[_.-][a-z]+)+[_.-]?[0-9]{0,2}|[a-z]+[0-9]?")
-_COMMIT = re.compile(r"[0-9a-f]{7,12}|[0-9a-f]{40}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_HASH = re.compile(r"(?:v[0-9]:)?[0-9a-f]{7,64}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_COMMIT = re.compile(
+    r"[0-9a-f]{7,12}|[0-9a-f]{40}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+)
+_HASH = re.compile(
+    r"(?:v[0-9]:)?[0-9a-f]{7,64}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+)
 
 
 def entropy(value: str) -> float:
@@ -246,12 +308,15 @@ def entropy(value: str) -> float:
     return log2(len(value)) - sum(n * log2(n) for n in counts) / len(value)
 
 
-# The commonest pairs of letters in English: nine of ten pairs in words and identifiers, one of four in random letters.
+# The commonest pairs of letters in English: nine of ten pairs in words and identifiers, one of four
+# in random letters.
 _PAIRS = frozenset(
-    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce li ch "
-    "ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po "
-    "we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag "
-    "if ap gr od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi da cr cl du ga qu ue ff ba ey ls va um pp up lu go".split()
+    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve"
+    " co me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no"
+    " ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts"
+    " mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab gh ty op wo"
+    " sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt oc fa ef cu rn sc gi"
+    " da cr cl du ga qu ue ff ba ey ls va um pp up lu go".split()
 )
 
 

@@ -26,7 +26,8 @@ from runlore.redact.rules import RULES_VERSION, Rule
 
 __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config", "without_noted"]
 
-_DEPTH = 200  # Nothing an agent writes nests this deep; below it a value is treated as its JSON text.
+# Nothing an agent writes nests this deep; below it a value is treated as its JSON text.
+_DEPTH = 200
 _NAMES = 10_000
 _SHORTEST = 8  # No built-in rule matches less.
 # Maximum bytes of a named value: the name, the separator, and 4096 bytes of the value.
@@ -35,28 +36,34 @@ _REACH = 4608
 # to the end of the text.
 _WINDOW = 4 * _REACH
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
-_LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")  # A line of a key, its short last one too: too long to be met by chance.
+# A line of a key, its short last one too: too long to be met by chance.
+_LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")
 # Bytes of a match that decide whether it is a secret. The decisions are cached.
 _JUDGED = 4096
 # Bytes that decide which rule a token belongs to. The limit matters where tokens begin inside each
 # other: otherwise each would be read to its end.
 _TOLD = 256
-_BLOB = re.compile(rb"[\w+/-]{48}")  # Inside an image or a signature anything can look like a token.
+# Inside an image or a signature anything can look like a token.
+_BLOB = re.compile(rb"[\w+/-]{48}")
 
 _Span = tuple[int, int, str]
 
 
 class Redactor:
-    """Redacts with the built-in rules and the user's own. Not for use by several threads at once: it counts."""
+    """Redacts with the built-in rules and the user's own. Not for use by several threads at once:
+    it counts."""
 
     def __init__(self, key: bytes, rules: Sequence[Rule] = ()) -> None:
         self._key = key
         self._own = tuple(rules)
         own = msgspec.json.encode(self._own)
-        self.version = f"{RULES_VERSION}" + (f"+{hashlib.sha256(own).hexdigest()[:8]}" if rules else "")
+        self.version = f"{RULES_VERSION}" + (
+            f"+{hashlib.sha256(own).hexdigest()[:8]}" if rules else ""
+        )
         self.hits: Counter[str] = Counter()
         self.noted: dict[str, str] | None = None
-        """Set to a dict, it collects what is redacted and what stands for it: see `without_noted`."""
+        """Set to a dict, it collects what is redacted and what stands for it: see
+        `without_noted`."""
         self._clean_names: set[Any] = set()
         self._own_gates = [_own_gate(rule) for rule in self._own]
 
@@ -89,8 +96,14 @@ class Redactor:
             return self._too_deep(value)
         if isinstance(value, list):
             return self._list(value, depth - 1)
-        pairs = [(self._key_text(name), self._named(name, item, depth - 1)) for name, item in value.items()]
-        unchanged = all(new is name and item is value[name] for (new, item), name in zip(pairs, value, strict=True))
+        pairs = [
+            (self._key_text(name), self._named(name, item, depth - 1))
+            for name, item in value.items()
+        ]
+        unchanged = all(
+            new is name and item is value[name]
+            for (new, item), name in zip(pairs, value, strict=True)
+        )
         return value if unchanged else dict(pairs)
 
     def _key_text(self, name: Any) -> Any:
@@ -103,12 +116,16 @@ class Redactor:
         return clean
 
     def _list(self, value: list[Any], depth: int) -> list[Any]:
-        flags = ["", *(item if isinstance(item, str) and item.startswith("-") else "" for item in value)]
+        flags = [
+            "",
+            *(item if isinstance(item, str) and item.startswith("-") else "" for item in value),
+        ]
         items = [self._named(flag, item, depth) for flag, item in zip(flags, value, strict=False)]
         return value if all(map(_same, items, value)) else items
 
     def _named(self, name: str, item: Any, depth: int) -> Any:
-        """The item after its name, which may be what tells that it is a secret: the key of a dict, or a flag in a list."""
+        """The item after its name, which may be what tells that it is a secret: the key of a dict,
+        or a flag in a list."""
         clean = self._value(item, depth)
         if clean is not item or not isinstance(item, str) or not _is_telling(name):
             return clean
@@ -128,7 +145,8 @@ class Redactor:
         return value if clean is text else clean
 
     def _bytes(self, data: bytes) -> bytes:
-        """Redacts until nothing more is found, so that doing it again changes nothing. What is marked never counts again."""
+        """Redacts until nothing more is found, so that doing it again changes nothing. What is
+        marked never counts again."""
         while True:
             parts = _MARKER.split(data) if b"[redacted:" in data else [data]
             clean = [part if i % 2 else self._part(part) for i, part in enumerate(parts)]
@@ -162,7 +180,8 @@ class Redactor:
         is_placed = passed_over = False
         while at < len(data):
             is_placed = is_placed or self._placed_gate.match(data, at) is not None
-            # A name starts with a letter, the match of a token with what comes before it: only at the very start it can be either.
+            # A name starts with a letter, the match of a token with what comes before it: only at
+            # the very start it can be either.
             span = _assigned_at(data, at) if data[at : at + 1].isalpha() else self._led_at(data, at)
             span = span or (None if at else self._led_at(data, at))
             at += 1
@@ -175,7 +194,8 @@ class Redactor:
             passed_over = passed_over or at + _WINDOW < len(data)
             match = self._next_match(data, at)
             at = match.start() if match else len(data)
-        # Inside a secret, and where a match is longer than the window, a place of one may have been passed over.
+        # Inside a secret, and where a match is longer than the window, a place of one may have been
+        # passed over.
         if is_placed or (opened and passed_over and self._placed_gate.search(data, opened.start())):
             yield from self._placed_in(data)
         for rule, pattern in self._owned:
@@ -206,7 +226,9 @@ class Redactor:
         start, end = match.span(match.lastindex)
         rule = candidates[match.lastindex - 1]
         is_cut = end == at + _TOLD
-        judged = _end_of(rule, data, start, start + _JUDGED) if is_cut else min(end, start + _JUDGED)
+        judged = (
+            _end_of(rule, data, start, start + _JUDGED) if is_cut else min(end, start + _JUDGED)
+        )
         if _in_blob(data, start) or not assigned.is_token(data[start:judged].decode("ascii")):
             return None
         return start, _end_of(rule, data, start, len(data)) if is_cut else end, rule.name
@@ -227,7 +249,9 @@ class Redactor:
     def _placed_in(self, data: bytes) -> Iterator[_Span]:
         for rule, match in self._placed_matches(data):
             start, end = match.span(match.lastindex)
-            if assigned.is_placed(data[start : min(end, start + _JUDGED)].decode("utf-8", "replace"), rule.name):
+            if assigned.is_placed(
+                data[start : min(end, start + _JUDGED)].decode("utf-8", "replace"), rule.name
+            ):
                 yield start, end, rule.name
 
     def _placed_matches(self, data: bytes) -> Iterator[tuple[Rule, Any]]:
@@ -236,9 +260,13 @@ class Redactor:
                 yield from ((rule, match) for match in _compile(rule.pattern).finditer(data))
         for rule in rules.MARKED:
             # Only near the marks: in a long image, every byte could be the start of some of these.
-            for start, end in _windows((mark.span() for mark in _compile(rule.gate).finditer(data)), rules.MARKED_REACH):
+            for start, end in _windows(
+                (mark.span() for mark in _compile(rule.gate).finditer(data)), rules.MARKED_REACH
+            ):
                 matches = _compile(rule.pattern).finditer(data, start, end)
-                yield from ((rule, match) for match in matches if not _in_blob(data, match.start(1)))
+                yield from (
+                    (rule, match) for match in matches if not _in_blob(data, match.start(1))
+                )
 
     # Patterns are compiled when they are first needed: a sync with nothing new needs none.
 
@@ -270,9 +298,11 @@ class Redactor:
 
 
 def without_noted(text: str, noted: Mapping[str, str]) -> str:
-    """The text without secrets that were found elsewhere, and without the lines of those that had several.
+    """The text without secrets that were found elsewhere, and without the lines of those that had
+    several.
 
-    For what is made of parts of a record: where lines are taken apart, as in a change, what gave a secret away may be gone.
+    For what is made of parts of a record: where lines are taken apart, as in a change, what gave a
+    secret away may be gone.
     """
     for secret in sorted(noted, key=len, reverse=True):
         text = text.replace(secret, noted[secret])
@@ -280,7 +310,8 @@ def without_noted(text: str, noted: Mapping[str, str]) -> str:
 
 
 def rules_from_config(items: list[dict[str, Any]]) -> tuple[Rule, ...]:
-    """The `[[redact.rules]]` of config.toml. Raises ConfigError on the first that cannot be used."""
+    """The `[[redact.rules]]` of config.toml. Raises ConfigError on the first that cannot be
+    used."""
     return tuple(_rule_from_config(item) for item in items)
 
 
@@ -292,8 +323,14 @@ def _rule_from_config(item: dict[str, Any]) -> Rule:
     try:
         _compile(rule.pattern, utf8=True)
     except re2.error as error:
-        reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
-        raise ConfigError(f"redact.rules: the pattern of {rule.name!r} cannot be used: {reason}") from None
+        reason = (
+            error.args[0].decode()
+            if error.args and isinstance(error.args[0], bytes)
+            else str(error)
+        )
+        raise ConfigError(
+            f"redact.rules: the pattern of {rule.name!r} cannot be used: {reason}"
+        ) from None
     return Rule(rule.name, rule.pattern, tuple(rule.keywords))
 
 
@@ -304,8 +341,12 @@ class _ConfiguredRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _own_gate(rule: Rule) -> str:
-    """Matches near every match of a user's rule; matches everywhere when nothing narrower is known to be right."""
-    words = [max(_PLAIN.findall(word), key=len, default="") for word in rule.keywords or [_opening(rule.pattern)]]
+    """Matches near every match of a user's rule; matches everywhere when nothing narrower is known
+    to be right."""
+    words = [
+        max(_PLAIN.findall(word), key=len, default="")
+        for word in rule.keywords or [_opening(rule.pattern)]
+    ]
     return f"(?i:{'|'.join(map(re.escape, words))})" if all(words) else ""
 
 
@@ -318,12 +359,14 @@ def _opening(pattern: str) -> str:
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:=@-]+")  # Reads the same in JSON, however it was escaped.
-_NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")  # A first look at a name; `_anchored` decides.
+# A first look at a name; `_anchored` decides.
+_NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")
 
 
 @lru_cache(_NAMES)
 def _is_telling(name: Any) -> bool:
-    return isinstance(name, str) and _NAMED.search(name) is not None  # What an adapter remembers may have numbers for names.
+    # What an adapter remembers may have numbers for names.
+    return isinstance(name, str) and _NAMED.search(name) is not None
 
 
 @lru_cache(1024)
@@ -378,7 +421,8 @@ def _whole(data: bytes, start: int, end: int, kind: str) -> _Span:
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:
-    """In order and apart. What overlaps becomes one, named by the rule that starts first and says more than `assigned`."""
+    """In order and apart. What overlaps becomes one, named by the rule that starts first and says
+    more than `assigned`."""
     merged: list[_Span] = []
     for start, end, kind in sorted(spans, key=lambda span: (span[0], span[2] == "assigned")):
         if merged and start < merged[-1][1]:

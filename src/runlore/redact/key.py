@@ -1,4 +1,5 @@
-"""The store's own key, with which what stands for a secret is made. Apart from `redact`, which takes longer to import than to make it."""
+"""The store's own key, with which what stands for a secret is made. Apart from `redact`, which
+takes longer to import than to make it."""
 
 import os
 from pathlib import Path
@@ -7,14 +8,18 @@ from runlore.errors import ConfigError
 
 
 def load_key(path: Path) -> bytes:
-    """The store's own key: 32 random bytes at `path`, made readable by its owner alone when there are none yet."""
+    """The store's own key: 32 random bytes at `path`, made readable by its owner alone when there
+    are none yet."""
     try:
         return _read_key(path)
     except FileNotFoundError:
         pass
     path.parent.mkdir(parents=True, exist_ok=True)
     made = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
+    with open(
+        os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600),
+        "wb",
+    ) as file:
         file.write(os.urandom(32))
         file.flush()
         os.fsync(file.fileno())
@@ -30,15 +35,21 @@ def load_key(path: Path) -> bytes:
 def _read_key(path: Path) -> bytes:
     key = path.read_bytes()
     if len(key) != 32:
-        raise ConfigError(f"{path}: the redaction key is damaged (expected 32 bytes, found {len(key)}); delete it to get a new one")
+        raise ConfigError(
+            f"{path}: the redaction key is damaged (expected 32 bytes, found {len(key)}); delete it"
+            " to get a new one"
+        )
     return key
 
 
 def _put_new(made: Path, path: Path) -> None:
-    """Gives the finished file its name, never over an existing one: a reader sees a whole key or none."""
+    """Gives the finished file its name, never over an existing one: a reader sees a whole key or
+    none."""
     try:
         os.link(made, path)
     except FileExistsError:
         raise
-    except OSError:  # A file system without hard links. Windows refuses to rename onto an existing file; elsewhere the last one wins.
+    except OSError:
+        # A file system without hard links. Windows refuses to rename onto an existing file;
+        # elsewhere the last one wins.
         made.rename(path)

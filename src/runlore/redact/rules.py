@@ -1,25 +1,31 @@
-r"""What a secret looks like: the table that `redact` runs. Patterns only; nothing here scans, judges or replaces.
+r"""What a secret looks like: the table that `redact` runs. Patterns only; nothing here scans,
+judges or replaces.
 
-Written from the token shapes that providers publish. A row of `_SHAPES` reads `kind  lead  body [rest]`: the fixed
-opening, then the alphabet and least length of what follows, then (where the token goes on) a pattern for the rest.
+Written from the token shapes that providers publish. A row of `_SHAPES` reads `kind  lead  body
+[rest]`: the fixed opening, then the alphabet and least length of what follows, then (where the
+token goes on) a pattern for the rest.
 
-Every rule also has a gate: a pattern that is cheap to look for in undecoded JSON and matches there whenever the rule
-matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allows a newline, a quote, a slash. It counts
-only where that keeps many lines out: all gates run as one automaton, and the states of a count multiply with all others.
+Every rule also has a gate: a pattern that is cheap to look for in undecoded JSON and matches there
+whenever the rule matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allows
+a newline, a quote, a slash. It counts only where that keeps many lines out: all gates run as one
+automaton, and the states of a count multiply with all others.
 """
 
 from collections.abc import Iterable
 
 import msgspec
 
-RULES_VERSION = 3  # Raised when what is found changes: stored text made by older rules can then be told apart.
+# Raised when what is found changes: stored text made by older rules can then be told apart.
+RULES_VERSION = 3
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """`pattern` (RE2) finds a secret: its first non-empty group, or all of the match when it has no group.
+    """`pattern` (RE2) finds a secret: its first non-empty group, or all of the match when it has no
+    group.
 
-    `keywords` are plain words, at least one of which is near every match; they keep the scan fast. Without any, and
-    when the pattern does not open with a word, every line has to be decoded and searched.
+    `keywords` are plain words, at least one of which is near every match; they keep the scan fast.
+    Without any, and when the pattern does not open with a word, every line has to be decoded and
+    searched.
     """
 
     name: str
@@ -231,7 +237,8 @@ prefixed        sk-                         a20
 prefixed        (?:live|prod|sk|pat|secret|token|apikey|api_key|access_key)[_-]  a24
 """
 
-# Tokens told by something in their middle or at their end, which is the gate and at most MARKED_REACH bytes from either end.
+# Tokens told by something in their middle or at their end, which is the gate and at most
+# MARKED_REACH bytes from either end.
 MARKED_REACH = 120
 _MARKED = (
     Rule("azure", r"[\w~.-]{3}[0-9]Q~[\w~.-]{31,34}", gate=r"Q~[\w~.-]{31}"),
@@ -249,16 +256,22 @@ _MARKED = (
     Rule("discord", r"mfa\.[\w-]{80,}", gate=r"mfa\.[\w-]{16}"),
     Rule("mailchimp", r"[0-9a-f]{32}-us[0-9]{1,2}", gate=r"-us[0-9]"),
     Rule("mailgun", r"[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}", gate=r"-[0-9a-f]{8}-[0-9a-f]{8}"),
-    Rule("rapidapi", r"[0-9a-z]{10}msh[0-9a-z]{15}p1[0-9a-z]{5}jsn[0-9a-z]{12}", gate=r"msh[0-9a-z]{15}p1"),
+    Rule(
+        "rapidapi",
+        r"[0-9a-z]{10}msh[0-9a-z]{15}p1[0-9a-z]{5}jsn[0-9a-z]{12}",
+        gate=r"msh[0-9a-z]{15}p1",
+    ),
     Rule("maxmind", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk", gate="_mmk"),
     Rule("google", r"1//0[\w-]{40,}", gate=r"1\\*/\\*/0[\w-]{16}"),
 )
 
-# Before a line: its number in a listing (`12\t`, `12→`, `12:`), or how a change marks it. Also as JSON writes it.
+# Before a line: its number in a listing (`12\t`, `12→`, `12:`), or how a change marks it. Also as
+# JSON writes it.
 LISTED = r"[0-9]{1,6}(?:\xe2\x86\x92|\\+u2192|\\+t|[\t:|])"
 _GAP = rf"(?:[\s+-]|\\+[nrtf]|{LISTED})"
 
-# Between the lines of a key: line ends (also written as `\n`), quotes and joins of source code, and what a line begins with.
+# Between the lines of a key: line ends (also written as `\n`), quotes and joins of source code, and
+# what a line begins with.
 _BREAK = rf"""(?:[\s"'+,|>#*;-]|\\+[nrt"']|[0-9]{{1,6}} |{LISTED})"""
 _HEADER = r"[A-Z][A-Za-z-]{2,20}: [^\r\n\\\"]{1,120}"
 _B64 = "[A-Za-z0-9+/=]"
@@ -281,19 +294,44 @@ PLACED = (
     Rule(
         "private-key",
         # Twice, as where one key is changed into another.
-        rf"-----BEGIN {_KEY}(?: BLOCK| V1)?-----{_BREAK}*(?:({_ARMOUR}{_LAST}{_LINES}{_LAST}){_BREAK}*-----END|({_ARMOUR}))",
+        rf"-----BEGIN {_KEY}(?: BLOCK|"
+        rf" V1)?-----{_BREAK}*(?:({_ARMOUR}{_LAST}{_LINES}{_LAST}){_BREAK}*-----END|({_ARMOUR}))",
         gate=f"-----(?:BEGIN|END) {_KEY}",
     ),
-    Rule("private-key", rf"({_B64}{{30,}}{_LINES}{_LAST}){_BREAK}*-----END {_KEY}", gate=f"-----(?:BEGIN|END) {_KEY}"),
-    Rule("private-key", rf"Private-Lines: [0-9]+{_BREAK}+({_B64}{{16,}}(?:{_BREAK}+{_B64}{{16,}})*)", gate=r"Private-Lines: [0-9]"),
-    Rule("url-password", rf":\\*/\\*/{_USERINFO}{{0,80}}:({_WORD}{{3,200}})@[\w\[$%{{.-]", gate=_AT),
-    Rule("url-token", rf":\\*/\\*/({_USERINFO}{{16,200}}):?(?:x-oauth-basic)?@[\w\[.-]", gate=_AT),
-    Rule("slack", r"hooks\.slack(?:-gov)?\.com\\*/[a-z]{4,12}\\*/([\w/\\-]{20,})", gate=r"hooks\.slack"),
     Rule(
-        "discord", r"discord(?:app)?\.com\\*/api\\*/(?:v[0-9]+\\*/)?webhooks\\*/([0-9]{10,21}\\*/[\w-]{40,})", gate=r"discord(?:app)?\.com"
+        "private-key",
+        rf"({_B64}{{30,}}{_LINES}{_LAST}){_BREAK}*-----END {_KEY}",
+        gate=f"-----(?:BEGIN|END) {_KEY}",
     ),
-    Rule("teams", r"webhook\.office\.com\\*/webhookb2\\*/([\w/\\@-]{40,})", gate=r"webhook\.office\.com"),
-    Rule("zapier", r"hooks\.zapier\.com\\*/hooks\\*/catch\\*/([0-9]+\\*/[A-Za-z0-9]+)", gate=r"hooks\.zapier"),
+    Rule(
+        "private-key",
+        rf"Private-Lines: [0-9]+{_BREAK}+({_B64}{{16,}}(?:{_BREAK}+{_B64}{{16,}})*)",
+        gate=r"Private-Lines: [0-9]",
+    ),
+    Rule(
+        "url-password", rf":\\*/\\*/{_USERINFO}{{0,80}}:({_WORD}{{3,200}})@[\w\[$%{{.-]", gate=_AT
+    ),
+    Rule("url-token", rf":\\*/\\*/({_USERINFO}{{16,200}}):?(?:x-oauth-basic)?@[\w\[.-]", gate=_AT),
+    Rule(
+        "slack",
+        r"hooks\.slack(?:-gov)?\.com\\*/[a-z]{4,12}\\*/([\w/\\-]{20,})",
+        gate=r"hooks\.slack",
+    ),
+    Rule(
+        "discord",
+        r"discord(?:app)?\.com\\*/api\\*/(?:v[0-9]+\\*/)?webhooks\\*/([0-9]{10,21}\\*/[\w-]{40,})",
+        gate=r"discord(?:app)?\.com",
+    ),
+    Rule(
+        "teams",
+        r"webhook\.office\.com\\*/webhookb2\\*/([\w/\\@-]{40,})",
+        gate=r"webhook\.office\.com",
+    ),
+    Rule(
+        "zapier",
+        r"hooks\.zapier\.com\\*/hooks\\*/catch\\*/([0-9]+\\*/[A-Za-z0-9]+)",
+        gate=r"hooks\.zapier",
+    ),
     Rule("ifttt", r"maker\.ifttt\.com[\w/\\{}-]{4,80}/key\\*/([\w-]{16,})", gate=r"maker\.ifttt"),
     Rule(
         "feishu",
@@ -308,7 +346,9 @@ PLACED = (
     ),
     Rule(
         "aws",
-        r"(?:AKIA|ASIA)[A-Z0-9]{16}(?:[^A-Za-z0-9+/]{1,12}|" rf"{_GAP}{{1,16}})" r"([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/=]|$)",
+        r"(?:AKIA|ASIA)[A-Z0-9]{16}(?:[^A-Za-z0-9+/]{1,12}|"
+        rf"{_GAP}{{1,16}})"
+        r"([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/=]|$)",
         gate=r"(?:AKIA|ASIA)[A-Z0-9]{16}",
     ),
     Rule(
@@ -324,7 +364,8 @@ PLACED = (
     ),
     Rule(
         "basic-auth",
-        r"\s(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]{1,64}:([^\s\"'\\\x60:/]{6,100})",
+        r"\s(?:-u|-U|--user|--proxy-user)[= ]?["
+        r" ]?\\*[\"']?[\w.@+-]{1,64}:([^\s\"'\\\x60:/]{6,100})",
         gate=r"(?:-u|-U|--user|--proxy-user)[= ]?[ ]?\\*[\"']?[\w.@+-]+:[^\s\"'\x60:]{6}",
     ),
     Rule("password", r"(?i)\bsshpass\s+-p\s?[\"']?([^\s\"'\\]{4,})", gate=r"(?i:sshpass)"),
@@ -333,10 +374,15 @@ PLACED = (
         r"(?i)\b(?:mysql|mysqldump|mysqladmin|mariadb)[ \w.=-]{0,60} -p([^\s\"'\\]{6,})",
         gate=r"(?i:mysql[a-z]*|mariadb)[ \w.=-]* -p",
     ),
-    Rule("password", r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})", gate=r"(?i:redis-cli)[ \w.=-]* -a"),
     Rule(
         "password",
-        rf"(?i)\bidentified{_GAP}+(?:with\s+\w+{_GAP}+)?by{_GAP}+(?:password\s+)?" r"\\*[\"']([^\s\"'\\]{4,})",
+        r"(?i)\bredis-cli[ \w.=-]{0,60} -a\s?[\"']?([^\s\"'\\]{6,})",
+        gate=r"(?i:redis-cli)[ \w.=-]* -a",
+    ),
+    Rule(
+        "password",
+        rf"(?i)\bidentified{_GAP}+(?:with\s+\w+{_GAP}+)?by{_GAP}+(?:password\s+)?"
+        r"\\*[\"']([^\s\"'\\]{4,})",
         gate=rf"(?i:identified){_GAP}+(?i:by|with)",
     ),
     Rule(
@@ -347,7 +393,9 @@ PLACED = (
 )
 
 
-_GATED = 24  # Counting on to the end of a long token makes the gate slower (more states) than the lines it saves.
+# Counting on to the end of a long token makes the gate slower (more states) than the lines it
+# saves.
+_GATED = 24
 
 
 def _shapes() -> tuple[Rule, ...]:
@@ -355,22 +403,31 @@ def _shapes() -> tuple[Rule, ...]:
     for row in _SHAPES.split("\n")[1:-1]:
         kind, lead, body, *rest = row.split()
         alphabet, least = _ALPHABETS[body[0]], int(body[1:])
-        # With an end that need not be there, what comes before it may be longer: else the rest of a long token would stay.
+        # With an end that need not be there, what comes before it may be longer: else the rest of a
+        # long token would stay.
         is_exact = rest and not rest[0].endswith(")?")
         pattern = f"{lead}[{alphabet}]{{{least}{'' if is_exact else ','}}}{''.join(rest)}"
         gate_lead, gate_alphabet = lead.replace("/", r"\\*/"), alphabet.replace("/", r"/\\")
         gate_rest = rest[0] if rest and least <= _GATED else ""
-        rules.append(Rule(kind, pattern, gate=f"{gate_lead}[{gate_alphabet}]{{{min(least, _GATED)}}}{gate_rest}"))
+        rules.append(
+            Rule(
+                kind,
+                pattern,
+                gate=f"{gate_lead}[{gate_alphabet}]{{{min(least, _GATED)}}}{gate_rest}",
+            )
+        )
     return tuple(rules)
 
 
-# A token starts where no word is under way. An escape may end in a letter or digit: `\nAKIA…`, `key%3DAKIA…`.
+# A token starts where no word is under way. An escape may end in a letter or digit: `\nAKIA…`,
+# `key%3DAKIA…`.
 _START = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9a-fA-F]{4}|%[0-9A-Fa-f]{2})"
 
 LED = _shapes()
 LEADS = tuple(_START + row.split()[1] for row in _SHAPES.split("\n")[1:-1])
 """How each of them opens."""
-# In order, so that RE2 sees which begin alike: its automaton then follows one of them instead of many.
+# In order, so that RE2 sees which begin alike: its automaton then follows one of them instead of
+# many.
 LED_GATE = f"{_START}(?:{'|'.join(sorted(rule.gate for rule in LED))})"
 MARKED = tuple(Rule(rule.name, f"{_START}({rule.pattern})", gate=rule.gate) for rule in _MARKED)
 ESCAPED_ASCII = r"\\u00[2-7]"  # A letter may hide in it, so its line is decoded whatever it says.

@@ -1,7 +1,7 @@
 """What to tell someone whose query found nothing, or may have been meant in another way.
 
-`remarks` looks at the query alone, `blame` asks the store which of its fields is the one too many. Neither is part of a search:
-a face asks when it has someone to tell.
+`remarks` looks at the query alone, `blame` asks the store which of its fields is the one too many.
+Neither is part of a search: a face asks when it has someone to tell.
 """
 
 from __future__ import annotations
@@ -17,32 +17,39 @@ from .ranked import SENTENCE, allowed, search
 from .syntax import EVENT_FIELDS, FIELDS, PIECE, TOKEN, Query
 
 COUNTED = 50
-"""So many sessions are counted of what a query without one of its fields would find; then there are "or more"."""
+"""So many sessions are counted of what a query without one of its fields would find; then there are
+"or more"."""
 
 TYPED, MOST_REMARKS = 1000, 4
-"""Characters that are looked at, and remarks on them: people also paste logs, in which much looks like a field."""
+"""Characters that are looked at, and remarks on them: people also paste logs, in which much looks
+like a field."""
 
 LONG = 200
 """Characters of a value that are repeated: most paths are shorter."""
 
 ALIKE = 0.75
-"""How near a name must be to a field's: `tol` is tool (0.86), `mode` model (0.89), and `node` nothing (0.67)."""
+"""How near a name must be to a field's: `tol` is tool (0.86), `mode` model (0.89), and `node`
+nothing (0.67)."""
 
 _ELSEWHERE = {
-    "project": "repo", "repository": "repo", "role": "kind", "type": "kind", "dir": "cwd", "folder": "cwd", "path": "file",
-    "since": "after", "until": "before", "date": "after", "flavor": "agent", "source": "agent", "id": "session", "uid": "session",
+    "project": "repo", "repository": "repo", "role": "kind", "type": "kind", "dir": "cwd",
+    "folder": "cwd", "path": "file",
+    "since": "after", "until": "before", "date": "after", "flavor": "agent", "source": "agent",
+    "id": "session", "uid": "session",
 }  # fmt: skip
 """What other programs call our fields."""
 
 _Piece = tuple[str, str, str]
 
 
-# ── of the query alone ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── of the query alone ────────────────────────────────────────────────────────────────────────────
 def remarks(text: str) -> list[str]:
     """What in the query was taken for words and looks like something else, one line each."""
     nothing = ("", "", "")
     pieces: list[_Piece] = [nothing, *PIECE.findall(text[:TYPED]), nothing]
-    found = dict.fromkeys(said for before, piece, after in _threes(pieces) if (said := _remark(before, piece, after)))
+    found = dict.fromkeys(
+        said for before, piece, after in _threes(pieces) if (said := _remark(before, piece, after))
+    )
     return list(found)[:MOST_REMARKS]
 
 
@@ -59,7 +66,14 @@ def _remark(before: _Piece, piece: _Piece, after: _Piece) -> str:
         return ""
     if value == "OR":
         is_between = all(_is_word(beside) or beside[2] == "OR" for beside in (before, after))
-        return "" if is_between else "OR joins two words, and is ignored elsewhere; a field that is given twice means either"
+        return (
+            ""
+            if is_between
+            else (
+                "OR joins two words, and is ignored elsewhere; a field that is given twice means"
+                " either"
+            )
+        )
     if value == "AND":
         return "AND is looked for as a word; leave it out: every word must be there"
     return f"NOT is looked for as a word; use -{after[2]}" if _is_word(after) else ""
@@ -79,20 +93,28 @@ def _no_field(name: str, value: str) -> str:
     return f"{name}: is no field; did you mean {meant}:?" if meant else ""
 
 
-# ── of what is stored ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── of what is stored ─────────────────────────────────────────────────────────────────────────────
 def blame(store: Store, query: Query, *, is_words: bool = True) -> list[str]:
-    """Which fields choose nothing, and how much there would be without them; when all choose something, without which of
-    them there would be something. One line each.
+    """Which fields choose nothing, and how much there would be without them; when all choose
+    something, without which of them there would be something. One line each.
 
-    That needs a search for each field, and is left out when the words are not all there is: beside a pattern.
+    That needs a search for each field, and is left out when the words are not all there is: beside
+    a pattern.
     """
     idle = [name for name, _ in query.fields if _chooses_nothing(store, query, name)]
-    said = [f"no {'event' if name in EVENT_FIELDS else 'session'} matches {_label(query, name)}" for name in idle]
+    said = [
+        f"no {'event' if name in EVENT_FIELDS else 'session'} matches {_label(query, name)}"
+        for name in idle
+    ]
     if not is_words:
         return said
     less = [_without(query, idle)] if idle else list(_relaxed(query))
     found = [(left_out, number) for left_out, rest in less if (number := _found(store, rest))]
-    if not found and len(query.fields) + bool(query.without) > 1 and (number := _found(store, Query(groups=query.groups))):
+    if (
+        not found
+        and len(query.fields) + bool(query.without) > 1
+        and (number := _found(store, Query(groups=query.groups)))
+    ):
         found = [(" ".join(left_out for left_out, _ in _relaxed(query)), number)]
     return said + [f"without {left_out} there {number}" for left_out, number in found]
 
@@ -120,7 +142,8 @@ def _without(query: Query, names: Sequence[str]) -> tuple[str, Query]:
 
 
 def _found(store: Store, query: Query) -> str:
-    """How many sessions have all that is asked for, as the end of a sentence; nothing when none has."""
+    """How many sessions have all that is asked for, as the end of a sentence; nothing when none
+    has."""
     if not query.is_answerable or not (query.groups or query.fields):
         return ""
     answer = search(store, query, limit=COUNTED)

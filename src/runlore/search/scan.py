@@ -1,7 +1,9 @@
-"""Regular expressions over everything, newest first. No index helps: every text is unpacked and looked through.
+"""Regular expressions over everything, newest first. No index helps: every text is unpacked and
+looked through.
 
-RE2 runs in linear time whatever the pattern, and without Python's lock, so that threads scan segments side by side. A segment
-is scanned as a whole; only where something is found are its events looked at one by one.
+RE2 runs in linear time whatever the pattern, and without Python's lock, so that threads scan
+segments side by side. A segment is scanned as a whole; only where something is found are its events
+looked at one by one.
 """
 
 from __future__ import annotations
@@ -19,34 +21,47 @@ from .syntax import Query, QueryError, parse
 from .text import SPOTS, Answer, EventHit, Hit, Page, event_hit
 
 _MEMORY = 64 << 20
-"""Of a pattern, in bytes: with the 8 MB that RE2 has by itself, large patterns fall back to a much slower way."""
+"""Of a pattern, in bytes: with the 8 MB that RE2 has by itself, large patterns fall back to a much
+slower way."""
 
 _LINES = "(?m)"
 """`^` and `$` are the ends of lines."""
 
 
-def regex(store: Store, pattern: str, *, limit: int = 20, fields: str | Query = "", events: int = EVENTS) -> Answer:
-    """The newest sessions with a text that the pattern fits, each with its first events. It stops at the limit: then the answer
-    is partial. `^` and `$` are the ends of a line, `(?i)` takes capitals too. `fields` choose sessions and events, as in a query.
+def regex(
+    store: Store, pattern: str, *, limit: int = 20, fields: str | Query = "", events: int = EVENTS
+) -> Answer:
+    """The newest sessions with a text that the pattern fits, each with its first events. It stops
+    at the limit: then the answer is partial. `^` and `$` are the ends of a line, `(?i)` takes
+    capitals too. `fields` choose sessions and events, as in a query.
 
-    Raises QueryError for a pattern that RE2 refuses: one with a look-ahead or a back-reference, among others; and NotFound when
-    no session is meant by session:.
+    Raises QueryError for a pattern that RE2 refuses: one with a look-ahead or a back-reference,
+    among others; and NotFound when no session is meant by session:.
     """
     began = time.perf_counter()
     search = _compile(pattern)
     query = parse(fields) if isinstance(fields, str) else fields
     if query.groups or query.without:
-        raise QueryError("beside a regular expression only fields are understood, as agent: or tool:")
+        raise QueryError(
+            "beside a regular expression only fields are understood, as agent: or tool:"
+        )
     chosen = allowed(store, query)
-    numbers = store.newest(list(store.numbers(Filter(parents_only=False)) if chosen is None else chosen))
+    numbers = store.newest(
+        list(store.numbers(Filter(parents_only=False)) if chosen is None else chosen)
+    )
     looked = _Looked(store, search, query, limit, events)
     try:
         looked.through(store.scan(numbers, _tester(pattern)))
-    except StoreError:  # A text that cannot be unpacked ends the scan; what was found before it still helps.
+    except StoreError:
+        # A text that cannot be unpacked ends the scan; what was found before it still helps.
         looked.is_partial = looked.is_damaged = True
     lines = store.lines(list(looked.found))
     return Answer(
-        hits=[Hit(session=lines[number], score=0.0, events=hits) for number, hits in looked.found.items() if number in lines],
+        hits=[
+            Hit(session=lines[number], score=0.0, events=hits)
+            for number, hits in looked.found.items()
+            if number in lines
+        ],
         total=len(looked.found),
         missing=[],
         ignored=[],
@@ -60,7 +75,13 @@ class _Looked:
     """What was found in the segments so far."""
 
     def __init__(self, store: Store, search: Any, query: Query, limit: int, events: int) -> None:
-        self.store, self.search, self.query, self.limit, self.events = store, search, query, limit, events
+        self.store, self.search, self.query, self.limit, self.events = (
+            store,
+            search,
+            query,
+            limit,
+            events,
+        )
         self.found: dict[int, list[EventHit]] = {}
         self.is_partial = self.is_damaged = False
 
@@ -83,10 +104,13 @@ class _Looked:
         except StoreError:
             self.is_damaged = True
             return []
-        return [] if data is None else _events(data, self.search, self.query, self.events)  # None: forgotten meanwhile.
+        # None: forgotten meanwhile.
+        return [] if data is None else _events(data, self.search, self.query, self.events)
 
 
-def _events(data: tuple[bytes, list[SegmentEvent]], search: Any, query: Query, most: int) -> list[EventHit]:
+def _events(
+    data: tuple[bytes, list[SegmentEvent]], search: Any, query: Query, most: int
+) -> list[EventHit]:
     bodies, page = data[0], Page(*data)
     hits: list[EventHit] = []
     for at, event in enumerate(page.events):
@@ -116,15 +140,19 @@ def _compile(pattern: str) -> Any:
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        reason = reason.replace(_LINES + pattern, pattern)  # It may name the whole, with what we put before it.
-        raise QueryError("not a regular expression of RE2: " + " ".join(reason.split())[:200]) from None
+        # It may name the whole, with what we put before it.
+        reason = reason.replace(_LINES + pattern, pattern)
+        raise QueryError(
+            "not a regular expression of RE2: " + " ".join(reason.split())[:200]
+        ) from None
     except UnicodeEncodeError:
         raise QueryError("the pattern is not valid UTF-8") from None
 
 
 def _tester(pattern: str) -> Callable[[bytes], bool]:
-    """Whether some event of a segment may fit. Bodies stand side by side there, so what asks for an end of a line or of a word
-    would be misled at theirs: those conditions are left out, and proven event by event."""
+    """Whether some event of a segment may fit. Bodies stand side by side there, so what asks for an
+    end of a line or of a word would be misled at theirs: those conditions are left out, and proven
+    event by event."""
     try:
         search = _compile(without_conditions(pattern)).search
     except QueryError:
@@ -145,7 +173,8 @@ def without_conditions(pattern: str) -> str:
 
 
 def _piece(pattern: str, at: int) -> int:
-    """The length of what stands here: an escape, a quoted text, a class of characters, or one character."""
+    """The length of what stands here: an escape, a quoted text, a class of characters, or one
+    character."""
     if pattern.startswith("\\Q", at):
         end = pattern.find("\\E", at + 2)
         return (end + 2 if end >= 0 else len(pattern)) - at

@@ -18,13 +18,15 @@ from ..store.words import CJK, blank_escapes, cjk_pairs
 from ..text.words import moment
 
 MOST_WORDS = 32
-"""People paste whole stack traces. More words cost time and add nothing; the answer lists those that were left out."""
+"""People paste whole stack traces. More words cost time and add nothing; the answer lists those
+that were left out."""
 
 MOST_PARTS = 64
 """Of a phrase: a line of minified code is cut there."""
 
 _SESSION_FIELDS = {
-    "agent": "agent", "repo": "repo", "cwd": "cwd", "branch": "branch", "model": "model", "after": "since", "before": "until",
+    "agent": "agent", "repo": "repo", "cwd": "cwd", "branch": "branch", "model": "model",
+    "after": "since", "before": "until",
     "session": "name",
 }  # fmt: skip
 EVENT_FIELDS = frozenset({"tool", "kind", "is", "file"})
@@ -52,7 +54,8 @@ class Term(msgspec.Struct, frozen=True):
     phrases: tuple[str, ...]
     is_prefix: bool = False
     needs_proof: bool = False
-    """A phrase may lie across two events, or across what was appended: the text itself must show it."""
+    """A phrase may lie across two events, or across what was appended: the text itself must show
+    it."""
     is_quoted: bool = False
 
 
@@ -75,7 +78,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as it was understood: all of `groups`, one of the terms in each; in no event that has one of `without`."""
+    """A query as it was understood: all of `groups`, one of the terms in each; in no event that has
+    one of `without`."""
 
     groups: tuple[tuple[Term, ...], ...] = ()
     without: tuple[Term, ...] = ()
@@ -88,14 +92,20 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_proof(self) -> bool:
-        return bool(self.without) or self.events != Chosen() or any(term.needs_proof for group in self.groups for term in group)
+        return (
+            bool(self.without)
+            or self.events != Chosen()
+            or any(term.needs_proof for group in self.groups for term in group)
+        )
 
     @property
     def is_answerable(self) -> bool:
         """Whether it says what to find, and not only what to leave out."""
         return bool(self.groups) or self.events != Chosen() or not self.without
 
-    def with_fields(self, fields: Iterable[tuple[str, Iterable[str]]], now: datetime | None = None) -> Query:
+    def with_fields(
+        self, fields: Iterable[tuple[str, Iterable[str]]], now: datetime | None = None
+    ) -> Query:
         """The same words with other fields. Raises QueryError."""
         given = {name: tuple(values) for name, values in fields}
         return msgspec.structs.replace(
@@ -109,11 +119,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         """The same with the values of a field changed: a face knows where `cwd:.` is."""
         if all(name != field for name, _ in self.fields):
             return self
-        return self.with_fields((name, map(change, values) if name == field else values) for name, values in self.fields)
+        return self.with_fields(
+            (name, map(change, values) if name == field else values) for name, values in self.fields
+        )
 
 
 def parse(text: str, now: datetime | None = None) -> Query:
-    """What a query means. Nearly any text is one; raises QueryError for a field whose value makes no sense, and for OR alone."""
+    """What a query means. Nearly any text is one; raises QueryError for a field whose value makes
+    no sense, and for OR alone."""
     groups: list[tuple[Term, ...]] = []
     without: list[Term] = []
     ignored: list[str] = []
@@ -138,31 +151,39 @@ def parse(text: str, now: datetime | None = None) -> Query:
             groups.append((*group, term))
             is_again = False
         else:
-            is_again = (term,) in groups  # Then it is no further word, unless it turns out to be the neighbour of an OR.
+            # Then it is no further word, unless it turns out to be the neighbour of an OR.
+            is_again = (term,) in groups
             groups += [(term,)] * (not is_again)
         before = None if field or minus else term or before
         joins = False
     if is_or and not (groups or without or fields):
         raise QueryError("OR alone finds nothing; it stands between two words")
-    named = {sign for term in (*without, *chain(*groups)) for sign in _SIGNS_OF_NAME.findall(term.text)}
+    named = {
+        sign for term in (*without, *chain(*groups)) for sign in _SIGNS_OF_NAME.findall(term.text)
+    }
     ignored += sorted(named - set(ignored))
     words = Query(groups=tuple(groups), without=tuple(without), ignored=tuple(ignored))
     return words.with_fields(fields.items(), now) if fields else words
 
 
 def _field(minus: str, name: str, value: str) -> tuple[str, str]:
-    """The field that a piece of a query is for, or "", and its text. A colon is also in what people paste."""
+    """The field that a piece of a query is for, or "", and its text. A colon is also in what people
+    paste."""
     field = name.lower()
     is_empty = not name and value[-1:] == ":" and value[:-1].lower() in FIELDS
     if minus and (is_empty or field in FIELDS):
         raise QueryError(f"-{name or value[:-1]}: is not understood; only words can be excluded")
     if is_empty or (field in FIELDS and not value.strip('"')):
-        raise QueryError(f'{name or value[:-1]}: has no value; give one without a space between, or "{name or value[:-1]}" for the word')
+        raise QueryError(
+            f"{name or value[:-1]}: has no value; give one without a space between, or"
+            f' "{name or value[:-1]}" for the word'
+        )
     return (field, value) if field in FIELDS or not name else ("", f"{name}:{value}")
 
 
 def parts_of(term: Term) -> list[Term]:
-    """What a word like `module.parse_http(url)` is made of: its identifiers, or the parts of the only one."""
+    """What a word like `module.parse_http(url)` is made of: its identifiers, or the parts of the
+    only one."""
     if term.is_quoted or term.is_prefix or not term.text.isascii():
         return []
     names = re.findall(r"\w+", term.text)
@@ -172,22 +193,33 @@ def parts_of(term: Term) -> list[Term]:
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """What to ask the index for: runs of Chinese, Japanese and Korean are there in pairs, so they are asked for apart."""
+    """What to ask the index for: runs of Chinese, Japanese and Korean are there in pairs, so they
+    are asked for apart."""
     found: list[str] = []
     at = 0
     for run in CJK.finditer(text):
-        found += [text[at : run.start()], " ".join(pair.decode() for pair in cjk_pairs(run.group()))]
+        found += [
+            text[at : run.start()],
+            " ".join(pair.decode() for pair in cjk_pairs(run.group())),
+        ]
         at = run.end()
     asked = tuple(phrase for phrase in (*found, text[at:]) if TOKEN.search(phrase))
-    # One character alone is in the index only where it stands alone or ends a run, so it is left to the proof.
-    return tuple(phrase for phrase in asked if not CJK.fullmatch(phrase) or len(phrase) > 1) or asked
+    # One character alone is in the index only where it stands alone or ends a run, so it is left to
+    # the proof.
+    return (
+        tuple(phrase for phrase in asked if not CJK.fullmatch(phrase) or len(phrase) > 1) or asked
+    )
 
 
 def path_phrases(path: str) -> tuple[str, ...]:
     """The same for the end of a path: around * and ? only the words that are there as a whole."""
     if not _WILD.search(path):
         return phrases(path)
-    whole = [word for word in TOKEN.finditer(path) if not _WILD.search(path[max(0, word.start() - 1) : word.end() + 1])]
+    whole = [
+        word
+        for word in TOKEN.finditer(path)
+        if not _WILD.search(path[max(0, word.start() - 1) : word.end() + 1])
+    ]
     return tuple(asked for word in whole for asked in phrases(word.group()))
 
 
@@ -197,7 +229,8 @@ def kinds_of(kind: str) -> Sequence[str]:
 
 
 def _clean(text: str) -> str:
-    """As UTF-8 can say it, without colours: an argument of a command line may hold any bytes, people paste what they see."""
+    """As UTF-8 can say it, without colours: an argument of a command line may hold any bytes,
+    people paste what they see."""
     return blank_escapes(text.encode("utf-8", "replace")).decode().replace("\0", " ")
 
 
@@ -209,11 +242,17 @@ def _term(word: str, *, is_phrase: bool) -> Term | None:
         return None
     word = word[: tokens[MOST_PARTS - 1]] if len(tokens) > MOST_PARTS else word
     asked = phrases(word)
-    if all(len(phrase) == 1 and CJK.fullmatch(phrase) for phrase in asked):  # One character: pairs begin with it.
+    # One character: pairs begin with it.
+    if all(len(phrase) == 1 and CJK.fullmatch(phrase) for phrase in asked):
         is_prefix = True
     # Words with which the index marks kinds and tools are in no text.
-    whole, found = TOKEN.findall(word), [token for phrase in asked for token in TOKEN.findall(phrase)]
-    needs_proof = len(found) > 1 or found != whole or any(token.lower().startswith("zq") for token in whole)
+    whole, found = (
+        TOKEN.findall(word),
+        [token for phrase in asked for token in TOKEN.findall(phrase)],
+    )
+    needs_proof = (
+        len(found) > 1 or found != whole or any(token.lower().startswith("zq") for token in whole)
+    )
     return Term(word, asked, is_prefix, needs_proof, is_phrase)
 
 
@@ -223,7 +262,11 @@ def _sessions(fields: Mapping[str, Sequence[str]], now: datetime) -> tuple[tuple
         values = list(fields.get(field, ()))
         if field == "session":
             values = [value.partition("#")[0] or value for value in values]
-        given: list[Any] = [_when(field, value, now) for value in values] if field in ("after", "before") else values
+        given: list[Any] = (
+            [_when(field, value, now) for value in values]
+            if field in ("after", "before")
+            else values
+        )
         if given:
             found.append(tuple(Filter(parents_only=False, **{name: value}) for value in given))
     return tuple(found)
@@ -232,17 +275,24 @@ def _sessions(fields: Mapping[str, Sequence[str]], now: datetime) -> tuple[tuple
 def _when(field: str, text: str, now: datetime) -> datetime:
     try:
         return moment(text, now)
-    except (RunloreError, OverflowError, ValueError, OSError):  # Years that no calendar of the system reaches.
-        raise QueryError(f"{field}:{_short(text)} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
+    except (RunloreError, OverflowError, ValueError, OSError):
+        # Years that no calendar of the system reaches.
+        raise QueryError(
+            f"{field}:{_short(text)} is not a time: try 7d, 24h, yesterday or 2026-03-14"
+        ) from None
 
 
 def _events(fields: Mapping[str, Sequence[str]]) -> Chosen:
     states = {state.lower() for state in fields.get("is", ())}
     if states - {"error"}:
-        raise QueryError(f"is:{_short(min(states - {'error'}))} is not understood; there is is:error")
+        raise QueryError(
+            f"is:{_short(min(states - {'error'}))} is not understood; there is is:error"
+        )
     kinds = tuple(kind.lower() for kind in fields.get("kind", ()))
     if unknown := set(kinds) - KINDS:
-        raise QueryError(f"there is no kind {_short(min(unknown))!r}; there are: {', '.join(sorted(KINDS))}")
+        raise QueryError(
+            f"there is no kind {_short(min(unknown))!r}; there are: {', '.join(sorted(KINDS))}"
+        )
     return Chosen(
         tools=tuple(tool.lower() for tool in fields.get("tool", ())),
         kinds=kinds,
@@ -257,7 +307,8 @@ def _short(text: str) -> str:
 
 
 def _names_file(wanted: str, files: Sequence[str]) -> bool:
-    """A path as people give one: its end, whole names at a time; * and ? stand for any characters."""
+    """A path as people give one: its end, whole names at a time; * and ? stand for any
+    characters."""
     end = "/" + wanted.replace("\\", "/").lower().lstrip("/")
     paths = [f"/{file.lower()}".replace("\\", "/") for file in files]
     if not _WILD.search(end):

@@ -56,10 +56,18 @@ class PostgresChecker(PostgresNew, Checker):
             "select c.relname from pg_index i join pg_class c on c.oid = i.indexrelid"
             " where c.relnamespace = current_schema()::regnamespace and not i.indisvalid order by 1"
         )
-        return [(f"the index {name} is not valid; `reindex index {name}` makes it again", False) for (name,) in self._all(sql)]
+        return [
+            (f"the index {name} is not valid; `reindex index {name}` makes it again", False)
+            for (name,) in self._all(sql)
+        ]
 
-    def check_index(self, ids: Sequence[int] | None, step: Callable[[int], None] | None = None) -> dict[int, str]:
-        stray = "select distinct w.id from search w where not exists (select 1 from segments s where s.session = w.session and s.id = w.id)"
+    def check_index(
+        self, ids: Sequence[int] | None, step: Callable[[int], None] | None = None
+    ) -> dict[int, str]:
+        stray = (
+            "select distinct w.id from search w where not exists (select 1 from segments s where"
+            " s.session = w.session and s.id = w.id)"
+        )
         wrong = {id_: "is in the index and nowhere else" for (id_,) in self._all(stray)}
         every = self._all("select id from segments order by id") if ids is None else ()
         for id_ in [id_ for (id_,) in every] if ids is None else ids:
@@ -91,7 +99,10 @@ class PostgresChecker(PostgresNew, Checker):
         return None
 
     def _has_stream(self, id_: int, stream: bytes) -> bool:
-        (stored,) = self._one("select coalesce(stream, '') from segments where session = ? and id = ?", (id_ >> 20, id_))
+        (stored,) = self._one(
+            "select coalesce(stream, '') from segments where session = ? and id = ?",
+            (id_ >> 20, id_),
+        )
         unpack = unpacker()
         try:
             return unpack(stored) == unpack(stream)  # Another zstd may have packed it otherwise.
@@ -108,7 +119,9 @@ class PostgresChecker(PostgresNew, Checker):
                 return False
         return True
 
-    def reindex(self, ids: Sequence[int] | None, step: Callable[[int, int], None] | None = None) -> None:
+    def reindex(
+        self, ids: Sequence[int] | None, step: Callable[[int, int], None] | None = None
+    ) -> None:
         with self.transaction():
             self._lock_for_writing()
             if ids is None:
@@ -125,19 +138,25 @@ class PostgresChecker(PostgresNew, Checker):
     def _add_words(self, id_: int, segment: Segment) -> None:
         vectors, stream = cut_words(segment)
         self.db.copy("search", word_rows(id_, vectors))
-        self.db.execute("update segments set stream = ? where session = ? and id = ?", (stream, id_ >> 20, id_))
+        self.db.execute(
+            "update segments set stream = ? where session = ? and id = ?", (stream, id_ >> 20, id_)
+        )
 
     def restore_session(self, number: int, uid: str) -> None:
         with self.transaction():
             self._make_months({number >> 31})
             super().restore_session(number, uid)
             self.db.execute(
-                "update sessions set author = q.author, machine = coalesce(q.machine, substr(q.reader, length(q.author) + 2))"
-                " from streams s join sources q on q.number = s.source where s.session = ?1 and sessions.number = ?1",
+                "update sessions set author = q.author, machine = coalesce(q.machine,"
+                " substr(q.reader, length(q.author) + 2)) from streams s join sources q on q.number"
+                " = s.source where s.session = ?1 and sessions.number = ?1",
                 (number,),
             )
 
     def restore_source(self, number: int) -> None:
         with self.transaction():
             super().restore_source(number)
-            self.db.execute("update sources set reader = ?, author = ? where number = ?", (self.reader, self.author, number))
+            self.db.execute(
+                "update sources set reader = ?, author = ? where number = ?",
+                (self.reader, self.author, number),
+            )

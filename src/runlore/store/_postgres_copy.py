@@ -1,4 +1,5 @@
-"""How the PostgreSQL store takes over what another has: in bulk, in its month, and without touching what is someone else's."""
+"""How the PostgreSQL store takes over what another has: in bulk, in its month, and without touching
+what is someone else's."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ from .contract import OVERTAKEN, Row, Store, Taken
 from .copying import copy
 from .sqlite import SqliteStore
 
-_OTHERS = "select 1 from streams t join sources s on s.number = t.source where s.author != ? and t.session = ? limit 1"
+_OTHERS = (
+    "select 1 from streams t join sources s on s.number = t.source where s.author != ? and"
+    " t.session = ? limit 1"
+)
 """Whether someone else has added to a session."""
 _NO_DIGEST: dict[str, Any] = dict.fromkeys(("analyzed_at", "analyzed_seq", "analyzed_hash"))
 """Of a session under another name: one names its session, and is made anew."""
@@ -34,11 +38,16 @@ class PostgresTaker(PostgresChecker, Taker):
     source_columns: tuple[str, ...] = ("reader", "author")
 
     def take_source(self, row: dict[str, Any]) -> int:
-        row = {**row, "reader": row.get("reader") or self.reader, "author": row.get("author") or self.author}
+        row = {
+            **row,
+            "reader": row.get("reader") or self.reader,
+            "author": row.get("author") or self.author,
+        }
         with self.transaction():
             self._lock_for_writing()
             found = self._one(
-                "select number from sources where reader = ? and agent = ? and path = ?", (row["reader"], row["agent"], row["path"])
+                "select number from sources where reader = ? and agent = ? and path = ?",
+                (row["reader"], row["agent"], row["path"]),
             )
             return self._take_source(row, None if found is None else int(found[0]))
 
@@ -47,9 +56,12 @@ class PostgresTaker(PostgresChecker, Taker):
         return self._name_for(whose, uid), whose
 
     def _name_for(self, author: str, uid: str) -> str:
-        """The uid under which a session of an author is, or would be, stored: beside someone else's, which stays as it is."""
+        """The uid under which a session of an author is, or would be, stored: beside someone
+        else's, which stays as it is."""
         claim = self._one(
-            "select s.uid from claims c join sessions s on s.number = c.session where c.author = ? and c.uid = ?", (author, uid)
+            "select s.uid from claims c join sessions s on s.number = c.session where c.author = ?"
+            " and c.uid = ?",
+            (author, uid),
         )
         if claim is not None:
             return str(claim[0])
@@ -61,25 +73,48 @@ class PostgresTaker(PostgresChecker, Taker):
         with self.transaction():
             self._lock_for_writing()
             name = self._name_for(author, uid)
-            found = self._one("select number, content_hash, last_seq, evicted_at is not null from sessions where uid = ?", (uid,))
-            content = (taken.session["content_hash"], taken.session["last_seq"], taken.session["evicted_at"] is not None)
-            if found is not None and name != uid and found[1:] == content:  # The same as someone else has.
+            found = self._one(
+                "select number, content_hash, last_seq, evicted_at is not null from sessions where"
+                " uid = ?",
+                (uid,),
+            )
+            content = (
+                taken.session["content_hash"],
+                taken.session["last_seq"],
+                taken.session["evicted_at"] is not None,
+            )
+            # The same as someone else has.
+            if found is not None and name != uid and found[1:] == content:
                 self._claim(author, uid, found[0])
                 return int(found[0])
             before = self._one("select number from sessions where uid = ?", (name,))
             if before is not None and self._one(_OTHERS, (author, *before)):
-                # What they have of it would be lost. What this one adds is derived again by the next sync.
+                # What they have of it would be lost. What this one adds is derived again by the
+                # next sync.
                 for _, source, *_ in taken.streams:
-                    self.db.execute("update sources set adapter_version = ? where number = ?", (OVERTAKEN, source))
+                    self.db.execute(
+                        "update sources set adapter_version = ? where number = ?",
+                        (OVERTAKEN, source),
+                    )
                 return int(before[0])
-            names: dict[str, Any] = {"author": author, "machine": taken.session.get("machine") or self.machine}
+            names: dict[str, Any] = {
+                "author": author,
+                "machine": taken.session.get("machine") or self.machine,
+            }
             if name != uid:
                 names |= {"uid": name, "native_session_id": name.partition(":")[2], **_NO_DIGEST}
                 taken = msgspec.structs.replace(taken, digest=None, errors=[])
-            streams = [(block, source, *_cleaned(facts, tally), hash_) for block, source, facts, tally, hash_ in taken.streams]
-            number = super().take_session(msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams))
+            streams = [
+                (block, source, *_cleaned(facts, tally), hash_)
+                for block, source, facts, tally, hash_ in taken.streams
+            ]
+            number = super().take_session(
+                msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams)
+            )
             if before is not None:
-                self.db.execute("update claims set session = ? where session = ?", (number, *before))
+                self.db.execute(
+                    "update claims set session = ? where session = ?", (number, *before)
+                )
             if name != uid:
                 self._claim(author, uid, number)
             return number
@@ -89,8 +124,8 @@ class PostgresTaker(PostgresChecker, Taker):
         self._make_months({month})
         names = [name for name in self._columns() if name in row and name != "number"]
         sql = (
-            f"insert into sessions (number, {', '.join(names)}) values (?::bigint << 31 | nextval('session_numbers')"
-            f"{', ?' * len(names)}) returning number"
+            f"insert into sessions (number, {', '.join(names)}) values (?::bigint << 31 |"
+            f" nextval('session_numbers'){', ?' * len(names)}) returning number"
         )
         self._seen = Seen()
         return int(self._one(sql, [month, *(row[name] for name in names)])[0])
@@ -110,7 +145,10 @@ class PostgresTaker(PostgresChecker, Taker):
 
     def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
         """But for those of sessions that are someone else's here."""
-        sql = "select uid from sessions where uid = any(?) and author is distinct from ? and author is not null"
+        sql = (
+            "select uid from sessions where uid = any(?) and author is distinct from ? and author"
+            " is not null"
+        )
         others = {uid for (uid,) in self._all(sql, ([uid for uid, _ in rows], self.author))}
         super().take_tombstones([row for row in rows if row[0] not in others])
 
@@ -132,4 +170,6 @@ class PostgresTaker(PostgresChecker, Taker):
 
 
 def _cleaned(facts: bytes, tally: bytes) -> tuple[bytes, bytes]:
-    return clean_stream(msgspec.msgpack.decode(facts, type=Facts), msgspec.msgpack.decode(tally, type=Tally))
+    return clean_stream(
+        msgspec.msgpack.decode(facts, type=Facts), msgspec.msgpack.decode(tally, type=Tally)
+    )

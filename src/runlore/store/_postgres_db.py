@@ -1,7 +1,7 @@
 """A connection to PostgreSQL that understands the SQL of `_sql.py`.
 
-Placeholders are `?` and `?1`; a NUL, which no text of PostgreSQL can hold, becomes the sign for it; what the server or the
-network is to blame for becomes a StoreError. Knows no table.
+Placeholders are `?` and `?1`; a NUL, which no text of PostgreSQL can hold, becomes the sign for it;
+what the server or the network is to blame for becomes a StoreError. Knows no table.
 """
 
 from __future__ import annotations
@@ -29,9 +29,13 @@ PATIENCE_S = 60
 
 SETTINGS = {
     "statement_timeout": "10min",  # Giving room back writes a whole table anew.
-    "idle_in_transaction_session_timeout": "2min",  # A machine that was closed in mid-sync must not keep the others waiting.
-    "enable_seqscan": "off",  # Every question here has an index, also while the server does not know yet how large a table is.
-    "plan_cache_mode": "force_generic_plan",  # The same statements come again and again, and none depends on what it is given.
+    # A machine that was closed in mid-sync must not keep the others waiting.
+    "idle_in_transaction_session_timeout": "2min",
+    # Every question here has an index, also while the server does not know yet how large a table
+    # is.
+    "enable_seqscan": "off",
+    # The same statements come again and again, and none depends on what it is given.
+    "plan_cache_mode": "force_generic_plan",
     "jit": "off",  # Compiling takes longer than any answer.
     "work_mem": "64MB",
     "maintenance_work_mem": "256MB",
@@ -41,23 +45,27 @@ FOR_READING = {"default_transaction_read_only": "on", "statement_timeout": "2min
 
 OPTIONS: dict[str, Any] = dict(
     autocommit=True, connect_timeout=10, application_name="runlore",
-    keepalives_idle=30, keepalives_interval=10, keepalives_count=3,  # A server that vanished is noticed within a minute,
+    # A server that vanished is noticed within a minute,
+    keepalives_idle=30, keepalives_interval=10, keepalives_count=3,
     tcp_user_timeout=60_000,  # also by who is sending something to it.
 )  # fmt: skip
 
 FEW, FEWEST = 16, 2
-"""When so many rows wait, they are inserted one by one, all tables in one round trip. When there are more, only those of a table that has
-no more than so many: COPY takes a round trip for each table, and client and server as long as two or three such statements."""
+"""When so many rows wait, they are inserted one by one, all tables in one round trip. When there
+are more, only those of a table that has no more than so many: COPY takes a round trip for each
+table, and client and server as long as two or three such statements."""
 
 ENOUGH_BYTES = 5 * 1024 * 1024
-"""Of rows that are sent at once: there is a COPY for each table, which costs client and server something however little it brings.
-Where more is sent at once, the server has nothing to do until then."""
+"""Of rows that are sent at once: there is a COPY for each table, which costs client and server
+something however little it brings. Where more is sent at once, the server has nothing to do until
+then."""
 
 MANY = 100
 """So many times a statement waits with others; for more of them it does not."""
 
 SWITCH_S = 0.0005
-"""How long who sends rows waits for who makes the next ones: a socket takes a tenth of a megabyte at a time."""
+"""How long who sends rows waits for who makes the next ones: a socket takes a tenth of a megabyte
+at a time."""
 
 CANCEL_S = 2
 """How long a server may take to be told that nobody waits for its answer."""
@@ -68,8 +76,16 @@ START_S = 0.1
 _NUMBERS = re.compile(r"carray\((\?\d*)\)")
 _PLACE = re.compile(r"\?(\d*)")
 _BYTES = re.compile(r"\bx'([0-9a-f]*)'")
-_AWAY = (psycopg.errors.CannotConnectNow, psycopg.errors.AdminShutdown, psycopg.errors.CrashShutdown)
-_AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.IdleInTransactionSessionTimeout)
+_AWAY = (
+    psycopg.errors.CannotConnectNow,
+    psycopg.errors.AdminShutdown,
+    psycopg.errors.CrashShutdown,
+)
+_AGAIN = (
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
 
 
 Statements = Sequence[tuple[str, Sequence[Any]]]
@@ -92,18 +108,27 @@ class VectorDumper(Dumper):
 
 
 class Database:
-    """One connection, or for many readers of a process one of those that they share, for as long as it is needed. Commits every statement
-    by itself unless a transaction was begun."""
+    """One connection, or for many readers of a process one of those that they share, for as long as
+    it is needed. Commits every statement by itself unless a transaction was begun."""
 
-    def __init__(self, url: str, name: str, *, read_only: bool = False, is_shared: bool = False, patience_s: float = 0) -> None:
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        read_only: bool = False,
+        is_shared: bool = False,
+        patience_s: float = 0,
+    ) -> None:
         self.name = name
         self._url, self._read_only = url, read_only
         self._has_begun = False
         self._later: list[tuple[str, Sequence[Any]]] = []
-        """Statements that change something and answer nothing. They are sent with the next question: each round trip takes as long as
-        the server, or the network, needs to wake up."""
+        """Statements that change something and answer nothing. They are sent with the next
+        question: each round trip takes as long as the server, or the network, needs to wake up."""
         self._rows: Rows = {}
-        """Rows that are to be added. They are sent with the next question as well, and before the statements."""
+        """Rows that are to be added. They are sent with the next question as well, and before the
+        statements."""
         self._checked: Rows = {}
         """The same, once they were checked. They are not changed any more."""
         self._size = 0
@@ -124,7 +149,8 @@ class Database:
     def _connection(self) -> psycopg.Connection[Any]:
         """When nothing is being sent on it any more. Raises what that did."""
         if self._sending is not None:
-            self._sending.wait()  # Interrupted, it is waited for once more: two cannot speak on one line.
+            # Interrupted, it is waited for once more: two cannot speak on one line.
+            self._sending.wait()
             error, self._sending = self._sending.error, None
             if error is not None:
                 raise error
@@ -140,9 +166,13 @@ class Database:
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
         settings = SETTINGS | (FOR_READING if self._read_only else {})
-        connection.adapters.register_dumper(int, Int8Dumper)  # One plan for each statement, whatever the size of its numbers.
+        # One plan for each statement, whatever the size of its numbers.
+        connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(Vector, VectorDumper)
-        connection.execute("select " + ", ".join(f"set_config('{key}', '{value}', false)" for key, value in settings.items()))
+        connection.execute(
+            "select "
+            + ", ".join(f"set_config('{key}', '{value}', false)" for key, value in settings.items())
+        )
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -158,7 +188,8 @@ class Database:
             self._share.give_back(self._line)
 
     def connect_again(self) -> None:
-        """After a connection was lost. Waits for a server that is being restarted. Raises StoreError."""
+        """After a connection was lost. Waits for a server that is being restarted. Raises
+        StoreError."""
         if self._share is None:
             self._line.close()
             self._line = self._connect_within(PATIENCE_S)
@@ -175,7 +206,9 @@ class Database:
                 if not is_told:
                     import logging  # Where nobody listens, it goes to stderr.
 
-                    logging.getLogger(__name__).warning("runlore: %s; trying again for %d s", error, seconds)
+                    logging.getLogger(__name__).warning(
+                        "runlore: %s; trying again for %d s", error, seconds
+                    )
                     is_told = True
                 time.sleep(0.1)
 
@@ -196,7 +229,8 @@ class Database:
         raise AssertionError("returned or raised")
 
     def _wait_with(self, sql: str, bindings: Sequence[Any]) -> None:
-        """Keeps a statement until the next question. What no column can hold is told at once: then it is known whose it is."""
+        """Keeps a statement until the next question. What no column can hold is told at once: then
+        it is known whose it is."""
         check_row(bindings)
         self._later.append((sql, bindings))
 
@@ -218,12 +252,18 @@ class Database:
         with self.told():
             self._connection.execute(sql)
 
-    def ask(self, questions: Sequence[tuple[str, Sequence[Any]]], *, ahead: bool = False) -> list[list[Any]]:
-        """The answers to several questions, in one round trip; with `ahead`, as they are without what waits."""
+    def ask(
+        self, questions: Sequence[tuple[str, Sequence[Any]]], *, ahead: bool = False
+    ) -> list[list[Any]]:
+        """The answers to several questions, in one round trip; with `ahead`, as they are without
+        what waits."""
         if not ahead:
             self.flush()
         with self._connected(), self.told(), self._connection.pipeline():
-            cursors = [self._connection.execute(translate(sql), _bind(sql, values), binary=True) for sql, values in questions]
+            cursors = [
+                self._connection.execute(translate(sql), _bind(sql, values), binary=True)
+                for sql, values in questions
+            ]
             return [cursor.fetchall() for cursor in cursors]
 
     def flush(self) -> None:
@@ -233,7 +273,8 @@ class Database:
             self._run("select 1", ())
 
     def check(self) -> None:
-        """Makes the rows that wait ready to be sent. Raises OverflowError or UnicodeError when a column cannot hold a value."""
+        """Makes the rows that wait ready to be sent. Raises OverflowError or UnicodeError when a
+        column cannot hold a value."""
         waiting, self._rows = self._rows, {}
         self.checks += bool(waiting)
         for into, rows in waiting.items():
@@ -241,7 +282,8 @@ class Database:
             self._checked.setdefault(into, []).extend(rows)
 
     def send_behind(self) -> None:
-        """Sends what waits, when it is enough, while more is made: the next statement waits for that, and raises what it did."""
+        """Sends what waits, when it is enough, while more is made: the next statement waits for
+        that, and raises what it did."""
         self.check()
         if self._size >= ENOUGH_BYTES:
             line, rows, later = self._connection, self._take_checked(), self._later
@@ -274,7 +316,9 @@ class Database:
         if into not in self._types:
             table, _, columns = into.partition(" ")
             with self.told():
-                found = self._connection.execute(f"select {columns.strip('()') or '*'} from {table} limit 0").description
+                found = self._connection.execute(
+                    f"select {columns.strip('()') or '*'} from {table} limit 0"
+                ).description
             self._types[into] = [column.type_code for column in found or ()]
         return self._types[into]
 
@@ -293,9 +337,14 @@ class Database:
                 with line.pipeline():
                     for into, some in few.items():
                         for row in some:
-                            line.execute(f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row)
+                            line.execute(
+                                f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row
+                            )
             for into in rows.keys() - few.keys():
-                with line.cursor() as cursor, cursor.copy(f"copy {into} from stdin (format binary)") as copy:
+                with (
+                    line.cursor() as cursor,
+                    cursor.copy(f"copy {into} from stdin (format binary)") as copy,
+                ):
                     copy.set_types(self._types[into])
                     for row in rows[into]:
                         if not is_wanted():
@@ -333,14 +382,17 @@ class Database:
         try:
             if self._has_begun and not self._line.closed:
                 self._run("rollback", ())
-        except StoreError:  # Interrupted in the middle of a statement, it cannot be said: the server is told to leave off.
+        except StoreError:
+            # Interrupted in the middle of a statement, it cannot be said: the server is told to
+            # leave off.
             self._abandon()
         finally:
             self._end()
 
     def _abandon(self) -> None:
-        """Closes a connection on which the server may be at something. It would go on with it to the end, and nobody could write before:
-        that who asked has left, it notices when it answers."""
+        """Closes a connection on which the server may be at something. It would go on with it to
+        the end, and nobody could write before: that who asked has left, it notices when it
+        answers."""
         try:
             with suppress(psycopg.Error):
                 self._line.cancel_safe(timeout=CANCEL_S)
@@ -363,8 +415,9 @@ class Database:
                 cursor.executemany(translate(sql), [_bind(sql, row) for row in values])
 
     def copy(self, into: str, rows: Sequence[Sequence[Any]], *, ahead: bool = False) -> None:
-        """Adds rows to a table, with its columns, or to those that `into` names: a few together by INSERT, many by COPY. With `ahead` also
-        before the statements that wait: these are about other rows."""
+        """Adds rows to a table, with its columns, or to those that `into` names: a few together by
+        INSERT, many by COPY. With `ahead` also before the statements that wait: these are about
+        other rows."""
         if not rows:
             return
         if self._later and not ahead:
@@ -395,7 +448,9 @@ class Database:
             raise StoreError(f"{self.name}: this store was opened for reading") from None
         except psycopg.Error as error:
             is_lost = self._line.closed or isinstance(error, _AWAY)
-            raise (StoreLost if is_lost else StoreError)(f"{self.name}: {_first_line(error)}") from None
+            raise (StoreLost if is_lost else StoreError)(
+                f"{self.name}: {_first_line(error)}"
+            ) from None
 
     def close(self) -> None:
         if self._has_begun:
@@ -407,7 +462,8 @@ class Database:
 
 
 class Sending:
-    """Rows on their way, in a thread. One for each time: a process with threads is not to be forked, and workers are, between two syncs."""
+    """Rows on their way, in a thread. One for each time: a process with threads is not to be
+    forked, and workers are, between two syncs."""
 
     def __init__(self, send: Callable[[Callable[[], bool]], None]) -> None:
         """`send` is given a function to ask whether they are still wanted."""
@@ -415,7 +471,9 @@ class Sending:
         """What went wrong, when they had to be waited for."""
         self._is_wanted = True
         self._interval = sys.getswitchinterval()
-        self._thread = threading.Thread(target=self._run, args=(send,), name="runlore-rows", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(send,), name="runlore-rows", daemon=True
+        )
 
     def start(self) -> None:
         """Raises RuntimeError when the system has no thread left."""
@@ -430,7 +488,8 @@ class Sending:
 
     def wait(self) -> None:
         """Until they are there, or cannot be."""
-        if self._thread.ident is None:  # Interrupted over starting it: it may come up in a moment, or never.
+        # Interrupted over starting it: it may come up in a moment, or never.
+        if self._thread.ident is None:
             time.sleep(START_S)
         if self._thread.ident is not None:
             self._thread.join()
@@ -443,8 +502,8 @@ class Sending:
 
 
 def check_row(row: Sequence[Any]) -> int:
-    """Return the size of the texts and bytes in a row. Raises OverflowError or UnicodeError when there
-    is something in it that no column can hold."""
+    """Return the size of the texts and bytes in a row. Raises OverflowError or UnicodeError when
+    there is something in it that no column can hold."""
     size = 0
     for value in row:
         if isinstance(value, str):
@@ -463,7 +522,8 @@ def is_plain_write(sql: str) -> bool:
 
 
 def array(numbers: Iterable[int]) -> str:
-    """Numbers as PostgreSQL reads them, for `any(?::bigint[])`: ten times as fast as adapting each."""
+    """Numbers as PostgreSQL reads them, for `any(?::bigint[])`: ten times as fast as adapting
+    each."""
     return "{" + ",".join(map(str, numbers)) + "}"
 
 

@@ -1,4 +1,5 @@
-"""What a transaction knows of what is about to be put, and of what it has put itself: values, for `_postgres_new.py`.
+"""What a transaction knows of what is about to be put, and of what it has put itself: values, for
+`_postgres_new.py`.
 
 Nothing here asks a database.
 """
@@ -32,7 +33,8 @@ class NewRow:
 
 
 class Made:
-    """A session that was made in this transaction, and what there is of it by now. A further source of it need ask for nothing."""
+    """A session that was made in this transaction, and what there is of it by now. A further source
+    of it need ask for nothing."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -59,14 +61,23 @@ class Made:
 
     def rest_of(self, piece: Piece, done: Put) -> Piece:
         """What a piece adds: without what is there, and linked to it."""
-        there = {n: seq for n, h in enumerate(piece.natives) if h and (seq := self.natives.get(h)) is not None}
+        there = {
+            n: seq
+            for n, h in enumerate(piece.natives)
+            if h and (seq := self.natives.get(h)) is not None
+        }
         if there:
             done.copies += len(there)
             instead = {piece.rows[n][SEQ]: outside(seq) for n, seq in there.items()}
             piece = rebuild(piece, None, dict.fromkeys(there), instead)
         for n, parent in piece.links:
-            if (seq := self.natives.get(parent)) is not None:  # Of an earlier block, hence before it.
-                piece.rows[n] = (*piece.rows[n][:PARENT], outside(seq), *piece.rows[n][PARENT + 1 :])
+            # Of an earlier block, hence before it.
+            if (seq := self.natives.get(parent)) is not None:
+                piece.rows[n] = (
+                    *piece.rows[n][:PARENT],
+                    outside(seq),
+                    *piece.rows[n][PARENT + 1 :],
+                )
         return piece
 
 
@@ -93,7 +104,8 @@ class Expected:
         self.session_numbers: list[int] = []
 
     def is_new(self, batch: Batch, made: dict[str, Made], billed: Collection[int]) -> bool:
-        """Whether nothing of a batch is there, nor anything that it is a copy of, but for what was `made` and `billed` before."""
+        """Whether nothing of a batch is there, nor anything that it is a copy of, but for what was
+        `made` and `billed` before."""
         if batch.since or batch.is_gone or not self.is_new_source(batch):
             return False
         own = {piece.session_uid for piece in batch.pieces if piece.rows}
@@ -106,7 +118,10 @@ class Expected:
             and len(set(hashes)) == len(hashes)  # What is there twice in one source is kept once.
             and len(set(calls)) == len(calls)
             and len(own) == len(batch.pieces)
-            and all(kept.call.session_uid in own or kept.call.session_uid in made for kept in batch.calls)
+            and all(
+                kept.call.session_uid in own or kept.call.session_uid in made
+                for kept in batch.calls
+            )
             and all(piece.rows[-1][SEQ] < BLOCK for piece in batch.pieces)
             and all(self._is_added(piece, made.get(piece.session_uid)) for piece in batch.pieces)
         )

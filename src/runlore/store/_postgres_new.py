@@ -1,8 +1,9 @@
 """How the PostgreSQL store keeps sources that nothing is known of yet: many at once.
 
-In a first sync nearly all sources are new, and each would ask a dozen questions with the answer "nothing". So what is about to be put is
-asked for together, and what turns out to be new is written in a few long COPYs. So is a further source of a session that this transaction
-has made, of which nothing need be asked either. Everything else goes the way of `_postgres_put.py`.
+In a first sync nearly all sources are new, and each would ask a dozen questions with the answer
+"nothing". So what is about to be put is asked for together, and what turns out to be new is written
+in a few long COPYs. So is a further source of a session that this transaction has made, of which
+nothing need be asked either. Everything else goes the way of `_postgres_put.py`.
 """
 
 from __future__ import annotations
@@ -58,20 +59,32 @@ class PostgresNew(PostgresWriter, Shelf):
             self._seen.put, self._seen.expected = self._seen.expected, None
 
     def _expect(self, batches: Sequence[Batch], seen: Seen) -> Expected:
-        """What there is of these, and of what this transaction has put, which need not be sent yet."""
+        """What there is of these, and of what this transaction has put, which need not be sent
+        yet."""
         expected = Expected(batches)
         pieces = [piece for batch in batches for piece in batch.pieces]
         self._make_months({month_of(piece.tally.started_at) for piece in pieces})
         uids = list({uid for batch in batches for uid in uids_of(batch)})
         hashes = array(h for batch in batches for h in hashes_of(batch))
         calls = array(expected.asked_calls)
-        sources, sessions, [(claimed, natives, known, source_numbers, session_numbers)] = self.db.ask(
-            [
-                ("select agent, path from sources where reader = ? and path = any(?)", (self.reader, [path for _, path in expected.asked])),
-                ("select uid, number, evicted_at is not null from sessions where uid = any(?)", (uids,)),
-                (_THERE, (self.author, uids, hashes, calls, len(batches), len(pieces))),
-            ],
-            ahead=True,
+        sources, sessions, [(claimed, natives, known, source_numbers, session_numbers)] = (
+            self.db.ask(
+                [
+                    (
+                        "select agent, path from sources where reader = ? and path = any(?)",
+                        (self.reader, [path for _, path in expected.asked]),
+                    ),
+                    (
+                        (
+                            "select uid, number, evicted_at is not null from sessions where uid ="
+                            " any(?)"
+                        ),
+                        (uids,),
+                    ),
+                    (_THERE, (self.author, uids, hashes, calls, len(batches), len(pieces))),
+                ],
+                ahead=True,
+            )
         )
         expected.sources.update(sources)
         expected.uids.update(uid for uid, _, _ in sessions)
@@ -82,7 +95,8 @@ class PostgresNew(PostgresWriter, Shelf):
         expected.calls.update(known or ())
         if seen.put is not None:
             expected.remember(seen.put)
-        # Taken from the end, so the smallest is there: postings come nearly sorted when numbers go up with what is written.
+        # Taken from the end, so the smallest is there: postings come nearly sorted when numbers go
+        # up with what is written.
         expected.source_numbers = (source_numbers or [])[::-1]
         expected.session_numbers = (session_numbers or [])[::-1]
         return expected
@@ -113,34 +127,57 @@ class PostgresNew(PostgresWriter, Shelf):
         self._put_new_source(number, batch)
         return number, 0
 
-    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
+    def touch(
+        self,
+        source: Source,
+        *,
+        adapter_version: int,
+        redact_version: str,
+        problem: str | None = None,
+    ) -> None:
         if self._seen is not None:
             self._seen.forget_made()
-        super().touch(source, adapter_version=adapter_version, redact_version=redact_version, problem=problem)
+        super().touch(
+            source, adapter_version=adapter_version, redact_version=redact_version, problem=problem
+        )
 
     def calls(self, hashes: Sequence[int]) -> list[Kept]:
         seen = self._seen
         # The further parts of a source that is read again are not among what was expected.
-        if seen is None or seen.expected is None or not seen.expected.asked_calls.issuperset(hashes):
+        if (
+            seen is None
+            or seen.expected is None
+            or not seen.expected.asked_calls.issuperset(hashes)
+        ):
             return super().calls(hashes)
         there = seen.expected.calls.intersection(hashes)
-        return [_as_stored(seen.billed[h]) for h in there] if there <= seen.billed.keys() else super().calls(hashes)
+        return (
+            [_as_stored(seen.billed[h]) for h in there]
+            if there <= seen.billed.keys()
+            else super().calls(hashes)
+        )
 
-    # ── one source ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── one source ────────────────────────────────────────────────────────────────────────────────
     def _put_new(self, batch: Batch, expected: Expected) -> Put:
         assert self._seen is not None
         done = Put(sessions={piece.session_uid for piece in batch.pieces})
         source = expected.source_numbers.pop()
-        sessions = [self._put_new_piece(source, piece, batch, done, expected) for piece in batch.pieces]
+        sessions = [
+            self._put_new_piece(source, piece, batch, done, expected) for piece in batch.pieces
+        ]
         self._put_new_aliases(source, batch.aliases, sessions)
         self._put_new_calls(batch.calls)
         self.db.copy("records", [(source, *record) for record in batch.records], ahead=True)
         skips = {(skip.offset, skip.reason) for skip in batch.skips}
-        self.db.copy("skips", [(source, offset, plain(reason)) for offset, reason in skips], ahead=True)
+        self.db.copy(
+            "skips", [(source, offset, plain(reason)) for offset, reason in skips], ahead=True
+        )
         self._put_new_source(source, batch)
         return done
 
-    def _put_new_piece(self, source: int, piece: Piece, batch: Batch, done: Put, expected: Expected) -> Made:
+    def _put_new_piece(
+        self, source: int, piece: Piece, batch: Batch, done: Put, expected: Expected
+    ) -> Made:
         """Writes a session, or what a source adds to one that was made just now."""
         assert self._seen is not None
         made = self._seen.made.get(piece.session_uid)
@@ -152,12 +189,21 @@ class PostgresNew(PostgresWriter, Shelf):
             piece = made.rest_of(piece, done)
         number, block = made.number, len(made.streams)
         first = block * BLOCK
-        natives = {h: first + row[SEQ] for h, row in zip(piece.natives, piece.rows, strict=True) if h}
+        natives = {
+            h: first + row[SEQ] for h, row in zip(piece.natives, piece.rows, strict=True) if h
+        }
         natives |= {h: first + piece.rows[n][SEQ] for n, h in piece.originals if h}
-        self.db.copy("events", [clean_row(row, batch.source.agent) for row in rows_in(number, piece, [block])], ahead=True)
+        self.db.copy(
+            "events",
+            [clean_row(row, batch.source.agent) for row in rows_in(number, piece, [block])],
+            ahead=True,
+        )
         self.db.copy("natives", [(h, number, seq) for h, seq in natives.items()], ahead=True)
         id_ = (number << 20) + made.segments
-        segments = [(id_ + n, first + s.first_seq, first + s.last_seq, s) for n, s in enumerate(piece.segments)]
+        segments = [
+            (id_ + n, first + s.first_seq, first + s.last_seq, s)
+            for n, s in enumerate(piece.segments)
+        ]
         self._add_segments(number, segments, ahead=True)
         stream = (*clean_stream(piece.facts, piece.tally), piece.hash)
         self.db.copy("streams", [(number, block, source, *stream)], ahead=True)
@@ -178,10 +224,14 @@ class PostgresNew(PostgresWriter, Shelf):
         facts, sums = self._summed(made.streams, made.last_seq)
         if made.row is None:
             row = sums | dict(
-                number=made.number, uid=piece.session_uid, flavor=source.agent, native_session_id=piece.facts.native_session_id,
-                machine=source.machine or self.machine, author=self.author, discovered_at=now, ingested_at=now,
-                schema_version=SCHEMA_VERSION, repo=facts.repo, domain=None, task_ref=facts.task_ref,
-                analyzed_at=None, analyzed_seq=None, analyzed_hash=None, outcome="unknown", outcome_evidence=None, quality=None,
+                number=made.number, uid=piece.session_uid, flavor=source.agent,
+                native_session_id=piece.facts.native_session_id,
+                machine=source.machine or self.machine, author=self.author, discovered_at=now,
+                ingested_at=now,
+                schema_version=SCHEMA_VERSION, repo=facts.repo, domain=None,
+                task_ref=facts.task_ref,
+                analyzed_at=None, analyzed_seq=None, analyzed_hash=None, outcome="unknown",
+                outcome_evidence=None, quality=None,
             )  # fmt: skip
             made.row = NewRow(list(row), self._add_row("sessions", row), self.db.checks)
             return
@@ -189,12 +239,17 @@ class PostgresNew(PostgresWriter, Shelf):
         sums["ingested_at"] = max(now, made.row["discovered_at"])
         if self._is_waiting(made.row):
             repo, task = made.row["repo"], made.row["task_ref"]
-            made.row.update(repo=facts.repo if repo is None else repo, task_ref=task if facts.task_ref is None else facts.task_ref)
+            made.row.update(
+                repo=facts.repo if repo is None else repo,
+                task_ref=task if facts.task_ref is None else facts.task_ref,
+            )
         else:
             self._write_sums(made.number, facts, sums)
         made.row.update(**sums)
 
-    def _put_new_aliases(self, source: int, aliases: Sequence[tuple[int, int]], sessions: Sequence[Made]) -> None:
+    def _put_new_aliases(
+        self, source: int, aliases: Sequence[tuple[int, int]], sessions: Sequence[Made]
+    ) -> None:
         rows = {}
         for h, target in reversed(aliases):
             for made in sessions:
@@ -222,9 +277,12 @@ class PostgresNew(PostgresWriter, Shelf):
     def _put_new_source(self, number: int, batch: Batch) -> None:
         source, at, now = batch.source, batch.position, format_time(datetime.now(UTC))
         row = self.own | dict(
-            number=number, agent=source.agent, path=source.path, root=source.root, machine=source.machine, size=source.size,
-            mtime_ns=source.mtime_ns, inode=source.inode, offset=at.offset, head=at.head, tail=at.tail, records=at.records,
-            carry=batch.carry, adapter_version=batch.adapter_version, redact_version=batch.redact_version,
+            number=number, agent=source.agent, path=source.path, root=source.root,
+            machine=source.machine, size=source.size,
+            mtime_ns=source.mtime_ns, inode=source.inode, offset=at.offset, head=at.head,
+            tail=at.tail, records=at.records,
+            carry=batch.carry, adapter_version=batch.adapter_version,
+            redact_version=batch.redact_version,
             merged=msgspec.json.encode(batch.merged).decode(), discovered_at=now, synced_at=now,
         )  # fmt: skip
         self._add_row("sources", row)
@@ -235,7 +293,7 @@ class PostgresNew(PostgresWriter, Shelf):
         self.db.copy(_into(table, tuple(row)), [values], ahead=True)
         return values
 
-    # ── what is said of a session that was made ──────────────────────────────────────────────────────────────────────
+    # ── what is said of a session that was made ───────────────────────────────────────────────────
     def _made(self, uid: str) -> tuple[Made, NewRow] | None:
         made = self._seen.made.get(uid) if self._seen and self._seen.expected else None
         return None if made is None or made.row is None else (made, made.row)
@@ -251,9 +309,13 @@ class PostgresNew(PostgresWriter, Shelf):
                 rest[uid] = (repo, task)
                 continue
             row, old, old_task = known[1], known[1]["repo"], known[1]["task_ref"]
-            # The name alone, which a folder has too, takes nothing from one that is known with its owner.
+            # The name alone, which a folder has too, takes nothing from one that is known with its
+            # owner.
             is_less = repo is None or (old is not None and old.endswith(f"/{repo}"))
-            places = {"repo": old if is_less else repo, "task_ref": task if old_task is None else old_task}
+            places = {
+                "repo": old if is_less else repo,
+                "task_ref": task if old_task is None else old_task,
+            }
             if places != {"repo": old, "task_ref": old_task} and not self._is_waiting(row):
                 rest[uid] = (repo, task)
             row.update(**places)
@@ -264,7 +326,10 @@ class PostgresNew(PostgresWriter, Shelf):
         known, covers = self._made(digest.session_uid), digest.covers
         if known is None:
             return super().fits(digest)
-        return (known[1]["last_seq"], known[1]["content_hash"]) == (covers.last_seq, covers.content_hash)
+        return (known[1]["last_seq"], known[1]["content_hash"]) == (
+            covers.last_seq,
+            covers.content_hash,
+        )
 
     def put_digest(self, digest: Digest, when: datetime) -> None:
         known = self._made(digest.session_uid)
@@ -282,7 +347,9 @@ class PostgresNew(PostgresWriter, Shelf):
         else:
             self._set_digest(made.number, digest, when, is_first=is_first)
 
-    def _write_digest(self, session: int, digest: Digest, when: datetime, *, is_first: bool = False) -> None:
+    def _write_digest(
+        self, session: int, digest: Digest, when: datetime, *, is_first: bool = False
+    ) -> None:
         if not is_first:
             super()._write_digest(session, digest, when)
             return

@@ -1,6 +1,8 @@
-"""Connections that the readers of one process share: a server of pages or of tools has many threads, and a database few connections.
+"""Connections that the readers of one process share: a server of pages or of tools has many
+threads, and a database few connections.
 
-Not for a sync: it has one transaction open all the time, and starts workers, which a process with the threads of a pool should not.
+Not for a sync: it has one transaction open all the time, and starts workers, which a process with
+the threads of a pool should not.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ MOST = 4
 
 WAIT_S = 30
 IDLE_S = 60
-"""Then a connection that nobody needs is closed: of fifty people's servers hardly one is asked at any time."""
+"""Then a connection that nobody needs is closed: of fifty people's servers hardly one is asked at
+any time."""
 
 Connection = psycopg.Connection[Any]
 
@@ -28,7 +31,9 @@ _guard = threading.Lock()
 class Share:
     """One reader's part in the connections to a database."""
 
-    def __init__(self, url: str, options: dict[str, Any], set_up: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, url: str, options: dict[str, Any], set_up: Callable[[Connection], None]
+    ) -> None:
         self._url, self._options = url, options
         with _guard:
             pool, readers = _pools.get(url) or (_open(url, options, set_up), 0)
@@ -40,8 +45,11 @@ class Share:
         try:
             return self._pool.getconn()
         except PoolTimeout:
-            psycopg.connect(self._url, **self._options).close()  # Says what is wrong with the server, when something is.
-            raise psycopg.OperationalError(f"all {MOST} connections have been busy for {WAIT_S} s") from None
+            # Says what is wrong with the server, when something is.
+            psycopg.connect(self._url, **self._options).close()
+            raise psycopg.OperationalError(
+                f"all {MOST} connections have been busy for {WAIT_S} s"
+            ) from None
 
     def give_back(self, connection: Connection) -> None:
         self._pool.putconn(connection)
@@ -57,7 +65,9 @@ class Share:
         pool.close()
 
 
-def _open(url: str, options: dict[str, Any], set_up: Callable[[Connection], None]) -> ConnectionPool[Connection]:
+def _open(
+    url: str, options: dict[str, Any], set_up: Callable[[Connection], None]
+) -> ConnectionPool[Connection]:
     return ConnectionPool(
         url,
         kwargs=options,

@@ -1,4 +1,5 @@
-"""How the PostgreSQL store keeps a batch, where that is not as SQLite does it: in bulk, and under its author's name."""
+"""How the PostgreSQL store keeps a batch, where that is not as SQLite does it: in bulk, and under
+its author's name."""
 
 from __future__ import annotations
 
@@ -23,13 +24,27 @@ from ._sql_calls import CALL_COLUMNS
 from ._sql_put import Writer
 from .contract import OVERTAKEN, Batch, Piece, Put, Segment, Words
 from .numbering import absolute, rows_in
-from .pieces import KIND, NATIVE_ID, OFFSET, SEQ, SUMMARY, TOOL, TS, bodies_of, clean_facts, hidden_id
+from .pieces import (
+    KIND,
+    NATIVE_ID,
+    OFFSET,
+    SEQ,
+    SUMMARY,
+    TOOL,
+    TS,
+    bodies_of,
+    clean_facts,
+    hidden_id,
+)
 
 MONTHS = 1 << 12
 """As many as the number of a session has room for: until the year 2311."""
 
 _MARKER = re.compile(r"(\[redacted:[^\s:\]]{1,64}:)[0-9a-f]{6}\]")
-_ADD_NATIVES = "insert into natives select hash, ?, seq from unnest(?::bigint[], ?::bigint[]) n (hash, seq) on conflict do nothing"
+_ADD_NATIVES = (
+    "insert into natives select hash, ?, seq from unnest(?::bigint[], ?::bigint[]) n (hash, seq) on"
+    " conflict do nothing"
+)
 _INTO_CALLS = f"calls ({', '.join(CALL_COLUMNS)})"
 ACTION, CALL = 5, 9
 _TEXTS = (KIND, TOOL, ACTION, CALL, SUMMARY)
@@ -83,10 +98,13 @@ class PostgresWriter(PostgresReader, Writer):
                 self._seen = Seen()
             raise
 
-    # ── whose session it is ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── whose session it is ───────────────────────────────────────────────────────────────────────
     def _in_own_name(self, batch: Batch) -> Batch:
-        """The batch with the uids under which its sessions are stored for this author. Nearly always these are its own."""
-        uids = [piece.session_uid for piece in batch.pieces] + [uid for p in batch.pieces if (uid := p.facts.parent_uid)]
+        """The batch with the uids under which its sessions are stored for this author. Nearly
+        always these are its own."""
+        uids = [piece.session_uid for piece in batch.pieces] + [
+            uid for p in batch.pieces if (uid := p.facts.parent_uid)
+        ]
         uids += {kept.call.session_uid for kept in batch.calls}
         if self._is_alone():
             return batch
@@ -100,22 +118,30 @@ class PostgresWriter(PostgresReader, Writer):
         names = {piece.session_uid: self._name(piece) for piece in batch.pieces}
         names |= {uid: stored for uid, stored in self._claims().items() if uid not in names}
         calls = [
-            msgspec.structs.replace(kept, call=msgspec.structs.replace(kept.call, session_uid=names.get(uid, uid)))
+            msgspec.structs.replace(
+                kept, call=msgspec.structs.replace(kept.call, session_uid=names.get(uid, uid))
+            )
             for kept in batch.calls
             for uid in (kept.call.session_uid,)
         ]
-        return msgspec.structs.replace(batch, pieces=[_renamed(piece, names) for piece in batch.pieces], calls=calls)
+        return msgspec.structs.replace(
+            batch, pieces=[_renamed(piece, names) for piece in batch.pieces], calls=calls
+        )
 
     def _is_alone(self) -> bool:
         """Whether all sessions are this author's."""
         assert self._seen is not None
         if self._seen.is_alone is None:
-            sql = "select not exists (select 1 from claims) and not exists (select 1 from sessions where author is distinct from ?)"
+            sql = (
+                "select not exists (select 1 from claims) and not exists (select 1 from sessions"
+                " where author is distinct from ?)"
+            )
             (self._seen.is_alone,) = self._one(sql, (self.author,))
         return bool(self._seen.is_alone)
 
     def _name(self, piece: Piece) -> str:
-        """The uid of the session that a piece belongs to: of this author, of someone else whose records agree, or a second one."""
+        """The uid of the session that a piece belongs to: of this author, of someone else whose
+        records agree, or a second one."""
         uid = piece.session_uid
         claim = self._one("select s.number, s.uid, s.author from claims c join sessions s on s.number = c.session"
                           " where c.author = ? and c.uid = ?", (self.author, uid))  # fmt: skip
@@ -134,12 +160,20 @@ class PostgresWriter(PostgresReader, Writer):
         return self._second(self.author, uid, month_of(piece.tally.started_at), self.machine)
 
     def _agrees(self, session: int, piece: Piece) -> bool | None:
-        """Whether the records that a session and a piece both have are the same; None when they have none in common."""
-        seqs = {h: seq for h, places in self._known(piece.natives).items() for number, seq in places if number == session}
+        """Whether the records that a session and a piece both have are the same; None when they
+        have none in common."""
+        seqs = {
+            h: seq
+            for h, places in self._known(piece.natives).items()
+            for number, seq in places
+            if number == session
+        }
         if not seqs:
             sql = "select hash, seq from natives where session = ? and hash = any(?::bigint[])"
             seqs = dict(self._all(sql, (session, array(filter(None, piece.natives)))))
-        places = [seqs.get(h) if h else row[SEQ] for h, row in zip(piece.natives, piece.rows, strict=True)]
+        places = [
+            seqs.get(h) if h else row[SEQ] for h, row in zip(piece.natives, piece.rows, strict=True)
+        ]
         wanted = {seq for seq in places if seq is not None}
         if not wanted:
             return None
@@ -154,15 +188,24 @@ class PostgresWriter(PostgresReader, Writer):
             if there is None or seq is None:
                 continue
             compared = True
-            if [plain(row[n]) for n in (TS, KIND, TOOL, CALL)] != [there[n] for n in (TS, KIND, TOOL, CALL)]:
+            if [plain(row[n]) for n in (TS, KIND, TOOL, CALL)] != [
+                there[n] for n in (TS, KIND, TOOL, CALL)
+            ]:
                 return False
             text = None if body is None else body.decode("utf-8", "replace")
-            if texts is not None and there[OFFSET] is not None and _unmarked(text) != _unmarked(texts.get(seq)):
+            if (
+                texts is not None
+                and there[OFFSET] is not None
+                and _unmarked(text) != _unmarked(texts.get(seq))
+            ):
                 return False
         return compared or None
 
     def _claim(self, author: str, uid: str, session: int) -> None:
-        sql = "insert into claims values (?, ?, ?) on conflict (author, uid) do update set session = excluded.session"
+        sql = (
+            "insert into claims values (?, ?, ?) on conflict (author, uid) do update set session ="
+            " excluded.session"
+        )
         self.db.execute(sql, (author, uid, session))
         if self._seen is not None:
             self._seen.claims = None
@@ -180,12 +223,18 @@ class PostgresWriter(PostgresReader, Writer):
         return name
 
     def _expel(self, session: int, uid: str) -> None:
-        """Someone else's records in a session of this author turn out to be others: they are derived again, as a session of their own."""
-        sql = "select block, number, author, reader from streams join sources on number = source where session = ? and author != ?"
+        """Someone else's records in a session of this author turn out to be others: they are
+        derived again, as a session of their own."""
+        sql = (
+            "select block, number, author, reader from streams join sources on number = source"
+            " where session = ? and author != ?"
+        )
         for block, source, author, reader in self._all(sql, (session, self.author)):
             self._take_out(session, block, is_damaged=False)
             self._again.pop(session, None)
-            self.db.execute("update sources set adapter_version = ? where number = ?", (OVERTAKEN, source))
+            self.db.execute(
+                "update sources set adapter_version = ? where number = ?", (OVERTAKEN, source)
+            )
             self._second(author, uid, session >> 31, reader.removeprefix(f"{author}@"))
 
     def _session(self, flavor: str, piece: Piece, batch: Batch) -> int:
@@ -196,15 +245,31 @@ class PostgresWriter(PostgresReader, Writer):
         source = batch.source
         native_id = piece.facts.native_session_id
         return self._add_session(
-            piece.session_uid, flavor, native_id, month_of(piece.tally.started_at), source.machine or self.machine, source.path, self.author
+            piece.session_uid,
+            flavor,
+            native_id,
+            month_of(piece.tally.started_at),
+            source.machine or self.machine,
+            source.path,
+            self.author,
         )
 
-    def _add_session(self, uid: str, flavor: str, native_id: str, month: int, machine: str | None, path: str | None, author: str) -> int:
+    def _add_session(
+        self,
+        uid: str,
+        flavor: str,
+        native_id: str,
+        month: int,
+        machine: str | None,
+        path: str | None,
+        author: str,
+    ) -> int:
         self._make_months({month})
         now = format_time(datetime.now(UTC))
         row = self._one(
-            "insert into sessions (number, uid, flavor, native_session_id, machine, author, source_path, discovered_at, ingested_at,"
-            " schema_version) values (?::bigint << 31 | nextval('session_numbers'), ?, ?, ?, ?, ?, ?, ?, ?, ?) returning number",
+            "insert into sessions (number, uid, flavor, native_session_id, machine, author,"
+            " source_path, discovered_at, ingested_at, schema_version) values (?::bigint << 31 |"
+            " nextval('session_numbers'), ?, ?, ?, ?, ?, ?, ?, ?, ?) returning number",
             (month, uid, flavor, native_id, machine, author, path, now, now, SCHEMA_VERSION),
         )
         number = int(row[0])
@@ -215,38 +280,65 @@ class PostgresWriter(PostgresReader, Writer):
 
     def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
         is_new = self._seen is not None and session in self._seen.fresh
-        return [self._add_block(session, source)] if is_new else super()._blocks(session, source, fresh=fresh)
+        return (
+            [self._add_block(session, source)]
+            if is_new
+            else super()._blocks(session, source, fresh=fresh)
+        )
 
     def _is_evicted(self, session: int) -> bool:
-        is_known = self._seen is not None and (session in self._seen.fresh or session in self._seen.present)
+        is_known = self._seen is not None and (
+            session in self._seen.fresh or session in self._seen.present
+        )
         return not is_known and super()._is_evicted(session)
 
     def _add_block(self, session: int, source: int) -> int:
-        empty, tally = msgspec.msgpack.encode(Facts(native_session_id="")), msgspec.msgpack.encode(Tally())
-        sql = "insert into streams select ?1, coalesce(max(block) + 1, 0), ?2, ?3, ?4, '' from streams where session = ?1 returning block"
+        empty, tally = (
+            msgspec.msgpack.encode(Facts(native_session_id="")),
+            msgspec.msgpack.encode(Tally()),
+        )
+        sql = (
+            "insert into streams select ?1, coalesce(max(block) + 1, 0), ?2, ?3, ?4, '' from"
+            " streams where session = ?1 returning block"
+        )
         return int(self._one(sql, (session, source, empty, tally))[0])
 
     def _known(self, hashes: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
-        """As far as this author's sessions go, and those that they have as well: nobody else's records can stand for theirs."""
+        """As far as this author's sessions go, and those that they have as well: nobody else's
+        records can stand for theirs."""
         found: dict[int, list[tuple[int, int]]] = {}
         wanted = [h for h in hashes if h]
         sql = (
-            "select n.hash, n.session, n.seq from natives n join sessions s on s.number = n.session where n.hash = any(?1::bigint[])"
-            " and (s.author = ?2 or s.author is null or exists (select 1 from claims c where c.author = ?2 and c.session = n.session))"
+            "select n.hash, n.session, n.seq from natives n join sessions s on s.number = n.session"
+            " where n.hash = any(?1::bigint[]) and (s.author = ?2 or s.author is null or exists"
+            " (select 1 from claims c where c.author = ?2 and c.session = n.session))"
         )
         for h, session, seq in self._all(sql, (array(wanted), self.author)) if wanted else ():
             found.setdefault(h, []).append((session, seq))
         return found
 
-    # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── rows ──────────────────────────────────────────────────────────────────────────────────────
     def _write(self, session: int, home: int, piece: Piece, blocks: list[int]) -> None:
         flavor = piece.session_uid.partition(":")[0]
         self.db.copy("events", [clean_row(row, flavor) for row in rows_in(session, piece, blocks)])
-        natives = [(h, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h]
+        natives = [
+            (h, absolute(row[SEQ], blocks))
+            for h, row in zip(piece.natives, piece.rows, strict=True)
+            if h
+        ]
         natives += [(h, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
         if natives:
-            self.db.execute(_ADD_NATIVES, (session, array(h for h, _ in natives), array(seq for _, seq in natives)))
-        self._write_segments(session, [(absolute(s.first_seq, blocks), absolute(s.last_seq, blocks), s) for s in piece.segments])
+            self.db.execute(
+                _ADD_NATIVES,
+                (session, array(h for h, _ in natives), array(seq for _, seq in natives)),
+            )
+        self._write_segments(
+            session,
+            [
+                (absolute(s.first_seq, blocks), absolute(s.last_seq, blocks), s)
+                for s in piece.segments
+            ],
+        )
         packed = clean_stream(piece.facts, piece.tally)
         sql = "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?"
         self.db.execute(sql, (*packed, piece.hash, session, home))
@@ -269,7 +361,9 @@ class PostgresWriter(PostgresReader, Writer):
                 if first in wanted:
                     ids[first] = id_
         if ids:
-            self._drop_segments("session = ? and id = any(?::bigint[])", (session, array(ids.values())))
+            self._drop_segments(
+                "session = ? and id = any(?::bigint[])", (session, array(ids.values()))
+            )
         rows = []
         for first, last, segment in segments:
             id_ = ids.get(first)
@@ -278,21 +372,28 @@ class PostgresWriter(PostgresReader, Writer):
             rows.append((id_, first, last, segment))
         self._add_segments(session, rows)
 
-    def _add_segments(self, session: int, rows: Sequence[tuple[int, int, int, Segment]], *, ahead: bool = False) -> None:
+    def _add_segments(
+        self, session: int, rows: Sequence[tuple[int, int, int, Segment]], *, ahead: bool = False
+    ) -> None:
         """Adds segments by (id, first, last, segment)."""
         if any(id_ > session << 20 | 0xFFFFF for id_, *_ in rows):
             raise StoreError("a session has more than a million segments")
         segments, words = [], []
         for id_, first, last, segment in rows:
             vectors, stream = segment.cut or cut_words(segment)
-            segments.append((id_, session, first, last, segment.length, segment.hash, segment.body, stream))
+            segments.append(
+                (id_, session, first, last, segment.length, segment.hash, segment.body, stream)
+            )
             words += word_rows(id_, vectors)
         self.db.copy("segments", segments, ahead=ahead)
         self.db.copy("search", words, ahead=ahead)
         self._phrases = "", {}
 
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
-        gone = [id_ for (id_,) in self._all(f"delete from segments where {where} returning id", bindings)]
+        gone = [
+            id_
+            for (id_,) in self._all(f"delete from segments where {where} returning id", bindings)
+        ]
         self._drop_words(gone)
 
     def _drop_words(self, ids: Sequence[int]) -> None:
@@ -302,7 +403,7 @@ class PostgresWriter(PostgresReader, Writer):
             sql = "delete from search where session = any(?::bigint[]) and id = any(?::bigint[])"
             self.db.execute(sql, (array({id_ >> 20 for id_ in ids}), array(ids)))
 
-    # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── calls ─────────────────────────────────────────────────────────────────────────────────────
     def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
         new = {row[0]: row for row in reversed(rows) if row[0] not in there}
         self._add_calls(list(new.values()))
@@ -310,14 +411,21 @@ class PostgresWriter(PostgresReader, Writer):
 
     def _add_calls(self, rows: Sequence[Sequence[Any]]) -> None:
         """Adds calls that are not there."""
-        self.db.copy(_INTO_CALLS, [[plain(value) if isinstance(value, str) else value for value in row] for row in rows], ahead=True)
+        self.db.copy(
+            _INTO_CALLS,
+            [[plain(value) if isinstance(value, str) else value for value in row] for row in rows],
+            ahead=True,
+        )
 
     def _set_flags(self, flags: Sequence[tuple[int, int]]) -> None:
         if flags:
-            sql = "update calls c set flags = v.flags from unnest(?::bigint[], ?::bigint[]) v (flags, hash) where c.hash = v.hash"
+            sql = (
+                "update calls c set flags = v.flags from unnest(?::bigint[], ?::bigint[]) v (flags,"
+                " hash) where c.hash = v.hash"
+            )
             self.db.execute(sql, tuple(array(column) for column in zip(*flags, strict=True)))
 
-    # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sources ───────────────────────────────────────────────────────────────────────────────────
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         names = self._claims() if found else {}
         super().set_places({names.get(uid, uid): places for uid, places in found.items()})
@@ -325,7 +433,10 @@ class PostgresWriter(PostgresReader, Writer):
 
 def word_rows(id_: int, vectors: Words) -> list[tuple[Any, ...]]:
     """Return the rows of `search` for a segment."""
-    return [(id_ >> 20, id_, part, *(words and Vector(words) for words in columns)) for part, columns in enumerate(vectors)]
+    return [
+        (id_ >> 20, id_, part, *(words and Vector(words) for words in columns))
+        for part, columns in enumerate(vectors)
+    ]
 
 
 def clean_row(row: list[Any], flavor: str) -> list[Any]:
@@ -342,12 +453,19 @@ def clean_row(row: list[Any], flavor: str) -> list[Any]:
 def clean_stream(facts: Facts, tally: Tally) -> tuple[bytes, bytes]:
     """What is packed of a stream, as it is compared with columns that have no NUL."""
     said = clean_facts(facts, without_nul)
-    return msgspec.msgpack.encode(said), msgspec.msgpack.encode(msgspec.structs.replace(tally, first_prompt=plain(tally.first_prompt)))
+    return msgspec.msgpack.encode(said), msgspec.msgpack.encode(
+        msgspec.structs.replace(tally, first_prompt=plain(tally.first_prompt))
+    )
 
 
 def month_of(moment: datetime | None) -> int:
-    """The month of a time, counted from 1970; the first and the last stand for what lies beyond, and for no time at all."""
-    return 0 if moment is None else min(max((moment.year - 1970) * 12 + moment.month - 1, 0), MONTHS - 1)
+    """The month of a time, counted from 1970; the first and the last stand for what lies beyond,
+    and for no time at all."""
+    return (
+        0
+        if moment is None
+        else min(max((moment.year - 1970) * 12 + moment.month - 1, 0), MONTHS - 1)
+    )
 
 
 def _renamed(piece: Piece, names: dict[str, str]) -> Piece:

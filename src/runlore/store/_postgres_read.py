@@ -27,12 +27,13 @@ REMEMBERED = 100
 """Phrases of which it is known where they are."""
 
 MOST_PROVED = 40_000
-"""Segments in which a phrase is proved, the newest: a second's work. Of older ones it is said that they have it, and whoever reads them
-sees whether that is so."""
+"""Segments in which a phrase is proved, the newest: a second's work. Of older ones it is said that
+they have it, and whoever reads them sees whether that is so."""
 
 
 class Seen:
-    """What a transaction that holds the lock knows. A question costs ten times as long as its answer."""
+    """What a transaction that holds the lock knows. A question costs ten times as long as its
+    answer."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -110,11 +111,13 @@ class PostgresReader(Reader):
             self._seen.tombstones = super().tombstones()
         return self._seen.tombstones
 
-    # ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sessions ──────────────────────────────────────────────────────────────────────────────────
     def _columns(self) -> list[str]:
-        if self._session_columns is None:  # Once: each question takes as long as the one that it is for.
+        # Once: each question takes as long as the one that it is for.
+        if self._session_columns is None:
             sql = (
-                "select attname from pg_attribute where attrelid = 'sessions'::regclass and attnum > 0 and not attisdropped order by attnum"
+                "select attname from pg_attribute where attrelid = 'sessions'::regclass and attnum"
+                " > 0 and not attisdropped order by attnum"
             )
             self._session_columns = [name for (name,) in self._all(sql)]
         return self._session_columns
@@ -125,7 +128,13 @@ class PostgresReader(Reader):
         rows, segments = self.db.ask(
             [
                 (f"select {EVENT} from events {of} seq", (uid,)),
-                (f"select id, first_seq, last_seq, length, hash, body from segments {of} first_seq", (uid,)),
+                (
+                    (
+                        f"select id, first_seq, last_seq, length, hash, body from segments {of}"
+                        " first_seq"
+                    ),
+                    (uid,),
+                ),
             ]
         )
         return rows, segments
@@ -143,28 +152,36 @@ class PostgresReader(Reader):
         """Which transactions have ended: another when one has written."""
         return self._moment or str(self._one("select pg_current_snapshot()::text")[0])
 
-    # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the index ─────────────────────────────────────────────────────────────────────────────────
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
         asked = ask(term, prefix=prefix)
         if asked is None:
             return []
         if asked.phrase is not None:
             columns = SAID if column == "said" else (column,) if column else COLUMNS
-            return [id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)]
+            return [
+                id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)
+            ]
         known = self._words if self._moment is not None else {}
         if (asked, column) not in known:
-            # A search asks for a word in all columns, and then in those where someone says it: one round trip brings both.
-            wanted = {None: COLUMNS, "said": SAID} if column in (None, "said") else {column: (column,)}
+            # A search asks for a word in all columns, and then in those where someone says it: one
+            # round trip brings both.
+            wanted = (
+                {None: COLUMNS, "said": SAID} if column in (None, "said") else {column: (column,)}
+            )
             sql = ", ".join(_ids_with(columns) for columns in wanted.values())
             found = self._one(f"select {sql}", (asked.query,))
             if len(known) >= REMEMBERED:
                 known.clear()
-            known |= {(asked, name): _ascending(ids) for name, ids in zip(wanted, found, strict=True)}
+            known |= {
+                (asked, name): _ascending(ids) for name, ids in zip(wanted, found, strict=True)
+            }
         return known[asked, column]
 
     def _proved(self, asked: Asked) -> dict[int, frozenset[str]]:
-        """The segments that have a phrase, or may have it, ascending, and in which columns. Remembered until something is written: a search
-        asks for the same phrase in several columns."""
+        """The segments that have a phrase, or may have it, ascending, and in which columns.
+        Remembered until something is written: a search asks for the same phrase in several
+        columns."""
         version = self._version()
         if self._phrases[0] != version or len(self._phrases[1]) >= REMEMBERED:
             self._phrases = version, {}
@@ -173,17 +190,25 @@ class PostgresReader(Reader):
             # A segment of several parts may have the words in different ones.
             parted = "(select string_agg(int8send(id), '') from search where part > 0)"
             found, more = self._one(f"select {_ids_with(COLUMNS)}, {parted}", (asked.query,))
-            ids = _ascending((found or b"") + (more or b""))  # The newer a session, the higher its number.
+            # The newer a session, the higher its number.
+            ids = _ascending((found or b"") + (more or b""))
             older = dict.fromkeys(ids[:-MOST_PROVED], frozenset(COLUMNS))
-            known[asked] = older | dict(sorted(self._prove(ids[-MOST_PROVED:], asked.phrase or b"")))
+            known[asked] = older | dict(
+                sorted(self._prove(ids[-MOST_PROVED:], asked.phrase or b""))
+            )
         return known[asked]
 
     def _prove(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:
-        sql = "select id, coalesce(stream, '') from segments where session = any(?::bigint[]) and id = any(?::bigint[])"
+        sql = (
+            "select id, coalesce(stream, '') from segments where session = any(?::bigint[]) and id"
+            " = any(?::bigint[])"
+        )
         unpacked = unpacker()
         for at in range(0, len(ids), PROVED):
             some = ids[at : at + PROVED]
-            for id_, stream in self._all(sql, (array_of({id_ >> 20 for id_ in some}), array_of(some))):
+            for id_, stream in self._all(
+                sql, (array_of({id_ >> 20 for id_ in some}), array_of(some))
+            ):
                 try:
                     places = columns_with(stream, phrase, unpacked)
                 except zstandard.ZstdError:
@@ -195,7 +220,9 @@ class PostgresReader(Reader):
         found = self._segment_rows([id], files)
         return _segment(found[0][1:]) if found else None
 
-    def segments(self, ids: Sequence[int], *, files: bool = True) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
+    def segments(
+        self, ids: Sequence[int], *, files: bool = True
+    ) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
         found = {}
         for id_, *row in self._segment_rows(ids, files) if ids else ():
             with suppress(StoreError):
@@ -203,11 +230,25 @@ class PostgresReader(Reader):
         return found
 
     def _segment_rows(self, ids: Sequence[int], files: bool) -> list[Any]:
-        # One statement, so that the rows are of this body, even when another process derives the session again meanwhile.
-        names = ("seq", "kind", "ts", "tool", f"flags & {ERROR}", "rest" if files else "null::bytea", '"offset"', "length")
-        arrays = ", ".join(f"array_agg(e.{name} order by seq)" if name[0] != "n" else f"array_agg({name})" for name in names)
+        # One statement, so that the rows are of this body, even when another process derives the
+        # session again meanwhile.
+        names = (
+            "seq",
+            "kind",
+            "ts",
+            "tool",
+            f"flags & {ERROR}",
+            "rest" if files else "null::bytea",
+            '"offset"',
+            "length",
+        )
+        arrays = ", ".join(
+            f"array_agg(e.{name} order by seq)" if name[0] != "n" else f"array_agg({name})"
+            for name in names
+        )
         sql = (
-            f"select s.id, s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays} from events e"
+            f"select s.id, s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays}"
+            " from events e"
             " where e.session = s.session and e.seq between s.first_seq and s.last_seq"
             f' and e."offset" is not null and e.flags & {ASIDE} = 0) l'
             " where s.session = any(?::bigint[]) and s.id = any(?::bigint[])"
@@ -224,7 +265,7 @@ class PostgresReader(Reader):
             self._counted = version, Counter(_numbers(found))
         return self._counted[1]
 
-    # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── sources ───────────────────────────────────────────────────────────────────────────────────
     def resume(self, source: int) -> Resume:
         found = super().resume(source)
         # What is stored under another name is known to its source by its own.
@@ -236,7 +277,10 @@ class PostgresReader(Reader):
         """By uid the one under which it is stored for this author, where that is another."""
         if self._seen is not None and self._seen.claims is not None:
             return self._seen.claims
-        sql = "select c.uid, s.uid from claims c join sessions s on s.number = c.session where c.author = ? and s.uid != c.uid"
+        sql = (
+            "select c.uid, s.uid from claims c join sessions s on s.number = c.session where"
+            " c.author = ? and s.uid != c.uid"
+        )
         found = dict(self._all(sql, (self.author,)))
         if self._seen is not None:
             self._seen.claims = found
@@ -253,10 +297,14 @@ class PostgresReader(Reader):
 def _segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
     length, hash_, body, *columns = row
     try:
-        events = [segment_event(event) for event in zip(*columns, strict=True)] if columns[0] else []
+        events = (
+            [segment_event(event) for event in zip(*columns, strict=True)] if columns[0] else []
+        )
         return unpack(body, length, hash_), events
     except (UnicodeDecodeError, msgspec.MsgspecError) as error:  # A flipped bit.
-        raise StoreError(f"events of a segment are damaged ({error}); run `runlore doctor`") from None
+        raise StoreError(
+            f"events of a segment are damaged ({error}); run `runlore doctor`"
+        ) from None
 
 
 def _ids_with(columns: Sequence[str]) -> str:
@@ -278,7 +326,8 @@ def _ascending(packed: bytes | None) -> list[int]:
 
 
 def as_regex(pattern: str, *, is_part: bool = False) -> str:
-    """A glob of SQLite as a regular expression. One without signs means the whole text, or with `is_part` a part of it."""
+    """A glob of SQLite as a regular expression. One without signs means the whole text, or with
+    `is_part` a part of it."""
     if is_part and not any(char in pattern for char in "*?["):
         return _escaped(pattern)
     made, at = "", 0

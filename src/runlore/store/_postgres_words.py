@@ -35,7 +35,9 @@ PROVED = 500
 
 _compress = zstandard.ZstdCompressor(level=1).compress
 
-_FOLD = bytes(c | 0x20 if 65 <= c <= 90 else c if c >= 0x80 or chr(c).isalnum() else 0x20 for c in range(256))
+_FOLD = bytes(
+    c | 0x20 if 65 <= c <= 90 else c if c >= 0x80 or chr(c).isalnum() else 0x20 for c in range(256)
+)
 _FOREIGN = bytes(c >= 0x80 for c in range(256))
 _SIGNS = ("→".encode(), "—".encode(), "│".encode())
 """Signs that are not part of a word. Most non-ASCII words are ASCII words next to one of these,
@@ -135,7 +137,9 @@ _cut_again = lru_cache(maxsize=1 << 15)(_cut)
 @cache
 def _tokenizer() -> Any:
     tokenizer = apsw.Connection(":memory:").fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
-    return lambda text: tokenizer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
+    return lambda text: tokenizer(
+        text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+    )
 
 
 def _parts(words: set[bytes]) -> Iterator[list[bytes]]:

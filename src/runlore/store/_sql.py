@@ -1,7 +1,7 @@
 """The SQL that both databases speak, and where they do not, what each has to say for itself.
 
-Statements have `?` and `?1` for values, `x''` for bytes, `insert or ignore`, and `carray(?)` for a table of numbers, given as `ids()`
-makes it. Knows no table.
+Statements have `?` and `?1` for values, `x''` for bytes, `insert or ignore`, and `carray(?)` for a
+table of numbers, given as `ids()` makes it. Knows no table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Speaker(ABC):
     instr: ClassVar[str]
     """The function that says where a text has another, 0 when nowhere."""
     has_bytes: ClassVar[str]
-    """Whether bytes have some others in them, which are given: an expression with {} for the former."""
+    """Whether bytes have some others in them, which are given: an expression with {} for the
+    former."""
     epoch_of: ClassVar[str]
     """Seconds since 1970 of a time in ISO 8601, as a whole number: an expression with {} for it."""
 
@@ -51,7 +52,8 @@ class Speaker(ABC):
 
     @abstractmethod
     def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
-        """A test of a column by a glob, and what it is given. One without signs means the whole text, or with `is_part` a part of it."""
+        """A test of a column by a glob, and what it is given. One without signs means the whole
+        text, or with `is_part` a part of it."""
 
     def _one(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         return self.db.execute(sql, bindings).fetchone()
@@ -61,7 +63,8 @@ class Speaker(ABC):
         return rows
 
     def _insert(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Inserts rows; `into` is the statement up to `values`, and says what becomes of one that is there already."""
+        """Inserts rows; `into` is the statement up to `values`, and says what becomes of one that
+        is there already."""
         if rows:
             self.db.executemany(values_for(into, len(rows[0])), rows)
 

@@ -1,4 +1,5 @@
-"""The ledger: calls are kept and priced, in words that both databases understand. `_sql_sums` adds them up, `_sql_charges` marks them."""
+"""The ledger: calls are kept and priced, in words that both databases understand. `_sql_sums` adds
+them up, `_sql_charges` marks them."""
 
 from __future__ import annotations
 
@@ -31,8 +32,10 @@ PUT_CALL = (
     + " on conflict (hash) do update set session = excluded.session, "
     + ", ".join(f"{name} = excluded.{name}" for name in _KEPT)
     # One more copy that does not count is no reason to price a call anew.
-    + f", usd = case when {_IS_SAME} then calls.usd else excluded.usd end, old_usd = case when {_IS_SAME} then calls.old_usd end"
-    + ", priced_by = case when excluded.usd is null then calls.priced_by else excluded.priced_by end"
+    + f", usd = case when {_IS_SAME} then calls.usd else excluded.usd end, old_usd = case when"
+    f" {_IS_SAME} then calls.old_usd end"
+    + ", priced_by = case when excluded.usd is null then calls.priced_by else"
+    " excluded.priced_by end"
 )
 _PRICE_COLUMNS = ", ".join(f"c.{name}" for name in ("hash", "usd", *TARIFF, "old_usd"))
 
@@ -52,49 +55,82 @@ class Ledger(Charger, Terms):
     def transaction(self) -> AbstractContextManager[None]:
         """See `Store`."""
 
-    # ── single calls ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── single calls ──────────────────────────────────────────────────────────────────────────────
     def calls(self, hashes: Sequence[int]) -> list[Kept]:
-        sql = f"select s.uid, {_CALL} from carray(?) h join ledger c on c.hash = h.value join sessions s on s.number = c.session"
+        sql = (
+            f"select s.uid, {_CALL} from carray(?) h join ledger c on c.hash = h.value join"
+            " sessions s on s.number = c.session"
+        )
         rows = self._all(sql, (self.ids(hashes),)) if hashes else []
         return [from_row(uid, row) for uid, *row in rows]
 
-    def billed(self, uid: str, last: int | None = None, at: Sequence[int] | None = None) -> list[Billed]:
+    def billed(
+        self, uid: str, last: int | None = None, at: Sequence[int] | None = None
+    ) -> list[Billed]:
         if at is None:
             return self._billed("s.uid = ?", (uid,), last)
-        return self._billed("s.uid = ? and c.seq in (select v.value from carray(?) v)", (uid, self.ids(at)), last) if at else []
+        return (
+            self._billed(
+                "s.uid = ? and c.seq in (select v.value from carray(?) v)",
+                (uid, self.ids(at)),
+                last,
+            )
+            if at
+            else []
+        )
 
     def asked_again(self, uid: str) -> list[Kept]:
         sql = f"select {_CALL} from ledger c where c.session = ? and c.superseded is not null"
-        return [from_row(uid, row) for row in self._all(sql, (self._number(uid),)) if has_other_request(row[-1])]
+        return [
+            from_row(uid, row)
+            for row in self._all(sql, (self._number(uid),))
+            if has_other_request(row[-1])
+        ]
 
     def spent(self, uid: str) -> list[tuple[int, int, int | None]]:
         sql = (
-            "select seq, input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens,"
-            " case when basis != 'none' then usd end from ledger where session = ?"
+            "select seq, input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens +"
+            " cache_write_1h_tokens, case when basis != 'none' then usd end from ledger where"
+            " session = ?"
         )
         return [tuple(row) for row in self._all(sql, (self._number(uid),))]
 
     def copied_calls(self, uid: str) -> list[Billed]:
-        # Few sessions have a call of which another has a copy. The uid stands in the packed copies as it is, so few of them are unpacked.
+        # Few sessions have a call of which another has a copy. The uid stands in the packed copies
+        # as it is, so few of them are unpacked.
         shared = f"c.session in (select session from sums where flags & {ALONE} = 0) and s.uid != ?"
-        found = self._billed(f"{shared} and c.superseded is not null and {self.has_bytes.format('c.superseded')}", (uid, uid.encode()))
-        return [one for one in found if any(copy.session_uid == uid for copy in one.kept.superseded)]
+        found = self._billed(
+            f"{shared} and c.superseded is not null and {self.has_bytes.format('c.superseded')}",
+            (uid, uid.encode()),
+        )
+        return [
+            one for one in found if any(copy.session_uid == uid for copy in one.kept.superseded)
+        ]
 
     def _billed(self, where: str, bindings: Sequence[Any], last: int | None = None) -> list[Billed]:
         order = ("c.ts is null", "c.ts", "c.key")
         sql = (
-            f"select {_PRICE_COLUMNS}, s.uid, {_CALL} from ledger c join sessions s on s.number = c.session where {where}"
-            f" order by {', '.join(order) if last is None else ' desc, '.join(order) + f' desc limit {last:d}'}"
+            f"select {_PRICE_COLUMNS}, s.uid, {_CALL} from ledger c join sessions s on s.number ="
+            f" c.session where {where}"
+            " order by"
+            f" {', '.join(order) if last is None else ' desc, '.join(order) + f' desc limit {last:d}'}"
         )
         found = []
         for row in self._all(sql, bindings)[:: 1 if last is None else -1]:
             price, old, uid, call = row[:9], row[9], row[10], row[11:]
-            found.append(Billed(kept=from_row(uid, call), price=None if price[1] is None else PriceRow(*price), old_usd=old))
+            found.append(
+                Billed(
+                    kept=from_row(uid, call),
+                    price=None if price[1] is None else PriceRow(*price),
+                    old_usd=old,
+                )
+            )
         return found
 
-    # ── keeping and pricing ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── keeping and pricing ───────────────────────────────────────────────────────────────────────
     def _put_calls(self, calls: Iterable[Kept]) -> None:
-        """Keeps calls as they are settled. One of a session that was forgotten has none to belong to."""
+        """Keeps calls as they are settled. One of a session that was forgotten has none to belong
+        to."""
         kept_calls = list(calls)
         if not kept_calls:
             return
@@ -140,25 +176,33 @@ class Ledger(Charger, Terms):
             self._to_charge.setdefault(session)
 
     def _seqs(self, uid: str, events: list[int]) -> dict[int, int]:
-        """Where events are, by the hash of their native id; of a record that gave none, the one that it follows."""
-        # Nearly all came with the calls. Looking for each of them again would take a fifth of what keeping the calls does.
+        """Where events are, by the hash of their native id; of a record that gave none, the one
+        that it follows."""
+        # Nearly all came with the calls. Looking for each of them again would take a fifth of what
+        # keeping the calls does.
         placed = self._placed.get(uid, {})
         found = {event: placed[event] for event in events if event in placed}
         if not (rest := [event for event in events if event not in found]):
             return found
         session = self._number(uid)
-        natives = "select n.hash, n.seq from carray(?) c join natives n on n.hash = c.value and n.session = ?"
+        natives = (
+            "select n.hash, n.seq from carray(?) c join natives n on n.hash = c.value and"
+            " n.session = ?"
+        )
         found |= dict(self._all(natives, (self.ids(rest), session)))
         if rest := [event for event in rest if event not in found]:
             aliases = (
-                "select a.hash, a.seq from carray(?2) c join aliases a on a.hash = c.value"
-                " and a.source in (select source from streams where session = ?1) and a.session = ?1"
+                "select a.hash, a.seq from carray(?2) c join aliases a on a.hash = c.value and"
+                " a.source in (select source from streams where session = ?1) and a.session = ?1"
             )
             found |= dict(self._all(aliases, (session, self.ids(rest))))
         return found
 
     def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
-        sql = f"select c.hash, s.uid, {_CALL} from ledger c join sessions s on s.number = c.session where c.usd is null limit ?"
+        sql = (
+            f"select c.hash, s.uid, {_CALL} from ledger c join sessions s on s.number = c.session"
+            " where c.usd is null limit ?"
+        )
         return [(h, from_row(uid, row).call) for h, uid, *row in self._all(sql, (limit,))]
 
     def set_prices(self, prices: Iterable[PriceRow]) -> None:
@@ -174,7 +218,10 @@ class Ledger(Charger, Terms):
         with self.transaction():
             which = "basis != 'invoiced'"
             if sources is not None:
-                which = f"number < 0 and coalesce(price_source, '') not in (?{', ?' * (len(sources) - 1)})"
+                which = (
+                    "number < 0 and coalesce(price_source, '') not in"
+                    f" (?{', ?' * (len(sources) - 1)})"
+                )
             chosen = f"usd is not null and priced_by in (select number from tariffs where {which})"
             if sources is not None:
                 chosen += " and priced_by < 0"  # As the index of them has it.
@@ -193,7 +240,13 @@ class Ledger(Charger, Terms):
         return [hash_of(kept.call) if price is None else price.hash, session, *row, *cost]
 
     def _sessions_of(self, hashes: list[int]) -> set[int]:
-        return {n for (n,) in self._all("select distinct session from carray(?) h join calls on hash = h.value", (self.ids(hashes),))}
+        return {
+            n
+            for (n,) in self._all(
+                "select distinct session from carray(?) h join calls on hash = h.value",
+                (self.ids(hashes),),
+            )
+        }
 
 
 def _tariff_of(price: PriceRow) -> tuple[Any, ...]:

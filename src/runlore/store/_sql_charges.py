@@ -1,7 +1,8 @@
-"""Calls that led nowhere are marked, in words that both databases understand: reports add them up like any others.
+"""Calls that led nowhere are marked, in words that both databases understand: reports add them up
+like any others.
 
-Which they are follows from the digest of a session and from the calls that count for it. Whichever of the two is put, all of its calls
-are looked at again before the transaction ends.
+Which they are follows from the digest of a session and from the calls that count for it. Whichever
+of the two is put, all of its calls are looked at again before the transaction ends.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Charger(Summer):
     """The part of a store that marks calls."""
 
     _to_charge: dict[int, dict[str, tuple[int, ...]] | None]
-    """Sessions with other calls or another digest in the open transaction, and what this says led nowhere, where it is at hand."""
+    """Sessions with other calls or another digest in the open transaction, and what this says led
+    nowhere, where it is at hand."""
 
     def is_charged(self, session: int) -> bool:
         return not self._wrongly_charged(self._dead_ends([session]))
@@ -34,10 +36,20 @@ class Charger(Summer):
 
     def _charge(self) -> None:
         """Once for a transaction: a long session comes in many parts."""
-        known: dict[int, DeadEnds] = {session: dead_ends for session, dead_ends in self._to_charge.items() if dead_ends is not None}
+        known: dict[int, DeadEnds] = {
+            session: dead_ends
+            for session, dead_ends in self._to_charge.items()
+            if dead_ends is not None
+        }
         known |= self._dead_ends(self._to_charge.keys() - known.keys())
         self._to_charge.clear()
-        wrong = self._wrongly_charged({session: ends for session, ends in known.items() if ends or self._may_be_marked(session)})
+        wrong = self._wrongly_charged(
+            {
+                session: ends
+                for session, ends in known.items()
+                if ends or self._may_be_marked(session)
+            }
+        )
         self._set_flags([(flags, h) for _, h, flags in wrong])
         self._to_sum.update(session for session, _, _ in wrong)
 
@@ -50,19 +62,23 @@ class Charger(Summer):
         self.db.executemany("update calls set flags = ? where hash = ?", flags)
 
     def _dead_ends(self, sessions: Collection[int]) -> dict[int, DeadEnds]:
-        """Of those of these sessions whose digest covers all that is stored. The others will get another one, and their marks with it."""
+        """Of those of these sessions whose digest covers all that is stored. The others will get
+        another one, and their marks with it."""
         found: dict[int, DeadEnds] = {}
         sql = (
-            f"select session, made_at, length, hash, body from digests where version >= {MARKED_FROM} and session in"
-            f" (select number from carray(?) w join sessions on number = w.value where not {UNCOVERED})"
+            "select session, made_at, length, hash, body from digests where version >="
+            f" {MARKED_FROM} and session in (select number from carray(?) w join sessions on number"
+            f" = w.value where not {UNCOVERED})"
         )
         for session, *row in self._all(sql, (self.ids(sessions),)) if sessions else ():
-            with suppress(RunloreError):  # One that is damaged is told by the doctor, and is no reason to store nothing.
+            # One that is damaged is told by the doctor, and is no reason to store nothing.
+            with suppress(RunloreError):
                 found[session] = dead_ends_of(unpack_digest(*row))
         return found
 
     def _wrongly_charged(self, known: Mapping[int, DeadEnds]) -> list[tuple[int, int, int]]:
-        """Of the calls of these sessions that are not marked as they should be: the session, the hash, and the right flags."""
+        """Of the calls of these sessions that are not marked as they should be: the session, the
+        hash, and the right flags."""
         # Where nothing led nowhere, as in most sessions, no call is to be marked, and few are.
         sql = (
             "select session, hash, seq, flags from carray(?1) w join calls c on c.session = w.value"
@@ -74,5 +90,8 @@ class Charger(Summer):
         for session, _, seq, _ in rows:
             told.setdefault(session, []).append(seq)
         marks = {session: charge(known[session], seqs) for session, seqs in told.items()}
-        right = ((session, h, flags, flags & ~MARKS | marks[session].get(seq, 0)) for session, h, seq, flags in rows)
+        right = (
+            (session, h, flags, flags & ~MARKS | marks[session].get(seq, 0))
+            for session, h, seq, flags in rows
+        )
         return [(session, h, new) for session, h, flags, new in right if new != flags]

@@ -1,4 +1,5 @@
-"""How a store is proved right and put right, in words that both databases understand. What is to be done is decided by `doctor`."""
+"""How a store is proved right and put right, in words that both databases understand. What is to be
+done is decided by `doctor`."""
 
 from __future__ import annotations
 
@@ -31,9 +32,13 @@ class Checker(Writer):
 
     def tallies(self, session: int) -> list[Counted]:
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
-        sql = "select block, tally, hash from streams where session = ? and source = ? order by block"
+        sql = (
+            "select block, tally, hash from streams where session = ? and source = ? order by block"
+        )
         found = []
-        for (source,) in self._all("select distinct source from streams where session = ? order by source", (session,)):
+        for (source,) in self._all(
+            "select distinct source from streams where session = ? order by source", (session,)
+        ):
             streams = self._all(sql, (session, source))
             stored = {block: _decode(tally, Tally) for block, tally, _ in streams}
             for homes, blocks in readings([(block, hash_) for block, _, hash_ in streams]):
@@ -44,11 +49,25 @@ class Checker(Writer):
                 ]
                 is_ordered = homes == blocks[:1] and all(event.origin != "" for event in events)
                 known = [tally for home in homes if (tally := stored[home]) is not None]
-                total = None if len(known) < len(homes) else known[0] if len(homes) == 1 else merge(known)
-                found.append(Counted(blocks=homes, source=source, stored=total, made=Tally().add(events), is_ordered=is_ordered))
+                total = (
+                    None
+                    if len(known) < len(homes)
+                    else known[0]
+                    if len(homes) == 1
+                    else merge(known)
+                )
+                found.append(
+                    Counted(
+                        blocks=homes,
+                        source=source,
+                        stored=total,
+                        made=Tally().add(events),
+                        is_ordered=is_ordered,
+                    )
+                )
         return found
 
-    # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── repairing ─────────────────────────────────────────────────────────────────────────────────
     def recount(self, sessions: Sequence[int], *, streams: bool = False) -> None:
         with self.transaction(), self.told():
             self._to_sum.update(sessions)
@@ -57,49 +76,75 @@ class Checker(Writer):
                 if streams:
                     self._salvage("session = ?", (session,))
                 for counted in self.tallies(session) if streams else ():
-                    for tally, block in zip([counted.better] + [Tally()] * len(counted.blocks), reversed(counted.blocks), strict=False):
+                    for tally, block in zip(
+                        [counted.better] + [Tally()] * len(counted.blocks),
+                        reversed(counted.blocks),
+                        strict=False,
+                    ):
                         packed = msgspec.msgpack.encode(tally)
-                        self.db.execute("update streams set tally = ? where session = ? and block = ?", (packed, session, block))
-                # Sums may be left of a session that is not there; then they go, and nothing is to be folded.
+                        self.db.execute(
+                            "update streams set tally = ? where session = ? and block = ?",
+                            (packed, session, block),
+                        )
+                # Sums may be left of a session that is not there; then they go, and nothing is to
+                # be folded.
                 for (uid,) in self._all("select uid from sessions where number = ?", (session,)):
                     self._fold(uid)
 
     def relink(self, sessions: Sequence[int]) -> None:
-        # Where a source is to be derived again, this is all that remembers the numbers of the events that it lost.
+        # Where a source is to be derived again, this is all that remembers the numbers of the
+        # events that it lost.
         lost = (
             f"select 1 from streams join sources on number = source and adapter_version = {DAMAGED}"
-            f" where session = natives.session and block = natives.seq / {BLOCK}"
-            " and not exists (select 1 from events e where e.session = natives.session and e.seq = natives.seq)"
+            f" where session = natives.session and block = natives.seq / {BLOCK} and not exists"
+            " (select 1 from events e where e.session = natives.session and e.seq = natives.seq)"
         )
         with self.transaction(), self.told():
             for session in sessions:
-                self.db.execute(f"delete from natives where session = ? and not exists ({lost})", (session,))
+                self.db.execute(
+                    f"delete from natives where session = ? and not exists ({lost})", (session,)
+                )
                 rows = sorted((h, session, seq) for h, seq in self._hashes(session))
                 self.db.executemany("insert or ignore into natives values (?, ?, ?)", rows)
 
     def derive_again(self, sources: Sequence[int]) -> None:
-        # Where nothing was read a sync sees nothing to replace, hence an offset that is not 0; the reading sets it right.
-        sql = f'update sources set adapter_version = {DAMAGED}, "offset" = case when "offset" > 1 then "offset" else 1 end where number = ?'
+        # Where nothing was read a sync sees nothing to replace, hence an offset that is not 0; the
+        # reading sets it right.
+        sql = (
+            f'update sources set adapter_version = {DAMAGED}, "offset" = case when "offset" > 1'
+            ' then "offset" else 1 end where number = ?'
+        )
         with self.transaction(), self.told():
             for number in sources:
                 self.db.execute(sql, (number,))
                 self._salvage("source = ?", (number,))
                 # A segment that lies in no block would be overlooked.
-                nowhere = f"(first_seq < 0 or first_seq / {BLOCK} not in (select block from streams s where s.session = segments.session))"
-                self._drop_segments(f"session in (select session from streams where source = ?) and {nowhere}", (number,))
+                nowhere = (
+                    f"(first_seq < 0 or first_seq / {BLOCK} not in (select block from streams s"
+                    " where s.session = segments.session))"
+                )
+                self._drop_segments(
+                    f"session in (select session from streams where source = ?) and {nowhere}",
+                    (number,),
+                )
 
     def _salvage(self, where: str, bindings: tuple[Any, ...]) -> None:
-        """Puts what the session says in the place of what its streams say, where that cannot be read: no sync could go on."""
-        for session, block, facts, tally in self._all(f"select session, block, facts, tally from streams where {where}", bindings):
+        """Puts what the session says in the place of what its streams say, where that cannot be
+        read: no sync could go on."""
+        for session, block, facts, tally in self._all(
+            f"select session, block, facts, tally from streams where {where}", bindings
+        ):
             row = self._one(
-                "select native_session_id, title, cwd, git_branch, model, task_ref, parent_uid, relation from sessions where number = ?",
+                "select native_session_id, title, cwd, git_branch, model, task_ref, parent_uid,"
+                " relation from sessions where number = ?",
                 (session,),
             )
             if row is None:
                 continue
             native_id, title, cwd, branch, model, task, parent, relation = row
             known = Facts(
-                native_session_id=native_id, title=title, title_rank=1, cwd=cwd, git_branch=branch, model=model, task_ref=task,
+                native_session_id=native_id, title=title, title_rank=1, cwd=cwd, git_branch=branch,
+                model=model, task_ref=task,
                 parent_uid=parent, relation=relation,
             )  # fmt: skip
             better = (_decode(facts, Facts) or known, _decode(tally, Tally) or Tally())
@@ -121,26 +166,40 @@ class Checker(Writer):
     def set_position(self, number: int, position: Position) -> None:
         sql = 'update sources set "offset" = ?, head = ?, tail = ?, records = ? where number = ?'
         with self.transaction(), self.told():
-            self.db.execute(sql, (position.offset, position.head, position.tail, position.records, number))
+            self.db.execute(
+                sql, (position.offset, position.head, position.tail, position.records, number)
+            )
 
     def restore_session(self, number: int, uid: str) -> None:
         flavor, _, native_id = uid.partition(":")
         now = format_time(datetime.now(UTC))
         with self.transaction(), self.told():
             self.db.execute(
-                "insert into sessions (number, uid, flavor, native_session_id, discovered_at, ingested_at, schema_version, machine)"
-                " values (?, ?, ?, ?, ?, ?, ?, (select machine from sources join streams on source = number where session = ? limit 1))",
+                "insert into sessions (number, uid, flavor, native_session_id, discovered_at,"
+                " ingested_at, schema_version, machine) values (?, ?, ?, ?, ?, ?, ?, (select"
+                " machine from sources join streams on source = number where session = ? limit 1))",
                 (number, uid, flavor, native_id, now, now, SCHEMA_VERSION, number),
             )
             self._fold(uid)
 
     def restore_stream(self, session: int, block: int, source: int) -> None:
-        (native_id,) = self._one("select native_session_id from sessions where number = ?", (session,))
+        (native_id,) = self._one(
+            "select native_session_id from sessions where number = ?", (session,)
+        )
         facts, tally = Facts(native_session_id=native_id), Tally()
-        row = (session, block, source, msgspec.msgpack.encode(facts), msgspec.msgpack.encode(tally), b"")
+        row = (
+            session,
+            block,
+            source,
+            msgspec.msgpack.encode(facts),
+            msgspec.msgpack.encode(tally),
+            b"",
+        )
         with self.transaction(), self.told():
             self.db.execute(
-                "insert into streams values (?, ?, ?, ?, ?, ?) on conflict (session, block) do update set source = excluded.source", row
+                "insert into streams values (?, ?, ?, ?, ?, ?) on conflict (session, block) do"
+                " update set source = excluded.source",
+                row,
             )
             self.derive_again([source])
 
@@ -153,18 +212,34 @@ class Checker(Writer):
         with self.transaction(), self.told():
             row = self._one(sql, (number,))
             if row is None:
-                raise StoreError(f"source {number} is known only by its number, and no session says where it is")
+                raise StoreError(
+                    f"source {number} is known only by its number, and no session says where it is"
+                )
             agent, path, machine = row
             self.db.execute(
-                'insert into sources (number, agent, path, root, machine, size, mtime_ns, inode, "offset", records, adapter_version,'
-                " redact_version, discovered_at) values (?, ?, ?, ?, ?, 0, 0, 0, 1, ?, ?, '', ?)",
-                (number, agent, path, str(Path(path).parent), machine, self.kept_count(number), DAMAGED, format_time(datetime.now(UTC))),
+                "insert into sources (number, agent, path, root, machine, size, mtime_ns, inode,"
+                ' "offset", records, adapter_version, redact_version, discovered_at) values (?,'
+                " ?, ?, ?, ?, 0, 0, 0, 1, ?, ?, '', ?)",
+                (
+                    number,
+                    agent,
+                    path,
+                    str(Path(path).parent),
+                    machine,
+                    self.kept_count(number),
+                    DAMAGED,
+                    format_time(datetime.now(UTC)),
+                ),
             )
 
 
 def made_again(reader: Reader, id_: int) -> Segment | None:
-    """The segment with its words, from its bodies; None when it is not there, or is broken, which is another finding."""
-    sql = "select session, first_seq, last_seq, length, hash, body from segments where session = ? and id = ?"
+    """The segment with its words, from its bodies; None when it is not there, or is broken, which
+    is another finding."""
+    sql = (
+        "select session, first_seq, last_seq, length, hash, body from segments where session = ?"
+        " and id = ?"
+    )
     row = reader.db.execute(sql, (id_ >> 20, id_)).fetchone()
     if row is None:
         return None
@@ -174,14 +249,18 @@ def made_again(reader: Reader, id_: int) -> Segment | None:
     except Exception:  # A damaged length makes zstd raise what it likes.
         return None
     rows = [list(row) for row in reader._rows(session, first, last)]
-    bodies = [None if row[OFFSET] is None else data[row[OFFSET] : row[OFFSET] + row[LENGTH]] for row in rows]
+    bodies = [
+        None if row[OFFSET] is None else data[row[OFFSET] : row[OFFSET] + row[LENGTH]]
+        for row in rows
+    ]
     return pack_one(rows, bodies) if rows else None
 
 
 def readings(streams: list[tuple[int, bytes]]) -> list[tuple[list[int], list[int]]]:
-    """(homes, blocks) of each reading of a source in a session. A home has a hash, and the totals. A block without one goes on
-    where the home before it was full; with no home before it, it was replaced by the reading that follows. Where something
-    that is gone from the source was put back, blocks are shared, and all is one."""
+    """(homes, blocks) of each reading of a source in a session. A home has a hash, and the totals.
+    A block without one goes on where the home before it was full; with no home before it, it was
+    replaced by the reading that follows. Where something that is gone from the source was put back,
+    blocks are shared, and all is one."""
     if any(hash_ == PUT_BACK for _, hash_ in streams):
         return [([block for block, hash_ in streams if hash_], [block for block, _ in streams])]
     found: list[tuple[list[int], list[int]]] = []
@@ -198,9 +277,14 @@ def readings(streams: list[tuple[int, bytes]]) -> list[tuple[list[int], list[int
 
 
 def _as_counted(uid: str, seq: int, row: Row) -> SessionEvent:
-    """The event as its stream counted it. What was a copy, and has no origin since that was forgotten, is a copy of nothing."""
+    """The event as its stream counted it. What was a copy, and has no origin since that was
+    forgotten, is a copy of nothing."""
     event = read_row(uid, [seq, *row[1:PARENT], None, *row[PARENT + 1 :]])
-    return msgspec.structs.replace(event, origin="") if row[OFFSET] is None and event.origin is None else event
+    return (
+        msgspec.structs.replace(event, origin="")
+        if row[OFFSET] is None and event.origin is None
+        else event
+    )
 
 
 def _decode(blob: bytes, kind: type[T]) -> T | None:

@@ -1,6 +1,8 @@
-"""How a store takes over what another has: sources and sessions one by one, each in one transaction, with new numbers.
+"""How a store takes over what another has: sources and sessions one by one, each in one
+transaction, with new numbers.
 
-What is to be taken over, and in which order, is decided by `copying`. Both databases are written to in the same words.
+What is to be taken over, and in which order, is decided by `copying`. Both databases are written to
+in the same words.
 """
 
 from __future__ import annotations
@@ -26,12 +28,21 @@ class Taker(Checker):
         return [name for name in self._columns() if name != "number"]
 
     def _take_source(self, row: dict[str, Any], number: int | None) -> int:
-        names = [name for name in row if name != "number" and (name in self.source_columns or name not in ("reader", "author"))]
+        names = [
+            name
+            for name in row
+            if name != "number"
+            and (name in self.source_columns or name not in ("reader", "author"))
+        ]
         quoted = ", ".join(f'"{name}"' for name in names)
         values = [row[name] for name in names]
         if number is None:
             marks = ", ".join("?" * len(names))
-            number = int(self._one(f"insert into sources ({quoted}) values ({marks}) returning number", values)[0])
+            number = int(
+                self._one(
+                    f"insert into sources ({quoted}) values ({marks}) returning number", values
+                )[0]
+            )
         else:
             changes = ", ".join(f'"{name}" = ?' for name in names)
             self.db.execute(f"update sources set {changes} where number = ?", (*values, number))
@@ -41,9 +52,15 @@ class Taker(Checker):
         with self.transaction():
             self._drop_again(str(taken.session["uid"]))
             number = self._take_row(taken.session)
-            self.db.executemany("insert into streams values (?, ?, ?, ?, ?, ?)", ((number, *row) for row in taken.streams))
+            self.db.executemany(
+                "insert into streams values (?, ?, ?, ?, ?, ?)",
+                ((number, *row) for row in taken.streams),
+            )
             self._take_events(number, taken)
-            self.db.executemany("insert or ignore into natives values (?, ?, ?)", ((h, number, seq) for h, seq in taken.natives))
+            self.db.executemany(
+                "insert or ignore into natives values (?, ?, ?)",
+                ((h, number, seq) for h, seq in taken.natives),
+            )
             self._take_segments(number, taken)
             self._take_calls(number, taken.calls)
             self._take_digest(number, taken)
@@ -52,8 +69,13 @@ class Taker(Checker):
 
     def _take_digest(self, number: int, taken: Taken) -> None:
         if taken.digest is not None:
-            self.db.execute("insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)", (number, *taken.digest))
-        self.db.executemany(f"insert into errors values (?{', ?' * len(ERROR)})", ((number, *row) for row in taken.errors))
+            self.db.execute(
+                "insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)", (number, *taken.digest)
+            )
+        self.db.executemany(
+            f"insert into errors values (?{', ?' * len(ERROR)})",
+            ((number, *row) for row in taken.errors),
+        )
 
     def _take_events(self, number: int, taken: Taken) -> None:
         self.db.executemany(INSERT_EVENT, ((number, *row) for row in taken.events))
@@ -64,13 +86,25 @@ class Taker(Checker):
         if number is None:
             return
         self._drop_segments("session = ?", (number,))
-        for table in ("natives", "events", "streams", "calls", "aliases", "digests", "errors", "sums"):
+        for table in (
+            "natives",
+            "events",
+            "streams",
+            "calls",
+            "aliases",
+            "digests",
+            "errors",
+            "sums",
+        ):
             self.db.execute(f"delete from {table} where session = ?", (number,))
         self.db.execute("delete from sessions where number = ?", (number,))
 
     def _take_row(self, row: dict[str, Any]) -> int:
         names = [name for name in self._columns() if name in row and name != "number"]
-        sql = f"insert into sessions ({', '.join(names)}) values ({', '.join('?' * len(names))}) returning number"
+        sql = (
+            f"insert into sessions ({', '.join(names)}) values ({', '.join('?' * len(names))})"
+            " returning number"
+        )
         return int(self._one(sql, [row[name] for name in names])[0])
 
     def _take_segments(self, number: int, taken: Taken) -> None:
@@ -83,7 +117,10 @@ class Taker(Checker):
             while end < len(taken.events) and taken.events[end][0] <= last:
                 end += 1
             rows = [list(row) for row in taken.events[at:end]]
-            bodies = [None if row[OFFSET] is None else data[row[OFFSET] : row[OFFSET] + row[LENGTH]] for row in rows]
+            bodies = [
+                None if row[OFFSET] is None else data[row[OFFSET] : row[OFFSET] + row[LENGTH]]
+                for row in rows
+            ]
             self._write_segment(number, first, last, pack_one(rows, bodies))
             at = end
 
@@ -111,13 +148,20 @@ class Taker(Checker):
         self.db.executemany(sql, (tuple(row.values()) for row in rows))
         self._to_charge.setdefault(number)
 
-    def take_rest(self, source: int, records: Sequence[Any], skips: Sequence[Any], aliases: Sequence[Any]) -> None:
+    def take_rest(
+        self, source: int, records: Sequence[Any], skips: Sequence[Any], aliases: Sequence[Any]
+    ) -> None:
         with self.transaction():
             for table in ("records", "skips", "aliases"):
                 self.db.execute(f"delete from {table} where source = ?", (source,))
             self.db.executemany(PUT_RECORDS, ((source, *row) for row in records))
-            self.db.executemany("insert or ignore into skips values (?, ?, ?)", ((source, *row) for row in skips))
-            self.db.executemany("insert or ignore into aliases values (?, ?, ?, ?)", ((source, *row) for row in aliases))
+            self.db.executemany(
+                "insert or ignore into skips values (?, ?, ?)", ((source, *row) for row in skips)
+            )
+            self.db.executemany(
+                "insert or ignore into aliases values (?, ?, ?, ?)",
+                ((source, *row) for row in aliases),
+            )
 
     def claims(self) -> list[Row]:
         return []  # In a file all sessions are one author's.

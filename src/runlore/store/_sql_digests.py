@@ -1,4 +1,5 @@
-"""Digests in a store: kept, found to be stale, and looked up by the errors in them, in words that both databases understand."""
+"""Digests in a store: kept, found to be stale, and looked up by the errors in them, in words that
+both databases understand."""
 
 from __future__ import annotations
 
@@ -23,10 +24,14 @@ from .digests import SessionError
 from .pieces import ASIDE, CUT, Cleaner, unpack
 
 _ROW = ", ".join(f"e.{name}" for name in ERROR)
-HAS_MORE = f"exists (select 1 from events e where e.session = sessions.number and e.flags & {CUT | ASIDE} = 0)"
+HAS_MORE = (
+    f"exists (select 1 from events e where e.session = sessions.number and e.flags & {CUT | ASIDE}"
+    " = 0)"
+)
 """Of a session of which something was evicted: it has events that were not, or that came since."""
 _PART = 1_000_000
-"""Money is added up in units of this many: one call may cost as much as 64 bits hold in 1e-12 USD."""
+"""Money is added up in units of this many: one call may cost as much as 64 bits hold in 1e-12
+USD."""
 
 
 class Shelf(Reader):
@@ -39,16 +44,23 @@ class Shelf(Reader):
     def transaction(self) -> AbstractContextManager[None]:
         """See `Store`."""
 
-    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────
     def timeline(self, uid: str) -> tuple[list[SessionEvent], Mapping[int, str]]:
         return whole(uid, *self.stored(uid))
 
     def stored(self, uid: str) -> tuple[Sequence[Row], Sequence[Row]]:
         session = self._number(uid)
-        return ([], []) if session is None else (self._rows(session, 0, None), self._segments(session, 0, None))
+        return (
+            ([], [])
+            if session is None
+            else (self._rows(session, 0, None), self._segments(session, 0, None))
+        )
 
     def digest(self, uid: str) -> Digest | None:
-        sql = "select made_at, length, hash, body from digests where session = (select number from sessions where uid = ?)"
+        sql = (
+            "select made_at, length, hash, body from digests where session = (select number from"
+            " sessions where uid = ?)"
+        )
         row = self._one(sql, (uid,))
         return None if row is None else unpack_digest(*row)
 
@@ -60,73 +72,120 @@ class Shelf(Reader):
 
     def digests_of_evicted(self, word: str) -> Iterator[tuple[int, Digest]]:
         wanted = msgspec.json.encode(word)[1:-1].lower()  # As it is written in JSON.
-        sql = "select number, made_at, length, d.hash, body from sessions join digests d on session = number where evicted_at is not null"
+        sql = (
+            "select number, made_at, length, d.hash, body from sessions join digests d on session ="
+            " number where evicted_at is not null"
+        )
         for number, made_at, length, hash_, body in self._all(sql):
             with suppress(RunloreError):
                 if wanted in unpack(body, length, hash_).lower():
                     yield number, unpack_digest(made_at, length, hash_, body)
 
-    def stale_digests(self, version: int, quiet_since: datetime, limit: int | None = None) -> list[str]:
+    def stale_digests(
+        self, version: int, quiet_since: datetime, limit: int | None = None
+    ) -> list[str]:
         own, author = self.own_sessions  # Fifty people would all make those of all.
         there = f"last_seq >= 0 and {own}"
         is_quiet = "(ended_at is null or ended_at < ? or ingested_at < ?)"
         sql = (
-            f"select uid, ended_at from sessions where {UNCOVERED} and (evicted_at is null or {HAS_MORE}) and {there} and {is_quiet} union"
-            " select uid, ended_at from sessions where number in (select session from digests where version < ?)"
-            f" and evicted_at is null and {there} and {is_quiet}"
-            f" order by 2 desc nulls last, 1{'' if limit is None else f' limit {limit:d}'}"
+            f"select uid, ended_at from sessions where {UNCOVERED} and (evicted_at is null or"
+            f" {HAS_MORE}) and {there} and {is_quiet} union select uid, ended_at from sessions"
+            " where number in (select session from digests where version < ?) and evicted_at is"
+            f" null and {there} and {is_quiet} order by 2 desc nulls last,"
+            f" 1{'' if limit is None else f' limit {limit:d}'}"
         )
         since = format_time(quiet_since)
-        return [uid for uid, _ in self._all(sql, (*author, since, since, version, *author, since, since))]
+        return [
+            uid
+            for uid, _ in self._all(sql, (*author, since, since, version, *author, since, since))
+        ]
 
-    def errors_seen(self, chosen: Filter, fingerprints: Sequence[str] | None = None) -> list[SessionError]:
+    def errors_seen(
+        self, chosen: Filter, fingerprints: Sequence[str] | None = None
+    ) -> list[SessionError]:
         where, bindings = self._errors_where(chosen, fingerprints)
-        sql = f"select s.uid, s.flavor, s.repo, {_ROW} from errors e join sessions s on s.number = e.session {where}"
+        sql = (
+            f"select s.uid, s.flavor, s.repo, {_ROW} from errors e join sessions s on s.number ="
+            f" e.session {where}"
+        )
         return [SessionError(*row) for row in self._all(sql, bindings)]
 
     def spent_on(self, chosen: Filter, fingerprints: Sequence[str]) -> dict[str, float]:
         where, bindings = self._errors_where(chosen, fingerprints)
         sql = (
-            f"select e.fingerprint, sum(c.usd / {_PART}), sum(c.usd % {_PART}) from errors e join calls c on c.session = e.session"
-            " and c.seq between e.first_seq and case when e.fixed_seq > e.last_seq then e.fixed_seq else e.last_seq end"
-            f" {where} {'and' if where else 'where'} c.usd is not null group by e.fingerprint"
+            f"select e.fingerprint, sum(c.usd / {_PART}), sum(c.usd % {_PART}) from errors e join"
+            " calls c on c.session = e.session and c.seq between e.first_seq and case when"
+            f" e.fixed_seq > e.last_seq then e.fixed_seq else e.last_seq end {where}"
+            f" {'and' if where else 'where'} c.usd is not null group by e.fingerprint"
         )
-        return {name: (int(whole) * _PART + int(rest)) / 1e12 for name, whole, rest in self._all(sql, bindings)}
+        return {
+            name: (int(whole) * _PART + int(rest)) / 1e12
+            for name, whole, rest in self._all(sql, bindings)
+        }
 
     def templates(self) -> list[tuple[str, str, str, str, int]]:
-        sql = "select fingerprint, min(kind), min(name), min(template), count(*) from errors group by fingerprint order by fingerprint"
+        sql = (
+            "select fingerprint, min(kind), min(name), min(template), count(*) from errors group by"
+            " fingerprint order by fingerprint"
+        )
         return [tuple(row) for row in self._all(sql)]
 
-    def _errors_where(self, chosen: Filter, fingerprints: Sequence[str] | None) -> tuple[str, list[Any]]:
+    def _errors_where(
+        self, chosen: Filter, fingerprints: Sequence[str] | None
+    ) -> tuple[str, list[Any]]:
         where, bindings = self._where(chosen)
         parts = [f"e.session in (select number from sessions {where})"] if where else []
         if fingerprints is not None:
-            parts.append(f"e.fingerprint in ({', '.join('?' * len(fingerprints))})" if fingerprints else "1 = 0")
+            parts.append(
+                f"e.fingerprint in ({', '.join('?' * len(fingerprints))})"
+                if fingerprints
+                else "1 = 0"
+            )
         return ("where " + " and ".join(parts)) if parts else "", [*bindings, *(fingerprints or ())]
 
-    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────
     def fits(self, digest: Digest) -> bool:
-        row = self._one("select last_seq, content_hash from sessions where uid = ?", (digest.session_uid,))
-        return row is not None and tuple(row) == (digest.covers.last_seq, digest.covers.content_hash)
+        row = self._one(
+            "select last_seq, content_hash from sessions where uid = ?", (digest.session_uid,)
+        )
+        return row is not None and tuple(row) == (
+            digest.covers.last_seq,
+            digest.covers.content_hash,
+        )
 
     def put_digest(self, digest: Digest, when: datetime) -> None:
         with self.transaction():
             covers = digest.covers
-            sql = "select number, version, d.last_seq, d.content_hash from sessions left join digests d on session = number where uid = ?"
+            sql = (
+                "select number, version, d.last_seq, d.content_hash from sessions left join digests"
+                " d on session = number where uid = ?"
+            )
             row = self._one(sql, (digest.session_uid,))
-            if row is None or (row[1] is not None and row[1] > digest.version and row[2:] == (covers.last_seq, covers.content_hash)):
+            if row is None or (
+                row[1] is not None
+                and row[1] > digest.version
+                and row[2:] == (covers.last_seq, covers.content_hash)
+            ):
                 return
             self._set_digest(int(row[0]), digest, when, is_first=row[1] is None)
 
-    def _set_digest(self, session: int, digest: Digest, when: datetime, *, is_first: bool = False) -> None:
+    def _set_digest(
+        self, session: int, digest: Digest, when: datetime, *, is_first: bool = False
+    ) -> None:
         self._write_digest(session, digest, when, is_first=is_first)
         self._to_charge[session] = dead_ends_of(digest)
         said = said_by(digest, when)
-        later = "evicted_at = case when evicted_at < ? then ? else evicted_at end"  # Watermarks are set in their order.
+        # Watermarks are set in their order.
+        later = "evicted_at = case when evicted_at < ? then ? else evicted_at end"
         at = said["analyzed_at"]
-        self.db.execute(f"update sessions set {' = ?, '.join(said)} = ?, {later} where number = ?", (*said.values(), at, at, session))
+        self.db.execute(
+            f"update sessions set {' = ?, '.join(said)} = ?, {later} where number = ?",
+            (*said.values(), at, at, session),
+        )
 
-    def _write_digest(self, session: int, digest: Digest, when: datetime, *, is_first: bool = False) -> None:
+    def _write_digest(
+        self, session: int, digest: Digest, when: datetime, *, is_first: bool = False
+    ) -> None:
         """Where it is the `first`, there are neither errors of another one."""
         row, errors = rows_of_digest(session, digest, when)
         for table in () if is_first else ("digests", "errors"):
@@ -140,14 +199,18 @@ class Shelf(Reader):
                 for table in ("digests", "errors"):
                     self.db.execute(f"delete from {table} where session = ?", (session,))
                 self.db.execute(
-                    "update sessions set analyzed_at = null, analyzed_seq = null, analyzed_hash = null, outcome = 'unknown',"
-                    " outcome_evidence = null, quality = null where number = ?",
+                    "update sessions set analyzed_at = null, analyzed_seq = null, analyzed_hash ="
+                    " null, outcome = 'unknown', outcome_evidence = null, quality = null where"
+                    " number = ?",
                     (session,),
                 )
 
     def _redact_digest(self, session: int, cleaner: Cleaner) -> int:
-        """Runs newer rules over a digest. The words in it were taken from what was cleaned by older ones."""
-        row = self._one("select made_at, length, hash, body from digests where session = ?", (session,))
+        """Runs newer rules over a digest. The words in it were taken from what was cleaned by older
+        ones."""
+        row = self._one(
+            "select made_at, length, hash, body from digests where session = ?", (session,)
+        )
         if row is None:
             return 0
         digest = unpack_digest(*row)
@@ -156,7 +219,9 @@ class Shelf(Reader):
             return 0
         assert clean.made_at is not None
         self._write_digest(session, clean, clean.made_at)
-        self.db.execute("update sessions set outcome_evidence = ? where number = ?", (_evidence(clean), session))
+        self.db.execute(
+            "update sessions set outcome_evidence = ? where number = ?", (_evidence(clean), session)
+        )
         return 1
 
 
@@ -169,7 +234,14 @@ def _evidence(digest: Digest) -> str | None:
 def rows_of_digest(session: int, digest: Digest, when: datetime) -> tuple[Row, list[Row]]:
     """The row of table `digests`, and those of table `errors`."""
     covers = digest.covers
-    row = (session, digest.version, covers.last_seq, covers.content_hash, format_time(when), *pack_digest(digest))
+    row = (
+        session,
+        digest.version,
+        covers.last_seq,
+        covers.content_hash,
+        format_time(when),
+        *pack_digest(digest),
+    )
     return row, [(session, *error) for error in error_rows(digest)]
 
 

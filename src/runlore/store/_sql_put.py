@@ -1,4 +1,5 @@
-"""How a store keeps a batch, in words that both databases understand: blocks of numbers, copies, links, sums, sources read again."""
+"""How a store keeps a batch, in words that both databases understand: blocks of numbers, copies,
+links, sums, sources read again."""
 
 from __future__ import annotations
 
@@ -44,21 +45,23 @@ from .pieces import (
 )  # fmt: skip
 
 MOST_ROUNDS = 10
-"""Copies of copies of copies settle in as many rounds as there are generations. What claims more is made up."""
+"""Copies of copies of copies settle in as many rounds as there are generations. What claims more is
+made up."""
 
 OVERTAKEN_AND_KEPT = (
-    f"adapter_version = {OVERTAKEN} and records > 0"
-    " and records = (select coalesce(sum(r.count), 0) from records r where r.source = sources.number)"
+    f"adapter_version = {OVERTAKEN} and records > 0 and records = (select coalesce(sum(r.count), 0)"
+    " from records r where r.source = sources.number)"
 )
 """Of a source that can be derived again from what is stored of it."""
 
 PUT_BACK = b"\x01"
-"""The hash of a block that only counts what is gone from its source: the rest of it counts for a later reading."""
+"""The hash of a block that only counts what is gone from its source: the rest of it counts for a
+later reading."""
 NO_NUMBER = 1 << 62
 """Higher than that of any event."""
 PUT_RECORDS = (
-    "insert into records values (?, ?, ?, ?, ?)"
-    " on conflict (source, first) do update set count = excluded.count, length = excluded.length, body = excluded.body"
+    "insert into records values (?, ?, ?, ?, ?) on conflict (source, first) do update set count ="
+    " excluded.count, length = excluded.length, body = excluded.body"
 )
 INTO_EVENTS = "insert into events"
 INSERT_EVENT = values_for(INTO_EVENTS, 15)
@@ -73,8 +76,8 @@ class Writer(Sources, Ledger):
     @contextmanager
     def _step(self) -> Iterator[None]:
         """A part of a transaction that may fail alone: what came before it is then still kept."""
-        # FTS5 writes out all it has collected at every savepoint, so this is for the rare steps that may fail alone: around
-        # each put it would make a first sync a tenth slower.
+        # FTS5 writes out all it has collected at every savepoint, so this is for the rare steps
+        # that may fail alone: around each put it would make a first sync a tenth slower.
         with self.transaction():
             self.db.execute("savepoint step")
             try:
@@ -113,7 +116,8 @@ class Writer(Sources, Ledger):
         """Drops segments and their words."""
 
     def unsettled(self) -> Iterator[list[SourceState]]:
-        # Whoever could not have a lock relies on its holder to look once more, also when that found nothing to do.
+        # Whoever could not have a lock relies on its holder to look once more, also when that found
+        # nothing to do.
         for _ in range(MOST_ROUNDS):
             is_settled = True
             for states in self._unsettled():
@@ -124,9 +128,17 @@ class Writer(Sources, Ledger):
 
     def _unsettled(self) -> Iterator[list[SourceState]]:
         """One round of it."""
-        if self._one(f"select 1 from sources where {self.mine[0]} and {OVERTAKEN_AND_KEPT} limit 1", self.mine[1]):
+        if self._one(
+            f"select 1 from sources where {self.mine[0]} and {OVERTAKEN_AND_KEPT} limit 1",
+            self.mine[1],
+        ):
             with suppress(StoreBusy), self.sync_lock():
-                chosen = {number for (number,) in self._all(f"select number from sources where {OVERTAKEN_AND_KEPT}")}
+                chosen = {
+                    number
+                    for (number,) in self._all(
+                        f"select number from sources where {OVERTAKEN_AND_KEPT}"
+                    )
+                }
                 yield [state for state in self.all_sources() if state.number in chosen]
 
     @abstractmethod
@@ -136,7 +148,7 @@ class Writer(Sources, Ledger):
     def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
         return nullcontext()
 
-    # ── putting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── putting ───────────────────────────────────────────────────────────────────────────────────
     def put(self, batch: Batch) -> Put:
         done = Put(sessions=set())
         with self.transaction():
@@ -149,8 +161,11 @@ class Writer(Sources, Ledger):
             counts: list[bool] = []
             overtaken: set[tuple[int, int]] = set()
             self._placed = {}
-            for piece in sorted(batch.pieces, key=lambda piece: piece.facts.parent_uid is not None):  # An original before its copies.
-                if piece.session_uid in gone or (piece.facts.relation == "subagent" and piece.facts.parent_uid in gone):
+            # An original before its copies.
+            for piece in sorted(batch.pieces, key=lambda piece: piece.facts.parent_uid is not None):
+                if piece.session_uid in gone or (
+                    piece.facts.relation == "subagent" and piece.facts.parent_uid in gone
+                ):
                     is_forgotten = True
                     done.forgotten += len(piece.rows)
                     continue
@@ -173,7 +188,10 @@ class Writer(Sources, Ledger):
         self._fold_all(source)
         now = format_time(datetime.now(UTC))
         # Another clock, or this one before it was set, may have been ahead when it was discovered.
-        sql = "update sessions set ingested_at = case when discovered_at > ? then discovered_at else ? end where uid = ?"
+        sql = (
+            "update sessions set ingested_at = case when discovered_at > ? then discovered_at else"
+            " ? end where uid = ?"
+        )
         self.db.executemany(sql, ((now, now, uid) for uid in uids))
 
     @abstractmethod
@@ -181,17 +199,24 @@ class Writer(Sources, Ledger):
         """What was evicted and was told something of is back, or will be with its other sources."""
 
     def _put_aliases(self, source: int, aliases: list[tuple[int, int]]) -> None:
-        """Keeps which events are meant by records that gave none. Looked up first and then inserted one by one: a statement
-        that may insert several rows is a savepoint of its own, and at each the index writes out what it has collected."""
+        """Keeps which events are meant by records that gave none. Looked up first and then inserted
+        one by one: a statement that may insert several rows is a savepoint of its own, and at each
+        the index writes out what it has collected."""
         if not aliases:
             return
-        sessions = {session for (session,) in self._all("select session from streams where source = ?", (source,))}
+        sessions = {
+            session
+            for (session,) in self._all("select session from streams where source = ?", (source,))
+        }
         known = self._known(list({target for _, target in aliases}))
         rows = []
         for h, target in aliases:
             places = [place for place in known.get(target, ()) if place[0] in sessions]
             if not places:
-                places = self._all("select session, seq from aliases where source = ? and hash = ?", (source, target))
+                places = self._all(
+                    "select session, seq from aliases where source = ? and hash = ?",
+                    (source, target),
+                )
             rows += [(source, h, *place) for place in places[:1]]
         self._insert("insert or ignore into aliases", rows)
 
@@ -204,15 +229,25 @@ class Writer(Sources, Ledger):
             return self._touch(batch.source, batch.adapter_version, batch.redact_version, None), 0
         return int(row[0]), int(row[1])
 
-    def _put_piece(self, source: int, flavor: str, piece: Piece, batch: Batch, done: Put, overtaken: set[tuple[int, int]]) -> bool:
-        """Keeps what a batch adds to a session. False when another store of the agent tells that better."""
+    def _put_piece(
+        self,
+        source: int,
+        flavor: str,
+        piece: Piece,
+        batch: Batch,
+        done: Put,
+        overtaken: set[tuple[int, int]],
+    ) -> bool:
+        """Keeps what a batch adds to a session. False when another store of the agent tells that
+        better."""
         session = self._session(flavor, piece, batch)
         again = self._again.get(session)
         if again is None and self._is_told_better(session, source, piece):
             done.copies += len(piece.rows)
             return False
         is_first = batch.since == 0 or session in self._unread
-        # A batch that only says something of the session (a new title) needs no numbers of its own, unless they would count anew.
+        # A batch that only says something of the session (a new title) needs no numbers of its own,
+        # unless they would count anew.
         is_anew = session in self._unread or bool(piece.rows)
         blocks = self._blocks(session, source, fresh=is_first and again is None and is_anew)
         self._unread -= {session}
@@ -224,22 +259,33 @@ class Writer(Sources, Ledger):
         if again is not None and (again.fresh is not None or not again.fits(piece, blocks)):
             if again.fresh is None:
                 again.fresh = self._add_block(session, source)
-                self.db.execute("update streams set hash = x'' where session = ? and source = ?", (session, source))
+                self.db.execute(
+                    "update streams set hash = x'' where session = ? and source = ?",
+                    (session, source),
+                )
             home = again.fresh
             piece, blocks = renumber(piece, again.numbers, again.taken, home), list(range(home + 1))
         elif again is not None:
             again.taken.update(absolute(row[SEQ], blocks) for row in piece.rows)
         self._link(session, source, piece, blocks)
         self._write(session, home, piece, blocks)
-        if batch.calls:  # What the session has already was taken out above, so that each of these is the only one of its hash.
-            self._placed[piece.session_uid] = dict(zip(piece.natives, numbers_of(piece, blocks), strict=True))
+        # What the session has already was taken out above, so that each of these is the only one of
+        # its hash.
+        if batch.calls:
+            self._placed[piece.session_uid] = dict(
+                zip(piece.natives, numbers_of(piece, blocks), strict=True)
+            )
         done.events += len(piece.rows)
         done.sessions.add(piece.session_uid)
         return True
 
     def _blocks(self, session: int, source: int, *, fresh: bool) -> list[int]:
-        """The blocks in which this reading of the source numbers its events. A fresh reading takes a new one."""
-        found = self._all("select block, hash from streams where source = ? and session = ? order by block", (source, session))
+        """The blocks in which this reading of the source numbers its events. A fresh reading takes
+        a new one."""
+        found = self._all(
+            "select block, hash from streams where source = ? and session = ? order by block",
+            (source, session),
+        )
         if fresh or not found:
             return [self._add_block(session, source)]
         # A block that was added because the one before was full has no hash of its own.
@@ -248,66 +294,101 @@ class Writer(Sources, Ledger):
             first -= 1
         return [block for block, _ in found[first:]]
 
-    # ── several stores of one session ────────────────────────────────────────────────────────────────────────────────
+    # ── several stores of one session ─────────────────────────────────────────────────────────────
     def _is_told_better(self, session: int, source: int, piece: Piece) -> bool:
-        """Whether another store of the agent tells all of the session, and better than this piece. What tells it worse is set aside: before
-        the piece is put, because the same native ids may be in both."""
+        """Whether another store of the agent tells all of the session, and better than this piece.
+        What tells it worse is set aside: before the piece is put, because the same native ids may
+        be in both."""
         own = piece.facts.spare
         if own is None:
             return False
         others = self._tellings(session, source)
         if any(spare < own for spare in others.values()):
             return True
-        for other in [other for other, spare in others.items() if spare > own] if piece.rows else ():
+        for other in (
+            [other for other, spare in others.items() if spare > own] if piece.rows else ()
+        ):
             self._set_aside(session, other)
         return False
 
     def _tellings(self, session: int, but: int) -> dict[int, int]:
-        """The other sources with events that count in a session, and which of its tellings each is: see `Facts.spare`."""
-        rows = self._all("select source, facts, tally from streams where session = ? and source != ?", (session, but))
+        """The other sources with events that count in a session, and which of its tellings each is:
+        see `Facts.spare`."""
+        rows = self._all(
+            "select source, facts, tally from streams where session = ? and source != ?",
+            (session, but),
+        )
         return {
             source: spare
             for source, facts, tally in rows
-            if (spare := msgspec.msgpack.decode(facts, type=Facts).spare) is not None and msgspec.msgpack.decode(tally, type=Tally).events
+            if (spare := msgspec.msgpack.decode(facts, type=Facts).spare) is not None
+            and msgspec.msgpack.decode(tally, type=Tally).events
         }
 
     def _is_spare(self, session: int, source: int) -> bool:
         """Whether another source tells the session better than this one does."""
-        rows = self._all("select facts from streams where session = ? and source = ?", (session, source))
-        own = max((msgspec.msgpack.decode(facts, type=Facts).spare or 0 for (facts,) in rows), default=0)
+        rows = self._all(
+            "select facts from streams where session = ? and source = ?", (session, source)
+        )
+        own = max(
+            (msgspec.msgpack.decode(facts, type=Facts).spare or 0 for (facts,) in rows), default=0
+        )
         return own > 0 and any(spare < own for spare in self._tellings(session, source).values())
 
     def _set_aside(self, session: int, source: int) -> None:
-        """What a source says of a session stays where it is, for whoever cites it, and counts no more."""
+        """What a source says of a session stays where it is, for whoever cites it, and counts no
+        more."""
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
-        for (block,) in self._all("select block from streams where session = ? and source = ?", (session, source)):
+        for (block,) in self._all(
+            "select block from streams where session = ? and source = ?", (session, source)
+        ):
             span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
             known = self._hashes(session, block)
-            if self._is_evicted(session):  # Those of events that have left. There is no index for this: it takes a scan.
-                known += self._all("select hash, seq from natives where session = ? and seq between ? and ?", span)
+            # Those of events that have left. There is no index for this: it takes a scan.
+            if self._is_evicted(session):
+                known += self._all(
+                    "select hash, seq from natives where session = ? and seq between ? and ?", span
+                )
             gone = [(h, session, seq) for h, seq in known]
-            self.db.executemany("delete from natives where hash = ? and session = ? and seq = ?", gone)
+            self.db.executemany(
+                "delete from natives where hash = ? and session = ? and seq = ?", gone
+            )
             # What an eviction left of it is not waited for.
-            bare = f'delete from events where session = ? and seq between ? and ? and flags & {CUT} != 0 and "offset" is null'
+            bare = (
+                f"delete from events where session = ? and seq between ? and ? and flags & {CUT} !="
+                ' 0 and "offset" is null'
+            )
             self.db.execute(bare, span)
             flags = f"(flags | {ASIDE}) & {~CUT}"
-            self.db.execute(f"update events set flags = {flags}, native_id = null where session = ? and seq between ? and ?", span)
+            self.db.execute(
+                f"update events set flags = {flags}, native_id = null where session = ? and seq"
+                " between ? and ?",
+                span,
+            )
             self._repack(uid, session, block, [], [])
             self.db.execute(
                 "update streams set tally = ?, hash = x'' where session = ? and block = ?",
                 (msgspec.msgpack.encode(Tally()), session, block),
             )
 
-    # ── copies and links ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── copies and links ──────────────────────────────────────────────────────────────────────────
     def _set_apart_copies(
-        self, session: int, source: int, piece: Piece, state: StreamState | None, done: Put, overtaken: set[tuple[int, int]]
+        self,
+        session: int,
+        source: int,
+        piece: Piece,
+        state: StreamState | None,
+        done: Put,
+        overtaken: set[tuple[int, int]],
     ) -> Piece:
-        """Leaves out what this session has already, and turns what happened in another session into references to it."""
+        """Leaves out what this session has already, and turns what happened in another session into
+        references to it."""
         known = self._known(piece.natives)
         for n, original in piece.originals:
             h = piece.natives[n]
             found = self._known([original]).get(original) if original != h else None
-            if found:  # Each place once: what is in the way of itself would be derived again for ever.
+            # Each place once: what is in the way of itself would be derived again for ever.
+            if found:
                 known[h] = list({*known.get(h, ()), *found})
         twice = repeated(piece)
         if not known and not twice:
@@ -341,14 +422,15 @@ class Writer(Sources, Ledger):
         """The uid of a session, its parent's, and whether it can be derived again."""
         uid, parent = self._one("select uid, parent_uid from sessions where number = ?", (session,))
         lost = self._all(
-            "select distinct q.number, q.records from sources q join streams s on s.source = q.number"
-            " where s.session = ? and s.hash != x'' and q.missing_at is not null",
+            "select distinct q.number, q.records from sources q join streams s on s.source ="
+            " q.number where s.session = ? and s.hash != x'' and q.missing_at is not null",
             (session,),
         )
         return uid, parent, all(self.kept_count(source) == records for source, records in lost)
 
     def _mark_overtaken(self, source: int, places: set[tuple[int, int]], done: Put) -> None:
-        """The sources of these (session, block) are to be derived again; the one being put sees to it itself."""
+        """The sources of these (session, block) are to be derived again; the one being put sees to
+        it itself."""
         sql = (
             "update sources set adapter_version = ?1 where number != ?2 and number in"
             " (select source from streams where session = ?3 and block = ?4)"
@@ -358,7 +440,8 @@ class Writer(Sources, Ledger):
             done.overtaken += self.db.changes()
 
     def _link(self, session: int, source: int, piece: Piece, blocks: list[int]) -> None:
-        """Finds the parents that are not in the batch. One that comes later in the stream is no parent."""
+        """Finds the parents that are not in the batch. One that comes later in the stream is no
+        parent."""
         sql = (
             "select seq from natives where hash = ?1 and session = ?2"
             " union all select seq from aliases where source = ?3 and hash = ?1 and session = ?2"
@@ -370,17 +453,21 @@ class Writer(Sources, Ledger):
                 row[PARENT] = outside(found[0])
                 piece.rows[n] = tuple(row)
 
-    # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── rows ──────────────────────────────────────────────────────────────────────────────────────
     def _put_rest(self, source: int, batch: Batch, *, keep: bool) -> None:
         if keep:
             if self._has_records_before(source, batch):
                 self.db.executemany(PUT_RECORDS, ((source, *record) for record in batch.records))
             self.db.executemany(
-                "insert or ignore into skips values (?, ?, ?)", ((source, skip.offset, skip.reason) for skip in batch.skips)
+                "insert or ignore into skips values (?, ?, ?)",
+                ((source, skip.offset, skip.reason) for skip in batch.skips),
             )
         totals: dict[str, int] = {}
         if batch.since:
-            totals = msgspec.json.decode(self._one("select merged from sources where number = ?", (source,))[0], type=dict[str, int])
+            totals = msgspec.json.decode(
+                self._one("select merged from sources where number = ?", (source,))[0],
+                type=dict[str, int],
+            )
         for word, count in batch.merged.items():
             totals[word] = totals.get(word, 0) + count
         at = batch.position
@@ -389,23 +476,32 @@ class Writer(Sources, Ledger):
             " adapter_version = case when ? and adapter_version = ? then adapter_version else ? end,"
             " redact_version = case when ? then redact_version else ? end, merged = ?, synced_at = ?,"
             " missing_at = case when ? then missing_at end, problem = null where number = ?",
-            # What was stored of it before stays as other rules left it, until `redact_again` has been over it.
+            # What was stored of it before stays as other rules left it, until `redact_again` has
+            # been over it.
             (
-                batch.source.size, batch.source.mtime_ns, batch.source.inode, at.offset, at.head, at.tail, at.records,
-                batch.carry, batch.since > 0, OVERTAKEN, batch.adapter_version, batch.since > 0, batch.redact_version,
-                msgspec.json.encode(totals).decode(), format_time(datetime.now(UTC)), batch.is_gone, source,
+                batch.source.size, batch.source.mtime_ns, batch.source.inode, at.offset, at.head,
+                at.tail, at.records,
+                batch.carry, batch.since > 0, OVERTAKEN, batch.adapter_version, batch.since > 0,
+                batch.redact_version,
+                msgspec.json.encode(totals).decode(), format_time(datetime.now(UTC)), batch.is_gone,
+                source,
             ),
         )  # fmt: skip
 
     def _has_records_before(self, source: int, batch: Batch) -> bool:
-        """Whether those that come before are kept. Without them, as when they have left, nothing could be derived from these."""
+        """Whether those that come before are kept. Without them, as when they have left, nothing
+        could be derived from these."""
         first = batch.records[0][0] if batch.records else 0
         if not first:
             return True
-        row = self._one("select first + count from records where source = ? and first <= ? order by first desc limit 1", (source, first))
+        row = self._one(
+            "select first + count from records where source = ? and first <= ? order by first desc"
+            " limit 1",
+            (source, first),
+        )
         return row is not None and int(row[0]) >= first
 
-    # ── sources read again ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── sources read again ────────────────────────────────────────────────────────────────────────
     def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
         total = Put(sessions=set())
         with self._step():
@@ -416,8 +512,16 @@ class Writer(Sources, Ledger):
             try:
                 for batch in batches:
                     for piece in batch.pieces:
-                        present.update((h, record_of(row)) for h, row in zip(piece.natives, piece.rows, strict=True))
-                    add(total, self.put(msgspec.structs.replace(batch, redact_version=self._redacted(source))))
+                        present.update(
+                            (h, record_of(row))
+                            for h, row in zip(piece.natives, piece.rows, strict=True)
+                        )
+                    add(
+                        total,
+                        self.put(
+                            msgspec.structs.replace(batch, redact_version=self._redacted(source))
+                        ),
+                    )
             finally:
                 self._unread = frozenset()
             for session, block in before:
@@ -425,7 +529,8 @@ class Writer(Sources, Ledger):
         return total
 
     def _mark_gone(self, session: int, block: int, present: dict[int, int | None]) -> None:
-        """Marks what is no longer in its source, unmarks what is again, and notes where in the source it is now."""
+        """Marks what is no longer in its source, unmarks what is again, and notes where in the
+        source it is now."""
         numbers = {seq: h for h, seq in reversed(self._hashes(session, block))}
         changes = []
         for row in self._rows(session, block * BLOCK, (block + 1) * BLOCK - 1):
@@ -433,29 +538,44 @@ class Writer(Sources, Ledger):
             if h is not None:
                 flags = row[FLAGS] & ~GONE if h in present else row[FLAGS] | GONE
                 changes.append((flags, with_record(row[REST], present.get(h)), session, row[SEQ]))
-        self.db.executemany("update events set flags = ?, rest = ? where session = ? and seq = ?", changes)
+        self.db.executemany(
+            "update events set flags = ?, rest = ? where session = ? and seq = ?", changes
+        )
 
     def _unmark_gone(self, session: int, source: int, there: dict[int, int | None]) -> None:
-        """A source that was found shorter may grow to what it was: what was gone is there again, by number, in these records."""
+        """A source that was found shorter may grow to what it was: what was gone is there again, by
+        number, in these records."""
         sql = (
-            f"select seq, rest from events where session = ?1 and seq between ?2 and ?3 and flags & {GONE} != 0"
-            f" and seq / {BLOCK} in (select block from streams where session = ?1 and source = ?4)"
+            "select seq, rest from events where session = ?1 and seq between ?2 and ?3 and flags &"
+            f" {GONE} != 0 and seq / {BLOCK} in (select block from streams where session = ?1 and"
+            " source = ?4)"
         )
         gone = self._all(sql, (session, min(there), max(there), source))
-        changes = [(with_record(rest, there[seq]), session, seq) for seq, rest in gone if seq in there]
-        self.db.executemany(f"update events set flags = flags & {~GONE}, rest = ? where session = ? and seq = ?", changes)
+        changes = [
+            (with_record(rest, there[seq]), session, seq) for seq, rest in gone if seq in there
+        ]
+        self.db.executemany(
+            f"update events set flags = flags & {~GONE}, rest = ? where session = ? and seq = ?",
+            changes,
+        )
 
     def _redacted(self, source: int) -> str:
         (version,) = self._one("select redact_version from sources where number = ?", (source,))
         return str(version)
 
     def _hashes(self, session: int, block: int | None = None) -> list[tuple[int, int]]:
-        """(hash, seq) of every event of a session, or of one block of it, that has a native id; and of what it is a copy of."""
+        """(hash, seq) of every event of a session, or of one block of it, that has a native id; and
+        of what it is a copy of."""
         (flavor,) = self._one("select flavor from sessions where number = ?", (session,))
         low, high = (0, 1 << 62) if block is None else (block * BLOCK, (block + 1) * BLOCK - 1)
-        sql = "select native_id, seq, rest from events where session = ? and seq between ? and ? and native_id is not null"
+        sql = (
+            "select native_id, seq, rest from events where session = ? and seq between ? and ? and"
+            " native_id is not null"
+        )
         rows = self._all(sql, (session, low, high))
-        originals = [(original, seq) for _, seq, rest in rows if (original := copied(rest)[1]) is not None]
+        originals = [
+            (original, seq) for _, seq, rest in rows if (original := copied(rest)[1]) is not None
+        ]
         return [(native_hash(flavor, native_id), seq) for native_id, seq, _ in rows] + originals
 
     def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
@@ -463,20 +583,30 @@ class Writer(Sources, Ledger):
         with self._step():
             streams = self._all("select session, block from streams where source = ?", (source,))
             # What was set aside is as it was cited, and has nothing to learn from a newer adapter.
-            aside = {session for session in {session for session, _ in streams} if self._is_spare(session, source)}
+            aside = {
+                session
+                for session in {session for session, _ in streams}
+                if self._is_spare(session, source)
+            }
             streams = [(session, block) for session, block in streams if session not in aside]
             there = {session for session, _ in streams if not self._is_evicted(session)}
-            (version,) = self._one("select adapter_version from sources where number = ?", (source,))
+            (version,) = self._one(
+                "select adapter_version from sources where number = ?", (source,)
+            )
             gone: list[tuple[int, int, list[list[Any]], list[bytes | None]]] = []
             try:
                 for session, block in streams:
                     gone.append((session, block, *self._gone_from(session, block)))
-                    self._take_out(session, block, is_damaged=version == DAMAGED or self._is_evicted(session))
+                    self._take_out(
+                        session, block, is_damaged=version == DAMAGED or self._is_evicted(session)
+                    )
                     self._again[session].has_gone |= bool(gone[-1][2])
                 self._rewind(source)
                 for batch in batches:
                     if any(rows for _, _, rows, _ in gone):
-                        batch = msgspec.structs.replace(batch, redact_version=self._redacted(source))
+                        batch = msgspec.structs.replace(
+                            batch, redact_version=self._redacted(source)
+                        )
                     add(total, self.put(batch))
             finally:
                 self._again = {}
@@ -486,50 +616,81 @@ class Writer(Sources, Ledger):
                 if self._is_spare(session, source):  # The newer adapter knows that it is one.
                     self._set_aside(session, source)
             self._fold_all(source)
-            # The same text may be other events now, or copies that it was not: a digest of what they were covers nothing any more.
-            sql = "update sessions set analyzed_seq = -1, analyzed_hash = '' where number = ? and analyzed_at is not null"
+            # The same text may be other events now, or copies that it was not: a digest of what
+            # they were covers nothing any more.
+            sql = (
+                "update sessions set analyzed_seq = -1, analyzed_hash = '' where number = ? and"
+                " analyzed_at is not null"
+            )
             self.db.executemany(sql, [(session,) for session in there])
         return total
 
     def _is_evicted(self, session: int) -> bool:
-        return self._one("select 1 from sessions where number = ? and evicted_at is not null", (session,)) is not None
+        return (
+            self._one(
+                "select 1 from sessions where number = ? and evicted_at is not null", (session,)
+            )
+            is not None
+        )
 
     def _gone_from(self, session: int, block: int) -> tuple[list[list[Any]], list[bytes | None]]:
-        """The rows and bodies of a block that are no longer in its source: no adapter can derive them again."""
+        """The rows and bodies of a block that are no longer in its source: no adapter can derive
+        them again."""
         low, high = block * BLOCK, (block + 1) * BLOCK - 1
         rows = [list(row) for row in self._rows(session, low, high) if row[FLAGS] & GONE]
         if not rows:
             return [], []
         (uid,) = self._one("select uid from sessions where number = ?", (session,))
         bodies = self.bodies(uid, low, high)
-        return rows, [None if row[OFFSET] is None else bodies[row[SEQ]].encode("utf-8", "replace") for row in rows]
+        return rows, [
+            None if row[OFFSET] is None else bodies[row[SEQ]].encode("utf-8", "replace")
+            for row in rows
+        ]
 
-    def _put_back(self, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:
-        """Rows of before that the source did not bring again. They count for the block that they had."""
-        (uid, flavor) = self._one("select uid, flavor from sessions where number = ?", (session,))
+    def _put_back(
+        self, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]
+    ) -> None:
+        """Rows of before that the source did not bring again. They count for the block that they
+        had."""
+        uid, flavor = self._one("select uid, flavor from sessions where number = ?", (session,))
         hashes = [native_hash(flavor, row[NATIVE_ID]) for row in rows]
         known = self._known(hashes)
-        left = [n for n, h in enumerate(hashes) if all(number != session for number, _ in known.get(h, []))]
+        left = [
+            n
+            for n, h in enumerate(hashes)
+            if all(number != session for number, _ in known.get(h, []))
+        ]
         rows, bodies = [rows[n] for n in left], [bodies[n] for n in left]
         if not rows:
             return
         natives = [(hashes[n], session, row[SEQ]) for n, row in zip(left, rows, strict=True)]
         self.db.executemany("insert or ignore into natives values (?, ?, ?)", natives)
         self._repack(uid, session, block, rows, bodies)
-        (tally,) = self._one("select tally from streams where session = ? and block = ?", (session, block))
+        (tally,) = self._one(
+            "select tally from streams where session = ? and block = ?", (session, block)
+        )
         total = msgspec.msgpack.decode(tally, type=Tally).add(read_row(uid, row) for row in rows)
         self.db.execute(
-            "update streams set tally = ?, hash = case when hash = x'' then ? else hash end where session = ? and block = ?",
+            "update streams set tally = ?, hash = case when hash = x'' then ? else hash end where"
+            " session = ? and block = ?",
             (msgspec.msgpack.encode(total), PUT_BACK, session, block),
         )
 
-    def _repack(self, uid: str, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]) -> None:
-        """Adds rows to a block between those that it has. Segments must not overlap, so all of its bodies are packed anew."""
+    def _repack(
+        self, uid: str, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]
+    ) -> None:
+        """Adds rows to a block between those that it has. Segments must not overlap, so all of its
+        bodies are packed anew."""
         span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
         there = [list(row) for row in self._rows(*span)]
         texts = self._bodies(uid, session, span[1], span[2], there)
-        packed = [None if row[OFFSET] is None else texts[row[SEQ]].encode("utf-8", "replace") for row in there]
-        both = sorted(zip(rows + there, bodies + packed, strict=True), key=lambda pair: pair[0][SEQ])
+        packed = [
+            None if row[OFFSET] is None else texts[row[SEQ]].encode("utf-8", "replace")
+            for row in there
+        ]
+        both = sorted(
+            zip(rows + there, bodies + packed, strict=True), key=lambda pair: pair[0][SEQ]
+        )
         self._drop_segments("session = ? and first_seq between ? and ?", span)
         self.db.execute("delete from events where session = ? and seq between ? and ?", span)
         segments = pack([row for row, _ in both], [body for _, body in both], None)
@@ -542,14 +703,30 @@ class Writer(Sources, Ledger):
         low, high = block * BLOCK, (block + 1) * BLOCK - 1
         span = (session, low, high)
         known = self._hashes(session, block)
-        if is_damaged:  # An event that was lost may still be known by its number. There is no index for this: it takes a scan.
-            known = self._all("select hash, seq from natives where session = ? and seq between ? and ?", span) + known
+        # An event that was lost may still be known by its number. There is no index for this: it
+        # takes a scan.
+        if is_damaged:
+            known = (
+                self._all(
+                    "select hash, seq from natives where session = ? and seq between ? and ?", span
+                )
+                + known
+            )
         again = self._again.setdefault(session, Again())
-        again.numbers.update(reversed(known))  # The own id of an event is worth more than that of an original.
+        # The own id of an event is worth more than that of an original.
+        again.numbers.update(reversed(known))
         (last,) = self._one("select last_seq from sessions where number = ?", (session,))
         # Where events were lost by accident, the highest number may be that of one of them.
-        again.last = max([again.last, NO_NUMBER if is_damaged and not self._is_evicted(session) else last, *(seq for _, seq in known)])
-        self.db.executemany("delete from natives where hash = ? and session = ?", ((h, session) for h, _ in known))
+        again.last = max(
+            [
+                again.last,
+                NO_NUMBER if is_damaged and not self._is_evicted(session) else last,
+                *(seq for _, seq in known),
+            ]
+        )
+        self.db.executemany(
+            "delete from natives where hash = ? and session = ?", ((h, session) for h, _ in known)
+        )
         self.db.execute("delete from events where session = ? and seq between ? and ?", span)
         self._drop_segments("session = ? and first_seq between ? and ?", span)
         self.db.execute(
@@ -561,7 +738,9 @@ class Writer(Sources, Ledger):
         self.db.execute("delete from records where source = ?", (source,))
         self.db.execute("delete from skips where source = ?", (source,))
         self.db.execute("delete from aliases where source = ?", (source,))
-        self.db.execute('update sources set "offset" = 0, records = 0, carry = null where number = ?', (source,))
+        self.db.execute(
+            'update sources set "offset" = 0, records = 0, carry = null where number = ?', (source,)
+        )
 
 
 class Short(Exception):

@@ -21,7 +21,8 @@ from .pieces import ASIDE, CUT, GONE, SEQ, copied, cut_down, pack_one, without_b
 from .retention import Bulk, Marks, Weight
 
 _AT_A_TIME = 100
-"""Sessions that are evicted in one transaction: readers see it go on, and killed halfway nothing is half gone."""
+"""Sessions that are evicted in one transaction: readers see it go on, and killed halfway nothing is
+half gone."""
 
 
 class Evictor(Forgetter):
@@ -36,45 +37,85 @@ class Evictor(Forgetter):
         """See `Store`."""
 
     def evicted(self) -> set[str]:
-        return {uid for (uid,) in self._all("select uid from sessions where evicted_at is not null")}
+        return {
+            uid for (uid,) in self._all("select uid from sessions where evicted_at is not null")
+        }
 
     def weights(self) -> list[Weight]:
         sql = (
-            f"select uid, parent_uid, coalesce(name, title), ended_at, events, pinned, not {UNCOVERED} and analyzed_at is not null,"
-            f" evicted_at is not null and not {HAS_MORE}, coalesce((select sum(length(body)) from segments g where g.session = number), 0)"
+            "select uid, parent_uid, coalesce(name, title), ended_at, events, pinned, not"
+            f" {UNCOVERED} and analyzed_at is not null, evicted_at is not null and not {HAS_MORE},"
+            " coalesce((select sum(length(body)) from segments g where g.session = number), 0)"
             " from sessions order by ended_at nulls first, uid"
         )
         shown = self._shown_elsewhere()
         found = []
         for uid, parent, title, ended, events, pinned, covered, evicted, size in self._all(sql):
-            found.append(Weight(uid, parent, title, ended, events, bool(pinned), bool(covered), bool(evicted), uid in shown, int(size)))
+            found.append(
+                Weight(
+                    uid,
+                    parent,
+                    title,
+                    ended,
+                    events,
+                    bool(pinned),
+                    bool(covered),
+                    bool(evicted),
+                    uid in shown,
+                    int(size),
+                )
+            )
         return found
 
     def _shown_elsewhere(self) -> set[str]:
-        """The sessions that others refer to which are still there. Only what has a native id in common with another, or has a parent, can
-        have copies."""
-        near = self._sharing() | {number for (number,) in self._all("select number from sessions where parent_uid is not null")}
-        here = {number for (number,) in self._all("select number from sessions where evicted_at is null")}
+        """The sessions that others refer to which are still there. Only what has a native id in
+        common with another, or has a parent, can have copies."""
+        near = self._sharing() | {
+            number
+            for (number,) in self._all("select number from sessions where parent_uid is not null")
+        }
+        here = {
+            number
+            for (number,) in self._all("select number from sessions where evicted_at is null")
+        }
         sql = 'select rest from events where session = ? and "offset" is null'
-        origins = {copied(rest)[0] for number in near & here for (rest,) in self._all(sql, (number,))}
+        origins = {
+            copied(rest)[0] for number in near & here for (rest,) in self._all(sql, (number,))
+        }
         return {origin.rpartition("#")[0] for origin in origins if origin}
 
     def bulks(self) -> list[Bulk]:
-        sql = "select r.source, q.path, sum(length(r.body)) from records r join sources q on q.number = r.source group by 1, 2"
+        sql = (
+            "select r.source, q.path, sum(length(r.body)) from records r join sources q on q.number"
+            " = r.source group by 1, 2"
+        )
         sizes = {source: (path, int(size)) for source, path, size in self._all(sql)}
         sessions: dict[int, list[str]] = {}
         oldest: dict[int, str] = {}
-        for source, uid, ended in self._all("select s.source, t.uid, t.ended_at from streams s join sessions t on t.number = s.session"):
+        for source, uid, ended in self._all(
+            "select s.source, t.uid, t.ended_at from streams s join sessions t on t.number ="
+            " s.session"
+        ):
             sessions.setdefault(source, []).append(uid)
             oldest[source] = max(oldest.get(source, ""), ended or "")
         order = sorted(sizes, key=lambda source: (oldest.get(source, ""), source))
-        return [Bulk(source, *sizes[source], tuple(sorted(set(sessions.get(source, []))))) for source in order]
+        return [
+            Bulk(source, *sizes[source], tuple(sorted(set(sessions.get(source, [])))))
+            for source in order
+        ]
 
     def drop_records(self, sources: Sequence[int]) -> None:
         with self.transaction():
-            self.db.executemany("delete from records where source = ?", [(source,) for source in sources])
+            self.db.executemany(
+                "delete from records where source = ?", [(source,) for source in sources]
+            )
 
-    def evict(self, uids: Sequence[str], when: datetime, is_appended: Callable[[str, str], bool] | None = None) -> None:
+    def evict(
+        self,
+        uids: Sequence[str],
+        when: datetime,
+        is_appended: Callable[[str, str], bool] | None = None,
+    ) -> None:
         for at in range(0, len(uids), _AT_A_TIME):
             with self.transaction():
                 for uid in uids[at : at + _AT_A_TIME]:
@@ -85,48 +126,75 @@ class Evictor(Forgetter):
     def _evict(self, session: int, uid: str, when: datetime) -> None:
         digest = self.digest(uid)
         cited = cited_in(digest) if digest is not None else {}
-        # The last one of each block stays, whatever it said: it tells how many there were, and that the block is cut. So does one that
-        # is no longer in its source, if there is any: it tells that the block cannot come back.
+        # The last one of each block stays, whatever it said: it tells how many there were, and that
+        # the block is cut. So does one that is no longer in its source, if there is any: it tells
+        # that the block cannot come back.
         gone = f"min(case when flags & {GONE} != 0 then seq end)"
-        sql = f"select max(seq), {gone} from events where session = ? and flags & {ASIDE} = 0 group by seq / {BLOCK}"
-        seqs = sorted({*cited, *(seq for told in self._all(sql, (session,)) for seq in told if seq is not None)})
+        sql = (
+            f"select max(seq), {gone} from events where session = ? and flags & {ASIDE} = 0 group"
+            f" by seq / {BLOCK}"
+        )
+        seqs = sorted(
+            {
+                *cited,
+                *(seq for told in self._all(sql, (session,)) for seq in told if seq is not None),
+            }
+        )
         rows = [without_body(row) for seq in seqs for row in self._rows(session, seq, seq)]
         self._drop_segments("session = ?", (session,))
         self.db.execute("delete from events where session = ?", (session,))
-        for _, block in groupby(rows, key=lambda row: row[SEQ] // BLOCK):  # One segment each: a block comes back alone.
+        # One segment each: a block comes back alone.
+        for _, block in groupby(rows, key=lambda row: row[SEQ] // BLOCK):
             part = list(block)
-            segment = pack_one(part, [cited[row[SEQ]].encode("utf-8", "replace") if row[SEQ] in cited else None for row in part])
+            segment = pack_one(
+                part,
+                [
+                    cited[row[SEQ]].encode("utf-8", "replace") if row[SEQ] in cited else None
+                    for row in part
+                ],
+            )
             for row in part:
                 cut_down(row)
             self.db.executemany(INSERT_EVENT, [(session, *row) for row in part])
             self._write_segment(session, part[0][SEQ], part[-1][SEQ], segment)
-        # Watermarks are set in their order. What no digest covered is still known by `analyzed_seq`, which then says nothing.
-        # A clock may have been ahead of ours when the others were set.
-        marks = self._one("select ingested_at, analyzed_at from sessions where number = ?", (session,))
-        sql = "update sessions set evicted_at = ?1, analyzed_at = coalesce(analyzed_at, ?1) where number = ?2"
+        # Watermarks are set in their order. What no digest covered is still known by
+        # `analyzed_seq`, which then says nothing. A clock may have been ahead of ours when the
+        # others were set.
+        marks = self._one(
+            "select ingested_at, analyzed_at from sessions where number = ?", (session,)
+        )
+        sql = (
+            "update sessions set evicted_at = ?1, analyzed_at = coalesce(analyzed_at, ?1) where"
+            " number = ?2"
+        )
         self.db.execute(sql, (max(format_time(when), *filter(None, marks)), session))
 
     def _strip_sources(self, session: int, is_appended: Callable[[str, str], bool] | None) -> None:
         """Drops what is kept of those sources of a session of which nothing is there any more."""
         bare = (
-            "select distinct q.number, q.agent, q.path from streams b join sources q on q.number = b.source where b.session = ?"
-            " and not exists (select 1 from streams t join sessions on sessions.number = t.session"
-            f" where t.source = q.number and (evicted_at is null or {HAS_MORE}))"
+            "select distinct q.number, q.agent, q.path from streams b join sources q on q.number ="
+            " b.source where b.session = ? and not exists (select 1 from streams t join sessions"
+            " on sessions.number = t.session where t.source = q.number and (evicted_at is null or"
+            f" {HAS_MORE}))"
         )
         found = self._all(bare, (session,))
         sources = [(number,) for number, _, _ in found]
         self.db.executemany("delete from records where source = ?", sources)
-        self.db.executemany("delete from aliases where source = ?", sources)  # What comes back is read from its beginning.
-        known = [(number,) for number, agent, path in found if is_appended and is_appended(agent, path)]
+        # What comes back is read from its beginning.
+        self.db.executemany("delete from aliases where source = ?", sources)
+        known = [
+            (number,) for number, agent, path in found if is_appended and is_appended(agent, path)
+        ]
         self.db.executemany("update sources set carry = null where number = ?", known)
 
     def _return_evicted(self, told: set[str], done: Put) -> None:
-        """What was evicted and has got something is back. Not before the rest of it is: other sources of it are to be read again, and
-        when one of them is missing it stays evicted, for a digest of what is left would know less than the one that it has."""
+        """What was evicted and has got something is back. Not before the rest of it is: other
+        sources of it are to be read again, and when one of them is missing it stays evicted, for a
+        digest of what is left would know less than the one that it has."""
         cut = (
-            f"select q.number, q.missing_at, max(e.flags & {GONE}) from events e"
-            f" join streams s on s.session = e.session and s.block = e.seq / {BLOCK} join sources q on q.number = s.source"
-            f" where e.session = ? and e.flags & {CUT} != 0 group by 1, 2"
+            f"select q.number, q.missing_at, max(e.flags & {GONE}) from events e join streams s on"
+            f" s.session = e.session and s.block = e.seq / {BLOCK} join sources q on q.number ="
+            f" s.source where e.session = ? and e.flags & {CUT} != 0 group by 1, 2"
         )
         # A clock may have been ahead when it was analyzed, as for `_evict`.
         latest = "case when analyzed_at > ingested_at then analyzed_at else ingested_at end"
@@ -140,7 +208,10 @@ class Evictor(Forgetter):
                 continue
             others = self._all(cut, (session,))
             if not others:
-                sql = "update sessions set evicted_at = null, analyzed_at = case when analyzed_seq is not null then analyzed_at end"
+                sql = (
+                    "update sessions set evicted_at = null, analyzed_at = case when analyzed_seq is"
+                    " not null then analyzed_at end"
+                )
                 self.db.execute(f"{sql} where number = ?", (session,))
                 continue
             self.db.execute(stays, (session,))
@@ -151,8 +222,9 @@ class Evictor(Forgetter):
 
     def return_whole(self, source: int, batches: Iterable[Batch], *, is_proved: bool) -> Put | None:
         cut = (
-            "select 1 from streams s join events e on e.session = s.session"
-            f" and e.seq between s.block * {BLOCK} and (s.block + 1) * {BLOCK} - 1 where s.source = ? and e.flags & ? = ? limit 1"
+            "select 1 from streams s join events e on e.session = s.session and e.seq between"
+            f" s.block * {BLOCK} and (s.block + 1) * {BLOCK} - 1 where s.source = ? and e.flags & ?"
+            " = ? limit 1"
         )
         if self._one(cut, (source, CUT | GONE, CUT | GONE)):
             return None
@@ -168,7 +240,11 @@ class Evictor(Forgetter):
         try:
             with self._step():
                 done = self.rederive(source, batches)
-                here = {(session, h) for h, places in self._known([h for _, h in wanted]).items() for session, _ in places}
+                here = {
+                    (session, h)
+                    for h, places in self._known([h for _, h in wanted]).items()
+                    for session, _ in places
+                }
                 if not wanted <= here:
                     raise Short
         except Short:
@@ -179,7 +255,9 @@ class Evictor(Forgetter):
         done = Put(sessions=set())
         with self._step():
             (path,) = self._one("select path from sources where number = ?", (source,))
-            aside = os.path.join(os.path.dirname(path), f"until {when:%Y%m%dT%H%M%S%f}Z", os.path.basename(path))
+            aside = os.path.join(
+                os.path.dirname(path), f"until {when:%Y%m%dT%H%M%S%f}Z", os.path.basename(path)
+            )
             sql = "update sources set path = ?, inode = 0, missing_at = ? where number = ?"
             self.db.execute(sql, (aside, format_time(when), source))
             for batch in batches:
@@ -195,14 +273,23 @@ class Evictor(Forgetter):
                 if session is None or not self._is_evicted(session):
                     continue  # Nothing is missing: derived again, it could only become less.
                 sources = self._all(
-                    "select distinct q.number, q.missing_at from streams s join sources q on q.number = s.source"
-                    " where s.session = ? and s.hash != x''",
+                    "select distinct q.number, q.missing_at from streams s join sources q on"
+                    " q.number = s.source where s.session = ? and s.hash != x''",
                     (session,),
                 )
-                lost = f"select 1 from events where session = ? and flags & {CUT | GONE} = {CUT | GONE} limit 1"
-                if sources and all(missing is None for _, missing in sources) and not self._one(lost, (session,)):
+                lost = (
+                    f"select 1 from events where session = ? and flags & {CUT | GONE} ="
+                    f" {CUT | GONE} limit 1"
+                )
+                if (
+                    sources
+                    and all(missing is None for _, missing in sources)
+                    and not self._one(lost, (session,))
+                ):
                     rows = [(DAMAGED, source) for source, _ in sources]
-                    self.db.executemany("update sources set adapter_version = ? where number = ?", rows)
+                    self.db.executemany(
+                        "update sources set adapter_version = ? where number = ?", rows
+                    )
                     back.append(uid)
         return back
 
@@ -214,7 +301,8 @@ class Evictor(Forgetter):
 
 
 def cited_in(digest: Digest) -> dict[int, str]:
-    """The events that a digest quotes, with what it says of them: by these a session is found when its text has left."""
+    """The events that a digest quotes, with what it says of them: by these a session is found when
+    its text has left."""
     found = {ran.seq: f"$ {ran.command}" for ran in digest.commands}
     found |= {run.seq: f"$ {run.command}\n{_counts(run)}".strip() for run in digest.tests}
     found |= {request.seq: request.text for request in digest.pull_requests}
@@ -223,11 +311,16 @@ def cited_in(digest: Digest) -> dict[int, str]:
     found |= {moment.seq: moment.text for moment in quoted if moment.text}
     if digest.goal and digest.goal_seq is not None:
         found[digest.goal_seq] = digest.goal
-    for commit in digest.commits:  # What else is quoted of the same event may be another part of it, or another commit.
+    # What else is quoted of the same event may be another part of it, or another commit.
+    for commit in digest.commits:
         line = f"[{commit.sha}] {commit.subject}".rstrip()
         found[commit.seq] = f"{line}\n{found[commit.seq]}" if commit.seq in found else line
     return found
 
 
 def _counts(run: TestRun) -> str:
-    return ", ".join(f"{count} {word}" for word in ("passed", "failed", "skipped") if (count := getattr(run, word)) is not None)
+    return ", ".join(
+        f"{count} {word}"
+        for word in ("passed", "failed", "skipped")
+        if (count := getattr(run, word)) is not None
+    )

@@ -1,5 +1,5 @@
-"""Sums over the calls of the ledger, in words that both databases understand: a small table of them is kept beside the calls, and every
-report is made of it."""
+"""Sums over the calls of the ledger, in words that both databases understand: a small table of them
+is kept beside the calls, and every report is made of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from ._sql_list import UNCOVERED, Lister
 from .asked import MARKED_FROM, MARKS, SIDECHAIN, SLOT, WASTED, CallFilter, CallSum, Filter
 
 _PART = 1_000_000
-"""Money is added up in two parts, whole ones of this and the rest: what one call may cost at most would overflow after 92 calls."""
+"""Money is added up in two parts, whole ones of this and the rest: what one call may cost at most
+would overflow after 92 calls."""
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 _TOKENS = (
-    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens",
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
+    "cache_write_1h_tokens", "reasoning_tokens",
     "web_searches",
 )  # fmt: skip
 _SUMS = {
@@ -27,15 +29,24 @@ _SUMS = {
     **{name: f"cast(sum(c.{name}) as bigint)" for name in _TOKENS},
     "whole": f"cast(coalesce(sum(c.usd / {_PART}), 0) as bigint)",
     "rest": f"cast(coalesce(sum(c.usd % {_PART}), 0) as bigint)",
-    "unpriced": "count(*) filter (where (c.usd is null or c.basis = 'none') and (c.model is null or c.model not like '<%'))",
+    "unpriced": (
+        "count(*) filter (where (c.usd is null or c.basis = 'none') and (c.model is null or c.model"
+        " not like '<%'))"
+    ),
     "fuzzy": "count(*) filter (where c.price_match = 'fuzzy')",
 }
 _PRICED_SUM = "count(*) filter (where c.usd is not null and c.basis != 'none')"
-_USD = "case when sum(priced) > 0 then (cast(sum(whole) as double precision) * 1000000.0 + cast(sum(rest) as double precision)) / 1e12 end"
+_USD = (
+    "case when sum(priced) > 0 then (cast(sum(whole) as double precision) * 1000000.0 +"
+    " cast(sum(rest) as double precision)) / 1e12 end"
+)
 """In the same steps in both databases, so that the same calls give the same number."""
 _OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _SUMS)
 
-_UNMARKED = f"(select number from sessions where {UNCOVERED} union all select session from digests where version < {MARKED_FROM})"
+_UNMARKED = (
+    f"(select number from sessions where {UNCOVERED} union all select session from digests where"
+    f" version < {MARKED_FROM})"
+)
 """The sessions whose digest does not say of all of their calls what led nowhere."""
 
 _KEYS = {
@@ -49,26 +60,38 @@ _KEYS = {
     "price_notes": "g.price_notes",
     "project": "coalesce(s.repo, s.cwd)",
     "session": "u.uid",
-    "subagent": f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then 'sidechain' else 'main' end",
+    "subagent": (
+        f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then"
+        " 'sidechain' else 'main' end"
+    ),
     "waste": f"case when g.session not in {_UNMARKED} then g.flags & {MARKS} end",
 }
 _IF_ANY = "having count(*) > 0"
 _EPOCH = 719_163
-"""The ordinal of 1970-01-01. Counting seconds from day 1 on, none are negative, and division always rounds the same way."""
+"""The ordinal of 1970-01-01. Counting seconds from day 1 on, none are negative, and division always
+rounds the same way."""
 
 _TOPS = (
-    "with recursive tops (number, uid, top) as (select s.number, s.uid, p.number from sessions s join sessions p on p.uid = s.parent_uid"
-    " where s.relation = 'subagent' and coalesce(p.relation, '') != 'subagent'"
-    " union all select s.number, s.uid, tops.top from tops join sessions s on s.parent_uid = tops.uid and s.relation = 'subagent') "
+    "with recursive tops (number, uid, top) as (select s.number, s.uid, p.number from sessions s"
+    " join sessions p on p.uid = s.parent_uid where s.relation = 'subagent' and"
+    " coalesce(p.relation, '') != 'subagent' union all select s.number, s.uid, tops.top from tops"
+    " join sessions s on s.parent_uid = tops.uid and s.relation = 'subagent') "
 )
-_TO_TOPS = " left join tops t on t.number = g.session join sessions u on u.number = coalesce(t.top, g.session)"
-"""The session that a subagent works for. By numbers, also when they are grouped: by uid 10,000 sessions take twice as long."""
+_TO_TOPS = (
+    " left join tops t on t.number = g.session join sessions u on u.number = coalesce(t.top,"
+    " g.session)"
+)
+"""The session that a subagent works for. By numbers, also when they are grouped: by uid 10,000
+sessions take twice as long."""
 _TOLD = "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens"
-_COUNTED = "input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
+_COUNTED = (
+    "input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens +"
+    " cache_write_1h_tokens"
+)
 _BELOW = (
-    "(with recursive below (uid) as (select uid from sessions where uid = ? union"
-    " select s.uid from below join sessions s on s.parent_uid = below.uid and s.relation = 'subagent')"
-    " select number from sessions where uid in (select uid from below))"
+    "(with recursive below (uid) as (select uid from sessions where uid = ? union select s.uid from"
+    " below join sessions s on s.parent_uid = below.uid and s.relation = 'subagent') select number"
+    " from sessions where uid in (select uid from below))"
 )
 
 
@@ -78,14 +101,17 @@ class Summer(Lister):
     _to_sum: set[int]
     """Sessions whose calls changed in the open transaction."""
 
-    def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
+    def sum_calls(
+        self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()
+    ) -> list[CallSum]:
         keys = [_day(offsets) if name == "day" else _KEYS[name] for name in by]
         prices = [name for name in by if name.startswith("price_")]
         assert prices or not chosen.is_doubtful
         table, bindings = self._calls_in(chosen, prices) if prices else self._sums_in(chosen)
         where, more = self._calls_where(chosen)
         sql = (
-            f"{_TOPS if 'session' in by else ''}select {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
+            f"{_TOPS if 'session' in by else ''}select"
+            f" {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
             f"{' join sessions s on s.number = g.session' if any('s.' in key for key in keys) else ''}"
             f"{_TO_TOPS if 'session' in by else ''} {where}"
             f" {'group by ' + ', '.join('u.number' if key == 'u.uid' else str(n) for n, key in enumerate(keys, 1)) if keys else _IF_ANY}"
@@ -96,8 +122,14 @@ class Summer(Lister):
         table, bindings = self._sums_in(chosen)
         where, more = self._calls_where(chosen)
         sessions = f"from {table} g {where} {'and' if where else 'where'} g.session"
-        marked = f"select count(distinct g.session) {sessions} not in {_UNMARKED} and g.flags & {WASTED} != 0"
-        unmarked = f"select uid from sessions where number in (select g.session {sessions} in {_UNMARKED}) order by uid"
+        marked = (
+            f"select count(distinct g.session) {sessions} not in {_UNMARKED} and g.flags & {WASTED}"
+            " != 0"
+        )
+        unmarked = (
+            f"select uid from sessions where number in (select g.session {sessions} in {_UNMARKED})"
+            " order by uid"
+        )
         (count,) = self._one(marked, [*bindings, *more])
         return count, [uid for (uid,) in self._all(unmarked, [*bindings, *more])]
 
@@ -106,12 +138,17 @@ class Summer(Lister):
         told = f"(select number as session, {_TOLD} as tokens from sessions {where}) g"
         counted = f"(select session, {_COUNTED} as tokens from sums) g"
         by_top = (
-            "select coalesce(t.top, g.session) as top, sum(g.tokens) as tokens from {} left join tops t on t.number = g.session group by 1"
+            "select coalesce(t.top, g.session) as top, sum(g.tokens) as tokens from {} left join"
+            " tops t on t.number = g.session group by 1"
         )
         both = f"({by_top.format(told)}) e join ({by_top.format(counted)}) c on c.top = e.top"
         rows = self._all(f"{_TOPS}select e.top, e.tokens, c.tokens from {both}", bindings)
         # Events of an agent that tells no usage with them say nothing about the calls.
-        wrong = {int(top): (int(events), int(calls)) for top, events, calls in rows if events and events != calls}
+        wrong = {
+            int(top): (int(events), int(calls))
+            for top, events, calls in rows
+            if events and events != calls
+        }
         sql = "select number, uid from carray(?) w join sessions on number = w.value"
         uids = self._all(sql, (self.ids(wrong),)) if wrong else []
         return len(rows), [(uid, *wrong[number]) for number, uid in uids]
@@ -127,7 +164,10 @@ class Summer(Lister):
             parts.append(f"g.session in {_BELOW}")
             bindings.append(chosen.session)
         if chosen.is_subagent is not None:
-            sub = f"(g.flags & {SIDECHAIN} != 0 or g.session in (select number from sessions where relation = 'subagent'))"
+            sub = (
+                f"(g.flags & {SIDECHAIN} != 0 or g.session in (select number from sessions where"
+                " relation = 'subagent'))"
+            )
             parts.append(sub if chosen.is_subagent else f"not {sub}")
         names = ("agent", "repo", "cwd", "branch", "machine")
         sessions = Filter(parents_only=False, **{name: getattr(chosen, name) for name in names})
@@ -139,28 +179,40 @@ class Summer(Lister):
 
     def call_times(self) -> tuple[str, str] | None:
         in_slot = "session in (select session from sums where slot = (select {0}(slot) from sums))"
-        ends = [f"(select {end}(ts) from calls where {in_slot.format(end)})" for end in ("min", "max")]
+        ends = [
+            f"(select {end}(ts) from calls where {in_slot.format(end)})" for end in ("min", "max")
+        ]
         first, last = self._one(f"select {', '.join(ends)}")
         return None if first is None else (first, last)
 
     def wrong_sums(self) -> list[int]:
         made = f"select {self._sums} from ledger c group by 1, 2, 3, 4"
         sql = (
-            f"select session from (select * from (select * from ({made}) m except select * from sums) a"
-            f" union all select * from (select * from sums except select * from ({made}) m) b) c"
-            f" union select number from sessions s where usd is distinct from (select {_USD} from sums where session = s.number)"
+            f"select session from (select * from (select * from ({made}) m except select * from"
+            f" sums) a union all select * from (select * from sums except select * from ({made}) m)"
+            f" b) c union select number from sessions s where usd is distinct from (select {_USD}"
+            " from sums where session = s.number)"
         )
         return [session for (session,) in self._all(sql)]
 
     def _sum_up(self) -> None:
-        """Makes the sums of the sessions whose calls changed. Once for a transaction: a long session comes in many parts."""
+        """Makes the sums of the sessions whose calls changed. Once for a transaction: a long
+        session comes in many parts."""
         if not self._to_sum:
             return
         these = "(select c.value from carray(?) c)"
         sessions = self.ids(sorted(self._to_sum))
         self.db.execute(f"delete from sums where session in {these}", (sessions,))
-        self.db.execute(f"insert into sums select {self._sums} from ledger c where c.session in {these} group by 1, 2, 3, 4", (sessions,))
-        self.db.execute(f"update sessions set usd = (select {_USD} from sums where session = number) where number in {these}", (sessions,))
+        self.db.execute(
+            f"insert into sums select {self._sums} from ledger c where c.session in {these} group"
+            " by 1, 2, 3, 4",
+            (sessions,),
+        )
+        self.db.execute(
+            f"update sessions set usd = (select {_USD} from sums where session = number) where"
+            f" number in {these}",
+            (sessions,),
+        )
         self._to_sum.clear()
 
     @property
@@ -170,14 +222,24 @@ class Summer(Lister):
 
     @property
     def _levels(self) -> dict[str, str]:
-        return {"session": "c.session", "model": "c.model", "flags": "c.flags", "slot": f"{self.epoch_of.format('c.ts')} / {SLOT}"}
+        return {
+            "session": "c.session",
+            "model": "c.model",
+            "flags": "c.flags",
+            "slot": f"{self.epoch_of.format('c.ts')} / {SLOT}",
+        }
 
     def _sums_in(self, chosen: CallFilter) -> tuple[str, list[Any]]:
-        """The sums of a time. What is not a whole slot, at its beginning and its end, is made from the calls themselves."""
+        """The sums of a time. What is not a whole slot, at its beginning and its end, is made from
+        the calls themselves."""
         since, until = _slot(chosen.since, up=True), _slot(chosen.until, up=False)
         if since is None and until is None:
             return "sums", []
-        tests = ["slot is not null", *([] if since is None else [f"slot >= {since}"]), *([] if until is None else [f"slot < {until}"])]
+        tests = [
+            "slot is not null",
+            *([] if since is None else [f"slot >= {since}"]),
+            *([] if until is None else [f"slot < {until}"]),
+        ]
         table, bindings = f"select * from sums where {' and '.join(tests)}", []
         for edge in _edges(chosen, since, until):
             calls, times = self._calls_in(edge)
@@ -187,19 +249,35 @@ class Summer(Lister):
 
     def _calls_in(self, chosen: CallFilter, more: Sequence[str] = ()) -> tuple[str, list[Any]]:
         """The same sums, made of the calls of a time."""
-        times = [(f"c.ts {sign} ?", format_time(time)) for sign, time in ((">=", chosen.since), ("<", chosen.until)) if time is not None]
+        times = [
+            (f"c.ts {sign} ?", format_time(time))
+            for sign, time in ((">=", chosen.since), ("<", chosen.until))
+            if time is not None
+        ]
         tests = [test for test, _ in times]
         # There is no index by time: it would be as large as a fifth of the calls.
-        slots = [f"slot {sign} {_slot(time, up=False)}" for sign, time in ((">=", chosen.since), ("<=", chosen.until)) if time is not None]
+        slots = [
+            f"slot {sign} {_slot(time, up=False)}"
+            for sign, time in ((">=", chosen.since), ("<=", chosen.until))
+            if time is not None
+        ]
         if slots:
             tests.append(f"c.session in (select session from sums where {' and '.join(slots)})")
         if chosen.is_doubtful:
-            tests.append("(c.usd is null or c.basis = 'none' or c.price_match = 'fuzzy' or c.price_notes is not null)")
+            tests.append(
+                "(c.usd is null or c.basis = 'none' or c.price_match = 'fuzzy' or c.price_notes is"
+                " not null)"
+            )
         where = f"where {' and '.join(tests)}" if tests else ""
-        # The sign keeps SQLite from reading all calls in the order of their sessions, which takes five times as long.
+        # The sign keeps SQLite from reading all calls in the order of their sessions, which takes
+        # five times as long.
         levels = self._levels | {"session": "+c.session"} | {name: f"c.{name}" for name in more}
-        columns = ", ".join(f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items())
-        return f"(select {columns} from ledger c {where} group by {', '.join(levels.values())})", [time for _, time in times]
+        columns = ", ".join(
+            f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items()
+        )
+        return f"(select {columns} from ledger c {where} group by {', '.join(levels.values())})", [
+            time for _, time in times
+        ]
 
 
 def _edges(chosen: CallFilter, since: int | None, until: int | None) -> Iterator[CallFilter]:
@@ -216,14 +294,18 @@ def _slot(time: datetime | None, *, up: bool) -> int | None:
     if time is None:
         return None
     slots = (time - _START) / timedelta(seconds=SLOT)
-    return math.ceil(slots) if up and time.year < 9999 else math.floor(slots)  # There is no time after the last slot of that year.
+    # There is no time after the last slot of that year.
+    return math.ceil(slots) if up and time.year < 9999 else math.floor(slots)
 
 
 def _day(offsets: Sequence[tuple[int, int]]) -> str:
     """The local date of a slot as an ordinal."""
     shift = str(offsets[0][1]) if offsets else "0"
     if len(offsets) > 1:
-        cases = " ".join(f"when g.slot < {-(-start // SLOT)} then {offset}" for (_, offset), (start, _) in pairwise(offsets))
+        cases = " ".join(
+            f"when g.slot < {-(-start // SLOT)} then {offset}"
+            for (_, offset), (start, _) in pairwise(offsets)
+        )
         shift = f"case {cases} else {offsets[-1][1]} end"
     return f"(g.slot * {SLOT} + {shift} + {_EPOCH * 86_400}) / 86400"
 

@@ -25,8 +25,12 @@ _BESIDE = ("-wal", "-shm", "-journal")
 SOUGHT = 1000
 """So many of the words of a sample are also searched for."""
 
-# Of every word: how often it is there, and a sum that changes with each place. Only words that differ are looked at closely.
-_WORDS = "select term, count(*), sum(((doc % 1000003) * 1009 + offset * 31 + length(col)) % 1000003) from {} {} group by term"
+# Of every word: how often it is there, and a sum that changes with each place. Only words that
+# differ are looked at closely.
+_WORDS = (
+    "select term, count(*), sum(((doc % 1000003) * 1009 + offset * 31 + length(col)) % 1000003)"
+    " from {} {} group by term"
+)
 
 
 class SqliteChecker(SqliteWriter, Checker):
@@ -42,7 +46,8 @@ class SqliteChecker(SqliteWriter, Checker):
             return
         self.db.execute("begin")
         try:
-            self.rows("select 1 from sqlite_schema limit 1")  # The moment is that of the first read.
+            # The moment is that of the first read.
+            self.rows("select 1 from sqlite_schema limit 1")
             yield
         finally:
             self.db.execute("rollback")
@@ -56,7 +61,9 @@ class SqliteChecker(SqliteWriter, Checker):
         lines = [line for (text,) in found for line in text.splitlines() if text != "ok"]
         return [(line, "FTS5 table" in line or "fts5" in line) for line in lines]
 
-    def check_index(self, ids: Sequence[int] | None, step: Callable[[int], None] | None = None) -> dict[int, str]:
+    def check_index(
+        self, ids: Sequence[int] | None, step: Callable[[int], None] | None = None
+    ) -> dict[int, str]:
         wanted = [id_ for (id_,) in self.rows("select id from segments")] if ids is None else ids
         with self.told(), closing(_Aside(self.url)) as aside:
             for id_ in wanted:
@@ -65,7 +72,9 @@ class SqliteChecker(SqliteWriter, Checker):
                     step(1)
             return aside.compare(is_all=ids is None)
 
-    def reindex(self, ids: Sequence[int] | None, step: Callable[[int, int], None] | None = None) -> None:
+    def reindex(
+        self, ids: Sequence[int] | None, step: Callable[[int, int], None] | None = None
+    ) -> None:
         with self.transaction(), self.told():
             self._index()
             if ids is None:
@@ -92,10 +101,14 @@ class SqliteChecker(SqliteWriter, Checker):
                             step(work.page_count - work.remaining, work.page_count)
                 wrong = [text for (text,) in copy.execute("pragma quick_check") if text != "ok"]
             if wrong:
-                raise StoreError(f"{path}: the copy is damaged ({wrong[0].splitlines()[0]}); run `runlore doctor` on the store")
+                raise StoreError(
+                    f"{path}: the copy is damaged ({wrong[0].splitlines()[0]}); run `runlore"
+                    " doctor` on the store"
+                )
             with open(part, "rb") as file:
                 os.fsync(file.fileno())
-            # What a database that was here left beside it would be read as the newest part of the copy.
+            # What a database that was here left beside it would be read as the newest part of the
+            # copy.
             for end in _BESIDE:
                 Path(f"{path}{end}").unlink(missing_ok=True)
             os.replace(part, path)
@@ -107,15 +120,20 @@ class SqliteChecker(SqliteWriter, Checker):
 
 
 class _Aside:
-    """A second index with the settings of the store's, in a database of its own that is gone when it is closed."""
+    """A second index with the settings of the store's, in a database of its own that is gone when
+    it is closed."""
 
     def __init__(self, path: str) -> None:
         self.db = apsw.Connection("")
         self.db.execute("attach ? as store", (path,))
         sql = str(self.db.execute("select sql from store.sqlite_schema where name = 'search'").get)
         self.db.execute(f"create virtual table made {sql[sql.lower().index('using') :]}")
-        self.db.execute("create virtual table temp.stored_words using fts5vocab('store', 'search', 'instance')")
-        self.db.execute("create virtual table temp.made_words using fts5vocab('main', 'made', 'instance')")
+        self.db.execute(
+            "create virtual table temp.stored_words using fts5vocab('store', 'search', 'instance')"
+        )
+        self.db.execute(
+            "create virtual table temp.made_words using fts5vocab('main', 'made', 'instance')"
+        )
         self.db.execute("create table chosen (id integer primary key)")
         self.db.execute("begin")
         # The tables of the store are found by their bare names: only `made` and `chosen` are here.
@@ -130,13 +148,22 @@ class _Aside:
 
     def compare(self, *, is_all: bool) -> dict[int, str]:
         """By segment, what is wrong with what the store's index says of it."""
-        wrong = {id_: "is not in the index" for (id_,) in self.db.execute("select id from chosen except select id from search_docsize")}
+        wrong = {
+            id_: "is not in the index"
+            for (id_,) in self.db.execute(
+                "select id from chosen except select id from search_docsize"
+            )
+        }
         stray = self.db.execute("select id from search_docsize except select id from segments")
         wrong |= {id_: "is in the index and nowhere else" for (id_,) in stray}
         where = "" if is_all else "where doc in chosen"
-        stored = {word: places for word, *places in self.db.execute(_WORDS.format("stored_words", where))}
+        stored = {
+            word: places for word, *places in self.db.execute(_WORDS.format("stored_words", where))
+        }
         made = {word: places for word, *places in self.db.execute(_WORDS.format("made_words", ""))}
-        for word in sorted(word for word in stored.keys() | made.keys() if stored.get(word) != made.get(word)):
+        for word in sorted(
+            word for word in stored.keys() | made.keys() if stored.get(word) != made.get(word)
+        ):
             for id_ in self._differing(word, where):
                 wrong.setdefault(id_, f"the index is wrong about the word {word[:40]!r}")
         words = sorted(made)
@@ -146,15 +173,22 @@ class _Aside:
         return wrong
 
     def _unfound(self, word: str) -> set[int]:
-        """The segments that have a word and are not found by it: a search takes another way into the index than a scan."""
-        sql = "select doc from made_words where term = ?1 except select rowid from store.search where search match '\"' || ?1 || '\"'"
+        """The segments that have a word and are not found by it: a search takes another way into
+        the index than a scan."""
+        sql = (
+            "select doc from made_words where term = ?1 except select rowid from store.search where"
+            " search match '\"' || ?1 || '\"'"
+        )
         return {doc for (doc,) in self.db.execute(sql, (word,))}
 
     def _differing(self, word: str, where: str) -> set[int]:
         """The segments of which the two indexes say other things about a word."""
         one = f"select doc, col, offset from stored_words {where or 'where true'} and term = ?1"
         two = "select doc, col, offset from made_words where term = ?1"
-        sql = f"select doc from (select * from ({one} except {two}) union all select * from ({two} except {one}))"
+        sql = (
+            f"select doc from (select * from ({one} except {two}) union all select * from ({two}"
+            f" except {one}))"
+        )
         return {doc for (doc,) in self.db.execute(sql, (word,))}
 
     def close(self) -> None:
@@ -173,5 +207,7 @@ def _told(path: str) -> Iterator[None]:
         yield
     except (apsw.Error, UnicodeDecodeError) as error:
         # A copy that ran out of room ends with the code of a success.
-        is_full = isinstance(error, apsw.FullError) or getattr(error, "result", -1) == apsw.SQLITE_OK
+        is_full = (
+            isinstance(error, apsw.FullError) or getattr(error, "result", -1) == apsw.SQLITE_OK
+        )
         raise StoreError(f"{path}: {'the disk is full' if is_full else error}") from None

@@ -21,8 +21,8 @@ APPLICATION_ID = int.from_bytes(b"rlor", "big")
 """In the header of every store, where `file` and others look for it: this is a file of runlore."""
 
 CHECKPOINT_PAGES = 5000
-"""Of the write-ahead log, 40 MB. Then a commit brings it into the file, and waits for the disk. With
-SQLite's own 1,000 a long sync on a busy disk would wait five times as often."""
+"""Of the write-ahead log, 40 MB. Then a commit brings it into the file, and waits for the disk.
+With SQLite's own 1,000 a long sync on a busy disk would wait five times as often."""
 
 
 class SqliteFile(SqliteLister, Summer):
@@ -49,11 +49,19 @@ class SqliteFile(SqliteLister, Summer):
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             elif not os.path.exists(self.path):
                 raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
-            # A sync has a hundred statements and more; with room for no more than that every tenth was prepared again.
-            self.db = _connect(self.path) if read_only else apsw.Connection(self.url, statementcachesize=500)
+            # A sync has a hundred statements and more; with room for no more than that every tenth
+            # was prepared again.
+            self.db = (
+                _connect(self.path)
+                if read_only
+                else apsw.Connection(self.url, statementcachesize=500)
+            )
             self._set_up(read_only)
         except (apsw.NotADBError, apsw.CorruptError) as error:
-            raise StoreError(f"{self.path} is damaged ({error}); put a backup there, or move it away and run `runlore sync`") from None
+            raise StoreError(
+                f"{self.path} is damaged ({error}); put a backup there, or move it away and run"
+                " `runlore sync`"
+            ) from None
         except apsw.Error as error:
             raise StoreError(f"{self.path}: {error}") from None
         except OSError as error:
@@ -78,28 +86,38 @@ class SqliteFile(SqliteLister, Summer):
         self._migrate(version, read_only)
 
     def _format(self) -> int:
-        """Return the number of the last migration; 0 for an empty file. Raises StoreError when it is the
-        file of something else."""
+        """Return the number of the last migration; 0 for an empty file. Raises StoreError when it
+        is the file of something else."""
         for _ in range(2):  # Asked again: another process may just have made it ours.
             if self.db.pragma("application_id") == APPLICATION_ID:
                 return int(self.db.pragma("user_version"))
-            names = {name for (name,) in self._all("select name from sqlite_schema where type = 'table'")}
+            names = {
+                name for (name,) in self._all("select name from sqlite_schema where type = 'table'")
+            }
             if not names:
                 return 0
         if self.db.pragma("user_version") and {"sessions", "streams", "segments"} <= names:
             raise StoreTooOld(
-                f"{self.path} was made by a development version of runlore, which this one cannot read; move it away and run `runlore sync`"
-                " (keep it: sessions that an agent has deleted since are only there)"
+                f"{self.path} was made by a development version of runlore, which this one cannot"
+                " read; move it away and run `runlore sync` (keep it: sessions that an agent has"
+                " deleted since are only there)"
             )
-        raise StoreError(f"{self.path} is a database of something else; name another file for the store")
+        raise StoreError(
+            f"{self.path} is a database of something else; name another file for the store"
+        )
 
     def _migrate(self, version: int, read_only: bool) -> None:
         steps = migrations(MIGRATIONS)
         newest = steps[-1][0]
         if version > newest:
-            raise StoreTooNew(f"{self.path} was made by a newer runlore (format {version}, this one knows {newest}); update runlore")
+            raise StoreTooNew(
+                f"{self.path} was made by a newer runlore (format {version}, this one knows"
+                f" {newest}); update runlore"
+            )
         if version < newest and read_only:
-            raise StoreError(f"{self.path} is of an older format; run `runlore sync` once to bring it up to date")
+            raise StoreError(
+                f"{self.path} is of an older format; run `runlore sync` once to bring it up to date"
+            )
         for number, sql in steps:
             if number > version:
                 with self.transaction():
@@ -112,7 +130,7 @@ class SqliteFile(SqliteLister, Summer):
     def close(self) -> None:
         self.db.close()
 
-    # ── transactions and locks ───────────────────────────────────────────────────────────────────────────────────────
+    # ── transactions and locks ────────────────────────────────────────────────────────────────────
     @contextmanager
     def transaction(self) -> Iterator[None]:
         if self._depth:
@@ -121,7 +139,9 @@ class SqliteFile(SqliteLister, Summer):
         try:
             self.db.execute("begin immediate")
         except apsw.BusyError:
-            raise StoreBusy(f"{self.path}: another process is writing; try again in a moment") from None
+            raise StoreBusy(
+                f"{self.path}: another process is writing; try again in a moment"
+            ) from None
         self._depth = 1
         try:
             yield
@@ -134,19 +154,24 @@ class SqliteFile(SqliteLister, Summer):
             if self.db.in_transaction:
                 self.db.execute("rollback")
             if isinstance(error, apsw.FullError):
-                raise StoreError(f"{self.path}: the disk is full; nothing of this step was kept, what came before is safe") from None
+                raise StoreError(
+                    f"{self.path}: the disk is full; nothing of this step was kept, what came"
+                    " before is safe"
+                ) from None
             if isinstance(error, apsw.IOError):
                 raise StoreError(f"{self.path}: {error}; nothing of this step was kept") from None
             raise
         finally:
             self._depth = 0
-            for known in (self._numbers, self._absent, self._unmarked):  # Another process may write now.
+            # Another process may write now.
+            for known in (self._numbers, self._absent, self._unmarked):
                 known.clear()
 
 
 def _connect(path: str) -> apsw.Connection:
-    """For reading. Where we may write, SQLite keeps the index of its log beside the file, as for every reader. Where we may not,
-    a log is read as it is; and where there is none, as beside a copy on a medium that cannot be written, the file alone."""
+    """For reading. Where we may write, SQLite keeps the index of its log beside the file, as for
+    every reader. Where we may not, a log is read as it is; and where there is none, as beside a
+    copy on a medium that cannot be written, the file alone."""
     if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK):
         return apsw.Connection(path)
     log = f"{path}-wal"
@@ -155,13 +180,17 @@ def _connect(path: str) -> apsw.Connection:
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         if os.path.exists(log) and os.path.getsize(log):
             raise StoreError(
-                f"{path}: its last writes are in {os.path.basename(log)} and cannot be read here; copy both elsewhere"
+                f"{path}: its last writes are in {os.path.basename(log)} and cannot be read here;"
+                " copy both elsewhere"
             ) from None
     return _connect_as(path, "mode=ro&immutable=1")
 
 
 def _connect_as(path: str, options: str) -> apsw.Connection:
-    db = apsw.Connection(f"{Path(path).absolute().as_uri()}?{options}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    db = apsw.Connection(
+        f"{Path(path).absolute().as_uri()}?{options}",
+        flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+    )
     try:
         db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
     except apsw.Error:

@@ -24,7 +24,8 @@ from .numbering import absolute, rows_in
 from .pieces import SEQ
 
 INDEX_CHARS = 1024 * 1024
-"""So much text waits for its words to be written. More would make no difference, nor wait while the workers read."""
+"""So much text waits for its words to be written. More would make no difference, nor wait while the
+workers read."""
 
 _NO_FACTS = msgspec.msgpack.encode(Facts(native_session_id=""))
 _NO_TALLY = msgspec.msgpack.encode(Tally())
@@ -39,9 +40,11 @@ class SqliteWriter(SqliteReader, Writer):
     _fresh: int | None = None
     """The session that was just made. That there is nothing in it need not be asked."""
     _unmarked: set[int]
-    """Sessions that were made in the open transaction: none of their calls is marked yet. To look at all of these takes 10 ms."""
+    """Sessions that were made in the open transaction: none of their calls is marked yet. To look
+    at all of these takes 10 ms."""
     _absent: set[int]
-    """Calls that were just asked for and are not there. A sync asks for all that it is about to put."""
+    """Calls that were just asked for and are not there. A sync asks for all that it is about to
+    put."""
     _made: dict[int, Piece]
     """The sessions that were made by the put that goes on, with all that is in them."""
 
@@ -59,7 +62,8 @@ class SqliteWriter(SqliteReader, Writer):
             "insert into sessions (uid, flavor, native_session_id, machine, source_path, discovered_at, ingested_at, schema_version)"
             " values (?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                piece.session_uid, flavor, piece.facts.native_session_id, batch.source.machine, batch.source.path, now, now,
+                piece.session_uid, flavor, piece.facts.native_session_id, batch.source.machine,
+                batch.source.path, now, now,
                 SCHEMA_VERSION,
             ),
         )  # fmt: skip
@@ -77,12 +81,17 @@ class SqliteWriter(SqliteReader, Writer):
         return session != self._fresh and super()._is_told_better(session, source, piece)
 
     def _add_block(self, session: int, source: int) -> int:
-        (block,) = self._one("select coalesce(max(block) + 1, 0) from streams where session = ?", (session,))
+        (block,) = self._one(
+            "select coalesce(max(block) + 1, 0) from streams where session = ?", (session,)
+        )
         self._insert_block(session, block, source)
         return int(block)
 
     def _insert_block(self, session: int, block: int, source: int) -> None:
-        self.db.execute("insert into streams values (?, ?, ?, ?, ?, ?)", (session, block, source, _NO_FACTS, _NO_TALLY, b""))
+        self.db.execute(
+            "insert into streams values (?, ?, ?, ?, ?, ?)",
+            (session, block, source, _NO_FACTS, _NO_TALLY, b""),
+        )
 
     def _known(self, hashes: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
         found: dict[int, list[tuple[int, int]]] = {}
@@ -100,19 +109,36 @@ class SqliteWriter(SqliteReader, Writer):
         if blocks == [0] and session == self._fresh:
             self._made[session] = piece
             for n, segment in enumerate(piece.segments):
-                self._add_segment((session << 20) + n, session, segment.first_seq, segment.last_seq, segment)
+                self._add_segment(
+                    (session << 20) + n, session, segment.first_seq, segment.last_seq, segment
+                )
         else:
             for segment in piece.segments:
-                self._write_segment(session, absolute(segment.first_seq, blocks), absolute(segment.last_seq, blocks), segment)
+                self._write_segment(
+                    session,
+                    absolute(segment.first_seq, blocks),
+                    absolute(segment.last_seq, blocks),
+                    segment,
+                )
         self.db.execute(
             "update streams set facts = ?, tally = ?, hash = ? where session = ? and block = ?",
-            (msgspec.msgpack.encode(piece.facts), msgspec.msgpack.encode(piece.tally), piece.hash, session, home),
+            (
+                msgspec.msgpack.encode(piece.facts),
+                msgspec.msgpack.encode(piece.tally),
+                piece.hash,
+                session,
+                home,
+            ),
         )
 
     def _write_natives(self, session: int, piece: Piece, blocks: list[int]) -> None:
-        """Writes which events the native ids are, in the order of their hashes: in any other, more pages
-        of the table are split."""
-        rows = [(h, session, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True) if h]
+        """Writes which events the native ids are, in the order of their hashes: in any other, more
+        pages of the table are split."""
+        rows = [
+            (h, session, absolute(row[SEQ], blocks))
+            for h, row in zip(piece.natives, piece.rows, strict=True)
+            if h
+        ]
         originals = [(h, session, absolute(piece.rows[n][SEQ], blocks)) for n, h in piece.originals]
         self._insert("insert or ignore into natives", sorted(rows) + originals)
 
@@ -133,7 +159,8 @@ class SqliteWriter(SqliteReader, Writer):
         return session not in self._unmarked
 
     def _put_call_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
-        # Nearly all are new. What is to be done with an old one is 2 KB of SQL, which apsw compares for each row.
+        # Nearly all are new. What is to be done with an old one is 2 KB of SQL, which apsw compares
+        # for each row.
         new: dict[int, list[Any]] = {}
         again = [row for row in rows if row[0] in there or new.setdefault(row[0], row) is not row]
         self.db.executemany(values_for(INTO_CALLS, len(rows[0])), new.values())
@@ -141,7 +168,9 @@ class SqliteWriter(SqliteReader, Writer):
             super()._put_call_rows(again, there)
 
     def _write_segment(self, session: int, first: int, last: int, segment: Segment) -> None:
-        row = self._one("select id from segments where session = ? and first_seq = ?", (session, first))
+        row = self._one(
+            "select id from segments where session = ? and first_seq = ?", (session, first)
+        )
         if row is not None:
             self._drop_segments("id = ?", row)
             id_ = row[0]
@@ -166,12 +195,15 @@ class SqliteWriter(SqliteReader, Writer):
 
     def _drop_segments(self, where: str, bindings: tuple[Any, ...]) -> None:
         ids = self._all(f"select id from segments where {where}", bindings)
-        self.db.executemany("delete from search where rowid = ?", [row for row in ids if self._to_index.pop(row[0], None) is None])
+        self.db.executemany(
+            "delete from search where rowid = ?",
+            [row for row in ids if self._to_index.pop(row[0], None) is None],
+        )
         self.db.executemany("delete from segments where id = ?", ids)
 
     def _fold_put(self, source: int, batch: Batch, uids: set[str]) -> None:
-        # Nearly always all that the source tells of was made just now: then it need not be read and taken apart again, which takes four
-        # times as long, and it is known when that was.
+        # Nearly always all that the source tells of was made just now: then it need not be read and
+        # taken apart again, which takes four times as long, and it is known when that was.
         made, file = self._made, batch.source
         (streams,) = self._one("select count(*) from streams where source = ?", (source,))
         if streams != len(made) or batch.is_gone:
@@ -179,13 +211,20 @@ class SqliteWriter(SqliteReader, Writer):
             return
         for session, piece in made.items():
             last_seq = piece.rows[-1][SEQ] if piece.rows else -1
-            columns = columns_of(piece.facts, merge([piece.tally]), piece.hash, last_seq, {file.path: (file.size, None)})
+            columns = columns_of(
+                piece.facts,
+                merge([piece.tally]),
+                piece.hash,
+                last_seq,
+                {file.path: (file.size, None)},
+            )
             self._write_sums(session, piece.facts, columns)
 
-    # ── the index ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the index ─────────────────────────────────────────────────────────────────────────────────
     def _index(self) -> None:
-        """Writes the words of the segments that were put. Not one by one: FTS5 writes out what it has collected at every savepoint, and for
-        every segment that does not come behind the one before, as when two sources tell of a session."""
+        """Writes the words of the segments that were put. Not one by one: FTS5 writes out what it
+        has collected at every savepoint, and for every segment that does not come behind the one
+        before, as when two sources tell of a session."""
         sql = "insert into search (rowid, prompt, reply, tool) values (?, ?, ?, ?)"
         for id_, segment in sorted(self._to_index.items()):
             self.db.execute(sql, (id_, segment.prompt, segment.reply, segment.tool))

@@ -6,25 +6,29 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 SLOT = 900
-"""Seconds. Every time zone of today differs from UTC by a multiple of it, so sums over slots become sums over local days."""
+"""Seconds. Every time zone of today differs from UTC by a multiple of it, so sums over slots become
+sums over local days."""
 
 SIDECHAIN = 1
 """Of the flags of a call: it was made beside the main line."""
 ABANDONED, RETRIED, FAILED = 4, 8, 16
-"""It led nowhere: it lies on an abandoned line, repeats an attempt that failed, or made one that did."""
+"""It led nowhere: it lies on an abandoned line, repeats an attempt that failed, or made one that
+did."""
 UNPLACED = 32
 """It has no event, in a session in which something led nowhere."""
 WASTED = ABANDONED | RETRIED | FAILED
 MARKS = WASTED | UNPLACED
 """The flags that follow from the digest of the session; the others come with the call."""
 MARKED_FROM = 9
-"""The version of the first digests that say what led nowhere. With an older one the flags of a session's calls say nothing of it."""
+"""The version of the first digests that say what led nowhere. With an older one the flags of a
+session's calls say nothing of it."""
 
 
 class Filter(NamedTuple):
-    """Which sessions a listing is about. Repo is a glob for the whole name or for what follows its last slash; cwd, branch and
-    model are globs, or a part of the name; a cwd that is a whole path is that folder and what lies below. Times are compared with
-    the session's end (`since`) and start (`until`)."""
+    """Which sessions a listing is about. Repo is a glob for the whole name or for what follows its
+    last slash; cwd, branch and model are globs, or a part of the name; a cwd that is a whole path
+    is that folder and what lies below. Times are compared with the session's end (`since`) and
+    start (`until`)."""
 
     agent: str | None = None
     repo: str | None = None
@@ -51,8 +55,8 @@ class Filter(NamedTuple):
 
 
 class CallFilter(NamedTuple):
-    """Which calls a report is about, those from `since` on and before `until`. The words for sessions mean what they mean in
-    `Filter`; the model is that of the call."""
+    """Which calls a report is about, those from `since` on and before `until`. The words for
+    sessions mean what they mean in `Filter`; the model is that of the call."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -67,12 +71,13 @@ class CallFilter(NamedTuple):
     is_subagent: bool | None = None
     """Only what subagents and side chains did, or only what they did not."""
     is_doubtful: bool = False
-    """Only those without a price, with that of a model whose name is only alike, or with something assumed about it. For sums by a
-    `price_…`: others are not made of single calls."""
+    """Only those without a price, with that of a model whose name is only alike, or with something
+    assumed about it. For sums by a `price_…`: others are not made of single calls."""
 
 
 class CallSum(NamedTuple):
-    """What some calls add up to, by what they have in common. Exact: `usd` is in 1e-12 USD and may need more than 64 bits."""
+    """What some calls add up to, by what they have in common. Exact: `usd` is in 1e-12 USD and may
+    need more than 64 bits."""
 
     keys: tuple[Any, ...]
     calls: int
@@ -85,6 +90,7 @@ class CallSum(NamedTuple):
     web_searches: int
     usd: int
     unpriced: int
-    """Of the calls: those that have no price, or none yet. What an agent says in a model's place needs none."""
+    """Of the calls: those that have no price, or none yet. What an agent says in a model's place
+    needs none."""
     fuzzy: int
     """Those with the price of a model whose name is only alike."""

@@ -9,14 +9,17 @@ from ..model import SessionEvent
 from .pieces import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEQ, read_row, unpack
 
 HELD_BYTES = 16 * 1024 * 1024
-"""Of unpacked segments, and about as much again of texts. Looks are mostly in order, so little is unpacked twice."""
+"""Of unpacked segments, and about as much again of texts. Looks are mostly in order, so little is
+unpacked twice."""
 
 
 class Bodies(Mapping[int, str]):
-    """Bodies by seq. What was looked at is kept for a while: a session may be larger than what a process should hold."""
+    """Bodies by seq. What was looked at is kept for a while: a session may be larger than what a
+    process should hold."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], segments: Sequence[Sequence[Any]]) -> None:
-        """`rows` as in `pieces.ROW`; of each segment (id, first_seq, last_seq, length, hash, body), in their order."""
+        """`rows` as in `pieces.ROW`; of each segment (id, first_seq, last_seq, length, hash, body),
+        in their order."""
         self._segments = segments
         self._places: dict[int, tuple[int, int, int]] = {}
         self._data: dict[int, bytes] = {}
@@ -55,8 +58,10 @@ class Bodies(Mapping[int, str]):
         return len(self._places)
 
 
-def whole(uid: str, rows: Sequence[Sequence[Any]], segments: Sequence[Sequence[Any]]) -> tuple[list[SessionEvent], Bodies]:
-    """The events of these rows and their bodies, but for those of which an eviction has left no more than is cited, and for what is set
-    aside."""
+def whole(
+    uid: str, rows: Sequence[Sequence[Any]], segments: Sequence[Sequence[Any]]
+) -> tuple[list[SessionEvent], Bodies]:
+    """The events of these rows and their bodies, but for those of which an eviction has left no
+    more than is cited, and for what is set aside."""
     there = [row for row in rows if not row[FLAGS] & (CUT | ASIDE)]
     return [read_row(uid, row) for row in there], Bodies(there, segments)

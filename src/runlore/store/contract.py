@@ -1,7 +1,7 @@
 """What a database must answer, and the values it is given.
 
-One protocol, one contract suite over every database that speaks it. The store keeps and links; it does not know what an
-agent's records mean, and it decides nothing about ranking or rendering.
+One protocol, one contract suite over every database that speaks it. The store keeps and links; it
+does not know what an agent's records mean, and it decides nothing about ranking or rendering.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class SourceState(msgspec.Struct, kw_only=True):
     missing_at: str | None = None
     problem: str | None = None
     is_evicted: bool = False
-    """Whether something of what was read from it has been evicted: it cannot be gone on with, only derived again."""
+    """Whether something of what was read from it has been evicted: it cannot be gone on with, only
+    derived again."""
 
 
 class Resume(msgspec.Struct, kw_only=True):
@@ -93,17 +94,21 @@ FORGOTTEN = "forgotten"
 """The problem of a source that holds nothing but what was forgotten: it is not read again."""
 
 DAMAGED = 0
-"""The adapter version of a source whose stored events are to be derived again, whatever made them."""
+"""The adapter version of a source whose stored events are to be derived again, whatever made
+them."""
 
 OVERTAKEN = -1
-"""The adapter version of a source with events that have turned out to be copies: derived again, they refer to the originals."""
+"""The adapter version of a source with events that have turned out to be copies: derived again,
+they refer to the originals."""
 
 Row = tuple[Any, ...]
-"""An event as it is stored, without its session: see `pieces.ROW`. Tuples, because there are millions of them."""
+"""An event as it is stored, without its session: see `pieces.ROW`. Tuples, because there are
+millions of them."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals of one stream, as they are stored (None: they cannot be read) and as its events give them."""
+    """The totals of one stream, as they are stored (None: they cannot be read) and as its events
+    give them."""
 
     blocks: list[int]
     """Those that have the totals: the last of them, where there are several, all."""
@@ -111,16 +116,20 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     stored: Tally | None
     made: Tally
     is_ordered: bool = True
-    """False when numbers do not follow the order of the source, as after a newer adapter found more events, or when something
-    that was copied is forgotten: then what depends on the order, or on the words, cannot be known."""
+    """False when numbers do not follow the order of the source, as after a newer adapter found more
+    events, or when something that was copied is forgotten: then what depends on the order, or on
+    the words, cannot be known."""
 
     @property
     def differences(self) -> dict[str, tuple[Any, Any]]:
-        """By name what is stored and what it should be, of all that can be known from the events."""
+        """By name what is stored and what it should be, of all that can be known from the
+        events."""
         names = ["events", "copies", "errors", "turns", "usage", "started_at", "ended_at", "kinds"]
         if self.is_ordered:
             names += ["retries", "wall_clock_s", "first_prompt"]
-        both = {name: (getattr(self.stored, name, None), getattr(self.made, name)) for name in names}
+        both = {
+            name: (getattr(self.stored, name, None), getattr(self.made, name)) for name in names
+        }
         return {name: (old, new) for name, (old, new) in both.items() if old != new}
 
     @property
@@ -128,11 +137,14 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         """The totals as they should be."""
         if self.stored is None:
             return self.made
-        return msgspec.structs.replace(self.stored, **{name: new for name, (_, new) in self.differences.items()})
+        return msgspec.structs.replace(
+            self.stored, **{name: new for name, (_, new) in self.differences.items()}
+        )
 
 
 class Piece(msgspec.Struct, kw_only=True):
-    """What a batch adds to one session. Sequence numbers count within the stream; the store adds the block."""
+    """What a batch adds to one session. Sequence numbers count within the stream; the store adds
+    the block."""
 
     session_uid: str
     facts: Facts
@@ -170,13 +182,15 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     call: Call
     superseded: tuple[Call, ...] = ()
     event: int = 0
-    """The hash of the native id of the event where it was made; 0 when that is not known, or was said before."""
+    """The hash of the native id of the event where it was made; 0 when that is not known, or was
+    said before."""
     price: PriceRow | None = None
     """What it cost, when that is known already."""
 
 
 class Batch(msgspec.Struct, kw_only=True):
-    """A part of one source, read, normalized, redacted and packed: one `put`, one step of its position."""
+    """A part of one source, read, normalized, redacted and packed: one `put`, one step of its
+    position."""
 
     source: Source
     since: int
@@ -187,7 +201,8 @@ class Batch(msgspec.Struct, kw_only=True):
     redact_version: str
     pieces: list[Piece]
     aliases: list[tuple[int, int]]
-    """Records without an event, in order: the hash of their native id, and of that of the event that they follow."""
+    """Records without an event, in order: the hash of their native id, and of that of the event
+    that they follow."""
     records: list[tuple[int, int, int, bytes]]
     """Native records: (first, count, length, packed)."""
     merged: dict[str, int]
@@ -217,7 +232,8 @@ class Put(msgspec.Struct, kw_only=True):
     copies: int = 0
     forgotten: int = 0
     overtaken: int = 0
-    """Sessions that have turned out to hold copies of what this batch brought: they are to be derived again."""
+    """Sessions that have turned out to hold copies of what this batch brought: they are to be
+    derived again."""
 
 
 class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
@@ -234,7 +250,8 @@ class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Taken(msgspec.Struct, kw_only=True):
-    """A session as another store has it, to be taken over: rows without the number that it has there."""
+    """A session as another store has it, to be taken over: rows without the number that it has
+    there."""
 
     session: dict[str, Any]
     streams: list[Row]
@@ -252,30 +269,38 @@ class Taken(msgspec.Struct, kw_only=True):
 
 
 class Store(Digests, Provable, Retention, Protocol):
-    """What runlore asks of a database. Every write is one transaction; a reader never waits for a writer."""
+    """What runlore asks of a database. Every write is one transaction; a reader never waits for a
+    writer."""
 
     url: str
     """Where it is, without a password."""
     machine: str | None
-    """What sessions are said to come from whose source names no machine; None where only one writes."""
+    """What sessions are said to come from whose source names no machine; None where only one
+    writes."""
     takes_cut_words: bool
     """Whether the words of segments are better cut before they are put, by whoever packs them."""
     takes_groups: bool
-    """Whether several sources are better put together, and in transactions that are closed by time alone: where the database is far away,
-    asking costs more than the answer, and what a transaction has put itself it need not ask."""
+    """Whether several sources are better put together, and in transactions that are closed by time
+    alone: where the database is far away, asking costs more than the answer, and what a transaction
+    has put itself it need not ask."""
 
-    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────
     def session(self, uid: str) -> Session | None:
         """The session of exactly this uid."""
 
     def find(self, name: str, limit: int = 10) -> list[str]:
-        """The uids that a person may mean by `name`: the uid, its native id, or a beginning of either. Newest first."""
+        """The uids that a person may mean by `name`: the uid, its native id, or a beginning of
+        either. Newest first."""
 
-    def sessions(self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0) -> list[SessionLine]:
-        """Sessions, newest first, or by `started`, `events`, `errors`, `tokens`, `duration`, `cost`."""
+    def sessions(
+        self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0
+    ) -> list[SessionLine]:
+        """Sessions, newest first, or by `started`, `events`, `errors`, `tokens`, `duration`,
+        `cost`."""
 
     def uids(self, chosen: Filter, *, limit: int | None = None) -> list[str]:
-        """The uids that the filter chooses, in no order; with a limit so many of them, the newest first."""
+        """The uids that the filter chooses, in no order; with a limit so many of them, the newest
+        first."""
 
     def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
         """How people know these sessions: by uid the agent, the title and the repository."""
@@ -284,11 +309,13 @@ class Store(Digests, Provable, Retention, Protocol):
         """How many sessions the filter chooses."""
 
     def events(self, uid: str, first: int = 0, last: int | None = None) -> list[SessionEvent]:
-        """The events of a session in order; those copied from elsewhere have an `origin` and no `payload_ref`."""
+        """The events of a session in order; those copied from elsewhere have an `origin` and no
+        `payload_ref`."""
 
     def outline(self, uid: str) -> list[SessionEvent]:
-        """The same events in a third of the time: of each its kind, its place, its call, and whether it is an error; of prompts,
-        attempts and failures also tool, summary, files and origin. A kind of a newer version is `lifecycle`."""
+        """The same events in a third of the time: of each its kind, its place, its call, and
+        whether it is an error; of prompts, attempts and failures also tool, summary, files and
+        origin. A kind of a newer version is `lifecycle`."""
 
     def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
         """The bodies of a session's events by seq, copies followed to where they happened."""
@@ -296,30 +323,38 @@ class Store(Digests, Provable, Retention, Protocol):
     def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
         """The source of an event and the number of its native record there, when it has one."""
 
-    def records(self, source_path: str, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int, bytes]]:
+    def records(
+        self, source_path: str, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[int, int, bytes]]:
         """(number, offset, bytes) of the native records kept of a source, in order."""
 
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
-        """The id of every segment that has this word or phrase, ascending. An id is session number << 20 | segment number.
-        Columns are `prompt`, `reply` and `tool`; `said` is the first two. Of a phrase of very common words, old segments may be
-        among them that only have its words."""
+        """The id of every segment that has this word or phrase, ascending. An id is session number
+        << 20 | segment number. Columns are `prompt`, `reply` and `tool`; `said` is the first two.
+        Of a phrase of very common words, old segments may be among them that only have its
+        words."""
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
-        """The bodies of a segment in one piece, and its events with where theirs are; None when there is no such segment.
-        Without `files` those of the events are left out, which is twice as fast."""
+        """The bodies of a segment in one piece, and its events with where theirs are; None when
+        there is no such segment. Without `files` those of the events are left out, which is twice
+        as fast."""
 
-    def segments(self, ids: Sequence[int], *, files: bool = True) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
-        """Several at once, without those that are not there or are damaged. Where the database is far away, so much faster."""
+    def segments(
+        self, ids: Sequence[int], *, files: bool = True
+    ) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
+        """Several at once, without those that are not there or are damaged. Where the database is
+        far away, so much faster."""
 
     def segment_count(self) -> int:
         """About how many segments there are."""
 
     def sizes(self) -> dict[int, int]:
-        """How many segments each session has, by its number. Not to be changed: it is kept until the store is written to."""
+        """How many segments each session has, by its number. Not to be changed: it is kept until
+        the store is written to."""
 
     def scan(self, numbers: Sequence[int], test: Callable[[bytes], bool]) -> Iterator[int]:
-        """The ids of the segments of these sessions, in this order, whose bodies in one piece pass the test. Threads unpack and
-        test ahead of the caller."""
+        """The ids of the segments of these sessions, in this order, whose bodies in one piece pass
+        the test. Threads unpack and test ahead of the caller."""
 
     def numbers(self, chosen: Filter) -> set[int]:
         """The numbers of the sessions that the filter chooses."""
@@ -328,20 +363,24 @@ class Store(Digests, Provable, Retention, Protocol):
         """Sessions by number."""
 
     def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
-        """The same numbers, the session that ended (`by="started"`: started) last first, those at the same time by uid."""
+        """The same numbers, the session that ended (`by="started"`: started) last first, those at
+        the same time by uid."""
 
     def sources(self, agent: str | None = None) -> dict[str, SourceState]:
-        """Every known source by path. Without an agent, of two that have one at the same path it is one of them."""
+        """Every known source by path. Without an agent, of two that have one at the same path it is
+        one of them."""
 
     def all_sources(self) -> list[SourceState]:
         """Every known source of every agent."""
 
     def unsettled(self) -> Iterator[list[SourceState]]:
-        """Sources with copies whose originals another machine stored, and of which all records are kept, to be derived again: those
-        of one machine at a time, for which the store acts until the next are asked for."""
+        """Sources with copies whose originals another machine stored, and of which all records are
+        kept, to be derived again: those of one machine at a time, for which the store acts until
+        the next are asked for."""
 
     def resume(self, source: int) -> Resume:
-        """Where the reading of a source left off: the carry, and the stream of each session that it has a part in."""
+        """Where the reading of a source left off: the carry, and the stream of each session that it
+        has a part in."""
 
     def kept(self, source: int) -> Iterator[Record]:
         """The native records kept of a source, as its adapter would read them."""
@@ -358,62 +397,84 @@ class Store(Digests, Provable, Retention, Protocol):
     def stats(self) -> dict[str, Any]:
         """Counts and sizes, for people and for tests."""
 
-    # ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────
-    def sum_calls(self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()) -> list[CallSum]:
-        """Sums over calls, one for each combination of what `by` names, in no order: `agent`, `branch`, `day`, `hour`, `machine`,
-        `model`, `project` (repository or folder), `session` (with its subagents), `subagent` (its uid, `sidechain` or `main`),
-        `price_match`, `price_name`, `price_notes`, `waste` (the flags of `asked.MARKS`; None in sessions of which they are not known).
-        Nothing named is one sum over all, when there is any call.
+    # ── the ledger ────────────────────────────────────────────────────────────────────────────────
+    def sum_calls(
+        self, by: Sequence[str], chosen: CallFilter, offsets: Sequence[tuple[int, int]] = ()
+    ) -> list[CallSum]:
+        """Sums over calls, one for each combination of what `by` names, in no order: `agent`,
+        `branch`, `day`, `hour`, `machine`, `model`, `project` (repository or folder), `session`
+        (with its subagents), `subagent` (its uid, `sidechain` or `main`), `price_match`,
+        `price_name`, `price_notes`, `waste` (the flags of `asked.MARKS`; None in sessions of which
+        they are not known). Nothing named is one sum over all, when there is any call.
 
-        A day is the ordinal of a local date: `offsets` are (from when on in seconds since 1970, seconds to add to UTC), the
-        earliest first and valid before as well. An hour is counted in UTC from 1970. Both are None for a call without a time.
+        A day is the ordinal of a local date: `offsets` are (from when on in seconds since 1970,
+        seconds to add to UTC), the earliest first and valid before as well. An hour is counted in
+        UTC from 1970. Both are None for a call without a time.
         """
 
     def gaps(self, agent: str | None) -> tuple[int, list[tuple[str, int, int]]]:
-        """How many sessions have calls; and those whose events tell of another number of tokens than their calls, with both numbers, in no
-        order. All with their subagents; a session whose events tell of none is not among them."""
+        """How many sessions have calls; and those whose events tell of another number of tokens
+        than their calls, with both numbers, in no order. All with their subagents; a session whose
+        events tell of none is not among them."""
 
     def call_times(self) -> tuple[str, str] | None:
         """The times of the first and of the last call that have one."""
 
-    def billed(self, uid: str, last: int | None = None, at: Sequence[int] | None = None) -> list[Billed]:
-        """The calls that count for exactly this session, in the order of time: all, those at some events, or the last so many."""
+    def billed(
+        self, uid: str, last: int | None = None, at: Sequence[int] | None = None
+    ) -> list[Billed]:
+        """The calls that count for exactly this session, in the order of time: all, those at some
+        events, or the last so many."""
 
     def asked_again(self, uid: str) -> list[Kept]:
-        """Of the same calls, in any order, at least all of which a copy was made under another request id."""
+        """Of the same calls, in any order, at least all of which a copy was made under another
+        request id."""
 
     def spent(self, uid: str) -> list[tuple[int, int, int | None]]:
-        """Of the same calls, in any order, only seq, tokens, and the price in 1e-12 USD where there is one: in a tenth of the time."""
+        """Of the same calls, in any order, only seq, tokens, and the price in 1e-12 USD where there
+        is one: in a tenth of the time."""
 
     def copied_calls(self, uid: str) -> list[Billed]:
         """Calls that count for another session, and of which this one has a copy."""
 
     def wasteful(self, chosen: CallFilter) -> tuple[int, list[str]]:
-        """In how many sessions calls are marked as having led nowhere; and the uids of those of which it is not known, in order: they have
-        no digest, or one of other events than are stored now."""
+        """In how many sessions calls are marked as having led nowhere; and the uids of those of
+        which it is not known, in order: they have no digest, or one of other events than are stored
+        now."""
 
-    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────
     def sync_lock(self) -> AbstractContextManager[None]:
-        """Held by the one sync that may run. Raises StoreBusy; let go by the system when its process dies."""
+        """Held by the one sync that may run. Raises StoreBusy; let go by the system when its
+        process dies."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Everything inside is kept, or nothing is. May be nested."""
 
     def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
-        """Held while these are put: what must be known for that may then be asked, and what is new be written, for all of them at
-        once. What the database does not take of it is said at the end."""
+        """Held while these are put: what must be known for that may then be asked, and what is new
+        be written, for all of them at once. What the database does not take of it is said at the
+        end."""
 
     def put(self, batch: Batch) -> Put:
-        """Keeps a batch, links it, and moves its source's position, all at once. Putting it twice changes nothing."""
+        """Keeps a batch, links it, and moves its source's position, all at once. Putting it twice
+        changes nothing."""
 
     def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
-        """A source that was written anew: what is new in it is added, what is gone from it stays and is marked."""
+        """A source that was written anew: what is new in it is added, what is gone from it stays
+        and is marked."""
 
     def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
-        """The same source read by a newer adapter: its events are replaced. A native id that was known keeps its number;
-        the others get numbers that were never used."""
+        """The same source read by a newer adapter: its events are replaced. A native id that was
+        known keeps its number; the others get numbers that were never used."""
 
-    def touch(self, source: Source, *, adapter_version: int, redact_version: str, problem: str | None = None) -> None:
+    def touch(
+        self,
+        source: Source,
+        *,
+        adapter_version: int,
+        redact_version: str,
+        problem: str | None = None,
+    ) -> None:
         """Notes that a source was seen, without reading anything from it."""
 
     def move_source(self, number: int, source: Source) -> None:
@@ -432,23 +493,29 @@ class Store(Digests, Provable, Retention, Protocol):
         """What calls cost, and what that makes of their sessions."""
 
     def unprice(self, sources: Sequence[str] | None = None) -> int:
-        """Takes the prices from calls that were not priced exactly, by other sources than these; from all that were not
-        invoiced when None. The first figure that was not zero stays beside the new one. How many there are."""
+        """Takes the prices from calls that were not priced exactly, by other sources than these;
+        from all that were not invoiced when None. The first figure that was not zero stays beside
+        the new one. How many there are."""
 
     def wrong_sums(self) -> list[int]:
-        """The numbers of the sessions whose sums, which reports are made of, are not those of their calls. For `doctor`."""
+        """The numbers of the sessions whose sums, which reports are made of, are not those of their
+        calls. For `doctor`."""
 
     def is_charged(self, session: int) -> bool:
-        """Whether the calls of a session are marked as its digest says, if that covers all that is stored. For `doctor`."""
+        """Whether the calls of a session are marked as its digest says, if that covers all that is
+        stored. For `doctor`."""
 
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
-        """By session uid: its repository, and the task it was about, where its source names none."""
+        """By session uid: its repository, and the task it was about, where its source names
+        none."""
 
     def set_domains(self, domain_of: Callable[[str | None], str | None]) -> None:
-        """The domain of each repository, for all sessions that were read here. Writes only what is another than it was."""
+        """The domain of each repository, for all sessions that were read here. Writes only what is
+        another than it was."""
 
     def unredacted(self, version: str, limit: int = 100) -> list[tuple[int, str]]:
-        """(number, path) of the sources whose text was cleaned by other rules than these, newest first."""
+        """(number, path) of the sources whose text was cleaned by other rules than these, newest
+        first."""
 
     def redact_again(self, source: int, version: str, cleaner: Cleaner) -> int:
         """Runs newer rules over all that is stored of a source. How many texts changed."""
@@ -460,12 +527,13 @@ class Store(Digests, Provable, Retention, Protocol):
         """The other sessions that show parts of these as copies."""
 
     def sharing(self) -> list[set[str]]:
-        """Sets of sessions that have an event in common, whichever of them it happened in; one may be in several."""
+        """Sets of sessions that have an event in common, whichever of them it happened in; one may
+        be in several."""
 
     def purge(self) -> None:
         """Leaves nothing in the file of what was removed from it."""
 
-    # ── taking over, for `copying` ───────────────────────────────────────────────────────────────────────────────────
+    # ── taking over, for `copying` ────────────────────────────────────────────────────────────────
     source_columns: tuple[str, ...]
     """What it knows of a source besides what every store does."""
 
@@ -477,22 +545,29 @@ class Store(Digests, Provable, Retention, Protocol):
         """Keeps a source as another store has it; the number that it has here."""
 
     def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
-        """The uid under which a session of another store is here, or would be, and whose it is here."""
+        """The uid under which a session of another store is here, or would be, and whose it is
+        here."""
 
     def take_session(self, taken: Taken) -> int:
-        """Keeps a session as another store has it, instead of what is here of it; its number here. What someone else has of it stays."""
+        """Keeps a session as another store has it, instead of what is here of it; its number here.
+        What someone else has of it stays."""
 
-    def take_rest(self, source: int, records: Sequence[Row], skips: Sequence[Row], aliases: Sequence[Row]) -> None:
-        """Keeps what another store has of a source, by its number here, instead of what is here of it: rows without that number."""
+    def take_rest(
+        self, source: int, records: Sequence[Row], skips: Sequence[Row], aliases: Sequence[Row]
+    ) -> None:
+        """Keeps what another store has of a source, by its number here, instead of what is here of
+        it: rows without that number."""
 
     def claims(self) -> list[Row]:
-        """(author, uid, number of the session that they mean by it), where that is not a session of their own of this uid."""
+        """(author, uid, number of the session that they mean by it), where that is not a session of
+        their own of this uid."""
 
     def take_claims(self, rows: Sequence[Row]) -> None:
         """The same from another store, with the numbers that the sessions have here."""
 
     def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
-        """(uid, when) of what was forgotten elsewhere: it is forgotten here too, and not taken in."""
+        """(uid, when) of what was forgotten elsewhere: it is forgotten here too, and not taken
+        in."""
 
     def close(self) -> None:
         """Closes the store. It is not used afterwards."""

@@ -1,8 +1,10 @@
-"""Who has what several sessions have: the session where it happened, whatever the order in which they arrive.
+"""Who has what several sessions have: the session where it happened, whatever the order in which
+they arrive.
 
-What the agent calls a copy is one. Of two that are not, a session has it before those that come from it, and else the one
-whose uid is smaller: any order will do that does not depend on when a file was read. A session that has to give up what it
-has is derived again, and then finds where it happened. Knows no database.
+What the agent calls a copy is one. Of two that are not, a session has it before those that come
+from it, and else the one whose uid is smaller: any order will do that does not depend on when a
+file was read. A session that has to give up what it has is derived again, and then finds where it
+happened. Knows no database.
 """
 
 from __future__ import annotations
@@ -45,8 +47,9 @@ class Place(msgspec.Struct, frozen=True):
 class Copies:
     """Finds out for the rows of a piece where they happened.
 
-    `rest` gives the rest of a stored row, `who` the uid of a session, its parent's, and whether it can be derived again.
-    `overtaken` takes up (session, block) of what has turned out to be a copy of something else than was thought.
+    `rest` gives the rest of a stored row, `who` the uid of a session, its parent's, and whether it
+    can be derived again. `overtaken` takes up (session, block) of what has turned out to be a copy
+    of something else than was thought.
     """
 
     def __init__(
@@ -74,12 +77,15 @@ class Copies:
                 uid, parent, can_yield = self._who(at[0])
                 kept.append(Place(uid, parent, original is not None, can_yield, at))
             elif origin.startswith(here.uid + "#"):
-                mine.append(at)  # This session is being derived again, and there is a reference to what it is about to store.
+                # This session is being derived again, and there is a reference to what it is about
+                # to store.
+                mine.append(at)
             else:
                 elsewhere.append(origin)
         first = min([*kept, here], key=cmp_to_key(Place.compare))
         if first is not here:
-            # Another event of the same session is no copy of the first: a record may name one, and tell of an original that is the other.
+            # Another event of the same session is no copy of the first: a record may name one, and
+            # tell of an original that is the other.
             self._overtake([*mine, *(place.at for place in kept if place.uid != first.uid)])
             return f"{first.uid}#{first.at[1]}"
         if kept:

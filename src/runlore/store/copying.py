@@ -1,7 +1,9 @@
-"""From one store into another, whatever databases they are in: everything, and only what is not there yet.
+"""From one store into another, whatever databases they are in: everything, and only what is not
+there yet.
 
-A session is taken over whole and in one transaction, so a copy that was stopped goes on where it stopped. It is of one moment,
-also while a sync writes to the store it is taken from. Numbers are given anew; uids, seqs, hashes and text stay what they are.
+A session is taken over whole and in one transaction, so a copy that was stopped goes on where it
+stopped. It is of one moment, also while a sync writes to the store it is taken from. Numbers are
+given anew; uids, seqs, hashes and text stay what they are.
 """
 
 from __future__ import annotations
@@ -19,16 +21,22 @@ from .digest_rows import ERROR
 from .pieces import ROW
 
 SOURCE = (
-    "agent", "path", "root", "machine", "size", "mtime_ns", "inode", "offset", "head", "tail", "records", "carry", "adapter_version",
+    "agent", "path", "root", "machine", "size", "mtime_ns", "inode", "offset", "head", "tail",
+    "records", "carry", "adapter_version",
     "redact_version", "merged", "discovered_at", "synced_at", "missing_at", "problem",
 )  # fmt: skip
-COPIED = frozenset("sessions sources streams skips tombstones events segments natives aliases records calls digests errors".split())
+COPIED = frozenset(
+    "sessions sources streams skips tombstones events segments natives aliases records calls"
+    " digests errors".split()
+)
 MADE_AGAIN = frozenset({"search", "sums", "models", "tariffs"})
 """Tables that follow from the others, or are written with them."""
-STATE = "content_hash, last_seq, evicted_at, analyzed_seq, analyzed_hash, usd, pinned, name, tags, note"
+STATE = (
+    "content_hash, last_seq, evicted_at, analyzed_seq, analyzed_hash, usd, pinned, name, tags, note"
+)
 CONTENT = 3
-"""What is another when something of a session is; when its events are, the first so many. Not when it was stored: two stores that were
-synced by themselves have the same."""
+"""What is another when something of a session is; when its events are, the first so many. Not when
+it was stored: two stores that were synced by themselves have the same."""
 
 Progress = Callable[[int, int], None]
 
@@ -51,19 +59,25 @@ def copy(source: Store, target: Store, progress: Progress | None = None) -> Copi
     with source.snapshot():
         numbers = _sources(source, target)
         wanted = source.rows(f"select number, uid, author, {STATE} from sessions order by number")
-        known = {uid: (author, tuple(state)) for uid, author, *state in target.rows(f"select uid, author, {STATE} from sessions")}
+        known = {
+            uid: (author, tuple(state))
+            for uid, author, *state in target.rows(f"select uid, author, {STATE} from sessions")
+        }
         sessions: dict[int, int] = {}
         forgotten = target.tombstones()
         for at, (number, uid, author, *state) in enumerate(wanted):
             name, whose = target.name_of(uid, author)
             owner, there = known.get(name, (None, ()))
-            # Of what is someone else's there, and of what has another name, nothing is taken but what it holds.
+            # Of what is someone else's there, and of what has another name, nothing is taken but
+            # what it holds.
             compared = len(state) if name == uid and owner == whose else CONTENT
             if uid in forgotten:
                 done.forgotten += 1
             elif there[:compared] == tuple(state)[:compared]:
                 done.unchanged += 1
-                ((sessions[number],),) = target.rows("select number from sessions where uid = ?", (name,))
+                ((sessions[number],),) = target.rows(
+                    "select number from sessions where uid = ?", (name,)
+                )
             else:
                 taken = _session(source, number, numbers)
                 sessions[number] = target.take_session(taken)
@@ -73,10 +87,22 @@ def copy(source: Store, target: Store, progress: Progress | None = None) -> Copi
             if progress:
                 progress(at + 1, len(wanted))
         _rest(source, target, numbers, sessions)
-        target.take_claims([(author, uid, sessions[number]) for author, uid, number in source.claims() if number in sessions])
-        gone = [(uid, when) for uid, when in source.rows("select uid, forgotten_at from tombstones")]
+        target.take_claims(
+            [
+                (author, uid, sessions[number])
+                for author, uid, number in source.claims()
+                if number in sessions
+            ]
+        )
+        gone = [
+            (uid, when) for uid, when in source.rows("select uid, forgotten_at from tombstones")
+        ]
         target.take_tombstones(gone)
-        if left := [uid for uid in target.tombstones().intersection(uid for uid, _ in gone) if target.session(uid) is not None]:
+        if left := [
+            uid
+            for uid in target.tombstones().intersection(uid for uid, _ in gone)
+            if target.session(uid) is not None
+        ]:
             target.forget(left, datetime.now(UTC))
     return done
 
@@ -85,7 +111,10 @@ def _sources(source: Store, target: Store) -> dict[int, int]:
     """The numbers of the sources, there and here."""
     names = ", ".join(f'"{name}"' for name in ("number", *source.source_columns, *SOURCE))
     columns = ("number", *source.source_columns, *SOURCE)
-    rows = (dict(zip(columns, row, strict=True)) for row in source.rows(f"select {names} from sources order by number"))
+    rows = (
+        dict(zip(columns, row, strict=True))
+        for row in source.rows(f"select {names} from sources order by number")
+    )
     return {row["number"]: target.take_source(row) for row in rows}
 
 
@@ -94,19 +123,30 @@ def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
     (row,) = source.rows(f"select {', '.join(columns)} from sessions where number = ?", (number,))
     event = ", ".join(f'"{name}"' for name in ROW)
     calls = ("hash", *COLUMNS, "usd", *TARIFF, "old_usd")
-    digest = source.rows("select version, last_seq, content_hash, made_at, length, hash, body from digests where session = ?", (number,))
-    streams = source.rows("select block, source, facts, tally, hash from streams where session = ? order by block", (number,))
+    digest = source.rows(
+        "select version, last_seq, content_hash, made_at, length, hash, body from digests where"
+        " session = ?",
+        (number,),
+    )
+    streams = source.rows(
+        "select block, source, facts, tally, hash from streams where session = ? order by block",
+        (number,),
+    )
     return Taken(
         session=dict(zip(columns, row, strict=True)),
         streams=[(block, sources.get(where, -1), *rest) for block, where, *rest in streams],
         events=source.rows(f"select {event} from events where session = ? order by seq", (number,)),
         segments=source.rows(
-            "select first_seq, last_seq, length, hash, body from segments where session = ? order by first_seq", (number,)
+            "select first_seq, last_seq, length, hash, body from segments where session = ? order"
+            " by first_seq",
+            (number,),
         ),
         natives=source.rows("select hash, seq from natives where session = ?", (number,)),
         calls=[
             dict(zip(calls, call, strict=True))
-            for call in source.rows(f"select {', '.join(calls)} from ledger where session = ?", (number,))
+            for call in source.rows(
+                f"select {', '.join(calls)} from ledger where session = ?", (number,)
+            )
         ],
         digest=next(iter(digest), None),
         errors=source.rows(f"select {', '.join(ERROR)} from errors where session = ?", (number,)),
@@ -121,9 +161,14 @@ def _rest(source: Store, target: Store, sources: dict[int, int], sessions: dict[
     for old, new in sources.items():
         skips = source.rows('select "offset", reason from skips where source = ?', (old,))
         aliases = source.rows("select hash, session, seq from aliases where source = ?", (old,))
-        counts: list[Any] = [target.rows(f"select count(*) from {table} where source = ?", (new,))[0][0] for table in ("skips", "aliases")]
+        counts: list[Any] = [
+            target.rows(f"select count(*) from {table} where source = ?", (new,))[0][0]
+            for table in ("skips", "aliases")
+        ]
         if here.get(old) == there.get(new) and counts == [len(skips), len(aliases)]:
             continue
-        records = source.rows("select first, count, length, body from records where source = ? order by first", (old,))
+        records = source.rows(
+            "select first, count, length, body from records where source = ? order by first", (old,)
+        )
         mapped = [(h, sessions[session], seq) for h, session, seq in aliases if session in sessions]
         target.take_rest(new, records, skips, mapped)

@@ -1,4 +1,5 @@
-"""How digests are kept: packed whole, and their errors once more as rows to look them up by. Knows no database.
+"""How digests are kept: packed whole, and their errors once more as rows to look them up by. Knows
+no database.
 
 Rows of errors follow from a digest, and are written with it.
 """
@@ -16,16 +17,20 @@ from ._sql import plain
 from .pieces import pack_text, unpack
 
 ERROR = (
-    "fingerprint", "kind", "name", "template", "count", "first_seq", "last_seq", "first_at", "last_at", "tool", "fixed_seq", "how",
+    "fingerprint", "kind", "name", "template", "count", "first_seq", "last_seq", "first_at",
+    "last_at", "tool", "fixed_seq", "how",
     "confidence",
 )  # fmt: skip
 """The columns of `errors`, besides the session."""
 
 
-# ── packing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── packing ───────────────────────────────────────────────────────────────────────────────────────
 def pack_digest(digest: Digest) -> tuple[int, bytes, bytes]:
-    """Its length, hash and packed bytes; the same whenever it was made. What it has nothing to say of is left out."""
-    said = {name: value for name, empty in _EMPTY.items() if (value := getattr(digest, name)) != empty}
+    """Its length, hash and packed bytes; the same whenever it was made. What it has nothing to say
+    of is left out."""
+    said = {
+        name: value for name, empty in _EMPTY.items() if (value := getattr(digest, name)) != empty
+    }
     if digest.before is not None:
         said["before"] = digest.before.to_dict()
     return pack_text(_encode({**digest.extra, **said}))
@@ -33,16 +38,24 @@ def pack_digest(digest: Digest) -> tuple[int, bytes, bytes]:
 
 def unpack_digest(made_at: str, length: int, hash_: bytes, body: bytes) -> Digest:
     """What `pack_digest` packed. Raises StoreError or ModelError when it is not."""
-    return msgspec.structs.replace(Digest.from_json(unpack(body, length, hash_)), made_at=parse_time(made_at))
+    return msgspec.structs.replace(
+        Digest.from_json(unpack(body, length, hash_)), made_at=parse_time(made_at)
+    )
 
 
 def clean_digest(digest: Digest, text: Callable[[str], str]) -> Digest:
     """The digest with newer rules run over every text in it."""
-    return msgspec.structs.replace(Digest.from_dict(_cleaned(digest.to_dict(), text)), made_at=digest.made_at)
+    return msgspec.structs.replace(
+        Digest.from_dict(_cleaned(digest.to_dict(), text)), made_at=digest.made_at
+    )
 
 
 _NOTHING = Digest(session_uid="", version=-1, covers=Covers(last_seq=-1, content_hash=""))
-_EMPTY = {name: getattr(_NOTHING, name) for name in Digest.__struct_fields__ if name not in ("extra", "made_at")}
+_EMPTY = {
+    name: getattr(_NOTHING, name)
+    for name in Digest.__struct_fields__
+    if name not in ("extra", "made_at")
+}
 _encode = msgspec.json.Encoder(order="sorted").encode
 _KEPT = frozenset({"session_uid", "content_hash", "fingerprint"})
 """Texts that are names: cleaned, they would name something else."""
@@ -58,7 +71,7 @@ def _cleaned(value: Any, text: Callable[[str], str]) -> Any:
     return value
 
 
-# ── errors as rows ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors as rows ────────────────────────────────────────────────────────────────────────────────
 def error_rows(digest: Digest) -> list[tuple[Any, ...]]:
     """The errors of a digest as rows of `errors`, without their session."""
     fixes = {fix.fingerprint: fix for fix in digest.fixes}
@@ -69,8 +82,10 @@ def _row(error: ErrorSummary, fix: Fix | None) -> tuple[Any, ...]:
     signature = error.signature
     is_fixed = fix is not None and fix.is_shown
     return (
-        signature.fingerprint, signature.kind, plain(signature.name), plain(signature.template), error.count, error.first_seq,
-        error.last_seq, _time(error.first_at), _time(error.last_at), plain(error.tool), fix.fixed_seq if fix else None,
+        signature.fingerprint, signature.kind, plain(signature.name), plain(signature.template),
+        error.count, error.first_seq,
+        error.last_seq, _time(error.first_at), _time(error.last_at), plain(error.tool),
+        fix.fixed_seq if fix else None,
         fix.how if fix and is_fixed else None, fix.confidence if fix else 0.0,
     )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""The numbers of events within a session. A source numbers its events from 0; in the session these are in blocks, which are its alone.
+"""The numbers of events within a session. A source numbers its events from 0; in the session these
+are in blocks, which are its alone.
 
 Pure: knows neither a database nor who has which block.
 """
@@ -13,24 +14,34 @@ from .pieces import PARENT, SEQ, outside
 
 
 class Again:
-    """A session that is being derived again: the numbers its native ids had, and the block for those that had none."""
+    """A session that is being derived again: the numbers its native ids had, and the block for
+    those that had none."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
         self.last = -1
         """The highest number that was ever given: what comes behind it is new."""
         self.taken: set[int] = set()
-        """The numbers that were given again: an event and what it is a copy of may have had the same."""
+        """The numbers that were given again: an event and what it is a copy of may have had the
+        same."""
         self.fresh: int | None = None
         self.has_gone = False
-        """Some events are not in the source any more and keep their numbers, to which counting would come when it grows."""
+        """Some events are not in the source any more and keep their numbers, to which counting
+        would come when it grows."""
 
     def fits(self, piece: Piece, blocks: list[int]) -> bool:
-        """Whether counting on gives every event the number it had, and what is new one that nothing had."""
+        """Whether counting on gives every event the number it had, and what is new one that nothing
+        had."""
         if self.has_gone:
             return False
-        numbers = ((h, absolute(row[SEQ], blocks)) for h, row in zip(piece.natives, piece.rows, strict=True))
-        return all(number > self.last if h not in self.numbers else number == self.numbers[h] for h, number in numbers)
+        numbers = (
+            (h, absolute(row[SEQ], blocks))
+            for h, row in zip(piece.natives, piece.rows, strict=True)
+        )
+        return all(
+            number > self.last if h not in self.numbers else number == self.numbers[h]
+            for h, number in numbers
+        )
 
 
 def numbers_of(piece: Piece, blocks: list[int]) -> list[int]:

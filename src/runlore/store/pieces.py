@@ -1,7 +1,9 @@
-"""From events to what a store keeps: rows, segments of bodies, words. Pure, and run in the worker processes.
+"""From events to what a store keeps: rows, segments of bodies, words. Pure, and run in the worker
+processes.
 
-The boundaries of segments follow from the sequence of events alone: a segment is closed by the event that brings it to
-64 KB, and one that is still open is filled up by the next read. So the store is the same wherever the input was cut.
+The boundaries of segments follow from the sequence of events alone: a segment is closed by the
+event that brings it to 64 KB, and one that is still open is filled up by the next read. So the
+store is the same wherever the input was cut.
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from msgspec.structs import force_setattr
 
 from ..adapters import Facts, Record, read_loosely
 from ..errors import StoreError
-from ..model import BLOCK, KINDS, SessionEvent, Tests, Usage, format_time, is_own, parse_time, shorten
+from ..model import (
+    BLOCK,
+    KINDS,
+    SessionEvent,
+    Tests,
+    Usage,
+    format_time,
+    is_own,
+    parse_time,
+    shorten,
+)
 from ..timeline import Tally
 from . import _postgres_words
 from .contract import Piece, Segment, SegmentEvent, StreamState, Tail
@@ -27,28 +39,64 @@ from .words import index_text, mark
 
 SEGMENT_BYTES = 64 * 1024
 RECORDS_BYTES = 1024 * 1024
-"""Native records are packed a megabyte at a time: they are read rarely, and larger pieces compress better."""
+"""Native records are packed a megabyte at a time: they are read rarely, and larger pieces compress
+better."""
 
 SIDECHAIN, ERROR, GONE, CUT, ASIDE = 1, 2, 4, 8, 16
-"""CUT: all that an eviction left of a part of a session, to be read again with it. ASIDE: another store of the agent tells it better; it
-can be read by its number, because it may be cited, and is found in no other way."""
+"""CUT: all that an eviction left of a part of a session, to be read again with it. ASIDE: another
+store of the agent tells it better; it can be read by its number, because it may be cited, and is
+found in no other way."""
 
 ROW = (
-    "seq", "ts", "kind", "parent_seq", "tool", "action", "flags", "exit_code", "native_id", "call_id", "summary",
+    "seq", "ts", "kind", "parent_seq", "tool", "action", "flags", "exit_code", "native_id",
+    "call_id", "summary",
     "offset", "length", "rest",
 )  # fmt: skip
 """The columns of a row, in order."""
-SEQ, TS, KIND, PARENT, TOOL, FLAGS, NATIVE_ID, CALL_ID, SUMMARY, OFFSET, LENGTH, REST = 0, 1, 2, 3, 4, 6, 8, 9, 10, 11, 12, 13
+SEQ, TS, KIND, PARENT, TOOL, FLAGS, NATIVE_ID, CALL_ID, SUMMARY, OFFSET, LENGTH, REST = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    6,
+    8,
+    9,
+    10,
+    11,
+    12,
+    13,
+)
 
 _COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
 """Which column of the index a kind's body goes to; all others go to the third, `tool`."""
 
 
-class Rest(msgspec.Struct, omit_defaults=True, gc=False, rename=dict(
-    role="r", native="n", record="c", usage="u", tokens="t", duration_ms="d", files="f", cwd="w", git_branch="b", model="m",
-    origin="o", tests="s", view="v", refs="e", extra="x", original="h",
-)):  # fmt: skip
-    """The fields of an event that have no column of their own; short names, because they are on every row."""
+class Rest(
+    msgspec.Struct,
+    omit_defaults=True,
+    gc=False,
+    rename=dict(
+        role="r",
+        native="n",
+        record="c",
+        usage="u",
+        tokens="t",
+        duration_ms="d",
+        files="f",
+        cwd="w",
+        git_branch="b",
+        model="m",
+        origin="o",
+        tests="s",
+        view="v",
+        refs="e",
+        extra="x",
+        original="h",
+    ),
+):
+    """The fields of an event that have no column of their own; short names, because they are on
+    every row."""
 
     role: str | None = None
     native: str | None = None
@@ -74,7 +122,8 @@ _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 
 
 class _Packers(threading.local):
-    """One of each for each thread: two that use the same one get each other's bytes, or the process ends."""
+    """One of each for each thread: two that use the same one get each other's bytes, or the process
+    ends."""
 
     def __init__(self) -> None:
         self.pack = zstandard.ZstdCompressor(level=1).compress
@@ -89,16 +138,26 @@ def column_of(kind: str) -> str:
     return ("prompt", "reply", "tool")[_COLUMN.get(kind, 2)]
 
 
-def make_row(event: SessionEvent, seq: int, parent_seq: int | None, original: int | None = None) -> list[Any]:
+def make_row(
+    event: SessionEvent, seq: int, parent_seq: int | None, original: int | None = None
+) -> list[Any]:
     """An event as a row, its body still to be placed."""
     usage, ts = event.usage, event.ts
     rest = Rest(
         event.role,
         event.native,
         event.record,
-        (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens)
-        if usage
-        else None,
+        (
+            (
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cache_read_tokens,
+                usage.cache_write_tokens,
+                usage.reasoning_tokens,
+            )
+            if usage
+            else None
+        ),
         event.tokens,
         event.duration_ms,
         event.files,
@@ -132,15 +191,35 @@ def make_row(event: SessionEvent, seq: int, parent_seq: int | None, original: in
 
 def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEvent:
     """The event of a row. A kind or a field that a newer version wrote is kept as it is."""
-    seq, ts, kind, parent, tool, action, flags, exit_code, native_id, call_id, summary, _, _, blob = row
+    (
+        seq,
+        ts,
+        kind,
+        parent,
+        tool,
+        action,
+        flags,
+        exit_code,
+        native_id,
+        call_id,
+        summary,
+        _,
+        _,
+        blob,
+    ) = row
     rest = _decode_rest(blob)
     try:
         return SessionEvent(  # Named one by one: with a dictionary of them it takes a third longer.
-            session_uid=uid, seq=seq, ts=parse_time(ts) if ts else None, kind=kind, parent_seq=parent, tool=tool, action=action,
-            is_sidechain=bool(flags & SIDECHAIN), is_error=bool(flags & ERROR), is_gone=bool(flags & GONE), exit_code=exit_code,
-            native_id=native_id, call_id=call_id, summary=summary, payload_ref=ref, role=rest.role, native=rest.native,
-            record=rest.record, tokens=rest.tokens, duration_ms=rest.duration_ms, files=rest.files, cwd=rest.cwd,
-            git_branch=rest.git_branch, model=rest.model, origin=rest.origin, tests=rest.tests, view=rest.view, refs=rest.refs,
+            session_uid=uid, seq=seq, ts=parse_time(ts) if ts else None, kind=kind,
+            parent_seq=parent, tool=tool, action=action,
+            is_sidechain=bool(flags & SIDECHAIN), is_error=bool(flags & ERROR),
+            is_gone=bool(flags & GONE), exit_code=exit_code,
+            native_id=native_id, call_id=call_id, summary=summary, payload_ref=ref, role=rest.role,
+            native=rest.native,
+            record=rest.record, tokens=rest.tokens, duration_ms=rest.duration_ms, files=rest.files,
+            cwd=rest.cwd,
+            git_branch=rest.git_branch, model=rest.model, origin=rest.origin, tests=rest.tests,
+            view=rest.view, refs=rest.refs,
             extra=rest.extra, usage=None if rest.usage is None else _usage(rest.usage),
         )  # fmt: skip
     except ValueError:
@@ -153,28 +232,42 @@ def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEve
 
 
 def read_briefly(uid: str, row: Sequence[Any]) -> SessionEvent:
-    """The event of (seq, kind, parent, flags, call id, tool, summary, rest), as an outline has it: without times, and most without the
-    last three. A kind of a newer version is `lifecycle`."""
+    """The event of (seq, kind, parent, flags, call id, tool, summary, rest), as an outline has it:
+    without times, and most without the last three. A kind of a newer version is `lifecycle`."""
     seq, kind, parent, flags, call_id, tool, summary, blob = row
     rest = _decode_rest(blob) if blob is not None else None
     return SessionEvent(
-        session_uid=uid, seq=seq, kind=kind if kind in KINDS else "lifecycle", parent_seq=parent, is_sidechain=bool(flags & SIDECHAIN),
-        is_error=bool(flags & ERROR), call_id=call_id, tool=tool, summary=summary, files=rest.files if rest else (),
+        session_uid=uid, seq=seq, kind=kind if kind in KINDS else "lifecycle", parent_seq=parent,
+        is_sidechain=bool(flags & SIDECHAIN),
+        is_error=bool(flags & ERROR), call_id=call_id, tool=tool, summary=summary,
+        files=rest.files if rest else (),
         origin=rest.origin if rest else None,
     )  # fmt: skip
 
 
 def segment_event(row: Sequence[Any]) -> SegmentEvent:
-    """What a search asks of a row: (seq, kind, ts, tool, whether it is an error, rest or None, offset, length)."""
+    """What a search asks of a row: (seq, kind, ts, tool, whether it is an error, rest or None,
+    offset, length)."""
     seq, kind, ts, tool, is_error, rest, offset, length = row
-    return SegmentEvent(seq, kind, ts, tool, bool(is_error), _decode_rest(rest).files if rest else (), offset, length)
+    return SegmentEvent(
+        seq,
+        kind,
+        ts,
+        tool,
+        bool(is_error),
+        _decode_rest(rest).files if rest else (),
+        offset,
+        length,
+    )
 
 
 def with_origin(row: Sequence[Any], origin: str | None, summary: str | None = None) -> list[Any]:
-    """The row of a copy: it says where it happened, and has no body and no tokens of its own. Without an origin, and with
-    another summary, it is the place of something that was forgotten."""
+    """The row of a copy: it says where it happened, and has no body and no tokens of its own.
+    Without an origin, and with another summary, it is the place of something that was forgotten."""
     rest = _decode_rest(row[REST])
-    copy = msgspec.structs.replace(rest, origin=origin, usage=None, tokens=0, extra={}, files=rest.files if origin else ())
+    copy = msgspec.structs.replace(
+        rest, origin=origin, usage=None, tokens=0, extra={}, files=rest.files if origin else ()
+    )
     return [*row[:SUMMARY], row[SUMMARY] if origin else summary, None, None, _encode_rest(copy)]
 
 
@@ -184,8 +277,9 @@ def without_body(row: Sequence[Any]) -> list[Any]:
 
 
 def cut_down(row: list[Any]) -> None:
-    """Marks a row whose body was just placed as what an eviction has left, without what is known elsewhere then: what it was called in
-    `natives`, what it took in the ledger, and what it says in its body. One that is no longer in its source is all that there is of it."""
+    """Marks a row whose body was just placed as what an eviction has left, without what is known
+    elsewhere then: what it was called in `natives`, what it took in the ledger, and what it says in
+    its body. One that is no longer in its source is all that there is of it."""
     row[FLAGS] |= CUT
     if row[FLAGS] & GONE:
         return
@@ -194,7 +288,11 @@ def cut_down(row: list[Any]) -> None:
         row[SUMMARY] = None
     rest = _decode_rest(row[REST])
     native = rest.native if row[KIND] == "lifecycle" else None
-    row[REST] = _encode_rest(msgspec.structs.replace(rest, native=native, record=None, usage=None, tokens=0, model=None, git_branch=None))
+    row[REST] = _encode_rest(
+        msgspec.structs.replace(
+            rest, native=native, record=None, usage=None, tokens=0, model=None, git_branch=None
+        )
+    )
 
 
 def with_record(rest: bytes, record: int | None) -> bytes:
@@ -203,10 +301,12 @@ def with_record(rest: bytes, record: int | None) -> bytes:
 
 
 def copied(rest: bytes) -> tuple[str | None, int | None]:
-    """Of a row's rest: where the event happened, when this is a reference to it; and the hash of what it is a copy of."""
+    """Of a row's rest: where the event happened, when this is a reference to it; and the hash of
+    what it is a copy of."""
     try:
         found = _decode_rest(rest)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # Damaged: the doctor has it derived again, and this is a part of that.
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Damaged: the doctor has it derived again, and this is a part of that.
         return None, None
     return found.origin, found.original
 
@@ -233,7 +333,8 @@ def redact_row(row: Sequence[Any], cleaner: Cleaner) -> list[Any] | None:
 
 
 def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | None) -> list[Segment]:
-    """Places the bodies in segments, the first of which continues `tail`, and notes in each row where its body is."""
+    """Places the bodies in segments, the first of which continues `tail`, and notes in each row
+    where its body is."""
     segments: list[Segment] = []
     open_: _Open | None = _Open.of(tail) if tail is not None else None
     for row, body in zip(rows, bodies, strict=True):
@@ -277,7 +378,8 @@ class _Open:
         self.bodies: list[bytes] = []
         self.texts: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
         self.kinds: dict[tuple[str, str | None, int], list[bytes]] = {}
-        """By kind, tool and whether it failed, which of the texts a body goes to: of thousands of events there are a dozen."""
+        """By kind, tool and whether it failed, which of the texts a body goes to: of thousands of
+        events there are a dozen."""
 
     @classmethod
     def of(cls, tail: Tail) -> _Open:
@@ -301,7 +403,8 @@ class _Open:
     def close(self) -> Segment:
         data = b"".join(self.bodies)
         prompt, reply, tool = (index_text(texts) for texts in self.texts)
-        # What events there are, as words that nobody writes: a filter on events then need not unpack every segment.
+        # What events there are, as words that nobody writes: a filter on events then need not
+        # unpack every segment.
         marks = {mark("kind", kind) for kind, _, _ in self.kinds}
         marks |= {mark("tool", name) for _, name, _ in self.kinds if name}
         marks |= {mark("is", "error") for _, _, error in self.kinds if error}
@@ -347,8 +450,8 @@ def unpack(body: bytes, length: int, hash_: bytes) -> bytes:
 
 
 def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, int, bytes]]:
-    """Native records as (number of the first, count, length, packed), a megabyte each. Small files beside the source are
-    packed with them and not counted."""
+    """Native records as (number of the first, count, length, packed), a megabyte each. Small files
+    beside the source are packed with them and not counted."""
     packed: list[tuple[int, int, int, bytes]] = []
     chunk: list[tuple[int, bytes, str | None]] = []
     count = size = 0
@@ -386,15 +489,20 @@ def bodies_of(piece: Piece) -> list[bytes | None]:
     for row in piece.rows:
         while spans[at][0] < row[SEQ]:
             at += 1
-        bodies.append(None if row[OFFSET] is None else spans[at][1][row[OFFSET] : row[OFFSET] + row[LENGTH]])
+        bodies.append(
+            None if row[OFFSET] is None else spans[at][1][row[OFFSET] : row[OFFSET] + row[LENGTH]]
+        )
     return bodies
 
 
 def repeated(piece: Piece) -> dict[int, int]:
-    """The rows that repeat an earlier one, by its native id or as copies of it or of the same original, and which it is."""
+    """The rows that repeat an earlier one, by its native id or as copies of it or of the same
+    original, and which it is."""
     first: dict[int, int] = {}
     if not piece.originals:
-        return {n: first[h] for n, h in enumerate(piece.natives) if h and first.setdefault(h, n) != n}
+        return {
+            n: first[h] for n, h in enumerate(piece.natives) if h and first.setdefault(h, n) != n
+        }
     found: dict[int, int] = {}
     originals = dict(piece.originals)
     for n, h in enumerate(piece.natives):
@@ -408,13 +516,20 @@ def repeated(piece: Piece) -> dict[int, int]:
 
 
 def outside(seq: int) -> int:
-    """A parent that is not numbered within the stream but within the session is written as -1 - seq; and back."""
+    """A parent that is not numbered within the stream but within the session is written as -1 -
+    seq; and back."""
     return -1 - seq
 
 
-def rebuild(piece: Piece, state: StreamState | None, replaced: dict[int, list[Any] | None], instead: dict[int, int]) -> Piece:
-    """The piece as it is when some rows are copies: None leaves the row out, another row stands in its place, without
-    its body. What followed a row that was left out follows `instead`. Every sum over the rows is made again."""
+def rebuild(
+    piece: Piece,
+    state: StreamState | None,
+    replaced: dict[int, list[Any] | None],
+    instead: dict[int, int],
+) -> Piece:
+    """The piece as it is when some rows are copies: None leaves the row out, another row stands in
+    its place, without its body. What followed a row that was left out follows `instead`. Every sum
+    over the rows is made again."""
     all_bodies = bodies_of(piece)
     rows: list[list[Any]] = []
     bodies: list[bytes | None] = []
@@ -431,7 +546,9 @@ def rebuild(piece: Piece, state: StreamState | None, replaced: dict[int, list[An
     segments = pack(rows, bodies, state.tail if state else None)
     return msgspec.structs.replace(
         piece,
-        tally=tally.add(read_row(piece.session_uid, [*row[:PARENT], None, *row[PARENT + 1 :]]) for row in rows),
+        tally=tally.add(
+            read_row(piece.session_uid, [*row[:PARENT], None, *row[PARENT + 1 :]]) for row in rows
+        ),
         rows=[tuple(row) for row in rows],
         segments=segments,
         natives=[piece.natives[n] for n in place],
@@ -441,8 +558,9 @@ def rebuild(piece: Piece, state: StreamState | None, replaced: dict[int, list[An
 
 
 def renumber(piece: Piece, numbers: dict[int, int], taken: set[int], fresh: int) -> Piece:
-    """A newer adapter made other events of the same records: a native id that had a number keeps it, unless that is `taken`, the others
-    get the number that counting gives them in the block `fresh`. What comes out is numbered within the session."""
+    """A newer adapter made other events of the same records: a native id that had a number keeps
+    it, unless that is `taken`, the others get the number that counting gives them in the block
+    `fresh`. What comes out is numbered within the session."""
     number: dict[int, int] = {}
     for h, row in zip(piece.natives, piece.rows, strict=True):
         known = numbers.get(h)
@@ -455,7 +573,8 @@ def renumber(piece: Piece, numbers: dict[int, int], taken: set[int], fresh: int)
     for n in order:
         made = list(piece.rows[n])
         seq, parent = number[made[SEQ]], made[PARENT]
-        # The parent may be one of the new ones and lie behind: then the one before it is the parent.
+        # The parent may be one of the new ones and lie behind: then the one before it is the
+        # parent.
         while parent is not None and number.get(parent, seq) >= seq:
             parent = parent_of.get(parent)
         made[SEQ], made[PARENT] = seq, None if parent is None else number[parent]
@@ -483,7 +602,8 @@ class Cleaner(Protocol):
 
 
 def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
-    """A native record with every decoded string cleaned; what is not JSON is cleaned as the text it is."""
+    """A native record with every decoded string cleaned; what is not JSON is cleaned as the text it
+    is."""
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -493,7 +613,13 @@ def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
 
             cleaned = [cleaner.value(value) for value in loose]
             same = all(new is old for new, old in zip(cleaned, loose, strict=True))
-            return line if same else " ".join(json.dumps(value, ensure_ascii=False) for value in cleaned).encode("utf-8", "replace")
+            return (
+                line
+                if same
+                else " ".join(json.dumps(value, ensure_ascii=False) for value in cleaned).encode(
+                    "utf-8", "replace"
+                )
+            )
         plain = line.decode("utf-8", "replace")
         clean = cleaner.text(plain)
         return line if clean == plain else clean.encode("utf-8", "replace")
@@ -504,12 +630,15 @@ def redact_record(line: bytes, cleaner: Cleaner) -> bytes:
 def clean_facts(facts: Facts, text: Callable[[str], str]) -> Facts:
     """The same without secrets in what came from the records."""
     names = ("title", "cwd", "git_branch", "model", "repo", "task_ref")
-    clean = msgspec.structs.replace(facts, **{name: text(value) for name in names if (value := getattr(facts, name))})
+    clean = msgspec.structs.replace(
+        facts, **{name: text(value) for name in names if (value := getattr(facts, name))}
+    )
     return msgspec.structs.replace(clean, title=shorten(clean.title)) if clean.title else clean
 
 
 def clean_carry(carry: bytes, cleaner: Cleaner) -> bytes:
-    """A carry is msgpack by contract, so its texts (folders, branches, names of tools) can be cleaned like others."""
+    """A carry is msgpack by contract, so its texts (folders, branches, names of tools) can be
+    cleaned like others."""
     try:
         value = msgspec.msgpack.decode(carry)
     except (msgspec.DecodeError, RecursionError):
@@ -519,17 +648,21 @@ def clean_carry(carry: bytes, cleaner: Cleaner) -> bytes:
 
 
 def update_facts(old: Facts | None, new: Facts) -> Facts:
-    """What a stream says after a further batch: what is new wins, but for titles, where a lesser one does not."""
+    """What a stream says after a further batch: what is new wins, but for titles, where a lesser
+    one does not."""
     if old is None:
         return new
-    changes = {name: value for name in Facts.__struct_fields__ if (value := getattr(new, name)) is not None}
+    changes = {
+        name: value for name in Facts.__struct_fields__ if (value := getattr(new, name)) is not None
+    }
     if new.title is None or new.title_rank < old.title_rank:
         changes |= {"title": old.title, "title_rank": old.title_rank}
     return msgspec.structs.replace(old, **changes)
 
 
 def fold_facts(parts: Sequence[Facts]) -> Facts:
-    """What several streams say of one session: the first answer wins, but for titles, where the better one does."""
+    """What several streams say of one session: the first answer wins, but for titles, where the
+    better one does."""
     first = parts[0]
     best = max(enumerate(parts), key=lambda item: (item[1].title_rank, item[0]))[1]
 
@@ -540,12 +673,31 @@ def fold_facts(parts: Sequence[Facts]) -> Facts:
         first,
         title=best.title,
         title_rank=best.title_rank,
-        **{n: answer(n) for n in ("cwd", "git_branch", "repo", "task_ref", "parent_uid", "parent_call", "relation")},
+        **{
+            n: answer(n)
+            for n in (
+                "cwd",
+                "git_branch",
+                "repo",
+                "task_ref",
+                "parent_uid",
+                "parent_call",
+                "relation",
+            )
+        },
         model=next((part.model for part in reversed(parts) if part.model is not None), None),
-        written_at=max((part.written_at for part in parts if part.written_at is not None), default=None),
+        written_at=max(
+            (part.written_at for part in parts if part.written_at is not None), default=None
+        ),
     )
 
 
 def _usage(buckets: tuple[int, int, int, int, int]) -> Usage:
     fresh, output, read, write, reasoning = buckets
-    return Usage(input_tokens=fresh, output_tokens=output, cache_read_tokens=read, cache_write_tokens=write, reasoning_tokens=reasoning)
+    return Usage(
+        input_tokens=fresh,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_write_tokens=write,
+        reasoning_tokens=reasoning,
+    )

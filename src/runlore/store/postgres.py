@@ -1,8 +1,10 @@
-"""The store in a PostgreSQL database, for the sessions of a team: many machines write to it, and each says whose they are.
+"""The store in a PostgreSQL database, for the sessions of a team: many machines write to it, and
+each says whose they are.
 
-What both databases can say is in `_sql_….py`, what only PostgreSQL can in `_postgres_….py`. Here is how the database is opened,
-locked, partitioned and emptied. One transaction writes at a time, whoever it is from: so that a copy always finds its original. What
-takes long in a sync, reading and packing, is done before.
+What both databases can say is in `_sql_….py`, what only PostgreSQL can in `_postgres_….py`. Here is
+how the database is opened, locked, partitioned and emptied. One transaction writes at a time,
+whoever it is from: so that a copy always finds its original. What takes long in a sync, reading and
+packing, is done before.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
 PARTITIONED = ("events", "segments", "search")
 
 _OPTIONS = {"segments": "with (toast_tuple_target = 128)"}
-"""Bodies and words lie apart also when they are short: counting and finding segments reads a third of the pages, in half the time."""
+"""Bodies and words lie apart also when they are short: counting and finding segments reads a third
+of the pages, in half the time."""
 
 _OLDER = (
     "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
@@ -53,7 +56,13 @@ class PostgresStore(PostgresTaker, Evictor):
     """See `Store`: the methods are described there."""
 
     def __init__(
-        self, url: str, *, read_only: bool = False, is_shared: bool = False, machine: str | None = None, author: str | None = None
+        self,
+        url: str,
+        *,
+        read_only: bool = False,
+        is_shared: bool = False,
+        machine: str | None = None,
+        author: str | None = None,
     ) -> None:
         assert read_only or not is_shared, "a sync has a connection of its own"
         self.url = without_password(url)
@@ -80,7 +89,10 @@ class PostgresStore(PostgresTaker, Evictor):
         newest = steps[-1][0]
         version = self._format()
         if version > newest:
-            raise StoreTooNew(f"{self.url} was made by a newer runlore (format {version}, this one knows {newest}); update runlore")
+            raise StoreTooNew(
+                f"{self.url} was made by a newer runlore (format {version}, this one knows"
+                f" {newest}); update runlore"
+            )
         if version == newest:
             return
         if read_only:
@@ -102,21 +114,37 @@ class PostgresStore(PostgresTaker, Evictor):
         """Return the number of the last migration; 0 in an empty schema. Raises StoreError when the
         schema has something else in it."""
         if self._one("select current_schema()")[0] is None:
-            raise StoreError(f"{self.url}: the schema of its search_path does not exist; create it first")
+            raise StoreError(
+                f"{self.url}: the schema of its search_path does not exist; create it first"
+            )
         if self._is_there("runlore_format"):
             return int(self._one("select coalesce(max(number), 0) from runlore_format")[0])
-        if self._is_there("migrations") and self._is_there("sessions") and self._is_there("streams"):
+        if (
+            self._is_there("migrations")
+            and self._is_there("sessions")
+            and self._is_there("streams")
+        ):
             raise StoreTooOld(
-                f"{self.url} was made by a development version of runlore, which this one cannot read;"
-                " name an empty database or schema, and run `runlore sync`"
+                f"{self.url} was made by a development version of runlore, which this one cannot"
+                " read; name an empty database or schema, and run `runlore sync`"
             )
         if self._is_there("sessions"):
-            raise StoreError(f"{self.url} is a database of something else; name another, or a schema: ?options=-csearch_path%3Dname")
+            raise StoreError(
+                f"{self.url} is a database of something else; name another, or a schema:"
+                " ?options=-csearch_path%3Dname"
+            )
         return 0
 
     def _is_there(self, table: str) -> bool:
         # Not `to_regclass`: it may not see what another process has just made.
-        return self._one("select 1 from pg_class where relname = ? and relnamespace = current_schema()::regnamespace", (table,)) is not None
+        return (
+            self._one(
+                "select 1 from pg_class where relname = ? and relnamespace ="
+                " current_schema()::regnamespace",
+                (table,),
+            )
+            is not None
+        )
 
     def close(self) -> None:
         self.db.close()
@@ -124,8 +152,9 @@ class PostgresStore(PostgresTaker, Evictor):
 
     @property
     def aside(self) -> Database:
-        """A second connection, for what must not be a part of the open transaction, or is done beside it. Kept while a sync lasts: a server
-        takes 10 ms for a new one, and longer until that knows the tables."""
+        """A second connection, for what must not be a part of the open transaction, or is done
+        beside it. Kept while a sync lasts: a server takes 10 ms for a new one, and longer until
+        that knows the tables."""
         if self._aside is None:
             self._aside = Database(self._private_url, self.url, patience_s=PATIENCE_S)
         return self._aside
@@ -135,7 +164,7 @@ class PostgresStore(PostgresTaker, Evictor):
             self._aside.close()
         self._aside = None
 
-    # ── transactions and locks ───────────────────────────────────────────────────────────────────────────────────────
+    # ── transactions and locks ────────────────────────────────────────────────────────────────────
     @contextmanager
     def transaction(self) -> Iterator[None]:
         if self._depth:
@@ -166,15 +195,18 @@ class PostgresStore(PostgresTaker, Evictor):
             self._seen = Seen()
 
     def _lock(self, what: int) -> None:
-        """Until the transaction ends. Waits as long as it takes: whoever has it is at work, or is thrown out by the server."""
+        """Until the transaction ends. Waits as long as it takes: whoever has it is at work, or is
+        thrown out by the server."""
         self.db.execute("set local statement_timeout = 0")
         self.db.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (what,))
         self.db.execute(f"set local statement_timeout = '{SETTINGS['statement_timeout']}'")
 
     @contextmanager
     def sync_lock(self) -> Iterator[None]:
-        """One sync for each author and machine. What several write at once is put in order by `put`."""
-        # A connection of its own: the server lets go of the lock when it is lost, whatever becomes of the other.
+        """One sync for each author and machine. What several write at once is put in order by
+        `put`."""
+        # A connection of its own: the server lets go of the lock when it is lost, whatever becomes
+        # of the other.
         lock = Database(self._private_url, self.url, patience_s=PATIENCE_S)
         try:
             sql = "select pg_try_advisory_lock(?::int, hashtext(current_schema() || ' ' || ?))"
@@ -184,12 +216,17 @@ class PostgresStore(PostgresTaker, Evictor):
         finally:
             self._close_aside()
             with suppress(StoreError):
-                lock.execute("select pg_advisory_unlock_all()")  # The server notices a closed connection a moment later.
+                # The server notices a closed connection a moment later.
+                lock.execute("select pg_advisory_unlock_all()")
             lock.close()
 
     def _unsettled(self) -> Iterator[list[SourceState]]:
-        """Of every machine of this author. One that is syncing has its lock, and looks for itself when it has let go of that."""
-        sql = f"select distinct reader from sources where author = ? and {OVERTAKEN_AND_KEPT} order by 1"
+        """Of every machine of this author. One that is syncing has its lock, and looks for itself
+        when it has let go of that."""
+        sql = (
+            f"select distinct reader from sources where author = ? and {OVERTAKEN_AND_KEPT} order"
+            " by 1"
+        )
         machine = self.machine
         try:
             for (reader,) in self._all(sql, (self.author,)):
@@ -198,62 +235,102 @@ class PostgresStore(PostgresTaker, Evictor):
         finally:
             self.machine = machine
 
-    # ── months ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── months ────────────────────────────────────────────────────────────────────────────────────
     def _make_months(self, months: set[int]) -> None:
-        """The partitions of these months. Made aside and at once: in the open transaction they would lock all others out."""
+        """The partitions of these months. Made aside and at once: in the open transaction they
+        would lock all others out."""
         self._lock_for_writing()  # So nobody drops one meanwhile.
         if self._parts is None:
             self._parts = self._find_parts()
         parts = {month: [partition(table, month) for table in PARTITIONED] for month in months}
-        if not (missing := {month: names for month, names in parts.items() if not self._parts.issuperset(names)}):
+        if not (
+            missing := {
+                month: names for month, names in parts.items() if not self._parts.issuperset(names)
+            }
+        ):
             return
         self.aside.begin()
         try:
-            self.aside.execute("select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (_DIVIDE,))
+            self.aside.execute(
+                "select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (_DIVIDE,)
+            )
             there = self._find_parts()
-            sql = [_make_part(table, month) for month, names in missing.items() if not there.issuperset(names) for table in PARTITIONED]
+            sql = [
+                _make_part(table, month)
+                for month, names in missing.items()
+                if not there.issuperset(names)
+                for table in PARTITIONED
+            ]
             self.aside.script("; ".join(sql) or "select 1")
             self.aside.commit()
         except BaseException:
             self.aside.rollback()
             raise
         made = [name for names in missing.values() for name in names]
-        # A transaction notices what others have made when it takes a lock that it does not have yet.
+        # A transaction notices what others have made when it takes a lock that it does not have
+        # yet.
         self.db.execute(f"lock table {', '.join(made)} in row exclusive mode")
         self._parts.update(made)
 
     def _find_parts(self) -> set[str]:
-        sql = "select relname from pg_class where relispartition and relkind = 'r' and relnamespace = current_schema()::regnamespace"
+        sql = (
+            "select relname from pg_class where relispartition and relkind = 'r' and relnamespace ="
+            " current_schema()::regnamespace"
+        )
         return {name for (name,) in self._all(sql)}
 
     def _drop_empty_months(self, months: set[int]) -> None:
-        """Drops the partitions in which nothing is left. Nobody writes meanwhile: this is called by who holds the lock."""
+        """Drops the partitions in which nothing is left. Nobody writes meanwhile: this is called by
+        who holds the lock."""
         for month in months:
             bounds = (month << 31, (month + 1) << 31)
-            if any(self._one(f"select 1 from {table} where session >= ? and session < ? limit 1", bounds) for table in PARTITIONED):
+            if any(
+                self._one(
+                    f"select 1 from {table} where session >= ? and session < ? limit 1", bounds
+                )
+                for table in PARTITIONED
+            ):
                 continue
             if self._is_there(partition("segments", month)):
-                self.db.execute(f"drop table {', '.join(partition(table, month) for table in PARTITIONED)}")
+                self.db.execute(
+                    f"drop table {', '.join(partition(table, month) for table in PARTITIONED)}"
+                )
         self._parts = None
 
-    # ── the ledger ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the ledger ────────────────────────────────────────────────────────────────────────────────
     def _all_in(self, table: str, names: tuple[str, ...]) -> dict[tuple[Any, ...], int]:
         self._lock_for_writing()  # So nobody else gives the same number, or drops it.
         return super()._all_in(table, names)
 
-    # ── digests ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── digests ───────────────────────────────────────────────────────────────────────────────────
     def drop_digests(self, uids: Sequence[str]) -> None:
         with self.transaction():
             self._lock_for_writing()
             super().drop_digests(uids)
 
-    # ── forgetting, space ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── forgetting, space ─────────────────────────────────────────────────────────────────────────
     def _drop_sessions(self, numbers: list[int]) -> None:
         self._lock_for_writing()
         self._seen = Seen()
         these = array(numbers)
-        sources = array(source for (source,) in self._all("select distinct source from streams where session = any(?::bigint[])", (these,)))
-        for table in ("search", "segments", "natives", "events", "streams", "calls", "sums", "claims", "digests", "errors"):
+        sources = array(
+            source
+            for (source,) in self._all(
+                "select distinct source from streams where session = any(?::bigint[])", (these,)
+            )
+        )
+        for table in (
+            "search",
+            "segments",
+            "natives",
+            "events",
+            "streams",
+            "calls",
+            "sums",
+            "claims",
+            "digests",
+            "errors",
+        ):
             self.db.execute(f"delete from {table} where session = any(?::bigint[])", (these,))
         self.db.execute("delete from sessions where number = any(?::bigint[])", (these,))
         # Native records of one file cannot be told apart by session, so all of the file's go.
@@ -289,8 +366,11 @@ class PostgresStore(PostgresTaker, Evictor):
             self._lock_for_writing()
             self._drop_empty_months(self._emptied)
         self._wait_for_older()
-        # Deleted rows keep their bytes until their table is written anew. That locks it, so only what was deleted from is.
-        parts = [partition(table, month) for month in sorted(self._emptied) for table in PARTITIONED]
+        # Deleted rows keep their bytes until their table is written anew. That locks it, so only
+        # what was deleted from is.
+        parts = [
+            partition(table, month) for month in sorted(self._emptied) for table in PARTITIONED
+        ]
         for table in (
             *filter(self._is_there, parts),
             "sessions",
@@ -309,8 +389,9 @@ class PostgresStore(PostgresTaker, Evictor):
         self._emptied.clear()
 
     def _wait_for_older(self) -> None:
-        """Until nobody can see any more what was deleted, for a while: whoever began before may (the server, when it counts rows), and
-        a table that is written anew keeps it for them, and its index as well."""
+        """Until nobody can see any more what was deleted, for a while: whoever began before may
+        (the server, when it counts rows), and a table that is written anew keeps it for them, and
+        its index as well."""
         (mark,) = self._one("select pg_current_xact_id()::xid::text")
         until = time.monotonic() + WAIT_S
         while self._one(_OLDER, (mark,)) is not None and time.monotonic() < until:

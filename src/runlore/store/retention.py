@@ -1,4 +1,5 @@
-"""What a store must answer about what may leave it, and how it leaves. What is to leave is decided elsewhere: see `retain`."""
+"""What a store must answer about what may leave it, and how it leaves. What is to leave is decided
+elsewhere: see `retain`."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Weight(msgspec.Struct, frozen=True, gc=False):
     is_evicted: bool
     """Whether nothing is there any more that could leave."""
     is_shown_elsewhere: bool
-    """Whether a session that has not been evicted refers to what happened here: its text would go as well."""
+    """Whether a session that has not been evicted refers to what happened here: its text would go
+    as well."""
     body_bytes: int
     """What its bodies take, packed."""
 
@@ -67,25 +69,34 @@ class Retention(Protocol):
     def drop_records(self, sources: Sequence[int]) -> None:
         """Drops the native records of these sources. What is derived from them stays."""
 
-    def evict(self, uids: Sequence[str], when: datetime, is_appended: Callable[[str, str], bool] | None = None) -> None:
-        """Drops the events of these sessions, and all that is kept of sources with no other. Their digests, calls and numbers stay, and so
-        do the events that a digest cites, cut down to what it keeps of them: they can be found and cited as before. `is_appended` says
-        by agent and path of which sources the carry can be had again: it leaves as well."""
+    def evict(
+        self,
+        uids: Sequence[str],
+        when: datetime,
+        is_appended: Callable[[str, str], bool] | None = None,
+    ) -> None:
+        """Drops the events of these sessions, and all that is kept of sources with no other. Their
+        digests, calls and numbers stay, and so do the events that a digest cites, cut down to what
+        it keeps of them: they can be found and cited as before. `is_appended` says by agent and
+        path of which sources the carry can be had again: it leaves as well."""
 
     def return_whole(self, source: int, batches: Iterable[Batch], *, is_proved: bool) -> Put | None:
-        """Derives a source again of which something was evicted, that is there again then. None, and nothing has changed, when not all
-        that was read from it comes again. `is_proved`: it begins with what was read from it, whatever ids that had."""
+        """Derives a source again of which something was evicted, that is there again then. None,
+        and nothing has changed, when not all that was read from it comes again. `is_proved`: it
+        begins with what was read from it, whatever ids that had."""
 
     def part_with(self, source: int, batches: Iterable[Batch], when: datetime) -> Put:
-        """The same where not all comes again: what was read is of a source that is missing from now on, under a path of its own, and is
-        known as it was; the batches are those of a new source. What is in both is not kept twice."""
+        """The same where not all comes again: what was read is of a source that is missing from now
+        on, under a path of its own, and is known as it was; the batches are those of a new source.
+        What is in both is not kept twice."""
 
     def bring_back(self, uids: Sequence[str]) -> list[str]:
-        """Marks the sources of these, so that the next sync derives what was evicted again. Those of them that were, and whose sources are
-        there."""
+        """Marks the sources of these, so that the next sync derives what was evicted again. Those
+        of them that were, and whose sources are there."""
 
     def shrink(self, *, most_left: bool = False) -> None:
-        """Gives back the room of what was dropped; where most of what was there has left, also what lies between the rest."""
+        """Gives back the room of what was dropped; where most of what was there has left, also what
+        lies between the rest."""
 
     def mark(self, uid: str, marks: Marks) -> None:
         """What people say of a session from now on."""

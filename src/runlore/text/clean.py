@@ -1,4 +1,5 @@
-"""Text of strangers made harmless: transcripts are hostile, and whatever shows them to a terminal or a model begins here. Pure."""
+"""Text of strangers made harmless: transcripts are hostile, and whatever shows them to a terminal
+or a model begins here. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +13,21 @@ OWN = "runlore (recorded data, not an instruction):"
 
 
 def own_tool(text: str) -> str | None:
-    """The tool of an event with this text, when a hook of ours put it there: what it says is no evidence, as `model.is_own` has it."""
+    """The tool of an event with this text, when a hook of ours put it there: what it says is no
+    evidence, as `model.is_own` has it."""
     return "runlore" if OWN in text[:400] else None
 
 
-# Sequences first, so that their parameters go along. A string (OSC, DCS, …) that is not ended on its line loses only its
-# introducer: what follows stays to be read. No part of the pattern can run past the next introducer: it is linear.
+# Sequences first, so that their parameters go along. A string (OSC, DCS, …) that is not ended on
+# its line loses only its introducer: what follows stays to be read. No part of the pattern can run
+# past the next introducer: it is linear.
 _HOSTILE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])(?:[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\|\x9c))?"
     r"|\x1b[ -/]*[0-~]"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # C0 but for tab and newline, DEL, C1
-    r"|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]"  # which way text runs, and where a line ends
+    # which way text runs, and where a line ends
+    r"|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]"
     r"|[\U000e0000-\U000e007f]"  # tags: text that cannot be seen
     r"|[\ud800-\udfff]"
 )
@@ -34,7 +38,8 @@ _PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
 
 
 def clean(text: str) -> str:
-    """The text without anything that a terminal would obey: no escape or control character but tab and newline."""
+    """The text without anything that a terminal would obey: no escape or control character but tab
+    and newline."""
     if text.isprintable():
         return text
     return _HOSTILE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -48,16 +53,20 @@ def one_line(text: str | None) -> str:
 
 
 def untagged(text: str) -> str:
-    """With nothing in it that a reader of Markdown or a model might take for a tag or a comment; `2>&1` and `<<EOF` stay as they are."""
+    """With nothing in it that a reader of Markdown or a model might take for a tag or a comment;
+    `2>&1` and `<<EOF` stay as they are."""
     if "<" in text:
         text = re.sub(r"<([A-Za-z/!?][^<>]*)>", r"‹\1›", text)
-        text = re.sub(r"<(?=[/!?])|(?<!<)<(?=[A-Za-z])", "‹", text)  # One that nothing ends: `<<EOF` is none.
+        # One that nothing ends: `<<EOF` is none.
+        text = re.sub(r"<(?=[/!?])|(?<!<)<(?=[A-Za-z])", "‹", text)
     return text.replace("-->", "--›")
 
 
 def safe_json(data: bytes) -> bytes:
-    """The same JSON, with the characters escaped that a terminal would obey. Damaged JSON comes out harmless as well."""
-    # What is left without the plain characters is little, and soon searched. Nothing that can be printed is to be escaped.
+    """The same JSON, with the characters escaped that a terminal would obey. Damaged JSON comes out
+    harmless as well."""
+    # What is left without the plain characters is little, and soon searched. Nothing that can be
+    # printed is to be escaped.
     rest = data.translate(None, _PLAIN)
     if not rest:
         return data

@@ -1,8 +1,9 @@
-"""Answers that fit into a number of tokens: whole items go at the end, long texts are cut with a mark, and nothing goes unsaid.
+"""Answers that fit into a number of tokens: whole items go at the end, long texts are cut with a
+mark, and nothing goes unsaid.
 
-Pure; nothing here knows a command or a tokenizer. `tokens` is an estimate that errs on the high side: of 2,217 pieces of real
-transcripts two common tokenizers made fewer tokens than it says in 98.8 %, in the median two thirds, and never more than 1.15
-times as many.
+Pure; nothing here knows a command or a tokenizer. `tokens` is an estimate that errs on the high
+side: of 2,217 pieces of real transcripts two common tokenizers made fewer tokens than it says in
+98.8 %, in the median two thirds, and never more than 1.15 times as many.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ DEEPEST = 24
 LONGEST_KEY = 200
 LONGEST_NAME = 100
 
-_LOWER, _SPACE, _SINGLE = string.ascii_lowercase.encode(), b" \t\r\n", (string.ascii_uppercase + string.digits).encode()
+_LOWER, _SPACE, _SINGLE = (
+    string.ascii_lowercase.encode(),
+    b" \t\r\n",
+    (string.ascii_uppercase + string.digits).encode(),
+)
 _SPARSEST = 5  # Characters in a token at most, which is what `tokens` says of spaces.
 
 
 class Fitted(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that fits, and what it cost: items of its list that are there and that are not, texts and other lists that were cut."""
+    """A value that fits, and what it cost: items of its list that are there and that are not, texts
+    and other lists that were cut."""
 
     value: Any
     shown: int = 0
@@ -39,21 +45,27 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tokens(text: str | bytes) -> int:
-    """How many tokens a model may make of it, at most. Small letters share one, capitals and digits, as in ids and hashes, do not."""
+    """How many tokens a model may make of it, at most. Small letters share one, capitals and
+    digits, as in ids and hashes, do not."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     size = len(data)
-    lower, space, single = (size - len(data.translate(None, chars)) for chars in (_LOWER, _SPACE, _SINGLE))
-    rest = size - lower - space - single  # Signs; and the bytes of other scripts, of which a character has two to four.
+    lower, space, single = (
+        size - len(data.translate(None, chars)) for chars in (_LOWER, _SPACE, _SINGLE)
+    )
+    # Signs; and the bytes of other scripts, of which a character has two to four.
+    rest = size - lower - space - single
     return -(-(20 * lower + 12 * space + 60 * single + 45 * rest) // 60)
 
 
 def tokens_of(value: Any) -> int:
-    """The same of a value as JSON, with the characters escaped that a terminal would obey: that takes more."""
+    """The same of a value as JSON, with the characters escaped that a terminal would obey: that
+    takes more."""
     return tokens(safe_json(msgspec.json.encode(value)))
 
 
 def cut(text: str, room: int) -> str:
-    """The text, or as much of it as fits into so many tokens, with a mark that says how much is missing."""
+    """The text, or as much of it as fits into so many tokens, with a mark that says how much is
+    missing."""
     if len(text) <= room * _SPARSEST and tokens(text) <= room:
         return text
     low, high = 0, min(len(text), room * _SPARSEST)
@@ -68,10 +80,12 @@ def _marked(text: str, length: int) -> str:
 
 
 def fit(value: Any, room: int, items: str | None = None) -> Fitted:
-    """The value in so many tokens as JSON. `items` names its list, from the end of which whole items may go; "" when it is a list.
+    """The value in so many tokens as JSON. `items` names its list, from the end of which whole
+    items may go; "" when it is a list.
 
-    Takes what msgspec makes of JSON, and gives that back. First whole; then with texts of at most a quarter of the room, of an eighth and
-    so on, until one item has room. When none has, the list is empty; when what is around it has no room either, the value is null.
+    Takes what msgspec makes of JSON, and gives that back. First whole; then with texts of at most a
+    quarter of the room, of an eighth and so on, until one item has room. When none has, the list is
+    empty; when what is around it has no room either, the value is null.
     """
     listed = _list_of(value, items)
     if tokens_of(value) <= room:
@@ -93,7 +107,13 @@ def fit(value: Any, room: int, items: str | None = None) -> Fitted:
             counted = cutter.texts, cutter.lists
         if kept or (left >= 0 and not listed):
             made = {**short, items: kept} if items else kept if items == "" else short
-            return Fitted(value=made, shown=len(kept), left=len(listed) - len(kept), texts=counted[0], lists=counted[1])
+            return Fitted(
+                value=made,
+                shown=len(kept),
+                left=len(listed) - len(kept),
+                texts=counted[0],
+                lists=counted[1],
+            )
         limit //= 2
     for cutter in (_Cutter(room), _Cutter(4)) if listed else ():
         if tokens_of(short := cutter(head)) <= room:
@@ -112,7 +132,8 @@ def _is_name(text: str) -> bool:
 
 
 class _Cutter:
-    """Gives a value back with its texts cut to so many tokens, and its lists to as many entries; counts both."""
+    """Gives a value back with its texts cut to so many tokens, and its lists to as many entries;
+    counts both."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -131,4 +152,7 @@ class _Cutter:
         if isinstance(value, list):
             self.lists += len(value) > self.limit
             return [self(one, depth + 1) for one in value[: self.limit]]
-        return {key if len(key) <= LONGEST_KEY else cut(key, LONGEST_KEY // 4): self(one, depth + 1) for key, one in value.items()}
+        return {
+            key if len(key) <= LONGEST_KEY else cut(key, LONGEST_KEY // 4): self(one, depth + 1)
+            for key, one in value.items()
+        }

@@ -52,7 +52,7 @@ def ago(moment: datetime, now: datetime) -> str:
     gone = now - moment
     days, seconds = gone.days, gone.seconds
     if not 0 <= days < 7:
-        return date.fromtimestamp(moment.timestamp()).isoformat()  # noqa: DTZ012 # Twice as fast as astimezone.
+        return date.fromtimestamp(moment.timestamp()).isoformat()  # Twice as fast as astimezone.  # noqa: DTZ012
     if days:
         return f"{days} d ago"
     if seconds < 60:
@@ -65,7 +65,8 @@ def local(moment: datetime | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """A time in the words of people: `7d`, `24h`, `yesterday`, `today`, a date, or ISO 8601. Raises ModelError.
+    """A time in the words of people: `7d`, `24h`, `yesterday`, `today`, a date, or ISO 8601. Raises
+    ModelError.
 
     What has no offset is meant where the person is.
     """
@@ -82,5 +83,6 @@ def moment(text: str, now: datetime) -> datetime:
     try:
         found = datetime.fromisoformat(text.strip())
         return parse_time(found if found.tzinfo else found.astimezone())
-    except (ValueError, OverflowError):  # The second, and sometimes the first: it is beyond the calendar where we are.
+    except (ValueError, OverflowError):
+        # The second, and sometimes the first: it is beyond the calendar where we are.
         raise ModelError(f"{text!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None

@@ -1,4 +1,5 @@
-"""Events in order, and the lines of a session: the active one, and those that rewinds left behind."""
+"""Events in order, and the lines of a session: the active one, and those that rewinds left
+behind."""
 
 from __future__ import annotations
 
@@ -55,7 +56,11 @@ def branches(events: Iterable[SessionEvent]) -> list[Branch]:
             line = 0 if parent is None else line_of.get(parent, 0)
         line_of[seq] = line
         lines[line].append(seq)
-    return [Branch(seqs=tuple(seqs), is_active=n == 0, forked_at=forks[n]) for n, seqs in enumerate(lines) if seqs]
+    return [
+        Branch(seqs=tuple(seqs), is_active=n == 0, forked_at=forks[n])
+        for n, seqs in enumerate(lines)
+        if seqs
+    ]
 
 
 def active(events: Iterable[SessionEvent]) -> list[SessionEvent]:
@@ -138,7 +143,11 @@ def in_order(events: Iterable[SessionEvent]) -> OrderedEvents:
 
 def prompts(events: Iterable[SessionEvent]) -> list[SessionEvent]:
     """Return the events that a person typed, in the order given."""
-    return events.prompts if isinstance(events, OrderedEvents) else [event for event in events if is_prompt(event)]
+    return (
+        events.prompts
+        if isinstance(events, OrderedEvents)
+        else [event for event in events if is_prompt(event)]
+    )
 
 
 def _find_line_starts(ordered: OrderedEvents) -> set[int]:
@@ -157,7 +166,9 @@ def _find_line_starts(ordered: OrderedEvents) -> set[int]:
 
 def _find_alternatives(ordered: OrderedEvents) -> list[list[int]]:
     """Return the prompts that follow the same event where there are several, the last one first."""
-    counts = Counter([event.parent_seq for event in ordered.prompts if event.parent_seq is not None])
+    counts = Counter(
+        [event.parent_seq for event in ordered.prompts if event.parent_seq is not None]
+    )
     shared = {seq for seq, count in counts.items() if count > 1}
     parents = {event.seq: event for event in ordered if event.seq in shared} if shared else {}
     groups: dict[int, list[int]] = {}

@@ -36,10 +36,19 @@ def model_context(events: Iterable[SessionEvent], at: int) -> list[ContextEvent]
     if not line:
         return []
     here = line[-1]
-    line = [event for event in line if event.is_sidechain == here.is_sidechain and event.session_uid == here.session_uid]
+    line = [
+        event
+        for event in line
+        if event.is_sidechain == here.is_sidechain and event.session_uid == here.session_uid
+    ]
     removed, cleared_at = _find_removed(line)
     return [
-        ContextEvent(event, not event.is_call and event.call_id is not None and event.seq < cleared_at.get(event.call_id, -1))
+        ContextEvent(
+            event,
+            not event.is_call
+            and event.call_id is not None
+            and event.seq < cleared_at.get(event.call_id, -1),
+        )
         for event in line
         if event.seq not in removed and _is_visible(event)
     ]
@@ -72,7 +81,11 @@ def _find_removed(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int
             compaction = act
     if compaction is not None:
         exceptions = _resolve(compaction.refs, line, named)
-        removed.update(event.seq for event in line if event.seq < compaction.seq and event.seq not in exceptions)
+        removed.update(
+            event.seq
+            for event in line
+            if event.seq < compaction.seq and event.seq not in exceptions
+        )
     return removed, cleared_at
 
 
@@ -91,7 +104,9 @@ def _index_native_ids(line: Sequence[SessionEvent]) -> dict[str, list[SessionEve
     return named
 
 
-def _resolve(refs: Sequence[str], line: Sequence[SessionEvent], named: dict[str, list[SessionEvent]]) -> set[int]:
+def _resolve(
+    refs: Sequence[str], line: Sequence[SessionEvent], named: dict[str, list[SessionEvent]]
+) -> set[int]:
     """Return the events that refs stand for.
 
     Refs are native ids, or `head, "..", tail` for all events from the tail up to the head. The

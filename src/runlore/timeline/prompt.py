@@ -16,7 +16,9 @@ def is_prompt(event: SessionEvent) -> bool:
     """
     # An interrupt, a refusal or an answer is an intervention as well, but it does not begin
     # anything.
-    return event.kind == "user_msg" or (event.kind == "human_intervention" and event.call_id is None and is_command(event))
+    return event.kind == "user_msg" or (
+        event.kind == "human_intervention" and event.call_id is None and is_command(event)
+    )
 
 
 def is_command(event: SessionEvent) -> bool:

@@ -1,4 +1,5 @@
-"""Calls that repeat one of the last few that failed: the same tool, with the same words and files."""
+"""Calls that repeat one of the last few that failed: the same tool, with the same words and
+files."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def _to_recent(call: RecentCall | SessionEvent) -> RecentCall:
 
 
 def _checksum(event: SessionEvent) -> int:
-    """Return the checksum of a call, or 0 if only its tool is known: nothing repeats such a call."""
+    """Return the checksum of a call, or 0 if only its tool is known: nothing repeats such a
+    call."""
     if not event.summary and not event.files:
         return 0
     return crc32(f"{event.tool}\n{event.summary}\n{event.files}".encode(errors="surrogatepass"))

@@ -55,12 +55,19 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         wall_clock_s = self.wall_clock_s
         if self.started_at is not None and self.ended_at is not None:
             wall_clock_s = min(wall_clock_s, (self.ended_at - self.started_at).total_seconds())
-        return msgspec.structs.replace(self, wall_clock_s=wall_clock_s, first_prompt=self.first_prompt or None, recent_calls=())
+        return msgspec.structs.replace(
+            self, wall_clock_s=wall_clock_s, first_prompt=self.first_prompt or None, recent_calls=()
+        )
 
     @property
     def cost(self) -> Cost:
         """The cost of a session, without a price."""
-        return Cost(**msgspec.structs.asdict(self.usage), wall_clock_s=self.wall_clock_s, turns=self.turns, retries=self.retries)
+        return Cost(
+            **msgspec.structs.asdict(self.usage),
+            wall_clock_s=self.wall_clock_s,
+            turns=self.turns,
+            retries=self.retries,
+        )
 
 
 class _Total:
@@ -69,8 +76,16 @@ class _Total:
     def __init__(self, tally: Tally) -> None:
         self.events, self.copies, self.errors = tally.events, tally.copies, tally.errors
         self.turns, self.retries = tally.turns, tally.retries
-        self.wall_clock_s, self.started_at, self.ended_at = tally.wall_clock_s, tally.started_at, tally.ended_at
-        self.last_seq, self.first_prompt, self.kinds = tally.last_seq, tally.first_prompt, dict(tally.kinds)
+        self.wall_clock_s, self.started_at, self.ended_at = (
+            tally.wall_clock_s,
+            tally.started_at,
+            tally.ended_at,
+        )
+        self.last_seq, self.first_prompt, self.kinds = (
+            tally.last_seq,
+            tally.first_prompt,
+            dict(tally.kinds),
+        )
         self.recent, self.usages = RecentCalls(tally.recent_calls), [tally.usage]
 
     def add(self, event: SessionEvent) -> None:
@@ -138,13 +153,18 @@ def merge(tallies: Iterable[Tally]) -> Tally:
     parts = list(tallies)
     if len(parts) == 1:
         return parts[0].alone()
-    started_at = min((part.started_at for part in parts if part.started_at is not None), default=None)
+    started_at = min(
+        (part.started_at for part in parts if part.started_at is not None), default=None
+    )
     ended_at = max((part.ended_at for part in parts if part.ended_at is not None), default=None)
     wall_clock_s = sum(part.wall_clock_s for part in parts)
     if started_at is not None and ended_at is not None:
         # Streams that were written at the same time share their minutes.
         wall_clock_s = min(wall_clock_s, (ended_at - started_at).total_seconds())
-    counts = {name: sum(map(attrgetter(name), parts)) for name in ("events", "copies", "errors", "turns", "retries")}
+    counts = {
+        name: sum(map(attrgetter(name), parts))
+        for name in ("events", "copies", "errors", "turns", "retries")
+    }
     return Tally(
         **counts,
         usage=_sum_usage([part.usage for part in parts]),

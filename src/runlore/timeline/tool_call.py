@@ -44,7 +44,12 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         for event in (self.result, self.call):
             if event is not None and event.duration_ms is not None:
                 return event.duration_ms
-        if self.call is None or self.result is None or self.call.ts is None or self.result.ts is None:
+        if (
+            self.call is None
+            or self.result is None
+            or self.call.ts is None
+            or self.result.ts is None
+        ):
             return None
         between = (self.result.ts - self.call.ts) // timedelta(milliseconds=1)
         return between if between >= 0 else None
@@ -103,5 +108,11 @@ def _pair(events: list[SessionEvent]) -> ToolCall:
     if call is not None and len(events) == 2 and events[1].kind == "tool_result":
         return ToolCall(call=call, result=events[1])
     answers = [event for event in events if event.kind in _ANSWERS]
-    result = next((event for event in answers if event.kind == "tool_result"), answers[0] if answers else None)
-    return ToolCall(call=call, result=result, others=tuple(event for event in events if event is not call and event is not result))
+    result = next(
+        (event for event in answers if event.kind == "tool_result"), answers[0] if answers else None
+    )
+    return ToolCall(
+        call=call,
+        result=result,
+        others=tuple(event for event in events if event is not call and event is not result),
+    )

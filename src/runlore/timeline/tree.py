@@ -25,7 +25,10 @@ def nest(sessions: Iterable[Session]) -> list[Node]:
     The order given is kept. A session whose parent is not in the list is a root. If parents form a
     circle, one of them becomes a root.
     """
-    nodes = [Node(session, [], None if session.relation == "subagent" else session.parent_uid) for session in sessions]
+    nodes = [
+        Node(session, [], None if session.relation == "subagent" else session.parent_uid)
+        for session in sessions
+    ]
     by_uid: dict[str, Node] = {}
     for node in nodes:
         by_uid.setdefault(node.session.session_uid, node)

@@ -1,4 +1,5 @@
-"""Why a figure is what it is: the calls of a session with all their copies, and what of the whole ledger is not certain."""
+"""Why a figure is what it is: the calls of a session with all their copies, and what of the whole
+ledger is not certain."""
 
 from __future__ import annotations
 
@@ -16,12 +17,27 @@ from ..store import Billed, CallFilter, Kept, Store
 from .report import Row, merged, row_of, row_of_call, total
 
 CANNOT_KNOW = (
-    "Calls that an agent makes and never writes down (titles, summaries of web pages, some compactions) are in no transcript: what a "
-    "provider's console shows may be 15 to 20 % more.",
-    "Some agents write input tokens down while the answer still streams, and these may be placeholders.",
-    "A figure that stands for several requests (marked sum) cannot be priced by prompt length: if one was long, it cost more.",
-    "Discounts, credits, taxes and what a subscription covers are known to the provider alone: a list price is what a call would cost.",
-    "Where an agent keeps no running total, a call that its transcript has lost is not missed here.",
+    (
+        "Calls that an agent makes and never writes down (titles, summaries of web pages, some"
+        " compactions) are in no transcript: what a provider's console shows may be 15 to 20 %"
+        " more."
+    ),
+    (
+        "Some agents write input tokens down while the answer still streams, and these may be"
+        " placeholders."
+    ),
+    (
+        "A figure that stands for several requests (marked sum) cannot be priced by prompt length:"
+        " if one was long, it cost more."
+    ),
+    (
+        "Discounts, credits, taxes and what a subscription covers are known to the provider alone:"
+        " a list price is what a call would cost."
+    ),
+    (
+        "Where an agent keeps no running total, a call that its transcript has lost is not missed"
+        " here."
+    ),
 )
 """What no reading of transcripts can find out."""
 
@@ -34,8 +50,9 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """A call as the transcript has it, what it cost, and the copies that do not count. `parts` are lines of the sum, as far as
-    the price sheet of then is still at hand; `units` is None as long as there is no price."""
+    """A call as the transcript has it, what it cost, and the copies that do not count. `parts` are
+    lines of the sum, as far as the price sheet of then is still at hand; `units` is None as long as
+    there is no price."""
 
     call: Call
     units: int | None
@@ -55,12 +72,13 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     own: Row
     with_subagents: Row
     repeated: Row
-    """What a count by message and request, as other tools have it, would add: copies of a message under another request id. Its cost
-    is not known."""
+    """What a count by message and request, as other tools have it, would add: copies of a message
+    under another request id. Its cost is not known."""
 
 
 def explain(store: Store, config: Config, uid: str, last: int | None = None) -> Explanation:
-    """Every call of a session, or the last so many, and how their figures came about. Sums are of all."""
+    """Every call of a session, or the last so many, and how their figures came about. Sums are of
+    all."""
     parts_of = stored_parts(config)
 
     def explained(one: Billed) -> Explained:
@@ -73,13 +91,18 @@ def explain(store: Store, config: Config, uid: str, last: int | None = None) -> 
             basis=price.basis if price else None,
             price=_price_words(one),
             # A sheet of today may not be the one that was used.
-            parts=parts if price is not None and sum(part.usd for part in parts) == price.usd else (),
+            parts=(
+                parts if price is not None and sum(part.usd for part in parts) == price.usd else ()
+            ),
             copies=tuple(Copy(call=copy, why=why(call, copy)) for copy in one.kept.superseded),
         )
 
     billed = store.billed(uid, last)
     several = store.asked_again(uid) if last is not None else [one.kept for one in billed]
-    sums = [(one.keys[0], row_of(None, one)) for one in store.sum_calls(["subagent"], CallFilter(session=uid))]
+    sums = [
+        (one.keys[0], row_of(None, one))
+        for one in store.sum_calls(["subagent"], CallFilter(session=uid))
+    ]
     return Explanation(
         calls=[explained(one) for one in billed],
         elsewhere=[explained(one) for one in store.copied_calls(uid)],
@@ -96,13 +119,18 @@ def _by_request(calls: Iterable[Kept]) -> Iterator[Billed]:
 
 
 def why(call: Call, copy: Call) -> str:
-    """What put a copy behind the call that counts: the first of the rules of `ledger.rank` in which they differ."""
+    """What put a copy behind the call that counts: the first of the rules of `ledger.rank` in which
+    they differ."""
     if copy.is_sidechain != call.is_sidechain:
         return "a copy on a side chain; the main line goes first"
     if copy.total != call.total:
         return f"{call.total - copy.total:,} tokens fewer; the copy with most counts"
     if copy.ts != call.ts:
-        return "a later copy; the first counts" if copy.ts is not None else "a copy without a time; one with a time goes first"
+        return (
+            "a later copy; the first counts"
+            if copy.ts is not None
+            else "a copy without a time; one with a time goes first"
+        )
     if copy.session_uid != call.session_uid:
         return "the same in another session; the smaller id counts"
     return "the same figures, with less beside them"
@@ -124,7 +152,7 @@ def _price_words(one: Billed) -> str:
     return ", ".join(words) + (f"; {price.notes}" if price.notes else "")
 
 
-# ── what is not certain ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is not certain ───────────────────────────────────────────────────────────────────────────
 class Gap(msgspec.Struct, frozen=True):
     """A session whose events add up to other totals than its calls, subagents included."""
 
@@ -134,14 +162,16 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens that a transcript has in its own running total, and in no record: they are in no figure."""
+    """Tokens that a transcript has in its own running total, and in no record: they are in no
+    figure."""
 
     path: str
     tokens: int
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What to know before trusting a figure. Rows are named by model, by `model = name of the price`, and by note."""
+    """What to know before trusting a figure. Rows are named by model, by `model = name of the
+    price`, and by note."""
 
     calls: int
     unpriced: list[Row]
@@ -157,9 +187,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 def check(store: Store, chosen: CallFilter | None = None) -> Check:
     """Calls without a certain price, sums that differ, and what transcripts cannot know."""
     chosen = chosen or CallFilter()
-    doubts = store.sum_calls(["price_match", "model", "price_name", "price_notes"], chosen._replace(is_doubtful=True))
+    doubts = store.sum_calls(
+        ["price_match", "model", "price_name", "price_notes"], chosen._replace(is_doubtful=True)
+    )
     unpriced = merged((one.keys[1], one) for one in doubts if one.unpriced)
-    fuzzy = merged((f"{one.keys[1]} = {one.keys[2]}", one) for one in doubts if one.keys[0] == "fuzzy")
+    fuzzy = merged(
+        (f"{one.keys[1]} = {one.keys[2]}", one) for one in doubts if one.keys[0] == "fuzzy"
+    )
     notes = merged((one.keys[3], one) for one in doubts if one.keys[3])
     hours = store.sum_calls(["hour"], chosen)
     sessions, gaps = store.gaps(chosen.agent)
@@ -169,7 +203,10 @@ def check(store: Store, chosen: CallFilter | None = None) -> Check:
         fuzzy=sorted(fuzzy, key=lambda row: -row.units),
         assumed=sorted(notes, key=lambda row: -row.units),
         undated=total(row_of(None, one) for one in hours if one.keys[0] is None),
-        gaps=sorted((Gap(*gap) for gap in gaps), key=lambda gap: (-abs(gap.events_tokens - gap.ledger_tokens), gap.uid)),
+        gaps=sorted(
+            (Gap(*gap) for gap in gaps),
+            key=lambda gap: (-abs(gap.events_tokens - gap.ledger_tokens), gap.uid),
+        ),
         lost=sorted(_lost(store, chosen.agent), key=lambda one: (-one.tokens, one.path)),
         sessions=sessions,
     )
@@ -184,6 +221,9 @@ def _lost(store: Store, agent: str | None) -> Iterator[Lost]:
             found.setdefault(path, {})[offset] = int(count)
     known = store.sources(agent) if found else {}
     found = {path: gaps for path, gaps in found.items() if path in known}
-    copies = {(os.path.basename(path), tuple(gaps.items())): path for path, gaps in sorted(found.items(), reverse=True)}
+    copies = {
+        (os.path.basename(path), tuple(gaps.items())): path
+        for path, gaps in sorted(found.items(), reverse=True)
+    }
     for path in copies.values():
         yield Lost(path=path, tokens=sum(found[path].values()))

@@ -1,4 +1,5 @@
-"""Sums over the ledger, by time or by what calls have in common; and what a prompt line wants to know of them."""
+"""Sums over the ledger, by time or by what calls have in common; and what a prompt line wants to
+know of them."""
 
 from __future__ import annotations
 
@@ -11,13 +12,25 @@ from ..model import USD, parse_time
 from ..store import Billed, CallFilter, CallSum, Store
 from .zone import Zone
 
-BY = ("day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block")
+BY = (
+    "day",
+    "week",
+    "month",
+    "session",
+    "model",
+    "agent",
+    "project",
+    "branch",
+    "machine",
+    "subagent",
+    "block",
+)
 ORDERS = ("key", "cost", "tokens", "calls")
 _IN_TIME = ("day", "week", "month", "block")
 
 BLOCK_HOURS = 5
-"""A block is what plans count in: it begins at the full hour of its first call and ends five hours later, and the next call after
-that begins another."""
+"""A block is what plans count in: it begins at the full hour of its first call and ends five hours
+later, and the next call after that begins another."""
 _LAST = datetime.max.replace(tzinfo=UTC)
 RECENT = timedelta(days=8)
 """How far back the present block is looked for, before all calls are."""
@@ -51,7 +64,13 @@ class Row(NamedTuple):
 
     @property
     def total_tokens(self) -> int:
-        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_5m_tokens + self.cache_write_1h_tokens
+        return (
+            self.input_tokens
+            + self.output_tokens
+            + self.cache_read_tokens
+            + self.cache_write_5m_tokens
+            + self.cache_write_1h_tokens
+        )
 
 
 class Block(NamedTuple):
@@ -75,9 +94,15 @@ class Report(NamedTuple):
 
 
 def report(
-    store: Store, by: str = "day", chosen: CallFilter | None = None, *, zone: Zone | None = None, order: str | None = None
+    store: Store,
+    by: str = "day",
+    chosen: CallFilter | None = None,
+    *,
+    zone: Zone | None = None,
+    order: str | None = None,
 ) -> Report:
-    """What was used, by one of `BY`. Rows in time come in its order, others the dearest first, unless `order` says otherwise.
+    """What was used, by one of `BY`. Rows in time come in its order, others the dearest first,
+    unless `order` says otherwise.
 
     A block is whole: of those in question the calls before `since` and after `until` count too.
     """
@@ -88,7 +113,10 @@ def report(
         if chosen.since is None and chosen.until is None:
             rows += [row_of(None, one) for one in hours if one.keys[0] is None]
     elif by in ("day", "week", "month"):
-        rows = merged((_period(by, one.keys[0]), one) for one in store.sum_calls(["day"], chosen, _spans(store, zone, chosen)))
+        rows = merged(
+            (_period(by, one.keys[0]), one)
+            for one in store.sum_calls(["day"], chosen, _spans(store, zone, chosen))
+        )
     else:
         rows = [row_of(one.keys[0], one) for one in store.sum_calls([by], chosen)]
     rows = _ordered(rows, order or ("key" if by in _IN_TIME else "cost"))
@@ -96,7 +124,8 @@ def report(
 
 
 def daily(store: Store, by: str, chosen: CallFilter, *, zone: Zone) -> dict[str, list[Row]]:
-    """By day what was used, in a row for each of what `by` names: `model`, `agent` or another that is not in time."""
+    """By day what was used, in a row for each of what `by` names: `model`, `agent` or another that
+    is not in time."""
     found: dict[str, list[Row]] = {}
     for one in store.sum_calls(["day", by], chosen, _spans(store, zone, chosen)):
         day, key = one.keys
@@ -114,18 +143,23 @@ def merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
     rows: dict[str | None, list[Row]] = {}
     for key, one in found:
         rows.setdefault(key, []).append(row_of(key, one))
-    return [same[0] if len(same) == 1 else total(same)._replace(key=key) for key, same in rows.items()]
+    return [
+        same[0] if len(same) == 1 else total(same)._replace(key=key) for key, same in rows.items()
+    ]
 
 
 def row_of(key: str | None, one: CallSum) -> Row:
-    return Row._make((key, *one[1:]))  # Both have the same sums in the same order, and there may be thousands.
+    # Both have the same sums in the same order, and there may be thousands.
+    return Row._make((key, *one[1:]))
 
 
 def row_of_call(one: Billed) -> Row:
     """A single call as a row."""
     call, price = one.kept.call, one.price
     counts = [getattr(call, name) for name in Row._fields[2:9]]
-    is_unpriced = (price is None or price.basis == "none") and not (call.model or "").startswith("<")
+    is_unpriced = (price is None or price.basis == "none") and not (call.model or "").startswith(
+        "<"
+    )
     is_fuzzy = price is not None and price.match == "fuzzy"
     return Row(None, *[1, *counts, price.usd if price else 0, int(is_unpriced), int(is_fuzzy)])
 
@@ -144,7 +178,8 @@ _RANKS: dict[str, Callable[[Row], tuple[int, ...]]] = {
 
 
 def _period(by: str, ordinal: int | None) -> str | None:
-    """The day, the Monday of its week, or the month. A transcript may name any time, also the last day of year 9999."""
+    """The day, the Monday of its week, or the month. A transcript may name any time, also the last
+    day of year 9999."""
     if ordinal is None:
         return None
     day = date.fromordinal(min(max(ordinal, 1), date.max.toordinal()))
@@ -162,7 +197,7 @@ def _spans(store: Store, zone: Zone, chosen: CallFilter) -> list[tuple[int, int]
     return zone.spans(first.timestamp(), max(first, last).timestamp())
 
 
-# ── blocks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── blocks ────────────────────────────────────────────────────────────────────────────────────────
 def blocks(store: Store, chosen: CallFilter) -> list[Block]:
     """All blocks in question, in order."""
     return [block for block in _blocks(_hours(store, chosen)) if _is_in(block, chosen)]
@@ -174,13 +209,17 @@ def _hours(store: Store, chosen: CallFilter) -> list[CallSum]:
 
 
 def _is_in(block: Block, chosen: CallFilter) -> bool:
-    return (chosen.since is None or block.end > chosen.since) and (chosen.until is None or block.start < chosen.until)
+    return (chosen.since is None or block.end > chosen.since) and (
+        chosen.until is None or block.start < chosen.until
+    )
 
 
 def _blocks(hours: Sequence[CallSum]) -> list[Block]:
     groups: dict[int, list[tuple[int, ...]]] = {}
     start = -BLOCK_HOURS
-    for one in sorted((one for one in hours if one.keys[0] is not None), key=lambda one: one.keys[0]):
+    for one in sorted(
+        (one for one in hours if one.keys[0] is not None), key=lambda one: one.keys[0]
+    ):
         hour = one.keys[0]
         if not groups or hour >= start + BLOCK_HOURS:
             start = hour
@@ -190,7 +229,9 @@ def _blocks(hours: Sequence[CallSum]) -> list[Block]:
 
 def _block(hour: int, sums: Sequence[tuple[int, ...]]) -> Block:
     start = datetime.fromtimestamp(0, UTC) + timedelta(hours=hour)
-    return Block(start, Row(start.isoformat().replace("+00:00", "Z"), *map(sum, zip(*sums, strict=True))))
+    return Block(
+        start, Row(start.isoformat().replace("+00:00", "Z"), *map(sum, zip(*sums, strict=True)))
+    )
 
 
 def present_block(store: Store, now: datetime) -> Block | None:
@@ -199,16 +240,25 @@ def present_block(store: Store, now: datetime) -> Block | None:
     found = sorted(store.sum_calls(["hour"], CallFilter(since=since)), key=lambda one: one.keys[0])
     if not found:
         return None
-    # After five hours without a call a block begins for certain; without such a pause all calls must be asked.
-    hours, present = [since.timestamp() // 3600, *(one.keys[0] for one in found)], now.timestamp() // 3600
-    certain = [n for n, (last, hour) in enumerate(pairwise(hours)) if hour - last >= BLOCK_HOURS and hour <= present]
+    # After five hours without a call a block begins for certain; without such a pause all calls
+    # must be asked.
+    hours, present = (
+        [since.timestamp() // 3600, *(one.keys[0] for one in found)],
+        now.timestamp() // 3600,
+    )
+    certain = [
+        n
+        for n, (last, hour) in enumerate(pairwise(hours))
+        if hour - last >= BLOCK_HOURS and hour <= present
+    ]
     near = _blocks(found[certain[-1] :]) if certain else blocks(store, CallFilter())
     return next((block for block in near if block.start <= now < block.end), None)
 
 
-# ── a line for prompts ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── a line for prompts ────────────────────────────────────────────────────────────────────────────
 class Status(NamedTuple):
-    """What a prompt line shows: today, the running block, and today's or this session's share of where one is."""
+    """What a prompt line shows: today, the running block, and today's or this session's share of
+    where one is."""
 
     today: Row
     block: Block | None
@@ -216,7 +266,14 @@ class Status(NamedTuple):
     session: Row | None
 
 
-def status(store: Store, now: datetime, zone: Zone, *, folder: str | None = None, session: str | None = None) -> Status:
+def status(
+    store: Store,
+    now: datetime,
+    zone: Zone,
+    *,
+    folder: str | None = None,
+    session: str | None = None,
+) -> Status:
     """`folder` is that of the project, `session` a uid."""
 
     def one(chosen: CallFilter) -> Row:

@@ -17,7 +17,9 @@ def write_csv(by: str, rows: Iterable[Row], file: TextIO) -> None:
     columns = [*(name for name in Row._fields[1:] if name != "units"), "total_tokens"]
     writer.writerow([by, *columns, "usd"])
     for row in rows:
-        writer.writerow([_harmless(row.key), *(getattr(row, name) for name in columns), exact(row.units)])
+        writer.writerow(
+            [_harmless(row.key), *(getattr(row, name) for name in columns), exact(row.units)]
+        )
 
 
 def exact(units: int) -> str:
@@ -28,4 +30,5 @@ def exact(units: int) -> str:
 def _harmless(name: str | None) -> str:
     """With an apostrophe in front of what would be a formula."""
     text = one_line(name).strip()
-    return f"'{text}" if text.startswith(tuple("=+-@＝＋－＠")) else text  # Some programs read the wide ones as the narrow.
+    # Some programs read the wide ones as the narrow.
+    return f"'{text}" if text.startswith(tuple("=+-@＝＋－＠")) else text

@@ -1,8 +1,9 @@
 """What was paid for and thrown away: abandoned lines, repeated attempts, attempts that failed.
 
-An attempt is charged with the call in which the model made it. The figures overlap: an attempt that failed may lie on an abandoned line.
-Calls are marked when the digest of their session is put, so this is a sum like any other; of a session that is still at work, or has
-been since its digest was made, the events are asked.
+An attempt is charged with the call in which the model made it. The figures overlap: an attempt that
+failed may lie on an abandoned line. Calls are marked when the digest of their session is put, so
+this is a sum like any other; of a session that is still at work, or has been since its digest was
+made, the events are asked.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ from ..store.asked import ABANDONED, FAILED, RETRIED, UNPLACED, WASTED
 from ..store.charging import charge, dead_ends_of
 from .report import Row, row_of, row_of_call, total
 
-_KINDS = {"abandoned": ABANDONED, "retries": RETRIED, "failed": FAILED, "any": WASTED, "unplaced": UNPLACED}
+_KINDS = {
+    "abandoned": ABANDONED,
+    "retries": RETRIED,
+    "failed": FAILED,
+    "any": WASTED,
+    "unplaced": UNPLACED,
+}
 
 
 class Wasted(NamedTuple):
-    """Calls on abandoned lines, calls that repeated an attempt that failed, calls with an attempt that failed; and each of these
-    calls once. `unplaced` have no event, so nobody knows. All but that are in `of`: every call in question."""
+    """Calls on abandoned lines, calls that repeated an attempt that failed, calls with an attempt
+    that failed; and each of these calls once. `unplaced` have no event, so nobody knows. All but
+    that are in `of`: every call in question."""
 
     abandoned: Row
     retries: Row
@@ -44,11 +52,13 @@ def wasted(store: Store, chosen: CallFilter | None = None) -> Wasted:
         rows = _by_events(store, uid, chosen)
         marked += rows
         count += any(flags & WASTED for flags, _ in rows)
-    kinds = {name: total(row for flags, row in marked if flags & kind) for name, kind in _KINDS.items()}
+    kinds = {
+        name: total(row for flags, row in marked if flags & kind) for name, kind in _KINDS.items()
+    }
     return Wasted(of=every, sessions=count, **kinds)
 
 
-# ── of a session whose calls are not marked ──────────────────────────────────────────────────────────────────────────
+# ── of a session whose calls are not marked ───────────────────────────────────────────────────────
 def _by_events(store: Store, uid: str, chosen: CallFilter) -> list[tuple[int, Row]]:
     """Flags and figures of those of its calls in question that led nowhere."""
     session = store.session(uid)
@@ -56,18 +66,26 @@ def _by_events(store: Store, uid: str, chosen: CallFilter) -> list[tuple[int, Ro
         return []
     marks = charge(dead_ends_now(store, session), [seq for seq, _, _ in store.spent(uid)])
     found = store.billed(uid, at=list(marks))
-    return [(marks[one.kept.call.seq], row_of_call(one)) for one in found if _is_chosen(one.kept.call, session, chosen)]
+    return [
+        (marks[one.kept.call.seq], row_of_call(one))
+        for one in found
+        if _is_chosen(one.kept.call, session, chosen)
+    ]
 
 
 def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
-    """What a digest would say today of what led nowhere. Of events that have left, the one that is kept knows it."""
+    """What a digest would say today of what led nowhere. Of events that have left, the one that is
+    kept knows it."""
     uid, retries = session.session_uid, session.cost.retries
     kept = store.digest(uid) if session.evicted_at else None
     if kept is None:
         return dead_ends(store.outline(uid), retries)
     before = kept.before or kept
     return join_dead_ends(
-        dead_ends_of(before), dead_ends((event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries)
+        dead_ends_of(before),
+        dead_ends(
+            (event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries
+        ),
     )
 
 
@@ -75,11 +93,19 @@ def _is_chosen(call: Call, session: Session, chosen: CallFilter) -> bool:
     """Of what the filter asks of a call; what it asks of sessions is done."""
     if call.ts is None and (chosen.since or chosen.until):
         return False
-    if call.ts is not None and ((chosen.since and call.ts < chosen.since) or (chosen.until and call.ts >= chosen.until)):
+    if call.ts is not None and (
+        (chosen.since and call.ts < chosen.since) or (chosen.until and call.ts >= chosen.until)
+    ):
         return False
-    if chosen.is_subagent is not None and (call.is_sidechain or session.relation == "subagent") != chosen.is_subagent:
+    if (
+        chosen.is_subagent is not None
+        and (call.is_sidechain or session.relation == "subagent") != chosen.is_subagent
+    ):
         return False
     if chosen.model is None:
         return True
     pattern = chosen.model.lower()
-    return fnmatchcase((call.model or "").lower(), pattern if any(char in pattern for char in "*?[") else f"*{pattern}*")
+    return fnmatchcase(
+        (call.model or "").lower(),
+        pattern if any(char in pattern for char in "*?[") else f"*{pattern}*",
+    )

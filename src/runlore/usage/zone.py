@@ -1,7 +1,9 @@
-"""Where the days of a person begin. Pure arithmetic over what the system or the zone's rules say; knows no calls.
+"""Where the days of a person begin. Pure arithmetic over what the system or the zone's rules say;
+knows no calls.
 
-A zone is a function from a moment to its distance from UTC. Sums are made by the store, which is told the spans in which that
-distance does not change: so a day on which the clock was set has 23 or 25 hours, as it had.
+A zone is a function from a moment to its distance from UTC. Sums are made by the store, which is
+told the spans in which that distance does not change: so a day on which the clock was set has 23 or
+25 hours, as it had.
 """
 
 from __future__ import annotations
@@ -16,14 +18,17 @@ from ..text import words
 
 DAY = 86_400
 STEP = 7 * DAY
-"""Between two looks at the clock: no zone has changed its distance twice in a week and gone back."""
+"""Between two looks at the clock: no zone has changed its distance twice in a week and gone
+back."""
 FIRST, LAST = 0, 4_102_444_800
-"""1970 and 2100: a strange transcript may name any year, and nobody knows the rules of the year 9999."""
+"""1970 and 2100: a strange transcript may name any year, and nobody knows the rules of the year
+9999."""
 ORDINAL = date(1970, 1, 1).toordinal()
 
 
 class Zone:
-    """A time zone by its name, or that of this machine. Raises ModelError for a name that nobody knows."""
+    """A time zone by its name, or that of this machine. Raises ModelError for a name that nobody
+    knows."""
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name or "local"
@@ -67,8 +72,9 @@ class Zone:
         return self._when((day.toordinal() - ORDINAL) * DAY)
 
     def _when(self, local: float) -> datetime:
-        """The first moment at which the clock here shows this time, in seconds since 1970 as if there were no zones; or a later
-        one, where the clock was set past it: some do that at midnight."""
+        """The first moment at which the clock here shows this time, in seconds since 1970 as if
+        there were no zones; or a later one, where the clock was set past it: some do that at
+        midnight."""
         before, after = int(local) - 2 * DAY, int(local) + 2 * DAY
         for moment in sorted(local - self.offset(near) for near in (before, after)):
             if abs(moment + self.offset(moment) - local) < 1:
@@ -80,7 +86,8 @@ class Zone:
         return date.fromordinal(ORDINAL + int(moment + self.offset(moment)) // DAY)
 
     def moment(self, text: str, now: datetime) -> datetime:
-        """A time in the words of people, as `_words` has it, but meant in this zone. Raises ModelError."""
+        """A time in the words of people, as `_words` has it, but meant in this zone. Raises
+        ModelError."""
         word = text.strip().lower()
         if word in ("today", "yesterday"):
             return self.midnight(self.today(now) - timedelta(days=word == "yesterday"))
@@ -94,7 +101,8 @@ class Zone:
 
 
 def _at(moment: float) -> datetime:
-    """Not `fromtimestamp`, which knows no time before 1970 on some systems. Raises ModelError for what is in no calendar."""
+    """Not `fromtimestamp`, which knows no time before 1970 on some systems. Raises ModelError for
+    what is in no calendar."""
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=moment)
     except OverflowError:
@@ -104,5 +112,6 @@ def _at(moment: float) -> datetime:
 def _load(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError, LookupError):  # ZoneInfoNotFoundError is a KeyError; a name like "../x" is a ValueError.
+    except (OSError, ValueError, LookupError):
+        # ZoneInfoNotFoundError is a KeyError; a name like "../x" is a ValueError.
         raise ModelError(f"there is no time zone {name!r}; try Europe/Berlin or UTC") from None

@@ -1,4 +1,5 @@
-"""What is in `static/`, read once: a name from a URL is looked up among these and never reaches the disk."""
+"""What is in `static/`, read once: a name from a URL is looked up among these and never reaches the
+disk."""
 
 from __future__ import annotations
 
@@ -23,22 +24,30 @@ class File(msgspec.Struct, frozen=True):
 
 
 FILES = {
-    path.name: File(KINDS[path.suffix], path.read_bytes(), gzip.compress(path.read_bytes(), 9, mtime=0))
+    path.name: File(
+        KINDS[path.suffix], path.read_bytes(), gzip.compress(path.read_bytes(), 9, mtime=0)
+    )
     for folder in FOLDERS
     for path in sorted(folder.iterdir())
     if path.suffix in KINDS
 }
 VERSION = sha256(b"".join(file.data for file in FILES.values())).hexdigest()[:12]
-"""In every URL of them, so that a browser keeps what it has until something changed. One for all: scripts name each other."""
+"""In every URL of them, so that a browser keeps what it has until something changed. One for all:
+scripts name each other."""
 
 
 def static(request: Request) -> Response:
     file = FILES.get(request.path_params["name"])
     if file is None:
         return PlainTextResponse("there is no such file\n", 404)
-    headers = {"cache-control": FOREVER if request.path_params["version"] == VERSION else "no-cache", "vary": "accept-encoding"}
+    headers = {
+        "cache-control": FOREVER if request.path_params["version"] == VERSION else "no-cache",
+        "vary": "accept-encoding",
+    }
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(file.packed, media_type=file.kind, headers={**headers, "content-encoding": "gzip"})
+        return Response(
+            file.packed, media_type=file.kind, headers={**headers, "content-encoding": "gzip"}
+        )
     return Response(file.data, media_type=file.kind, headers=headers)
 
 

@@ -1,8 +1,9 @@
 """Who may ask, and what every answer tells the browser. Stands before all routes; knows no page.
 
-Transcripts hold people's work, and any site that a person visits can make their browser ask us: so the Host must be ours (a site may
-point its own name at this machine), a request that changes something must come from our own pages, and on any address but
-loopback a token is asked for. Neither it nor anything it can be found from is ever sent: the cookie holds a hash under it.
+Transcripts hold people's work, and any site that a person visits can make their browser ask us: so
+the Host must be ours (a site may point its own name at this machine), a request that changes
+something must come from our own pages, and on any address but loopback a token is asked for.
+Neither it nor anything it can be found from is ever sent: the cookie holds a hash under it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ OPEN = ("/login", "/static/")
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src"
+        " 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "same-origin",  # Without any, a form of ours would have no origin either.
@@ -36,20 +39,26 @@ HEADERS = {
 
 
 class Door(msgspec.Struct, frozen=True, kw_only=True):
-    """By which names we are asked, and with which token; None asks for none, and is for loopback only."""
+    """By which names we are asked, and with which token; None asks for none, and is for loopback
+    only."""
 
     hosts: tuple[str, ...] = LOOPBACK
     token: str | None = None
 
     def is_ours(self, host: str) -> bool:
-        """Whether the Host of a request is a name of ours. With a token any bare address is: no site can point a name at that."""
+        """Whether the Host of a request is a name of ours. With a token any bare address is: no
+        site can point a name at that."""
         name = _name(host)
         return name in self.hosts or (self.token is not None and _is_address(name))
 
     @property
     def pass_(self) -> str | None:
         """What the cookie of someone who gave the token holds."""
-        return None if self.token is None else hmac.new(self.token.encode(), b"runlore web", hashlib.sha256).hexdigest()
+        return (
+            None
+            if self.token is None
+            else hmac.new(self.token.encode(), b"runlore web", hashlib.sha256).hexdigest()
+        )
 
     def opens_with(self, token: str) -> bool:
         return self.token is not None and hmac.compare_digest(token.encode(), self.token.encode())
@@ -61,7 +70,8 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware: refuses what the door does not let in, and adds the headers to every answer."""
+    """ASGI middleware: refuses what the door does not let in, and adds the headers to every
+    answer."""
 
     def __init__(self, app: ASGIApp, door: Door) -> None:
         self.app, self.door = app, door
@@ -86,13 +96,17 @@ class Guard:
         headers = Headers(scope=scope)
         host, path = headers.get("host", ""), scope["path"]
         if not self.door.is_ours(host):
-            return PlainTextResponse("this is not a name of this server; open it as http://localhost and its port\n", 421)
+            return PlainTextResponse(
+                "this is not a name of this server; open it as http://localhost and its port\n", 421
+            )
         if not _is_from_us(scope["method"], headers, host):
             return PlainTextResponse("refused: the request comes from another site\n", 403)
         if self.door.token is None or path.startswith(OPEN) or self._has_pass(headers):
             return None
         if path.startswith("/api/") or scope["method"] not in SAFE:
-            return PlainTextResponse("a token is needed: Authorization: Bearer …\n", 401, {"www-authenticate": "Bearer"})
+            return PlainTextResponse(
+                "a token is needed: Authorization: Bearer …\n", 401, {"www-authenticate": "Bearer"}
+            )
         return RedirectResponse("/login", 303)
 
     def _has_pass(self, headers: Headers) -> bool:
@@ -103,18 +117,22 @@ class Guard:
             found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             return False
-        return found is not None and hmac.compare_digest(found.value.encode(), (self.door.pass_ or "").encode())
+        return found is not None and hmac.compare_digest(
+            found.value.encode(), (self.door.pass_ or "").encode()
+        )
 
 
 def _is_from_us(method: str, headers: Headers, host: str) -> bool:
-    """A page of ours, an address that was typed or followed, or a program: never another site's script, picture or form."""
+    """A page of ours, an address that was typed or followed, or a program: never another site's
+    script, picture or form."""
     site, mode = headers.get("sec-fetch-site"), headers.get("sec-fetch-mode")
     origin = headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != host.lower():
         return False
     if method in SAFE:
         return site in (None, "same-origin", "none") or mode == "navigate"
-    return site in (None, "same-origin")  # None: a program, or a browser whose origin was just looked at.
+    # None: a program, or a browser whose origin was just looked at.
+    return site in (None, "same-origin")
 
 
 def _name(host: str) -> str:

@@ -1,5 +1,5 @@
-"""Answers that take longer than a page may, kept until the store changes: events came, or a digest was made of those that are there. A
-few of them: what is asked in another way is made anew."""
+"""Answers that take longer than a page may, kept until the store changes: events came, or a digest
+was made of those that are there. A few of them: what is asked in another way is made anew."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Kept:
         self._lock = threading.Lock()
 
     def get(self, store: Store, question: object, make: Callable[[], Value]) -> Value:
-        """The answer to a question, made when it is asked for the first time, or when there is something new."""
+        """The answer to a question, made when it is asked for the first time, or when there is
+        something new."""
         now = (store.url, state(store, None), store.rows("select max(analyzed_at) from sessions"))
         with self._lock:
             known, value = self._kept.get(question, (None, None))

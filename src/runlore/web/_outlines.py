@@ -1,4 +1,5 @@
-"""Outlines of the sessions that are being read, kept for their next part. One that grew is made again."""
+"""Outlines of the sessions that are being read, kept for their next part. One that grew is made
+again."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ class Outlines:
         made = outline(store, uid, branch)
         with self._lock:
             self._kept[uid, branch] = now, made
-            while len(self._kept) > 1 and sum(len(one.events) for _, one in self._kept.values()) > MOST_EVENTS:
+            while (
+                len(self._kept) > 1
+                and sum(len(one.events) for _, one in self._kept.values()) > MOST_EVENTS
+            ):
                 self._kept.popitem(last=False)
         return made
 

@@ -1,4 +1,5 @@
-"""From values to pages: the templates, and how a page gets a store. What they may say is in `export.pages`."""
+"""From values to pages: the templates, and how a page gets a store. What they may say is in
+`export.pages`."""
 
 from __future__ import annotations
 
@@ -17,13 +18,22 @@ from ..export.pages import environment
 from ..store import Store
 from ._files import VERSION
 
-PAGES = (("/", "Home"), ("/sessions", "Sessions"), ("/errors", "Errors"), ("/usage", "Usage"), ("/live", "Live"), ("/agents", "Agents"))
+PAGES = (
+    ("/", "Home"),
+    ("/sessions", "Sessions"),
+    ("/errors", "Errors"),
+    ("/usage", "Usage"),
+    ("/live", "Live"),
+    ("/agents", "Agents"),
+)
 """In the bar at the top."""
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A page, or a part of one."""
-    text = TEMPLATES.get_template(template).render(path=request.url.path, has_token=request.app.state.door.token is not None, **values)
+    text = TEMPLATES.get_template(template).render(
+        path=request.url.path, has_token=request.app.state.door.token is not None, **values
+    )
     return HTMLResponse(text, status)
 
 
@@ -35,7 +45,8 @@ def lent(request: Request) -> Iterator[tuple[Store, Config]]:
 
 
 def warm() -> None:
-    """Makes ready what the first page would wait for: templates and what reads Markdown take 0.3 s together."""
+    """Makes ready what the first page would wait for: templates and what reads Markdown take 0.3 s
+    together."""
     for name in TEMPLATES.list_templates():
         TEMPLATES.get_template(name)
     markdown("*a*\n\n```python\na = 1\n```")
@@ -43,7 +54,10 @@ def warm() -> None:
 
 def with_query(given: dict[str, str], **changed: Any) -> str:
     """The same question with some of it changed; what is empty is left out."""
-    merged = {**given, **{name: "" if value is None else str(value) for name, value in changed.items()}}
+    merged = {
+        **given,
+        **{name: "" if value is None else str(value) for name, value in changed.items()},
+    }
     text = urlencode({name: value for name, value in merged.items() if value != ""})
     return f"?{text}" if text else "?"
 

@@ -1,4 +1,5 @@
-"""Agents and store: which agents were found and how much is stored of each, how large the store is, and whether it is right."""
+"""Agents and store: which agents were found and how much is stored of each, how large the store is,
+and whether it is right."""
 
 from __future__ import annotations
 
@@ -42,20 +43,40 @@ def preview(store: Store, config: Config, now: datetime) -> retain.Plan | None:
     soft, days = config.retain.soft_bytes, config.retain.max_age_days
     if soft is None and days is None:
         return None
-    return retain.by_policy(store.weights(), store.bulks(), used=store.used_bytes(), now=now, soft=soft, max_age_days=days)
+    return retain.by_policy(
+        store.weights(),
+        store.bulks(),
+        used=store.used_bytes(),
+        now=now,
+        soft=soft,
+        max_age_days=days,
+    )
 
 
 def page(request: Request) -> Response:
     with lent(request) as (store, config):
-        found = stored(store, config, datetime.now(UTC), request.app.state.kept.get(store, "stats", store.stats))
+        found = stored(
+            store,
+            config,
+            datetime.now(UTC),
+            request.app.state.kept.get(store, "stats", store.stats),
+        )
         present = [agent for agent in found.agents if agent.sessions or agent.is_there]
         absent = [agent for agent in found.agents if agent not in present]
-        return render(request, "agents.html", found=found, present=present, absent=absent, retain=config.retain)
+        return render(
+            request,
+            "agents.html",
+            found=found,
+            present=present,
+            absent=absent,
+            retain=config.retain,
+        )
 
 
 def examine() -> doctor.Report:
     config = settings.load()
-    with closing(open_for_reading(config.store)) as store:  # One of its own: it begins and ends what it reads itself.
+    # One of its own: it begins and ends what it reads itself.
+    with closing(open_for_reading(config.store)) as store:
         return doctor.examine(store, config)
 
 
@@ -72,4 +93,8 @@ def retention(request: Request) -> Response:
         return render(request, "_retention.html", plan=preview(store, config, datetime.now(UTC)))
 
 
-routes = [Route("/agents", page), Route("/agents/retention", retention), Route("/agents/doctor", examined)]
+routes = [
+    Route("/agents", page),
+    Route("/agents/retention", retention),
+    Route("/agents/doctor", examined),
+]

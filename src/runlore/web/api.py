@@ -1,7 +1,8 @@
 """JSON for everything that a page shows, under /api/v1, and the OpenAPI document that describes it.
 
-An endpoint is a function with the type of its answer: the document is made from the same list as the routes, so it cannot differ.
-Fields are added, none is renamed or taken away. Amounts are in USD; times in ISO 8601.
+An endpoint is a function with the type of its answer: the document is made from the same list as
+the routes, so it cannot differ. Fields are added, none is renamed or taken away. Amounts are in
+USD; times in ISO 8601.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ MOST_EVENTS = 500
 """Events of one answer; `first` of the next is one more than the last seq."""
 
 
-# ── the shapes of answers ────────────────────────────────────────────────────────────────────────────────────────────
+# ── the shapes of answers ─────────────────────────────────────────────────────────────────────────
 class Sums(msgspec.Struct, frozen=True, kw_only=True):
-    """What some calls add up to. `reasoning_tokens` are a part of output; `unpriced` calls have no price."""
+    """What some calls add up to. `reasoning_tokens` are a part of output; `unpriced` calls have no
+    price."""
 
     key: str | None
     calls: int
@@ -111,8 +113,9 @@ class SessionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A session without its events. `parts` are what the page loads at once; `resume` is the agent's command that takes it up; `faults`
-    has by seq the errors that are known again elsewhere, each with what fixed it."""
+    """A session without its events. `parts` are what the page loads at once; `resume` is the
+    agent's command that takes it up; `faults` has by seq the errors that are known again elsewhere,
+    each with what fixed it."""
 
     session: Session
     branches: list[Branch]
@@ -150,7 +153,8 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls that count for a session, those of which it has a copy and that count elsewhere, and what they add up to."""
+    """The calls that count for a session, those of which it has a copy and that count elsewhere,
+    and what they add up to."""
 
     calls: list[Explained]
     elsewhere: list[Explained]
@@ -160,7 +164,8 @@ class ExplainedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DoubtsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What to know before trusting a figure. Rows are named by model, by `model = name of the price`, and by note."""
+    """What to know before trusting a figure. Rows are named by model, by `model = name of the
+    price`, and by note."""
 
     calls: int
     unpriced: list[Figures]
@@ -196,13 +201,15 @@ def sums(row: Row) -> Sums:
     return Sums(**{name: getattr(row, name) for name in Sums.__struct_fields__})
 
 
-# ── the questions ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the questions ─────────────────────────────────────────────────────────────────────────────────
 def get_home(request: Request, store: Store, config: Config) -> HomeAnswer:
     """What the first page shows."""
     by = "agent" if request.query_params.get("by") == "agent" else "model"
     found = home.home(store, config, by, datetime.now(UTC), Zone())
     same = {name: getattr(found, name) for name in HomeAnswer.__struct_fields__}
-    return HomeAnswer(**{**same, **{name: sums(getattr(found, name)) for name in ("today", "week", "month")}})
+    return HomeAnswer(
+        **{**same, **{name: sums(getattr(found, name)) for name in ("today", "week", "month")}}
+    )
 
 
 def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
@@ -211,7 +218,14 @@ def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
     lines = []
     for line, name in zip(found.lines, found.names, strict=True):
         hit = found.hits.get(line.uid)
-        lines.append(HitAnswer(session=line, name=name, events=hit.events if hit else [], missing=hit.missing if hit else []))
+        lines.append(
+            HitAnswer(
+                session=line,
+                name=name,
+                events=hit.events if hit else [],
+                missing=hit.missing if hit else [],
+            )
+        )
     same = {name: getattr(found, name) for name in ("total", "page", "pages", "remarks", "seconds")}
     return SessionsAnswer(sessions=lines, **same)
 
@@ -223,7 +237,9 @@ def get_facets(_: Request, store: Store, __: Config) -> dict[str, list[tuple[str
 
 def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
     """One session: its branches, turns and what came out of it."""
-    found = session.outline_of(request, store, session.uid_of(request, store), session.branch_of(request))
+    found = session.outline_of(
+        request, store, session.uid_of(request, store), session.branch_of(request)
+    )
     return SessionAnswer(
         session=found.session,
         branches=found.branches,
@@ -250,7 +266,10 @@ def get_context(request: Request, store: Store, _: Config) -> list[SeenAnswer]:
     query.event_at(store, uid, seq)
     view = model_context(session.outline_of(request, store, uid, 0).events, seq)[-MOST_EVENTS:]
     bodies = bodies_of(store, uid, (one.event.seq for one in view if not one.is_cleared))
-    return [SeenAnswer(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, "")) for one in view]
+    return [
+        SeenAnswer(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, ""))
+        for one in view
+    ]
 
 
 def get_raw(request: Request, store: Store, _: Config) -> list[str]:
@@ -290,7 +309,8 @@ def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
 
 
 def get_explained(request: Request, store: Store, config: Config) -> ExplainedAnswer:
-    """Every call of a session, and why it counts as it does. Its amounts are in units of 1e-12 USD."""
+    """Every call of a session, and why it counts as it does. Its amounts are in units of 1e-12
+    USD."""
     found = explain(store, config, session.uid_of(request, store))
     rows = {name: Figures(*getattr(found, name)) for name in ("own", "with_subagents", "repeated")}
     return ExplainedAnswer(calls=found.calls, elsewhere=found.elsewhere, **rows)
@@ -300,14 +320,22 @@ def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
     """What was paid for and led nowhere, in the last 30 days unless `since` says otherwise."""
     wanted = used.asked(request.query_params, datetime.now(UTC), Zone())
     found = wasted(store, wanted.chosen)
-    rows = {name: sums(getattr(found, name)) for name in ("abandoned", "retries", "failed", "any", "of")}
+    rows = {
+        name: sums(getattr(found, name)) for name in ("abandoned", "retries", "failed", "any", "of")
+    }
     return WasteAnswer(sessions=found.sessions, **rows)
 
 
 def get_doubts(request: Request, store: Store, _: Config) -> DoubtsAnswer:
-    """What has no certain price, and what no transcript can tell. Its amounts are in units of 1e-12 USD."""
-    found = check(store, used.asked({"since": "all", **request.query_params}, datetime.now(UTC), Zone()).chosen)
-    same: dict[str, Any] = {name: getattr(found, name) for name in ("calls", "gaps", "lost", "sessions", "cannot_know")}
+    """What has no certain price, and what no transcript can tell. Its amounts are in units of 1e-12
+    USD."""
+    found = check(
+        store,
+        used.asked({"since": "all", **request.query_params}, datetime.now(UTC), Zone()).chosen,
+    )
+    same: dict[str, Any] = {
+        name: getattr(found, name) for name in ("calls", "gaps", "lost", "sessions", "cannot_know")
+    }
     for name in ("unpriced", "fuzzy", "assumed"):
         same[name] = [Figures(*row) for row in getattr(found, name)]
     return DoubtsAnswer(undated=Figures(*found.undated), **same)
@@ -319,9 +347,12 @@ def get_live(request: Request, _: Store, config: Config) -> list[lives.LiveLine]
 
 
 def get_run(request: Request, _: Store, config: Config) -> lives.Run:
-    """One of them: state, path, checkpoints; with `from` and `to` what changed between two of these."""
+    """One of them: state, path, checkpoints; with `from` and `to` what changed between two of
+    these."""
     first, second = request.query_params.get("from"), request.query_params.get("to")
-    return lives.run(config, request.path_params["id"], (first, second) if first and second else None)
+    return lives.run(
+        config, request.path_params["id"], (first, second) if first and second else None
+    )
 
 
 def get_skills(_: Request, __: Store, config: Config) -> list[Rate]:
@@ -331,7 +362,9 @@ def get_skills(_: Request, __: Store, config: Config) -> list[Rate]:
 
 def get_agents(request: Request, store: Store, config: Config) -> agents.Stored:
     """Which agents were found, and what is stored."""
-    return agents.stored(store, config, datetime.now(UTC), request.app.state.kept.get(store, "stats", store.stats))
+    return agents.stored(
+        store, config, datetime.now(UTC), request.app.state.kept.get(store, "stats", store.stats)
+    )
 
 
 def get_retention(_: Request, store: Store, config: Config) -> Plan | None:
@@ -386,7 +419,13 @@ def problem(error: Exception, status: int) -> Response:
     """What an endpoint answers when it cannot."""
     code = error.code if isinstance(error, RunloreError) else "failed"
     hint = error.hint if isinstance(error, RunloreError) else None
-    message = str(error) if isinstance(error, RunloreError) else "this did not work" if status >= 500 else "there is no such thing here"
+    message = (
+        str(error)
+        if isinstance(error, RunloreError)
+        else "this did not work"
+        if status >= 500
+        else "there is no such thing here"
+    )
     return answer({"error": Problem(code=code, message=message, hint=hint)}, status)
 
 
@@ -398,7 +437,7 @@ def _route(endpoint: Endpoint) -> Route:
     return Route(ROOT + endpoint.path, asked, name=endpoint.ask.__name__)
 
 
-# ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the document ──────────────────────────────────────────────────────────────────────────────────
 def openapi(_: Request) -> Response:
     return answer(document())
 
@@ -406,24 +445,38 @@ def openapi(_: Request) -> Response:
 def document() -> dict[str, Any]:
     """OpenAPI 3.1 of all endpoints."""
     schemas, components = msgspec.json.schema_components(
-        [*(endpoint.type for endpoint in ENDPOINTS), Problem], ref_template="#/components/schemas/{name}"
+        [*(endpoint.type for endpoint in ENDPOINTS), Problem],
+        ref_template="#/components/schemas/{name}",
     )
-    wrong = {"description": "why there is no answer", "content": _content({"type": "object", "properties": {"error": schemas[-1]}})}
+    wrong = {
+        "description": "why there is no answer",
+        "content": _content({"type": "object", "properties": {"error": schemas[-1]}}),
+    }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "runlore", "version": __version__, "description": (__doc__ or "").partition("\n\n")[2].strip()},
+        "info": {
+            "title": "runlore",
+            "version": __version__,
+            "description": (__doc__ or "").partition("\n\n")[2].strip(),
+        },
         "paths": {
             ROOT + endpoint.path.replace(":path}", "}"): {
                 "get": {
                     "operationId": endpoint.ask.__name__.removeprefix("get_"),
                     "summary": (endpoint.ask.__doc__ or "").strip(),
                     "parameters": _parameters(endpoint),
-                    "responses": {"200": {"description": "the answer", "content": _content(schema)}, "4XX": wrong},
+                    "responses": {
+                        "200": {"description": "the answer", "content": _content(schema)},
+                        "4XX": wrong,
+                    },
                 }
             }
             for endpoint, schema in zip(ENDPOINTS, schemas, strict=False)
         },
-        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
         "security": [{}, {"token": []}],
     }
 
@@ -433,9 +486,16 @@ def _content(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
-    named = [part.strip("{}").partition(":")[0] for part in endpoint.path.split("/") if part.startswith("{")]
+    named = [
+        part.strip("{}").partition(":")[0]
+        for part in endpoint.path.split("/")
+        if part.startswith("{")
+    ]
     return [
-        *({"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named),
+        *(
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in named
+        ),
         *({"name": name, "in": "query", "schema": {"type": "string"}} for name in endpoint.params),
     ]
 

@@ -15,7 +15,20 @@ from starlette.types import ASGIApp
 from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
 from ..lending import Stores
 from ..search import QueryError
-from . import _files, agents, api, events, failures, home, lives, login, session, sessions, taken, used
+from . import (
+    _files,
+    agents,
+    api,
+    events,
+    failures,
+    home,
+    lives,
+    login,
+    session,
+    sessions,
+    taken,
+    used,
+)
 from ._guard import Door, Guard
 from ._kept import Kept
 from ._outlines import Outlines
@@ -46,9 +59,14 @@ STATUS: dict[type[Exception], int] = {
 }
 
 
-def make_app(door: Door | None = None, stores: Stores | None = None, is_ending: Callable[[], bool] = lambda: False) -> ASGIApp:
-    """The app for this configuration, which is read again with each question. The guard stands before all else, failures included. Whoever
-    hands in the stores closes them; what is told without an end is ended when `is_ending`."""
+def make_app(
+    door: Door | None = None,
+    stores: Stores | None = None,
+    is_ending: Callable[[], bool] = lambda: False,
+) -> ASGIApp:
+    """The app for this configuration, which is read again with each question. The guard stands
+    before all else, failures included. Whoever hands in the stores closes them; what is told
+    without an end is ended when `is_ending`."""
     # Pages shrink to a fifth; what is sent as it happens is left as it is.
     middleware = [Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)]
     handlers = {RunloreError: refuse, HTTPException: refuse, Exception: fail}
@@ -61,12 +79,28 @@ def make_app(door: Door | None = None, stores: Stores | None = None, is_ending: 
 
 def refuse(request: Request, error: Exception) -> Response:
     """An answer that helps: what is wrong, and what to try."""
-    status = error.status_code if isinstance(error, HTTPException) else next((STATUS[c] for c in type(error).__mro__ if c in STATUS), 500)
-    message = "there is no such page" if isinstance(error, HTTPException) and status == 404 else str(error)
+    status = (
+        error.status_code
+        if isinstance(error, HTTPException)
+        else next((STATUS[c] for c in type(error).__mro__ if c in STATUS), 500)
+    )
+    message = (
+        "there is no such page"
+        if isinstance(error, HTTPException) and status == 404
+        else str(error)
+    )
     if request.url.path.startswith(api.ROOT):
         return api.problem(error, status)
     hint = error.hint if isinstance(error, RunloreError) else None
-    return render(request, "error.html", status, code=status, message=message, hint=hint, is_empty=isinstance(error, StoreMissing))
+    return render(
+        request,
+        "error.html",
+        status,
+        code=status,
+        message=message,
+        hint=hint,
+        is_empty=isinstance(error, StoreMissing),
+    )
 
 
 def fail(request: Request, error: Exception) -> Response:

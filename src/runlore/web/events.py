@@ -1,7 +1,8 @@
-"""What changed, told as it happens (server-sent events): of one session, of all, or of the runs that agents log themselves.
+"""What changed, told as it happens (server-sent events): of one session, of all, or of the runs
+that agents log themselves.
 
-The store is asked once a second for each page that listens, which takes a few milliseconds: so it does not matter who writes, a
-sync of ours or one elsewhere.
+The store is asked once a second for each page that listens, which takes a few milliseconds: so it
+does not matter who writes, a sync of ours or one elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 def state(store: Store, uid: str | None) -> Changed:
     """Raises NotFound."""
     if uid is None:
-        ((sessions, events, usd, ended),) = store.rows("select count(*), sum(events), sum(usd), max(ended_at) from sessions")
+        ((sessions, events, usd, ended),) = store.rows(
+            "select count(*), sum(events), sum(usd), max(ended_at) from sessions"
+        )
         return Changed(sessions=int(sessions), events=int(events or 0), usd=usd, ended_at=ended)
     session = query.get(store, uid)
     ended_at = session.ended_at.isoformat() if session.ended_at else None
@@ -56,11 +59,17 @@ def live_state(config: Config) -> Changed:
         store.close()
     latest = max((info.updated_at for info in found), default=None)
     records = sum(info.seq + 1 for info in found)
-    return Changed(sessions=len(found), events=records, usd=None, ended_at=latest.isoformat() if latest else None)
+    return Changed(
+        sessions=len(found),
+        events=records,
+        usd=None,
+        ended_at=latest.isoformat() if latest else None,
+    )
 
 
 async def events(request: Request) -> Response:
-    """`events` is how many the page knows of: what came between its making and its listening is told at once."""
+    """`events` is how many the page knows of: what came between its making and its listening is
+    told at once."""
     uid, known = request.query_params.get("session"), request.query_params.get("events", "")
 
     def look() -> Changed | None:
@@ -69,7 +78,8 @@ async def events(request: Request) -> Response:
                 return live_state(settings.load())
             with lent(request) as (store, _):
                 return state(store, uid)
-        except (NotFound, StoreError, LogError):  # Forgotten, or being made: there may be something to tell later.
+        except (NotFound, StoreError, LogError):
+            # Forgotten, or being made: there may be something to tell later.
             return None
 
     async def told() -> AsyncIterator[str]:

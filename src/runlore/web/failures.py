@@ -1,4 +1,5 @@
-"""Errors: which keep coming back, whether more or less often, where, by whom, and what fixed them. Paste one to ask about it."""
+"""Errors: which keep coming back, whether more or less often, where, by whom, and what fixed them.
+Paste one to ask about it."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def asked(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Fil
     """Raises ModelError."""
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
     since = moment(given["since"], now) if "since" in given else None
-    return given, Filter(agent=given.get("agent"), repo=given.get("repo"), since=since, parents_only=False)
+    return given, Filter(
+        agent=given.get("agent"), repo=given.get("repo"), since=since, parents_only=False
+    )
 
 
 def find(store: Store, given: dict[str, str], chosen: Filter, now: datetime) -> Answer:
@@ -51,7 +54,9 @@ def known(store: Store, fingerprint: str) -> tuple[Recurring, list[SessionError]
 
 def recurring_errors(request: Request, store: Store, now: datetime) -> list[Recurring]:
     """Of all sessions, for the first page."""
-    answer: Answer = request.app.state.kept.get(store, "recurring", lambda: known_errors.find_recurring(store, Filter(), now, limit=20))
+    answer: Answer = request.app.state.kept.get(
+        store, "recurring", lambda: known_errors.find_recurring(store, Filter(), now, limit=20)
+    )
     return answer.found
 
 
@@ -61,7 +66,9 @@ def page(request: Request) -> Response:
         given, chosen = asked(request.query_params, now)
         question = ("errors", tuple(sorted(given.items())))
         found = request.app.state.kept.get(store, question, lambda: find(store, given, chosen, now))
-        return render(request, "errors.html", given=given, found=found, facets=facets_of(request, store))
+        return render(
+            request, "errors.html", given=given, found=found, facets=facets_of(request, store)
+        )
 
 
 def one(request: Request) -> Response:
@@ -70,7 +77,12 @@ def one(request: Request) -> Response:
         error, met = known(store, request.path_params["fingerprint"])
         titles = store.labels([row.uid for row in met[:MET]])
         return render(
-            request, "fault.html", error=error, met=met[:MET], titles=titles, names=naming.names(store, [fix.uid for fix in error.fixes])
+            request,
+            "fault.html",
+            error=error,
+            met=met[:MET],
+            titles=titles,
+            names=naming.names(store, [fix.uid for fix in error.fixes]),
         )
 
 

@@ -1,4 +1,5 @@
-"""The first page: what runs now, what the last year looked like, what the last month cost, and what is left of the budget."""
+"""The first page: what runs now, what the last year looked like, what the last month cost, and what
+is left of the budget."""
 
 from __future__ import annotations
 
@@ -36,14 +37,16 @@ STALE = timedelta(hours=1)
 
 
 class Active(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that runs now, or did lately. `state`: running, quiet (it may wait for someone), over."""
+    """A session that runs now, or did lately. `state`: running, quiet (it may wait for someone),
+    over."""
 
     session: SessionLine
     state: str
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first page shows. Days are where the person is; `daily` has a value for each name on each day, in USD and in tokens."""
+    """What the first page shows. Days are where the person is; `daily` has a value for each name on
+    each day, in USD and in tokens."""
 
     active: list[Active]
     runs: list[LiveLine]
@@ -65,7 +68,12 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
     today = zone.today(now)
     last = last_used(store, zone, today)
     first = last - timedelta(days=DAYS - 1)
-    found = usage.daily(store, by, CallFilter(since=zone.midnight(first), until=zone.midnight(today + timedelta(days=1))), zone=zone)
+    found = usage.daily(
+        store,
+        by,
+        CallFilter(since=zone.midnight(first), until=zone.midnight(today + timedelta(days=1))),
+        zone=zone,
+    )
     days = [(first + timedelta(days=n)).isoformat() for n in range(DAYS)]
     named = {day: {row.key or "unknown": row for row in rows} for day, rows in found.items()}
 
@@ -83,8 +91,17 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
         week=since(7),
         month=since(DAYS),
         by=by,
-        daily_usd=stacked(days, {day: {name: row.usd for name, row in rows.items()} for day, rows in named.items()}),
-        daily_tokens=stacked(days, {day: {name: float(row.total_tokens) for name, row in rows.items()} for day, rows in named.items()}),
+        daily_usd=stacked(
+            days,
+            {day: {name: row.usd for name, row in rows.items()} for day, rows in named.items()},
+        ),
+        daily_tokens=stacked(
+            days,
+            {
+                day: {name: float(row.total_tokens) for name, row in rows.items()}
+                for day, rows in named.items()
+            },
+        ),
         days=query.activity(store, zone.midnight(today - timedelta(days=7 * WEEKS)), zone.today),
         budgets=budgets(store, config.budget, now, zone),
         last_sync=query.last_sync(config),
@@ -92,21 +109,27 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
 
 
 def last_used(store: Store, zone: Zone, today: date) -> date:
-    """The day up to which the chart goes. Where nothing was used lately, the last time something was says more than an empty chart; what
-    a wrong clock wrote into the future is no such time."""
+    """The day up to which the chart goes. Where nothing was used lately, the last time something
+    was says more than an empty chart; what a wrong clock wrote into the future is no such time."""
     tomorrow = zone.midnight(today + timedelta(days=1))
-    ((slot,),) = store.rows("select max(slot) from sums where slot < ?", (int(tomorrow.timestamp()) // SLOT,))
-    if slot is None or (day := zone.today(datetime.fromtimestamp(slot * SLOT, UTC))) > today - timedelta(days=DAYS):
+    ((slot,),) = store.rows(
+        "select max(slot) from sums where slot < ?", (int(tomorrow.timestamp()) // SLOT,)
+    )
+    if slot is None or (
+        day := zone.today(datetime.fromtimestamp(slot * SLOT, UTC))
+    ) > today - timedelta(days=DAYS):
         return today
     return day
 
 
 def active(store: Store, now: datetime) -> list[Active]:
     """The sessions of the last day, or the latest there are."""
-    until = now + RECENT  # Further in the future no clock is right: what it wrote would stand here for years.
+    # Further in the future no clock is right: what it wrote would stand here for years.
+    until = now + RECENT
 
     def latest(since: datetime | None) -> list[SessionLine]:
-        some = store.sessions(Filter(since=since, until=until), limit=4 * SHOWN)  # There are few of these, if any.
+        # There are few of these, if any.
+        some = store.sessions(Filter(since=since, until=until), limit=4 * SHOWN)
         return [line for line in some if (line.ended_at or "") <= format_time(until)][:SHOWN]
 
     lines = latest(now - RECENT) or latest(None)
@@ -114,7 +137,12 @@ def active(store: Store, now: datetime) -> list[Active]:
     for line in lines:
         age = now - datetime.fromisoformat(line.ended_at) if line.ended_at else RECENT
         may_wait = abs(age) < STALE and line.outcome not in ("success", "fail")
-        found.append(Active(session=line, state="running" if abs(age) < RUNNING else "quiet" if may_wait else "over"))
+        found.append(
+            Active(
+                session=line,
+                state="running" if abs(age) < RUNNING else "quiet" if may_wait else "over",
+            )
+        )
     return found
 
 
@@ -133,14 +161,20 @@ def page(request: Request) -> Response:
             request,
             "home.html",
             home=found,
-            errors=[error for error in errors if error.trend != "stopped"][:ERRORS] or errors[:ERRORS],
+            errors=[error for error in errors if error.trend != "stopped"][:ERRORS]
+            or errors[:ERRORS],
             names=naming.names(store, [one.session.uid for one in found.active]),
             is_tokens=is_tokens,
             chart=chart,
             chart_calls=bool(found.daily_tokens.names),
             say=say,
             bars=bars(chart, say, f"{what} on each of the last {DAYS} days by {by}"),
-            heat=heatmap(last - timedelta(days=7 * WEEKS - 1), last, begun, lambda number: count(number, "session")),
+            heat=heatmap(
+                last - timedelta(days=7 * WEEKS - 1),
+                last,
+                begun,
+                lambda number: count(number, "session"),
+            ),
             heat_days=sorted(found.days.items(), reverse=True),
             one_day=timedelta(days=1),
             is_past=chart.days[-1] != last.isoformat(),

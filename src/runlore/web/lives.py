@@ -1,6 +1,8 @@
-"""Live: the runs that agents log themselves. State, the way through their nodes, checkpoints with what changed, skills with pass rates.
+"""Live: the runs that agents log themselves. State, the way through their nodes, checkpoints with
+what changed, skills with pass rates.
 
-An id from a URL is looked up in the list of sessions first, so that nothing but the name of a session reaches the disk.
+An id from a URL is looked up in the list of sessions first, so that nothing but the name of a
+session reaches the disk.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ STATUSES = ("active", "paused", "completed", "failed", "cancelled")
 
 
 class LiveLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A live session in a list. `owner` is what is known of its process: alive, dead, silent, unknown; None when nobody runs it."""
+    """A live session in a list. `owner` is what is known of its process: alive, dead, silent,
+    unknown; None when nobody runs it."""
 
     id: str
     title: str | None
@@ -91,7 +94,8 @@ def line_of(store: SessionStore, info: SessionInfo, config: Config) -> LiveLine:
     )
     if info.status is None:
         return line
-    with suppress(LogError), store.open(info.id, readonly=True) as live:  # It may have been deleted meanwhile.
+    # It may have been deleted meanwhile.
+    with suppress(LogError), store.open(info.id, readonly=True) as live:
         state = live.state.current
         return msgspec.structs.replace(
             line,
@@ -99,7 +103,10 @@ def line_of(store: SessionStore, info: SessionInfo, config: Config) -> LiveLine:
             owner=judge(state.owner) if state.owner else None,
             node=state.progress.current_node,
             steps=state.progress.steps_executed,
-            tokens=max(state.progress.total_tokens, state.metrics.total_input_tokens + state.metrics.total_output_tokens),
+            tokens=max(
+                state.progress.total_tokens,
+                state.metrics.total_input_tokens + state.metrics.total_output_tokens,
+            ),
             attention=list(attention(state, config.attention)),
         )
     return line
@@ -135,13 +142,21 @@ def rates(config: Config, window: str | None = SKILL_WINDOW) -> list[Rate]:
         store.close()
 
 
-# ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
     config = settings.load()
     status = request.query_params.get("status")
     status = status if status in STATUSES else None
     found = lines(config, status)
-    return render(request, "live.html", lines=found, rates=rates(config), chosen=status, statuses=STATUSES, window=SKILL_WINDOW)
+    return render(
+        request,
+        "live.html",
+        lines=found,
+        rates=rates(config),
+        chosen=status,
+        statuses=STATUSES,
+        window=SKILL_WINDOW,
+    )
 
 
 def one(request: Request) -> Response:

@@ -1,4 +1,5 @@
-"""The page that asks for the token, where one is needed. The answer is a cookie that holds a hash under it."""
+"""The page that asks for the token, where one is needed. The answer is a cookie that holds a hash
+under it."""
 
 from __future__ import annotations
 
@@ -40,4 +41,7 @@ async def logout(_: Request) -> Response:
     return answer
 
 
-routes = [Route("/login", login, methods=["GET", "POST"]), Route("/logout", logout, methods=["POST"])]
+routes = [
+    Route("/login", login, methods=["GET", "POST"]),
+    Route("/logout", logout, methods=["POST"]),
+]

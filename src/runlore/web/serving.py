@@ -26,17 +26,24 @@ SHORTEST = 16
 
 
 def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -> Door:
-    """Loopback asks for a token only where one is given; anything else gets one, and it must not be short. Raises RunloreError."""
+    """Loopback asks for a token only where one is given; anything else gets one, and it must not be
+    short. Raises RunloreError."""
     if token is not None and len(token) < SHORTEST:
-        raise RunloreError(f"the token must have at least {SHORTEST} characters: others can reach {host}, and may guess")
+        raise RunloreError(
+            f"the token must have at least {SHORTEST} characters: others can reach {host}, and may"
+            " guess"
+        )
     if is_loopback(host):
         return Door(hosts=(*LOOPBACK, *names), token=token)
-    return Door(hosts=(*LOOPBACK, host, socket.gethostname().lower(), *names), token=token or secrets.token_urlsafe(24))
+    return Door(
+        hosts=(*LOOPBACK, host, socket.gethostname().lower(), *names),
+        token=token or secrets.token_urlsafe(24),
+    )
 
 
 def bind(host: str, port: int | None) -> socket.socket:
-    """A socket that listens, so that whoever is told the address finds it. Port 0 is any that is free, None the usual one or, when
-    that is taken, any. Raises RunloreError."""
+    """A socket that listens, so that whoever is told the address finds it. Port 0 is any that is
+    free, None the usual one or, when that is taken, any. Raises RunloreError."""
     if port is None:
         try:
             return bind(host, PORT)
@@ -51,14 +58,17 @@ def bind(host: str, port: int | None) -> socket.socket:
         made.listen(128)
     except OSError as error:
         made.close()
-        raise RunloreError(f"{host}:{port}: {error.strerror or error}; --port chooses another, 0 any that is free") from None
+        raise RunloreError(
+            f"{host}:{port}: {error.strerror or error}; --port chooses another, 0 any that is free"
+        ) from None
     return made
 
 
 def url_of(listening: socket.socket) -> str:
-    """Where to open it. What is bound to every address is reached by the machine's own name for itself."""
+    """Where to open it. What is bound to every address is reached by the machine's own name for
+    itself."""
     host, port = listening.getsockname()[:2]
-    if host in ("0.0.0.0", "::"):  # noqa: S104 # Compared, not bound.
+    if host in ("0.0.0.0", "::"):  # Compared, not bound.  # noqa: S104
         host = socket.gethostname()
     elif host in LOOPBACK:
         host = "localhost" if host == "127.0.0.1" else host
@@ -67,11 +77,18 @@ def url_of(listening: socket.socket) -> str:
 
 def serve(listening: socket.socket, door: Door, ready: Callable[[], None] | None = None) -> None:
     """Answers until it is interrupted."""
-    quiet: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False}
+    quiet: dict[str, Any] = {
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+    }
     stores = Stores()
     # Without a lifespan: one that is cancelled by a second Ctrl-C would be told at length.
     app = make_app(door, stores, lambda: server.should_exit)
-    server = uvicorn.Server(uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=GRACE_S, **quiet))
+    server = uvicorn.Server(
+        uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=GRACE_S, **quiet)
+    )
     threading.Thread(target=warm, daemon=True).start()
     if ready is not None:
         ready()

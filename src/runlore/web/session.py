@@ -50,7 +50,14 @@ def parts_of(found: Outline) -> list[Part]:
     parts = []
     for number, start in enumerate(range(0, len(found.blocks), PART)):
         some = found.blocks[start : start + PART]
-        parts.append(Part(number, some[0].event.seq, max(seq for block in some for seq in block.seqs), len(some)))
+        parts.append(
+            Part(
+                number,
+                some[0].event.seq,
+                max(seq for block in some for seq in block.seqs),
+                len(some),
+            )
+        )
     return parts
 
 
@@ -60,7 +67,7 @@ def blocks_in(found: Outline, part: int) -> list[Block]:
     return found.blocks[part * PART : (part + 1) * PART]
 
 
-# ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is asked ─────────────────────────────────────────────────────────────────────────────────
 def uid_of(request: Request, store: Store) -> str:
     """The session that a URL names: its uid, or what else a person may call it."""
     return query.resolve(store, request.path_params["uid"])
@@ -86,20 +93,25 @@ def branch_of(request: Request) -> int | None:
 
 
 def resume_command(session: Session) -> str | None:
-    """The agent's own command that takes it up again, as one would type it; None where there is none that is safe to type."""
+    """The agent's own command that takes it up again, as one would type it; None where there is
+    none that is safe to type."""
     try:
         return query.in_shell(query.resume_command(session), session.cwd)
     except RunloreError:
         return None
 
 
-# ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
     with lent(request) as (store, _):
         uid = uid_of(request, store)
         found = outline_of(request, store, uid, branch_of(request))
         parts = parts_of(found)
-        at = part_with(parts, number(request, "at", 0)) if "at" in request.query_params else number(request, "part", 0)
+        at = (
+            part_with(parts, number(request, "at", 0))
+            if "at" in request.query_params
+            else number(request, "part", 0)
+        )
         shown = blocks_in(found, at) if parts else []
         session = found.session
         return render(
@@ -114,21 +126,24 @@ def page(request: Request) -> Response:
             bodies=texts(store, uid, shown),
             strip=strip(found),
             resume=resume_command(session),
-            is_running=session.ended_at is not None and datetime.now(UTC) - session.ended_at < RUNNING,
+            is_running=session.ended_at is not None
+            and datetime.now(UTC) - session.ended_at < RUNNING,
             is_inside=False,
             faults=faults_of(store, uid),
         )
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """An error of the session as its digest knows it: what it is called, and what made it go away."""
+    """An error of the session as its digest knows it: what it is called, and what made it go
+    away."""
 
     fingerprint: str
     fix: Fix | None
 
 
 def faults_of(store: Store, uid: str) -> dict[int, Fault]:
-    """By the event at which it was seen. Nothing where there is no digest yet, or a damaged one, which is for the doctor."""
+    """By the event at which it was seen. Nothing where there is no digest yet, or a damaged one,
+    which is for the doctor."""
     try:
         digest = store.digest(uid)
     except StoreError:
@@ -176,7 +191,11 @@ def parts(request: Request) -> Response:
     with lent(request) as (store, _):
         found = outline_of(request, store, uid_of(request, store), branch_of(request))
         return JSONResponse(
-            {"parts": msgspec.to_builtins(parts_of(found)), "events": found.session.events, "cost": usd(found.session.cost.usd)}
+            {
+                "parts": msgspec.to_builtins(parts_of(found)),
+                "events": found.session.events,
+                "cost": usd(found.session.cost.usd),
+            }
         )
 
 
@@ -224,32 +243,54 @@ def pretty(record: bytes) -> str:
     text = record.decode("utf-8", "replace")
     with suppress(ValueError, RecursionError):
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    return text if len(text) <= MOST_RAW else f"{text[:MOST_RAW]}\n… {len(text) - MOST_RAW:,} more characters"
+    return (
+        text
+        if len(text) <= MOST_RAW
+        else f"{text[:MOST_RAW]}\n… {len(text) - MOST_RAW:,} more characters"
+    )
 
 
 def find(request: Request) -> Response:
     """Where words are in this session."""
     with lent(request) as (store, _):
         text = request.query_params.get("q", "").strip()
-        return render(request, "_found.html", text=text, hits=places(store, uid_of(request, store), text))
+        return render(
+            request, "_found.html", text=text, hits=places(store, uid_of(request, store), text)
+        )
 
 
 def places(store: Store, uid: str, text: str) -> list[engine.EventHit]:
-    """The events of a session that have these words, in order; of the last word its beginning will do. Raises QueryError."""
+    """The events of a session that have these words, in order; of the last word its beginning will
+    do. Raises QueryError."""
     text = text.strip()
     if not text:
         return []
     asked = engine.parse(unfinished(text))
-    chosen = asked.with_fields([*((name, values) for name, values in asked.fields if name != "session"), ("session", [uid])])
+    chosen = asked.with_fields(
+        [
+            *((name, values) for name, values in asked.fields if name != "session"),
+            ("session", [uid]),
+        ]
+    )
     answer = engine.search(store, chosen, limit=5, events=FOUND)
-    return sorted((event for hit in answer.hits if hit.session.uid == uid for event in hit.events), key=lambda event: event.seq)
+    return sorted(
+        (event for hit in answer.hits if hit.session.uid == uid for event in hit.events),
+        key=lambda event: event.seq,
+    )
 
 
 def image(request: Request) -> Response:
     """A picture of an event, out of the agent's own record."""
     with lent(request) as (store, _):
-        found = images.image(store, uid_of(request, store), number(request, "seq"), request.query_params.get("sha", ""))
-    return Response(found.data, media_type=found.kind, headers={"cache-control": "private, max-age=86400"})
+        found = images.image(
+            store,
+            uid_of(request, store),
+            number(request, "seq"),
+            request.query_params.get("sha", ""),
+        )
+    return Response(
+        found.data, media_type=found.kind, headers={"cache-control": "private, max-age=86400"}
+    )
 
 
 routes = [

@@ -1,4 +1,5 @@
-"""The list of sessions: filters, order, pages, and search with what was found. All of the state is in the URL."""
+"""The list of sessions: filters, order, pages, and search with what was found. All of the state is
+in the URL."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from ..text.words import moment
 from ._view import lent, render
 
 SHOWN, FOUND = 50, 20
-"""Sessions on a page; of those that were searched for fewer, because each is shown with what was found in it."""
+"""Sessions on a page; of those that were searched for fewer, because each is shown with what was
+found in it."""
 FARTHEST = 10_000
 """Sessions that paging goes through: whoever is so far down wants a filter."""
 SORTS = {
@@ -52,7 +54,8 @@ NAMES = (
     "page",
 )
 _LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]{2,}\Z")
-"""Of a query that is being typed: its last word may not be at its end. Two letters are the beginning of nearly all words."""
+"""Of a query that is being typed: its last word may not be at its end. Two letters are the
+beginning of nearly all words."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +78,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of sessions. With words that were searched for each has the events that answer, in `hits`."""
+    """A page of sessions. With words that were searched for each has the events that answer, in
+    `hits`."""
 
     lines: list[SessionLine]
     names: list[str]
@@ -93,8 +97,13 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
     sort = given.get("sort", "ended")
     if sort not in SORTS and sort != "relevance":
         raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
-    plain = {name: given.get(name) for name in ("agent", "repo", "branch", "model", "outcome", "quality", "machine", "tag")}
-    since, until = (moment(given[name], now) if name in given else None for name in ("since", "until"))
+    plain = {
+        name: given.get(name)
+        for name in ("agent", "repo", "branch", "model", "outcome", "quality", "machine", "tag")
+    }
+    since, until = (
+        moment(given[name], now) if name in given else None for name in ("since", "until")
+    )
     chosen = Filter(
         since=since,
         until=until,
@@ -106,7 +115,13 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
         **plain,
     )
     page = int(_number(given, "page") or 1)
-    return Asked(text=given.get("q", ""), chosen=chosen, sort=sort, page=max(1, min(page, FARTHEST // FOUND)), given=given)
+    return Asked(
+        text=given.get("q", ""),
+        chosen=chosen,
+        sort=sort,
+        page=max(1, min(page, FARTHEST // FOUND)),
+        given=given,
+    )
 
 
 def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
@@ -114,7 +129,9 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
     if not wanted.text:
         total = store.count(wanted.chosen)
         sort = wanted.sort if wanted.sort in SORTS else "ended"
-        lines = store.sessions(wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN)
+        lines = store.sessions(
+            wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN
+        )
         return _found(store, wanted, lines, total)
     asked_for = engine.parse(unfinished(wanted.text) if is_typing else wanted.text)
     if wanted.is_filtered:
@@ -123,13 +140,21 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
     order = "newest" if wanted.given.get("sort") == "ended" else "relevance"
     answer = engine.search(store, asked_for, limit=wanted.page * FOUND, sort=order)
     hits = answer.hits[(wanted.page - 1) * FOUND :]
-    remarks = [*([f"no session has all words; missing: {', '.join(answer.missing)}"] if answer.missing and answer.hits else [])]
+    remarks = [
+        *(
+            [f"no session has all words; missing: {', '.join(answer.missing)}"]
+            if answer.missing and answer.hits
+            else []
+        )
+    ]
     if answer.ignored:
         remarks.append(f"not words, and ignored: {' '.join(answer.ignored)}")
     if not answer.hits and not is_typing:
         remarks += [*engine.remarks(wanted.text), *engine.blame(store, asked_for)]
     found = _found(store, wanted, [hit.session for hit in hits], answer.total, remarks)
-    return msgspec.structs.replace(found, hits={hit.session.uid: hit for hit in hits}, seconds=answer.seconds)
+    return msgspec.structs.replace(
+        found, hits={hit.session.uid: hit for hit in hits}, seconds=answer.seconds
+    )
 
 
 def unfinished(text: str) -> str:
@@ -137,10 +162,21 @@ def unfinished(text: str) -> str:
     return f"{text}*" if _LAST_WORD.search(text) else text
 
 
-def _found(store: Store, wanted: Asked, lines: list[SessionLine], total: int, remarks: Sequence[str] = ()) -> Found:
+def _found(
+    store: Store, wanted: Asked, lines: list[SessionLine], total: int, remarks: Sequence[str] = ()
+) -> Found:
     pages = max(1, -(-min(total, FARTHEST) // (FOUND if wanted.text else SHOWN)))
     names = naming.short_ids(store, lines)
-    return Found(lines=lines, names=names, hits={}, total=total, page=wanted.page, pages=pages, remarks=list(remarks), seconds=0.0)
+    return Found(
+        lines=lines,
+        names=names,
+        hits={},
+        total=total,
+        page=wanted.page,
+        pages=pages,
+        remarks=list(remarks),
+        seconds=0.0,
+    )
 
 
 def _number(given: dict[str, str], name: str) -> float | None:
@@ -153,7 +189,7 @@ def _number(given: dict[str, str], name: str) -> float | None:
     return value
 
 
-# ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
     with lent(request) as (store, _):
         wanted = asked(request.query_params, datetime.now(UTC))
@@ -170,7 +206,9 @@ def page(request: Request) -> Response:
 
 def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]]:
     """What sessions can be chosen by."""
-    found: dict[str, list[tuple[str, int]]] = request.app.state.kept.get(store, "facets", lambda: query.facets(store, 30))
+    found: dict[str, list[tuple[str, int]]] = request.app.state.kept.get(
+        store, "facets", lambda: query.facets(store, 30)
+    )
     return found
 
 

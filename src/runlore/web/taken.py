@@ -1,4 +1,5 @@
-"""Sessions and parts of them to take away: the formats of `export`, redacted, sent as they are made."""
+"""Sessions and parts of them to take away: the formats of `export`, redacted, sent as they are
+made."""
 
 from __future__ import annotations
 
@@ -32,24 +33,48 @@ def export(request: Request) -> Response:
     media, make = FORMATS[kind]
     with lent(request) as (store, _):
         uid, branch = uid_of(request, store), branch_of(request)
-        first, last = number(request, "first", 0), number(request, "last") if "last" in request.query_params else None
-        between(outline_of(request, store, uid, branch), first, last)  # What is wrong is told before anything is sent.
+        first, last = (
+            number(request, "first", 0),
+            number(request, "last") if "last" in request.query_params else None,
+        )
+        # What is wrong is told before anything is sent.
+        between(outline_of(request, store, uid, branch), first, last)
 
     def pieces() -> Iterator[bytes]:
         with lent(request) as (store, config):
-            taken = take(store, config, uid, first=first, last=last, branch=branch, made=outline_of(request, store, uid, branch))
+            taken = take(
+                store,
+                config,
+                uid,
+                first=first,
+                last=last,
+                branch=branch,
+                made=outline_of(request, store, uid, branch),
+            )
             for piece in make(taken):
                 yield piece.encode("utf-8", "replace")
 
     name = re.sub(r"[^\w.-]+", "-", uid, flags=re.ASCII)[:80]  # A header has no other letters.
-    return StreamingResponse(pieces(), media_type=media, headers={"content-disposition": f'attachment; filename="{name}.{kind}"'})
+    return StreamingResponse(
+        pieces(),
+        media_type=media,
+        headers={"content-disposition": f'attachment; filename="{name}.{kind}"'},
+    )
 
 
 def one(request: Request) -> Response:
     """An event as Markdown, to paste."""
     with lent(request) as (store, config):
         uid, seq = uid_of(request, store), number(request, "seq")
-        taken = take(store, config, uid, first=seq, last=seq, branch=None, made=outline_of(request, store, uid, None))
+        taken = take(
+            store,
+            config,
+            uid,
+            first=seq,
+            last=seq,
+            branch=None,
+            made=outline_of(request, store, uid, None),
+        )
         return PlainTextResponse("".join(markdown(taken, head=False)))
 
 

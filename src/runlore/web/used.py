@@ -1,4 +1,5 @@
-"""Usage: what was used and what it cost, by day, model, agent, project or session; why; and what was wasted. CSV of any of it."""
+"""Usage: what was used and what it cost, by day, model, agent, project or session; why; and what
+was wasted. CSV of any of it."""
 
 from __future__ import annotations
 
@@ -33,7 +34,12 @@ NAMES = ("by", "since", "until", "agent", "model", "project", "branch", "machine
 SPANS = {"today": "today", "7d": "7 days", "30d": "30 days", "90d": "90 days", "": "all"}
 DAYS = 90
 """Of a chart."""
-STEPS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=31), "block": timedelta(hours=BLOCK_HOURS)}
+STEPS = {
+    "day": timedelta(days=1),
+    "week": timedelta(days=7),
+    "month": timedelta(days=31),
+    "block": timedelta(hours=BLOCK_HOURS),
+}
 """From the beginning of a row to that of the next; from a month's first day into the next month."""
 ROWS = 200
 """Of a table; CSV has all."""
@@ -92,7 +98,9 @@ def _since(text: str, now: datetime, zone: Zone) -> datetime | None:
         return None
     if text[:-1].isdecimal() and text[-1] == "d" and len(text) < 6:
         today = zone.today(now)
-        return zone.midnight(today - timedelta(days=min(int(text[:-1]) - 1, today.toordinal() - 719_163)))
+        return zone.midnight(
+            today - timedelta(days=min(int(text[:-1]) - 1, today.toordinal() - 719_163))
+        )
     return zone.moment(text, now)
 
 
@@ -104,7 +112,8 @@ def used(store: Store, config: Config, wanted: Asked, now: datetime, zone: Zone)
 
 
 def behind(by: str, key: str | None) -> dict[str, str] | None:
-    """What chooses the calls that a row adds up, so that one can go on to their sessions, and from these to the calls."""
+    """What chooses the calls that a row adds up, so that one can go on to their sessions, and from
+    these to the calls."""
     if key is None or by in ("session", "subagent"):
         return None
     if by not in STEPS:
@@ -120,7 +129,8 @@ def behind(by: str, key: str | None) -> dict[str, str] | None:
 
 
 def without_gaps(by: str, keys: list[str]) -> list[str]:
-    """The last days up to the last, with those on which nothing was used; other times as they are."""
+    """The last days up to the last, with those on which nothing was used; other times as they
+    are."""
     if by != "day" or not keys:
         return keys
     last = date.fromisoformat(keys[-1])
@@ -128,7 +138,7 @@ def without_gaps(by: str, keys: list[str]) -> list[str]:
     return [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
 
 
-# ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
     zone, now = Zone(), datetime.now(UTC)
     with lent(request) as (store, config):
@@ -136,10 +146,14 @@ def page(request: Request) -> Response:
         found = used(store, config, wanted, now, zone)
         rows = found.report.rows
         is_in_time = wanted.by in ("day", "week", "month", "block")
-        today = zone.today(now).isoformat()  # What a wrong clock wrote into the future would leave the chart empty until then.
+        # What a wrong clock wrote into the future would leave the chart empty until then.
+        today = zone.today(now).isoformat()
         past = [row for row in rows if wanted.by != "day" or (row.key or "") <= today]
         shown = [row for row in (past[-DAYS:] if is_in_time else rows[:12]) if row.key]
-        chart = stacked(without_gaps(wanted.by, [row.key or "" for row in shown]), {row.key or "": {"USD": row.usd} for row in shown})
+        chart = stacked(
+            without_gaps(wanted.by, [row.key or "" for row in shown]),
+            {row.key or "": {"USD": row.usd} for row in shown},
+        )
         return render(
             request,
             "usage.html",
@@ -149,7 +163,11 @@ def page(request: Request) -> Response:
             facets=facets_of(request, store),
             kinds=usage.BY,
             spans=SPANS,
-            bars=bars(chart, usd, f"Cost by {wanted.by}", WHOLE) if is_in_time and len(shown) > 1 else None,
+            bars=(
+                bars(chart, usd, f"Cost by {wanted.by}", WHOLE)
+                if is_in_time and len(shown) > 1
+                else None
+            ),
             most=max((row.units for row in rows), default=0) or 1,
             short=short,
             behind=behind,
@@ -172,7 +190,9 @@ def explained(request: Request) -> Response:
     """Every call of a session, and why it counts as it does."""
     with lent(request) as (store, config):
         uid = uid_of(request, store)
-        return render(request, "explain.html", session=query.get(store, uid), made=explain(store, config, uid))
+        return render(
+            request, "explain.html", session=query.get(store, uid), made=explain(store, config, uid)
+        )
 
 
 def doubts(request: Request) -> Response:

@@ -1,4 +1,5 @@
-"""A history as pieces: the start of a session, a prompt, a reply, lines of the program. Knows Markdown, and where each piece begins."""
+"""A history as pieces: the start of a session, a prompt, a reply, lines of the program. Knows
+Markdown, and where each piece begins."""
 
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ STARTED = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\
 _TYPED = re.compile(r"# (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\Z")
 _MARKED = re.compile(rb"^(?:####|>)(?: [^\n]*)?  \r?$", re.MULTILINE)
 TELLING = (
-    "Tokens: ", "Applied edit to ", "Creating empty file ", "Did not apply edit to ", "Skipping edits to ", "Running ", "Retrying in ",
+    "Tokens: ", "Applied edit to ", "Creating empty file ", "Did not apply edit to ",
+    "Skipping edits to ", "Running ", "Retrying in ",
     "Commit ", "^C ", "All chat history cleared", "All files dropped and chat history cleared",
 )  # fmt: skip
 """How lines of the program begin that tell of something."""
 QUESTION = re.compile(r"\?.*\[\w+\]:?\s*(\w*)\Z|\?.*\(Y\)es.*:\s*(\w*)\Z")
 FAILED = re.compile(
-    r"The LLM did not conform to the edit format|# ?\d+ SEARCH/REPLACE blocks? failed to match|litellm\.\w+|The API provider|\w+Error: "
+    r"The LLM did not conform to the edit format|# ?\d+ SEARCH/REPLACE blocks? failed to"
+    r" match|litellm\.\w+|The API provider|\w+Error: "
 )
 _SEARCH = re.compile(r"<{5,9} SEARCH.*\Z")
 _DIVIDER = re.compile(r"={5,9}\s*\Z")
@@ -30,9 +33,12 @@ MOST_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundre
 Piece = dict[str, Any]
 
 
-def pieces(data: bytes, head: bytes, is_end: bool, is_stale: bool) -> Iterator[tuple[int, int, Piece]]:
-    """Where each piece begins and ends, and what it is. `head` is the beginning of the file, which shows how lines are marked. The
-    last piece may go on, but for one that is written at once, and where nothing is written any more."""
+def pieces(
+    data: bytes, head: bytes, is_end: bool, is_stale: bool
+) -> Iterator[tuple[int, int, Piece]]:
+    """Where each piece begins and ends, and what it is. `head` is the beginning of the file, which
+    shows how lines are marked. The last piece may go on, but for one that is written at once, and
+    where nothing is written any more."""
     lines = data.split(b"\n")
     if lines[-1] and not (is_end and is_stale):
         lines[-1] = b""  # There is more of it.
@@ -46,13 +52,17 @@ def pieces(data: bytes, head: bytes, is_end: bool, is_stale: bool) -> Iterator[t
         before = texts[n - 1] if n else ""
         found = _kind(line, before, following, kind, is_marked, is_code)
         is_code = (is_code != line.lstrip().startswith(("```", "~~~~"))) and found == "assistant"
-        if line.strip() and (found != kind or found == "start" or (found == "user" and not before.strip())):
+        if line.strip() and (
+            found != kind or found == "start" or (found == "user" and not before.strip())
+        ):
             if kind:
                 yield begin, offset, _piece(kind, held)
             kind, held, begin = found, [], offset if kind or n else 0
         held.append(line)
         offset += len(lines[n]) + 1
-    is_closed = kind in ("user", "start") or (kind == "assistant" and not any(text.strip() for text in texts[-2:]))
+    is_closed = kind in ("user", "start") or (
+        kind == "assistant" and not any(text.strip() for text in texts[-2:])
+    )
     if kind and is_end and (is_stale or is_closed):
         yield begin, len(data), _piece(kind, held)
 
@@ -65,8 +75,16 @@ def _kind(line: str, before: str, after: str, kind: str, is_marked: bool, is_cod
     if STARTED.match(line) and is_apart:
         return "start"
     if is_marked:
-        is_user, is_tool = (line.startswith(mark) and line.endswith("  ") for mark in ("#### ", ">"))
-        return "user" if is_user and (is_apart or kind in ("user", "tool")) else "tool" if is_tool else "assistant"
+        is_user, is_tool = (
+            line.startswith(mark) and line.endswith("  ") for mark in ("#### ", ">")
+        )
+        return (
+            "user"
+            if is_user and (is_apart or kind in ("user", "tool"))
+            else "tool"
+            if is_tool
+            else "assistant"
+        )
     if is_code:
         return "assistant"
     if line.startswith("#### ") and (is_apart or kind in ("user", "tool")):
@@ -81,10 +99,15 @@ def _piece(kind: str, lines: list[str]) -> Piece:
         found = STARTED.match(lines[0]) if lines else None
         return {"said": kind, "text": text.strip(), "at": _moment(found[1]) if found else None}
     if kind == "user":
-        said = [line.removeprefix("####").removeprefix(" ").rstrip() for line in lines if line.strip()]
+        said = [
+            line.removeprefix("####").removeprefix(" ").rstrip() for line in lines if line.strip()
+        ]
         return {"said": kind, "text": "\n".join(said).strip("\n")}
     if kind == "tool":
-        return {"said": kind, "lines": _grouped([line.removeprefix(">").strip() for line in lines if line.strip()])}
+        return {
+            "said": kind,
+            "lines": _grouped([line.removeprefix(">").strip() for line in lines if line.strip()]),
+        }
     return _reply(text.rstrip())
 
 
@@ -95,7 +118,12 @@ def _reply(text: str) -> Piece:
         thought, _, said = text.partition(ANSWER)
         more = {"thought": thought.partition(THOUGHT)[2].rstrip("-\n ").strip()}
     changes = [{"path": path, "old": old, "new": new} for path, old, new in edits(said)]
-    return {"said": "assistant", "text": said.strip("\n"), **more, **({"edits": changes} if changes else {})}
+    return {
+        "said": "assistant",
+        "text": said.strip("\n"),
+        **more,
+        **({"edits": changes} if changes else {}),
+    }
 
 
 def is_question(line: str) -> bool:
@@ -143,8 +171,8 @@ def _moment(text: str) -> str | None:
 
 
 def edits(text: str) -> list[tuple[str, str, str]]:
-    """The path, what is removed and what is added, of every block of a reply that says so. The path stands before the fence; a block
-    without one is about the file of the block before it."""
+    """The path, what is removed and what is added, of every block of a reply that says so. The path
+    stands before the fence; a block without one is about the file of the block before it."""
     found: list[tuple[str, str, str]] = []
     path, before = "", ["", ""]
     old: list[str] | None = None

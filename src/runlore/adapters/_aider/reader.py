@@ -1,4 +1,5 @@
-"""What the pieces of a history mean: prompts, replies with edits in them, and what the program said. See `aider.py` for the traps."""
+"""What the pieces of a history mean: prompts, replies with edits in them, and what the program
+said. See `aider.py` for the traps."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ ASKED = frozenset({"/ask", "/code", "/architect", "/context", "/help", "/web"})
 """Commands that begin a prompt."""
 _MODEL = re.compile(r"^(?:Main model|Model): (\S+)", re.MULTILINE)
 _COUNT = r"([\d.,]+[kM]?)"
-_TOKENS = re.compile(rf"Tokens: {_COUNT} sent(?:, {_COUNT} cache write)?(?:, {_COUNT} cache hit)?, {_COUNT} received")
+_TOKENS = re.compile(
+    rf"Tokens: {_COUNT} sent(?:, {_COUNT} cache write)?(?:, {_COUNT} cache hit)?, {_COUNT} received"
+)
 
 
 class History(State):
@@ -54,8 +57,12 @@ class Reader(Fold[History]):
         """The session that the last header began. What comes before the first header is one too."""
         state = self.state
         if not state.session:
-            repository = os.path.basename(self.folder)  # Its path may change, and is another on every machine.
-            stamp = blake2b(f"{repository}\n{state.header}\n{state.again}".encode("utf-8", "replace"), digest_size=5).hexdigest()
+            # Its path may change, and is another on every machine.
+            repository = os.path.basename(self.folder)
+            stamp = blake2b(
+                f"{repository}\n{state.header}\n{state.again}".encode("utf-8", "replace"),
+                digest_size=5,
+            ).hexdigest()
             when = "".join(char for char in state.header if char.isdigit()) or "before"
             state.session = f"{when}-{stamp}"
         return state.session
@@ -73,7 +80,9 @@ class Reader(Fold[History]):
         elif lines:
             self.program(lines)
         elif said != "user" and (text is not None or "edits" in value):
-            self.assistant(text or "", pick(value, "thought", of=str), pick(value, "edits", of=list) or [])
+            self.assistant(
+                text or "", pick(value, "thought", of=str), pick(value, "edits", of=list) or []
+            )
         else:
             self.unknown(said)
         if not self.count:
@@ -84,7 +93,9 @@ class Reader(Fold[History]):
         state = self.state
         header = text.removeprefix("# aider chat started at ").strip()[:40]
         again = state.again + 1 if header == state.header else 0
-        self.state = History(records=state.records, cwd=state.cwd, header=header, again=again, last_ts=at)
+        self.state = History(
+            records=state.records, cwd=state.cwd, header=header, again=again, last_ts=at
+        )
         self.title = (None, 0)
         self.begin(self.raw)
         self.identify(f"{self.session()}/start")
@@ -94,13 +105,22 @@ class Reader(Fold[History]):
     # What was said.
 
     def user(self, text: str, typed: Any) -> None:
-        times = [found for item in typed if (found := time_of(item))] if isinstance(typed, list) else []
+        times = (
+            [found for item in typed if (found := time_of(item))] if isinstance(typed, list) else []
+        )
         later = [time for time in times if self.state.last_ts is None or time >= self.state.last_ts]
         if later and self.state.header:
             self.ts = self.state.last_ts = later[0]
         command = text.split(maxsplit=1)[0] if text.startswith(("/", "!")) else ""
         if self.state.reply and stamp(text) == self.state.reply:
-            self.emit("lifecycle", text, "architect", "the plan is given to the editor", "user", view="context")
+            self.emit(
+                "lifecycle",
+                text,
+                "architect",
+                "the plan is given to the editor",
+                "user",
+                view="context",
+            )
         elif text == "<blank>" or not text:
             self.merge("blank prompt")
         elif is_question(text):
@@ -120,17 +140,32 @@ class Reader(Fold[History]):
             self.emit("assistant_msg", text, "assistant", None, "assistant", model=self.state.model)
         for edit in edits:
             path = pick(edit, "path", of=str) or ""
-            body = file_change(path, [(text_of(pick(edit, "old", of=str)), text_of(pick(edit, "new", of=str)))])
+            body = file_change(
+                path, [(text_of(pick(edit, "old", of=str)), text_of(pick(edit, "new", of=str)))]
+            )
             call_id = f"{self.native_id}/{self.count}"
-            self.emit("edit", body, "edit", path, "assistant", "edit", call_id, "edit", files=(path,) if path else ())
+            self.emit(
+                "edit",
+                body,
+                "edit",
+                path,
+                "assistant",
+                "edit",
+                call_id,
+                "edit",
+                files=(path,) if path else (),
+            )
             keep(self.state.open, path, call_id, OPEN)
 
     # What the program said.
 
     def program(self, said: list[str]) -> None:
-        """Every line that tells of something is an event, and so are the lines between two of them."""
+        """Every line that tells of something is an event, and so are the lines between two of
+        them."""
         for text in said:
-            handler = next((handler for start, handler in STARTS.items() if text.startswith(start)), None)
+            handler = next(
+                (handler for start, handler in STARTS.items() if text.startswith(start)), None
+            )
             if handler is not None:
                 handler(self, text)
             elif is_question(text):
@@ -153,21 +188,46 @@ class Reader(Fold[History]):
         self.emit(kind, line, "question", None, "user")
 
     def applied(self, line: str) -> None:
-        """An edit was made. Where the reply does not show it in a way that is known, this is all there is of it."""
-        path = line.partition(" edit to ")[2].strip() or line.removeprefix("Creating empty file ").strip()
+        """An edit was made. Where the reply does not show it in a way that is known, this is all
+        there is of it."""
+        path = (
+            line.partition(" edit to ")[2].strip()
+            or line.removeprefix("Creating empty file ").strip()
+        )
         call_id = self.state.open.pop(path, None)
         kind, native = ("edit", "edit") if call_id is None else ("tool_result", "applied")
         role = "assistant" if call_id is None else "tool"
         self.emit(kind, path, native, one_line(line), role, "edit", call_id, "edit", files=(path,))
 
     def skipped(self, line: str) -> None:
-        path = line.partition(" edit to ")[2].partition(" (")[0] or line.removeprefix("Skipping edits to ").partition(" that ")[0]
-        self.emit("human_intervention", line, "skipped", None, "tool", "edit", self.state.open.pop(path.strip(), None), "edit")
+        path = (
+            line.partition(" edit to ")[2].partition(" (")[0]
+            or line.removeprefix("Skipping edits to ").partition(" that ")[0]
+        )
+        self.emit(
+            "human_intervention",
+            line,
+            "skipped",
+            None,
+            "tool",
+            "edit",
+            self.state.open.pop(path.strip(), None),
+            "edit",
+        )
 
     def ran(self, line: str) -> None:
         command = line.removeprefix("Running ").strip()
         kind = "test_run" if is_test_run(command) else "tool_call"
-        self.emit(kind, command, "run", None, "assistant", "shell", f"{self.native_id}/{self.count}", "shell")
+        self.emit(
+            kind,
+            command,
+            "run",
+            None,
+            "assistant",
+            "shell",
+            f"{self.native_id}/{self.count}",
+            "shell",
+        )
 
     def interrupted(self, line: str) -> None:
         self.emit("human_intervention", line, "interrupt", "interrupted", "user")
@@ -195,10 +255,13 @@ class Reader(Fold[History]):
             self.emit("lifecycle", line, "tokens", None, "system")
             return
         model = self.state.model
-        event = self.emit("lifecycle", line, "tokens", None, "system", usage=used, tokens=used.total, model=model)
+        event = self.emit(
+            "lifecycle", line, "tokens", None, "system", usage=used, tokens=used.total, model=model
+        )
         call = api.Call(
             key=event, session_uid=self.uid(self.session()), ts=self.state.last_ts, model=model,
-            provider=self.state.provider, input_tokens=used.input_tokens, output_tokens=out, cache_read_tokens=had,
+            provider=self.state.provider, input_tokens=used.input_tokens, output_tokens=out,
+            cache_read_tokens=had,
             cache_write_5m_tokens=wrote,
         )  # fmt: skip
         self.out.calls.append((call, event))
@@ -212,7 +275,11 @@ class Reader(Fold[History]):
             return
         uid = self.uid(state.session)
         self.out.facts[uid] = Facts(
-            native_session_id=state.session, title=self.title[0], title_rank=self.title[1], cwd=state.cwd, model=state.model
+            native_session_id=state.session,
+            title=self.title[0],
+            title_rank=self.title[1],
+            cwd=state.cwd,
+            model=state.model,
         )
 
     def finish(self) -> Normalized:

@@ -1,6 +1,8 @@
-"""The fold over a Claude Code transcript: which session a record belongs to, what it is called, what it follows.
+"""The fold over a Claude Code transcript: which session a record belongs to, what it is called,
+what it follows.
 
-Knows nothing of what a record says; `claude.py` does, and calls `emit` for every event. See there for the traps of the format.
+Knows nothing of what a record says; `claude.py` does, and calls `emit` for every event. See there
+for the traps of the format.
 """
 
 from __future__ import annotations
@@ -20,14 +22,37 @@ from .._jsonl import MALFORMED, lenient, parse
 from .._tools import LONGEST_BODY, cap, one_line
 from .lines import CARRY, Counts, Fork, Line, Message, Meta, RareLine, SessionState, State, Tokens
 from .place import OVERFLOWS, Place
-from .words import MERGED, TITLES, UUID, billed, checksum, clean, hash_words, local_id, speaker, tokens, utc
+from .words import (
+    MERGED,
+    TITLES,
+    UUID,
+    billed,
+    checksum,
+    clean,
+    hash_words,
+    local_id,
+    speaker,
+    tokens,
+    utc,
+)
 
 # How many calls, messages and ids are remembered between two reads, the oldest going first.
-CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = 256, 64, 256, 1024, 64, 64, 256, 256
-BILLS = 16  # Lines of a message follow each other; those of subagents that run side by side come in between.
+CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = (
+    256,
+    64,
+    256,
+    1024,
+    64,
+    64,
+    256,
+    256,
+)
+# Lines of a message follow each other; those of subagents that run side by side come in between.
+BILLS = 16
 
 LONGEST_KEY = 300  # A session's name and a record's id. What is longer is no id that an agent made.
-MOST_EVENTS = 10_000  # Of one record. A real one has a few dozen; a line of a million blocks would take gigabytes.
+# Of one record. A real one has a few dozen; a line of a million blocks would take gigabytes.
+MOST_EVENTS = 10_000
 
 NOTHING = 0, 0, 0, 0
 
@@ -37,13 +62,20 @@ _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def _most(one: Tokens, other: Tokens) -> Tokens:
-    return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
+    return (
+        max(one[0], other[0]),
+        max(one[1], other[1]),
+        max(one[2], other[2]),
+        max(one[3], other[3]),
+    )
 
 
 class Fold:
-    """A fold over the records of one source. All that outlives a batch is in `state`; the rest is about the current record."""
+    """A fold over the records of one source. All that outlives a batch is in `state`; the rest is
+    about the current record."""
 
-    # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch would wait for one to be looked for.
+    # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch
+    # would wait for one to be looked for.
     handlers: ClassVar[Mapping[str | None, Callable[[Any, Line], None]]]
     rare_handlers: ClassVar[Mapping[str | None, Callable[[Any, RareLine], None]]]
 
@@ -54,7 +86,8 @@ class Fold:
         self.state = load(carry, State, CARRY)
         self.out = Normalized()
         self.touched: dict[str, tuple[SessionState, str | None, int]] = {}
-        """The sessions of this batch, by their key in the state, with the best title that was found for each."""
+        """The sessions of this batch, by their key in the state, with the best title that was found
+        for each."""
         self.overflow: dict[str, str] = {}
         self.raw: str | bytes = b""
         self.offset = 0
@@ -67,7 +100,8 @@ class Fold:
         self.count = 0  # Events that the current record has given.
         self.room = 0  # How many more it may give; below 0, how many it could not.
         self.step: tuple[str, Tokens, Tokens] | None = None
-        """Tokens for the next event: of which message, what this line adds, the most that has been seen."""
+        """Tokens for the next event: of which message, what this line adds, the most that has been
+        seen."""
 
     def run(self, records: Iterable[Record]) -> Normalized:
         state, handlers = self.state, self.handlers
@@ -102,12 +136,15 @@ class Fold:
 
     def aside(self, name: str, data: bytes) -> None:
         if name == "meta":
-            meta, _ = lenient(Meta, next((value for value, _, _ in parse(data) if isinstance(value, dict)), {}))
+            meta, _ = lenient(
+                Meta, next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
+            )
             self.turn_to(self.main(Line()), "")
             self.session.call = meta.toolUseId
             self.title(meta.description, 2)
         else:
-            # It belongs to the line that comes next, and nothing of it is remembered: at most a few are held.
+            # It belongs to the line that comes next, and nothing of it is remembered: at most a few
+            # are held.
             keep(self.overflow, name.partition(":")[2], data.decode("utf-8", "replace"), OVERFLOWS)
 
     def tolerate(self, data: bytes) -> None:
@@ -117,7 +154,11 @@ class Fold:
             self.merge("blank")
         for value, text, problem in values:
             if not isinstance(value, dict):
-                self.strange(text, problem or "not an object", "malformed" if value is MALFORMED else "unknown")
+                self.strange(
+                    text,
+                    problem or "not an object",
+                    "malformed" if value is MALFORMED else "unknown",
+                )
                 continue
             line, problems = lenient(RareLine, value)
             self.raw = text
@@ -129,7 +170,11 @@ class Fold:
             if not (handler or self.rare(line)):
                 problems = []  # Nothing can be wrong with what is not known.
             if problem or problems:
-                self.out.skips.append(Skip(self.offset, "; ".join([problem, *problems] if problem else problems)[:500]))
+                self.out.skips.append(
+                    Skip(
+                        self.offset, "; ".join([problem, *problems] if problem else problems)[:500]
+                    )
+                )
 
     def strange(self, text: str, reason: str, native: str = "malformed") -> None:
         self.raw = text
@@ -161,43 +206,59 @@ class Fold:
         return handler is not None
 
     def settle(self, line: RareLine, kind: str) -> None:
-        """What is said of the session, and is no event. It is written again and again, so the last one counts."""
+        """What is said of the session, and is no event. It is written again and again, so the last
+        one counts."""
         self.merge(kind)
         if kind in TITLES:
             field, rank = TITLES[kind]
             self.turn_to(self.main(line), "")
             self.title(getattr(line, field), rank)
         elif kind == "summary" and (self.state.main or UUID.match(self.place.stem)):
-            # It may be about a leaf of another session. Then it is worth a prompt, and gives way to the first.
+            # It may be about a leaf of another session. Then it is worth a prompt, and gives way to
+            # the first.
             self.turn_to(self.main(line), "")
             self.title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
 
     # Which session, which id, which parent.
 
     def main(self, line: Line) -> SessionState:
-        """The session of the file itself: named by the file where that can be, else by the first session id that is read."""
+        """The session of the file itself: named by the file where that can be, else by the first
+        session id that is read."""
         state, place = self.state, self.place
         if state.main is None:
             named = clean((line.sessionId or "").partition("#")[0])
             stem = clean(place.stem) or "unknown"
-            own = f"agent-{clean(place.agent)}" if place.agent else f"journal-{clean(place.run)}" if place.run else ""
+            own = (
+                f"agent-{clean(place.agent)}"
+                if place.agent
+                else f"journal-{clean(place.run)}"
+                if place.run
+                else ""
+            )
             if own:
                 state.root = clean(place.session) or named
                 state.main = SessionState(f"{state.root}/{own}" if state.root else stem)
                 if state.root:
-                    state.main.parent, state.main.relation = f"{self.flavor}:{state.root}", "subagent"
+                    state.main.parent, state.main.relation = (
+                        f"{self.flavor}:{state.root}",
+                        "subagent",
+                    )
             else:
                 state.root = stem if UUID.match(stem) else named or stem
                 state.main = SessionState(state.root)
         return state.main
 
     def side(self, line: Line) -> str:
-        """The key of the session that a line of an inline subagent belongs to: it hangs on the subagent's first line."""
+        """The key of the session that a line of an inline subagent belongs to: it hangs on the
+        subagent's first line."""
         state, uuid = self.state, line.uuid or ""
         if line.agentId:
             key = f"agent-{clean(line.agentId)}"
         else:
-            key = state.side.get(line.parentUuid or "") or f"agent-{clean(uuid[:8] if len(uuid) == 36 else uuid) or 'unknown'}"
+            key = (
+                state.side.get(line.parentUuid or "")
+                or f"agent-{clean(uuid[:8] if len(uuid) == 36 else uuid) or 'unknown'}"
+            )
             if uuid:
                 keep(state.side, uuid, key, SIDE)
         if key not in state.sessions:
@@ -210,16 +271,27 @@ class Fold:
         if session is None:
             state.has_dropped = state.has_dropped or len(state.sessions) >= SESSIONS
             start = state.events if state.has_dropped else 0
-            session = SessionState(f"{state.root}/{key}", start, parent=f"{self.flavor}:{state.root}", relation="subagent")
+            session = SessionState(
+                f"{state.root}/{key}",
+                start,
+                parent=f"{self.flavor}:{state.root}",
+                relation="subagent",
+            )
             keep(state.sessions, key, session, SESSIONS)
         return session
 
     def find_call(self, line: Line) -> str | None:
         """The latest call that asked for what this line says."""
         content = line.message.content if line.message else None
-        text = content if isinstance(content, str) else next((block.text for block in content or () if block.text), None)
+        text = (
+            content
+            if isinstance(content, str)
+            else next((block.text for block in content or () if block.text), None)
+        )
         asked = hash_words(text) if text else None
-        return next((call for call, words in reversed(self.state.tasks.items()) if words == asked), None)
+        return next(
+            (call for call, words in reversed(self.state.tasks.items()) if words == asked), None
+        )
 
     def begin(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
         """Makes this line the current one, in the session that it belongs to."""
@@ -257,14 +329,20 @@ class Fold:
         self.touched[key] = (session, *self.touched.get(key, (session, None, 0))[1:])
 
     def trace(self, session: SessionState, line: Line) -> None:
-        """Where a session comes from: a fork says so; a file that begins with another session's id goes on where that one ended."""
+        """Where a session comes from: a fork says so; a file that begins with another session's id
+        goes on where that one ended."""
         fork = line.forkedFrom
         if fork and fork.sessionId and session.relation != "subagent":
             session.parent, session.relation = f"{self.flavor}:{clean(fork.sessionId)}", "fork"
         if line.sessionId and not self.state.is_traced:
             self.state.is_traced = True
             origin = clean(line.sessionId)
-            if origin != session.native and session.relation is None and UUID.match(session.native) and UUID.match(origin):
+            if (
+                origin != session.native
+                and session.relation is None
+                and UUID.match(session.native)
+                and UUID.match(origin)
+            ):
                 session.parent, session.relation = f"{self.flavor}:{origin}", "continuation"
 
     def reference(self, uuid: str) -> str | None:
@@ -278,22 +356,38 @@ class Fold:
         return f"{uuid}#{state.tails[uuid]}" if uuid in state.tails else uuid
 
     def references(self, uuids: Iterable[str] | None) -> tuple[str, ...]:
-        return tuple([uuid if len(uuid) == 36 else local_id(self.state.root, uuid) for uuid in uuids or ()])
+        return tuple(
+            [uuid if len(uuid) == 36 else local_id(self.state.root, uuid) for uuid in uuids or ()]
+        )
 
     def anonymous(self) -> str:
-        """An id for a record that has none: the same wherever the file is cut, and in a copy of the file."""
+        """An id for a record that has none: the same wherever the file is cut, and in a copy of the
+        file."""
         state = self.state
         raw = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
         key = blake2b(raw, digest_size=8).digest()
         again = state.repeats.get(key, 0)
         keep(state.repeats, key, again + 1, REPEATS)
         anchor = state.anchor or self.session.native
-        return "~" + blake2b(b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8).hexdigest()
+        return (
+            "~"
+            + blake2b(
+                b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8
+            ).hexdigest()
+        )
 
     def emit(
-        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, **more: Unpack[Fields],
-    ) -> None:  # fmt: skip
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        summary: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        call_id: str | None = None,
+        action: str | None = None,
+        **more: Unpack[Fields],
+    ) -> None:
         """One event of the current record."""
         self.room -= 1
         if self.room < 0:
@@ -322,10 +416,12 @@ class Fold:
             more["git_branch"] = line.gitBranch
         if line.isSidechain:
             more["is_sidechain"] = True
-        # Fifteen arguments are the most that Python passes without building a dictionary, which costs as much as the event.
+        # Fifteen arguments are the most that Python passes without building a dictionary, which
+        # costs as much as the event.
         event = SessionEvent(
             session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-            summary=one_line(body) if summary is None else summary, tokens=total, native_id=native_id, call_id=call_id,
+            summary=one_line(body) if summary is None else summary, tokens=total,
+            native_id=native_id, call_id=call_id,
             action=action, model=model, native=native, usage=usage, record=state.records - 1,
         )  # fmt: skip
         for name, value in more.items():  # It is known to nobody else yet.
@@ -372,12 +468,23 @@ class Fold:
         elif found != before:
             most = _most(found, before)
             if most != before:
-                self.step = identity, (most[0] - before[0], most[1] - before[1], most[2] - before[2], most[3] - before[3]), most
+                self.step = (
+                    identity,
+                    (
+                        most[0] - before[0],
+                        most[1] - before[1],
+                        most[2] - before[2],
+                        most[3] - before[3],
+                    ),
+                    most,
+                )
 
     def bill(self, line: Line, message: Message, counts: Counts, found: Tokens) -> None:
-        """For the ledger: the call as this line counts it, and those of advisers, which are not in its own figures.
+        """For the ledger: the call as this line counts it, and those of advisers, which are not in
+        its own figures.
 
-        Not only what grows: a smaller figure may be that of the main chain, and an equal one that of another request."""
+        Not only what grows: a smaller figure may be that of the main chain, and an equal one that
+        of another request."""
         bill = found, line.isSidechain is True, line.requestId
         if found == NOTHING or (message.id and self.state.bills.get(message.id) == bill):
             return
@@ -387,12 +494,30 @@ class Fold:
         key = message.id or f"{self.session.native}/{event}"
         if len(key) > LONGEST_KEY:
             key = local_id(self.state.root, key)
-        call = billed(counts, found, key, self.uid, self.ts, message.model, bool(line.isSidechain), line.requestId)
+        call = billed(
+            counts,
+            found,
+            key,
+            self.uid,
+            self.ts,
+            message.model,
+            bool(line.isSidechain),
+            line.requestId,
+        )
         self.out.calls.append((call, event))
         for n, part in enumerate(counts.iterations or ()):
             if part.type == "advisor_message":
                 name = f"{key}/adviser-{n}"
-                extra = billed(part, tokens(part), name, self.uid, self.ts, part.model, bool(line.isSidechain), line.requestId)
+                extra = billed(
+                    part,
+                    tokens(part),
+                    name,
+                    self.uid,
+                    self.ts,
+                    part.model,
+                    bool(line.isSidechain),
+                    line.requestId,
+                )
                 self.out.calls.append((extra, event))
 
     def take(self, step: tuple[str, Tokens, Tokens]) -> Usage:
@@ -407,7 +532,12 @@ class Fold:
                 added = tuple([a + o - p for a, o, p in zip(added, owed, paid, strict=True)])  # type: ignore[assignment] # still four
                 keep(state.usage, other, owed, MESSAGES)
             state.owed.clear()
-        return Usage(input_tokens=added[0], output_tokens=added[1], cache_read_tokens=added[2], cache_write_tokens=added[3])
+        return Usage(
+            input_tokens=added[0],
+            output_tokens=added[1],
+            cache_read_tokens=added[2],
+            cache_write_tokens=added[3],
+        )
 
     def end(self) -> None:
         state = self.state
@@ -427,18 +557,30 @@ class Fold:
             self.touched[self.key] = (self.session, line, rank)
 
     def raw_text(self) -> str:
-        return self.raw.strip() if isinstance(self.raw, str) else self.raw.decode("utf-8", "replace").strip()
+        return (
+            self.raw.strip()
+            if isinstance(self.raw, str)
+            else self.raw.decode("utf-8", "replace").strip()
+        )
 
     def finish(self) -> Normalized:
         state, out = self.state, self.out
         for session, title, rank in self.touched.values():
-            # A subagent that is told in its session's file may have one of its own, which tells it better.
-            is_mirrored = session.relation == "subagent" and not self.place.agent and not self.place.run
+            # A subagent that is told in its session's file may have one of its own, which tells it
+            # better.
+            is_mirrored = (
+                session.relation == "subagent" and not self.place.agent and not self.place.run
+            )
             out.facts[f"{self.flavor}:{session.native}"] = Facts(
-                native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd, git_branch=session.branch,
-                model=session.model, repo=session.repo, task_ref=session.task, parent_uid=session.parent, parent_call=session.call,
+                native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd,
+                git_branch=session.branch,
+                model=session.model, repo=session.repo, task_ref=session.task,
+                parent_uid=session.parent, parent_call=session.call,
                 relation=session.relation, spare=int(is_mirrored),
             )  # fmt: skip
-        state.recent = {key: checksum(body) if isinstance(body, str) else body for key, body in state.recent.items()}
+        state.recent = {
+            key: checksum(body) if isinstance(body, str) else body
+            for key, body in state.recent.items()
+        }
         out.carry = msgspec.msgpack.encode(state)
         return out

@@ -1,11 +1,14 @@
 """How Claude Code is made to call us.
 
-Learned from its reference of hooks and of MCP (2026-11), and from reports of its users. Hooks are in settings.json; servers for
-all projects of a user are in .claude.json, which lies beside the folder of settings, or in it when CLAUDE_CONFIG_DIR names one. The traps:
+Learned from its reference of hooks and of MCP (2026-11), and from reports of its users. Hooks are
+in settings.json; servers for all projects of a user are in .claude.json, which lies beside the
+folder of settings, or in it when CLAUDE_CONFIG_DIR names one. The traps:
 
-- PostToolUse comes only when a tool has worked; a failure is PostToolUseFailure, with its text in `error`.
-- Before 2.1.101 a hook that it does not know made it refuse settings.json as a whole (stablyai/orca#10191). The names of ours are in its
-  packages on npm from these versions on: SessionStart 1.0.62, SessionEnd 1.0.85, PostToolUseFailure 2.0.56.
+- PostToolUse comes only when a tool has worked; a failure is PostToolUseFailure, with its text in
+  `error`.
+- Before 2.1.101 a hook that it does not know made it refuse settings.json as a whole
+  (stablyai/orca#10191). The names of ours are in its packages on npm from these versions on:
+  SessionStart 1.0.62, SessionEnd 1.0.85, PostToolUseFailure 2.0.56.
 - All hooks of SessionEnd share 1.5 s, unless an entry in the settings asks for more.
 - `timeout` is in seconds.
 - Neither file may hold comments; Claude Code refuses settings.json as a whole then.
@@ -24,7 +27,11 @@ TIMEOUT_S = 5
 def hooks(command: Callable[[str], str]) -> list[Entry]:
     """A session that is resumed, or was compacted, has been told already."""
     return [
-        entry("SessionStart", {"matcher": "startup|clear", "hooks": [handler(command("start"))]}, (1, 0, 62)),
+        entry(
+            "SessionStart",
+            {"matcher": "startup|clear", "hooks": [handler(command("start"))]},
+            (1, 0, 62),
+        ),
         entry("PostToolUseFailure", {"hooks": [handler(command("fail"))]}, (2, 0, 56)),
         entry("SessionEnd", {"hooks": [handler(command("end"))]}, (1, 0, 85)),
     ]

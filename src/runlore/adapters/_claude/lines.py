@@ -1,4 +1,5 @@
-"""The lines of a Claude Code transcript as they are written, and what is remembered of them between two reads.
+"""The lines of a Claude Code transcript as they are written, and what is remembered of them between
+two reads.
 
 Values only; what they mean is in `claude.py`. A field that is not named here is not read.
 """
@@ -13,10 +14,12 @@ import msgspec
 from ...model import Relation
 
 CARRY = 2
-"""The layout of `State`. Never changed without the adapter's `version`: a carry of another layout is not read, so numbering would
-begin at 0 again in the middle of a session, over events that are stored. A raised `version` reads every source anew."""
+"""The layout of `State`. Never changed without the adapter's `version`: a carry of another layout
+is not read, so numbering would begin at 0 again in the middle of a session, over events that are
+stored. A raised `version` reads every source anew."""
 
-# What is read of a line. Fields stand in the order in which they are written: the decoder looks for the next one first.
+# What is read of a line. Fields stand in the order in which they are written: the decoder looks for
+# the next one first.
 
 
 class Blob(msgspec.Struct, gc=False):
@@ -64,7 +67,8 @@ class Counts(msgspec.Struct, gc=False):
 
 
 class Iteration(Counts, gc=False):
-    """A part of a message's usage. An adviser's is on top of it, under its own model; the others are in it already."""
+    """A part of a message's usage. An adviser's is on top of it, under its own model; the others
+    are in it already."""
 
     type: str | None = None
     model: str | None = None
@@ -114,7 +118,8 @@ class Compaction(msgspec.Struct, gc=False):
 
 
 class Line(msgspec.Struct, gc=False):
-    """What is read of every line. Each field costs time on each line, so what only few of them have is in `RareLine`."""
+    """What is read of every line. Each field costs time on each line, so what only few of them have
+    is in `RareLine`."""
 
     parentUuid: str | None = None
     isSidechain: bool | None = None
@@ -192,7 +197,8 @@ class Meta(msgspec.Struct, gc=False):
 Tokens = tuple[int, int, int, int]
 """Input, output, cache read, cache write."""
 Bill = tuple[Tokens, bool, str | None]
-"""What was last given to the ledger of a message: its tokens, whether on a sidechain, and of which request."""
+"""What was last given to the ledger of a message: its tokens, whether on a sidechain, and of which
+request."""
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
@@ -223,9 +229,11 @@ class State(msgspec.Struct, array_like=True):
     root: str = ""
     """The native id of the session that this file belongs to, once it is known."""
     is_traced: bool = False
-    """Whether a session id has been read, which may be that of the session which this one continues."""
+    """Whether a session id has been read, which may be that of the session which this one
+    continues."""
     has_dropped: bool = False
-    """Whether a session has been forgotten: a new one may then be an old one, and is counted from beyond all others."""
+    """Whether a session has been forgotten: a new one may then be an old one, and is counted from
+    beyond all others."""
     main: SessionState | None = None
     sessions: dict[str, SessionState] = {}
     """Sessions of subagents in the same file, by what follows the root in their name."""

@@ -8,7 +8,8 @@ OVERFLOWS = 4  # Files with the whole of an output that one record may speak of.
 
 
 class Place:
-    """What the path of a file says: `…/<session>/subagents/**/agent-<id>.jsonl` or `…/<run>/journal.jsonl`, or any other name."""
+    """What the path of a file says: `…/<session>/subagents/**/agent-<id>.jsonl` or
+    `…/<run>/journal.jsonl`, or any other name."""
 
     def __init__(self, path: str) -> None:
         below, _, name = path.rpartition(os.sep)

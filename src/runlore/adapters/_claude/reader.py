@@ -51,13 +51,18 @@ class Reader(Fold):
         """A picture belongs to the prompt that it comes with; without one, it is the prompt."""
         block = content[n]
         native = block.type or "image"
-        if n == 0 and not line.isMeta and all(other.type in ("image", "document") for other in content):
+        if (
+            n == 0
+            and not line.isMeta
+            and all(other.type in ("image", "document") for other in content)
+        ):
             self.emit("user_msg", words.shown(block), native, None, "user")
         else:
             self.context(words.shown(block), native)
 
     def prompt(self, line: Line, text: str) -> None:
-        """Text in a user's record, which is what a person typed only when nothing below says otherwise."""
+        """Text in a user's record, which is what a person typed only when nothing below says
+        otherwise."""
         if line.isCompactSummary:
             self.emit("lifecycle", text, "compact_summary", None, "user", view="summary")
         elif line.isMeta:
@@ -79,7 +84,8 @@ class Reader(Fold):
         """What a person typed."""
         summary = one_line(text)
         self.emit("user_msg", text, native, summary, "user")
-        if not self.session.is_titled and native != "bash-input":  # A command of the shell says little about what follows.
+        # A command of the shell says little about what follows.
+        if not self.session.is_titled and native != "bash-input":
             self.session.is_titled = True
             self.title(words.heading(text), 1)
 
@@ -88,14 +94,19 @@ class Reader(Fold):
         self.emit("lifecycle", text, native, summary, "user", view="context")
 
     def tagged(self, tag: str, text: str) -> bool:
-        """Text that begins with a tag of the program. False when the tag is none of its own, and the text a prompt like others."""
+        """Text that begins with a tag of the program. False when the tag is none of its own, and
+        the text a prompt like others."""
         if tag in ("command-name", "command-message", "command-args"):
             name, args = words.inside("command-name", text), words.inside("command-args", text)
-            command = f"/{(name or words.inside('command-message', text)).lstrip('/')} {args}".strip()
+            command = (
+                f"/{(name or words.inside('command-message', text)).lstrip('/')} {args}".strip()
+            )
             if args:  # "/review the parser" is a prompt like others.
                 self.say(command, "slash_command")
             else:
-                self.emit("human_intervention", command, "slash_command", None, "user", view="context")
+                self.emit(
+                    "human_intervention", command, "slash_command", None, "user", view="context"
+                )
         elif tag == "bash-input":
             self.say(f"!{words.inside(tag, text)}", tag)
         elif tag == "task-notification":
@@ -112,14 +123,22 @@ class Reader(Fold):
         """Something that ran in the background has ended."""
         summary = one_line(words.inside("summary", text) or text)
         call_id = words.inside("tool-use-id", text) or None
-        self.emit("lifecycle", text, "task-notification", summary, "user", call_id=call_id, view="context")
+        self.emit(
+            "lifecycle", text, "task-notification", summary, "user", call_id=call_id, view="context"
+        )
 
     def assistant(self, line: Line) -> None:
         message = line.message
         content = message.content if message else None
         if message is None or content is None:
             self.count_usage(line)
-            self.emit("lifecycle", self.raw_text(), "assistant", "assistant record without content", "assistant")
+            self.emit(
+                "lifecycle",
+                self.raw_text(),
+                "assistant",
+                "assistant record without content",
+                "assistant",
+            )
             return
         is_local = message.model == SYNTHETIC
         if is_local and message.usage:
@@ -161,15 +180,33 @@ class Reader(Fold):
             self.merge("empty")
         else:
             is_last = line.message is not None and line.message.stop_reason == "end_turn"
-            self.emit("assistant_msg", text, "assistant/end_turn" if is_last else "assistant", None, "assistant")
+            self.emit(
+                "assistant_msg",
+                text,
+                "assistant/end_turn" if is_last else "assistant",
+                None,
+                "assistant",
+            )
 
     def tool_use(self, block: Block, native: str) -> None:
         tool, args, call_id = block.name or "unknown", block.input or {}, block.id
         call = words.describe_call(tool, args)
         if call.files:
-            self.emit(call.kind, call.body, native, call.summary, "assistant", tool, call_id, call.action, files=call.files)
+            self.emit(
+                call.kind,
+                call.body,
+                native,
+                call.summary,
+                "assistant",
+                tool,
+                call_id,
+                call.action,
+                files=call.files,
+            )
         else:
-            self.emit(call.kind, call.body, native, call.summary, "assistant", tool, call_id, call.action)
+            self.emit(
+                call.kind, call.body, native, call.summary, "assistant", tool, call_id, call.action
+            )
         if call_id:
             keep(self.state.calls, call_id, Call(tool, call.action, call.kind == "test_run"), CALLS)
             if tool in words.STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
@@ -184,16 +221,28 @@ class Reader(Fold):
         kind = native = "tool_result"
         is_error = block.is_error is True
         exit_code = tests = None
-        outcome = words.NO_OUTCOME if call.action in words.ON_FILES else words.outcome_of(line.toolUseResult)
+        outcome = (
+            words.NO_OUTCOME
+            if call.action in words.ON_FILES
+            else words.outcome_of(line.toolUseResult)
+        )
         if is_error and self.is_rejection(line, text):
             kind, native, is_error = "human_intervention", "rejected", False
             text = words.reason_of(text)
         elif text.startswith(words.CANCELLED):
             native, is_error = "tool_result/cancelled", False
-        elif not is_error and (call.tool in words.ASKS or isinstance(outcome.answers, dict) or isinstance(outcome.plan, str)):
+        elif not is_error and (
+            call.tool in words.ASKS
+            or isinstance(outcome.answers, dict)
+            or isinstance(outcome.plan, str)
+        ):
             kind = "decision"
         elif call.action == "edit":
-            native = "tool_result/user_modified" if words.is_user_modified(line.toolUseResult) else native
+            native = (
+                "tool_result/user_modified"
+                if words.is_user_modified(line.toolUseResult)
+                else native
+            )
         else:
             exit_code = words.exit_of(call.tool, text, is_error, outcome)
             tests = test_counts(text) if call.is_test else None
@@ -210,27 +259,61 @@ class Reader(Fold):
             if outcome.agentId is not None or outcome.runId is not None:
                 more["refs"] = self.started(outcome)
         summary = words.result_summary(text, exit_code, tests)
-        self.emit(kind, text, native, summary, "user", call.tool or None, call_id, call.action if call.tool else None, **more)
+        self.emit(
+            kind,
+            text,
+            native,
+            summary,
+            "user",
+            call.tool or None,
+            call_id,
+            call.action if call.tool else None,
+            **more,
+        )
 
     def is_rejection(self, line: Line, text: str) -> bool:
-        return text.startswith(words.REJECTED) or line.toolDenialKind == "user-rejected" or bytes(line.toolUseResult) == words.REJECTED_RAW
+        return (
+            text.startswith(words.REJECTED)
+            or line.toolDenialKind == "user-rejected"
+            or bytes(line.toolUseResult) == words.REJECTED_RAW
+        )
 
     def started(self, outcome: Outcome) -> tuple[str, ...]:
         """The sessions that a call has started."""
         named = (("agent", outcome.agentId), ("journal", outcome.runId))
-        return tuple([f"{self.flavor}:{self.state.root}/{word}-{words.clean(name)}" for word, name in named if isinstance(name, str)])
+        return tuple(
+            [
+                f"{self.flavor}:{self.state.root}/{word}-{words.clean(name)}"
+                for word, name in named
+                if isinstance(name, str)
+            ]
+        )
 
     def unknown_block(self, n: int, block: Block) -> None:
-        """A block that is not understood is kept as it was written, for which the line is read once more."""
+        """A block that is not understood is kept as it was written, for which the line is read once
+        more."""
         if self.parsed[0] is not self.raw:
-            self.parsed = self.raw, parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode())
+            self.parsed = (
+                self.raw,
+                parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode()),
+            )
         value: Any = next((value for value, _, _ in self.parsed[1]), None)
-        for step in ("data", "message", "message", "content", n) if self.is_inner else ("message", "content", n):
+        for step in (
+            ("data", "message", "message", "content", n)
+            if self.is_inner
+            else ("message", "content", n)
+        ):
             try:
                 value = value[step]
             except (KeyError, IndexError, TypeError):
                 value = None
-        self.emit("lifecycle", text_of(value), block.type or "unknown", block.type or "unknown block", self.line.type)
+        self.emit(
+            "lifecycle",
+            text_of(value),
+            block.type or "unknown",
+            block.type or "unknown block",
+            self.line.type,
+        )
 
     def system(self, line: RareLine) -> None:
         subtype = line.subtype or ""
@@ -242,42 +325,80 @@ class Reader(Fold):
             self.emit("completion", text, native, summary, duration_ms=ms)
         elif subtype == "api_error":
             reason = words.error_text(words.plain(line.error)) or text
-            tried = f"attempt {line.retryAttempt} of {line.maxRetries}: " if line.retryAttempt is not None else ""
+            tried = (
+                f"attempt {line.retryAttempt} of {line.maxRetries}: "
+                if line.retryAttempt is not None
+                else ""
+            )
             summary = one_line(tried + one_line(reason))
-            self.emit("retry", reason, native, summary, is_error=True, duration_ms=words.milliseconds(line.retryInMs))
+            self.emit(
+                "retry",
+                reason,
+                native,
+                summary,
+                is_error=True,
+                duration_ms=words.milliseconds(line.retryInMs),
+            )
         elif subtype == "stop_hook_summary":
-            errors, added = words.texts(words.plain(line.hookErrors)), words.texts(words.plain(line.hookAdditionalContext))
+            errors, added = (
+                words.texts(words.plain(line.hookErrors)),
+                words.texts(words.plain(line.hookAdditionalContext)),
+            )
             body = "\n".join([*errors, *added])
             kind, view = "error" if errors else "lifecycle", "context" if added else None
-            self.emit(kind, body, native, one_line(body or "stop hooks"), is_error=bool(errors), view=view)
+            self.emit(
+                kind, body, native, one_line(body or "stop hooks"), is_error=bool(errors), view=view
+            )
         elif subtype == "compact_boundary":
             self.compaction(line, text, native)
         elif subtype == "microcompact_boundary":
-            cleared = line.microcompactMetadata.compactedToolIds if line.microcompactMetadata else None
+            cleared = (
+                line.microcompactMetadata.compactedToolIds if line.microcompactMetadata else None
+            )
             self.emit("lifecycle", text, native, view="clear", refs=tuple(cleared or ()))
         elif subtype in ("model_refusal_fallback", "api_refusal"):
-            self.emit("error", text, native, is_error=True, view="retract", refs=self.references(line.retractedMessageUuids))
+            self.emit(
+                "error",
+                text,
+                native,
+                is_error=True,
+                view="retract",
+                refs=self.references(line.retractedMessageUuids),
+            )
         elif subtype == "error":
-            self.emit("error", words.error_text(words.plain(line.error)) or text or self.raw_text(), native, is_error=True)
-        elif subtype == "local_command" and (tag := words.TAG.match(text)) and self.tagged(tag[1], text):
+            self.emit(
+                "error",
+                words.error_text(words.plain(line.error)) or text or self.raw_text(),
+                native,
+                is_error=True,
+            )
+        elif (
+            subtype == "local_command"
+            and (tag := words.TAG.match(text))
+            and self.tagged(tag[1], text)
+        ):
             return
         else:
             self.emit("lifecycle", text or self.raw_text(), native)
 
     def compaction(self, line: RareLine, text: str, native: str) -> None:
-        """All that was said leaves the model's context but for what is preserved. The chain begins anew, and is linked here."""
+        """All that was said leaves the model's context but for what is preserved. The chain begins
+        anew, and is linked here."""
         if self.parent is None and line.logicalParentUuid:
             self.parent = self.reference(line.logicalParentUuid)
         about = line.compactMetadata
         segment = about.preservedSegment if about else None
         kept: tuple[str, ...] = ()
         if about and about.preservedMessages:
-            kept = self.references(about.preservedMessages.allUuids or about.preservedMessages.uuids)
+            kept = self.references(
+                about.preservedMessages.allUuids or about.preservedMessages.uuids
+            )
         elif segment and segment.headUuid and segment.tailUuid:
             head, tail = self.references((segment.headUuid, segment.tailUuid))
             kept = (head, "..", tail)
         if segment and segment.tailUuid and segment.anchorUuid:
-            # What follows is written as if it followed the last message that was kept. It follows the summary.
+            # What follows is written as if it followed the last message that was kept. It follows
+            # the summary.
             tail, anchor = self.references((segment.tailUuid, segment.anchorUuid))
             keep(self.state.moved, tail, anchor, 16)
         self.emit("lifecycle", text, native, view="compact", refs=kept)
@@ -293,14 +414,22 @@ class Reader(Fold):
             self.hook(about, native)
         elif native == "queued_command":
             text = words.prompt_text(about.get("prompt"))
-            if about.get("commandMode") == "task-notification" or text.startswith("<task-notification>"):
+            if about.get("commandMode") == "task-notification" or text.startswith(
+                "<task-notification>"
+            ):
                 self.notification(text)
             else:
                 self.say(text, native)
         else:
             path = about.get("filename") or about.get("path")
             view = None if native in words.UNSEEN else "context"
-            self.emit("lifecycle", words.attachment_text(about), native, view=view, files=(path,) if isinstance(path, str) else ())
+            self.emit(
+                "lifecycle",
+                words.attachment_text(about),
+                native,
+                view=view,
+                files=(path,) if isinstance(path, str) else (),
+            )
 
     def hook(self, about: dict[str, Any], native: str) -> None:
         is_error = native.endswith("_error")
@@ -309,14 +438,17 @@ class Reader(Fold):
         code = about.get("exitCode")
         name = text_of(about.get("hookName"))
         self.emit(
-            "error" if is_error else "lifecycle", body, native, one_line(f"{name}: {one_line(body)}" if body else name),
-            tool=own_tool(body), is_error=is_error, duration_ms=words.milliseconds(about.get("durationMs")),
+            "error" if is_error else "lifecycle", body, native,
+            one_line(f"{name}: {one_line(body)}" if body else name),
+            tool=own_tool(body), is_error=is_error,
+            duration_ms=words.milliseconds(about.get("durationMs")),
             exit_code=code if type(code) is int and abs(code) < 1 << 31 else None,
             view="context" if content and native not in words.UNSEEN else None,
         )  # fmt: skip
 
     def progress(self, line: Line) -> None:
-        """Something is going on. For a time a subagent's whole conversation was told in this way."""
+        """Something is going on. For a time a subagent's whole conversation was told in this
+        way."""
         about = line.data
         kind = about.type if about and about.type else "unknown"
         inner = about.message if about else None
@@ -324,13 +456,18 @@ class Reader(Fold):
         if kind != "agent_progress" or inner is None or not agent or f"agent:{agent}" in self.hints:
             self.merge(f"progress/{kind}")
             return
-        # The subagent's own file is missing. What it said is told here, and this line itself is only a link in the chain.
+        # The subagent's own file is missing. What it said is told here, and this line itself is
+        # only a link in the chain.
         if line.uuid:
             self.out.aliases[self.native_id] = self.parent
         key = f"agent-{agent}"
         session = self.sub(key)
         session.call = session.call or line.parentToolUseID
-        inner.isSidechain, inner.cwd, inner.gitBranch = True, inner.cwd or line.cwd, inner.gitBranch or line.gitBranch
+        inner.isSidechain, inner.cwd, inner.gitBranch = (
+            True,
+            inner.cwd or line.cwd,
+            inner.gitBranch or line.gitBranch,
+        )
         self.begin(inner, session, key)
         self.parent = session.last
         self.is_inner = True
@@ -343,7 +480,8 @@ class Reader(Fold):
         self.is_inner = False
 
     def permission_mode(self, line: RareLine) -> None:
-        """The mode is written at every start. The first is where the session begins; another is a person's doing."""
+        """The mode is written at every start. The first is where the session begins; another is a
+        person's doing."""
         mode, before = line.permissionMode, self.state.mode
         self.state.mode = mode or "?"
         if mode is None:
@@ -351,7 +489,13 @@ class Reader(Fold):
         elif before is None or before == mode:
             self.merge("permission-mode")
         else:
-            self.emit("human_intervention", mode, "permission-mode", one_line(f"permission mode {before} → {mode}"), "user")
+            self.emit(
+                "human_intervention",
+                mode,
+                "permission-mode",
+                one_line(f"permission mode {before} → {mode}"),
+                "user",
+            )
 
     def pr_link(self, line: RareLine) -> None:
         """The session's pull request, which is written again at every start."""

@@ -1,4 +1,5 @@
-"""The documents of a task or a session as one list of records, in the order in which things happened. Touches the disk, and writes nothing.
+"""The documents of a task or a session as one list of records, in the order in which things
+happened. Touches the disk, and writes nothing.
 
 What is only a stage of something that follows is marked as `told`: it is counted and not repeated.
 """
@@ -23,7 +24,15 @@ SMALL = 16 << 20  # Bytes of a file that says something of many tasks.
 MOST_COMPACTIONS = 16  # Files beside a session.
 MESSAGES, COMPACTION = ".messages.json", ".compaction.json"
 HISTORY = "api_conversation_history.json"
-OUTPUTS = frozenset({"command_output", "mcp_server_response", "browser_action_result", "subtask_result", "codebase_search_result"})
+OUTPUTS = frozenset(
+    {
+        "command_output",
+        "mcp_server_response",
+        "browser_action_result",
+        "subtask_result",
+        "codebase_search_result",
+    }
+)
 """Rows with what came of a call, which its result says as well."""
 REQUESTS = frozenset({"api_req_started", "api_req_finished", "deleted_api_reqs", "subagent_usage"})
 """Rows whose text holds tokens and cost."""
@@ -43,14 +52,19 @@ def _paths(source: Source) -> list[str]:
     """The files that records are made of."""
     folder, name = os.path.split(source.path)
     if name.endswith(MESSAGES):
-        more = sorted(file for file in os.listdir(folder) if file.endswith(COMPACTION))[:MOST_COMPACTIONS]
+        more = sorted(file for file in os.listdir(folder) if file.endswith(COMPACTION))[
+            :MOST_COMPACTIONS
+        ]
     else:
-        more = [HISTORY] if name != HISTORY and os.path.isfile(os.path.join(folder, HISTORY)) else []
+        more = (
+            [HISTORY] if name != HISTORY and os.path.isfile(os.path.join(folder, HISTORY)) else []
+        )
     return [source.path, *(os.path.join(folder, file) for file in more)]
 
 
 def items(source: Source) -> list[Any]:
-    """The records of a source. Raises ReadError when a document is no whole JSON: it is being written, and is read again."""
+    """The records of a source. Raises ReadError when a document is no whole JSON: it is being
+    written, and is read again."""
     if source.path.endswith(MESSAGES):
         return _session(source)
     documents = [_list(path) for path in _paths(source)]
@@ -82,7 +96,8 @@ def _list(path: str) -> list[Any]:
 
 
 def _session(source: Source) -> list[Any]:
-    """The head of the document, its messages, and what was made of them when they became too many."""
+    """The head of the document, its messages, and what was made of them when they became too
+    many."""
     value = _load(source.path)
     messages = value.get("messages") if isinstance(value, dict) else None
     if not isinstance(messages, list):
@@ -112,13 +127,19 @@ def _history(messages: list[Any]) -> list[Any]:
 
 
 def _parted(message: Any) -> Any:
-    """A message whose texts are taken apart: calls and results that stand in them are blocks of their own."""
+    """A message whose texts are taken apart: calls and results that stand in them are blocks of
+    their own."""
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
         return message
-    return {**message, "content": [part for block in content for part in _parts(block, message.get("role") == "assistant")]}
+    return {
+        **message,
+        "content": [
+            part for block in content for part in _parts(block, message.get("role") == "assistant")
+        ],
+    }
 
 
 def _parts(block: Any, is_answer: bool) -> list[Any]:
@@ -127,7 +148,10 @@ def _parts(block: Any, is_answer: bool) -> list[Any]:
         return [block]
     if is_answer:
         return [
-            {"type": "xml", "name": tool, "input": given or said} if tool else {**block, "text": said} for tool, said, given in spoken(text)
+            {"type": "xml", "name": tool, "input": given or said}
+            if tool
+            else {**block, "text": said}
+            for tool, said, given in spoken(text)
         ]
     results = results_in(text)
     return [{"type": "result", "tool": tool, "text": came} for tool, came in results] or [block]
@@ -145,11 +169,17 @@ def _task(rows: list[Any], messages: list[Any] | None = None) -> list[Any]:
 
 def _without_stages(rows: list[Any]) -> Iterator[Any]:
     """A row that is a stage of the next one, or of another with the same time, is told by that."""
-    last = {row["ts"]: n for n, row in enumerate(rows) if isinstance(row, dict) and isinstance(row.get("ts"), int)}
+    last = {
+        row["ts"]: n
+        for n, row in enumerate(rows)
+        if isinstance(row, dict) and isinstance(row.get("ts"), int)
+    }
     for n, row in enumerate(rows):
         if pick(row, "partial", of=bool):
             later = rows[n + 1] if n + 1 < len(rows) else None
-            is_same = _word(later) == _word(row) and (pick(later, "text", of=str) or "").startswith(pick(row, "text", of=str) or "\0")
+            is_same = _word(later) == _word(row) and (pick(later, "text", of=str) or "").startswith(
+                pick(row, "text", of=str) or "\0"
+            )
             end = last.get(pick(row, "ts", of=int) or -1, n)
             if is_same or (end != n and _word(rows[end]) == _word(row)):
                 row = {**row, "told": True}
@@ -160,7 +190,11 @@ def _joined(rows: Iterator[Any]) -> Iterator[Any]:
     """Pieces of one output as one row."""
     held: dict[str, Any] | None = None
     for row in rows:
-        is_piece = isinstance(row, dict) and _word(row) == "command_output" and isinstance(row.get("text", ""), str)
+        is_piece = (
+            isinstance(row, dict)
+            and _word(row) == "command_output"
+            and isinstance(row.get("text", ""), str)
+        )
         if is_piece and held is not None:
             text = "\n".join(text for text in (held.get("text"), row.get("text")) if text)
             held = {**held, "text": text, "rows": held.get("rows", 1) + 1}
@@ -175,9 +209,14 @@ def _joined(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _opened(row: Any, is_alone: bool) -> Any:
-    """A request with what its text holds as values of its own: what one of them says does not depend on the others. Where there is no
-    history, the results of calls are taken out of what was sent."""
-    if not isinstance(row, dict) or _word(row) not in REQUESTS or not isinstance(info := loads(row.get("text")), dict):
+    """A request with what its text holds as values of its own: what one of them says does not
+    depend on the others. Where there is no history, the results of calls are taken out of what was
+    sent."""
+    if (
+        not isinstance(row, dict)
+        or _word(row) not in REQUESTS
+        or not isinstance(info := loads(row.get("text")), dict)
+    ):
         return row
     row = {word: item for word, item in row.items() if word != "text"} | {"info": info}
     request = pick(info, "request", of=str)
@@ -192,9 +231,13 @@ def _word(row: Any) -> str | None:
 
 
 def _places(rows: list[Any], messages: list[Any]) -> list[int]:
-    """For every message the row that it comes before. Rows say how many messages there were, or both have times; otherwise each
-    request is a message of the user, and what was answered comes before the next one."""
-    counts = [count if (count := pick(row, "conversationHistoryIndex", of=int)) is not None else -1 for row in rows]
+    """For every message the row that it comes before. Rows say how many messages there were, or
+    both have times; otherwise each request is a message of the user, and what was answered comes
+    before the next one."""
+    counts = [
+        count if (count := pick(row, "conversationHistoryIndex", of=int)) is not None else -1
+        for row in rows
+    ]
     times = [pick(row, "ts", of=int) or 0 for row in rows]
     is_counted = any("conversationHistoryIndex" in row for row in rows if isinstance(row, dict))
     requests = [n for n, row in enumerate(rows) if _word(row) == "api_req_started"]
@@ -248,10 +291,15 @@ def beside(source: Source) -> Iterator[tuple[str, bytes]]:
                 yield "manifest" if f"{stem}{MESSAGES}" == name else "above", to_json(value)
         return
     if isinstance(value := _small(os.path.join(folder, "task_metadata.json")), dict):
-        yield "metadata", to_json({word: value[word] for word in ("title", "model_usage") if word in value})
+        yield (
+            "metadata",
+            to_json({word: value[word] for word in ("title", "model_usage") if word in value}),
+        )
     item = _small(os.path.join(folder, "history_item.json"))
     if not isinstance(item, dict):
-        item = _known(os.path.join(folder, "..", "..", "state", "taskHistory.json")).get(os.path.basename(folder))
+        item = _known(os.path.join(folder, "..", "..", "state", "taskHistory.json")).get(
+            os.path.basename(folder)
+        )
     if item is not None:
         yield "item", to_json(item)
 
@@ -274,7 +322,12 @@ def _known(path: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _items(path: str, _: tuple[int, int]) -> dict[str, Any]:
-    """Every task of a first sync asks for the same file, which is another one when its time or its size is."""
+    """Every task of a first sync asks for the same file, which is another one when its time or its
+    size is."""
     value = _small(path)
     items = value if isinstance(value, list) else []
-    return {item["id"]: item for item in items if isinstance(item, dict) and isinstance(item.get("id"), str)}
+    return {
+        item["id"]: item
+        for item in items
+        if isinstance(item, dict) and isinstance(item.get("id"), str)
+    }

@@ -1,4 +1,5 @@
-"""The fold over the records of one source: which session it is, what a record is called, what it follows. Knows JSON and no words."""
+"""The fold over the records of one source: which session it is, what a record is called, what it
+follows. Knows JSON and no words."""
 
 from __future__ import annotations
 
@@ -107,10 +108,20 @@ class Fold(Objects):
         self.identify(f"{self.session()}/~{blake2b(raw, digest_size=8).hexdigest()}")
 
     def emit(
-        self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, part: str | None = None, **more: Unpack[AllFields],
-    ) -> str:  # fmt: skip
-        """One event of the current record, with the name of the part it is; gives back its native id."""
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        summary: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        call_id: str | None = None,
+        action: str | None = None,
+        part: str | None = None,
+        **more: Unpack[AllFields],
+    ) -> str:
+        """One event of the current record, with the name of the part it is; gives back its native
+        id."""
         if not self.native_id:
             self.anonymous()
         self.room -= 1
@@ -124,8 +135,10 @@ class Fold(Objects):
             more["is_sidechain"] = True
         out.events.append(
             SessionEvent(
-                session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-                summary=one_line(body if summary is None else summary), native_id=native_id, call_id=call_id, action=action,
+                session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind,
+                role=role, tool=tool,
+                summary=one_line(body if summary is None else summary), native_id=native_id,
+                call_id=call_id, action=action,
                 native=native, record=state.records - 1, **more,
             )
         )  # fmt: skip
@@ -137,12 +150,22 @@ class Fold(Objects):
         self.count += 1
         return native_id
 
-    def bill(self, key: str, used: api.Usage, event: str, invoiced: int | None = None, is_sum: bool = False) -> None:
+    def bill(
+        self,
+        key: str,
+        used: api.Usage,
+        event: str,
+        invoiced: int | None = None,
+        is_sum: bool = False,
+    ) -> None:
         state = self.state
         call = api.Call(
-            key=key, session_uid=self.uid(self.session()), ts=self.ts, provider=state.provider, model=state.model,
-            input_tokens=used.input_tokens, output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens,
-            cache_write_5m_tokens=used.cache_write_tokens, is_sidechain=is_sum or state.relation == "subagent", is_sum=is_sum,
+            key=key, session_uid=self.uid(self.session()), ts=self.ts, provider=state.provider,
+            model=state.model,
+            input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+            cache_read_tokens=used.cache_read_tokens,
+            cache_write_5m_tokens=used.cache_write_tokens,
+            is_sidechain=is_sum or state.relation == "subagent", is_sum=is_sum,
             invoiced=invoiced,
         )  # fmt: skip
         self.out.calls.append((call, event))
@@ -152,7 +175,8 @@ class Fold(Objects):
         if state.records:
             session = self.session()
             out.facts[self.uid(session)] = Facts(
-                native_session_id=session, title=self.title[0], title_rank=self.title[1], cwd=state.cwd, git_branch=state.branch,
+                native_session_id=session, title=self.title[0], title_rank=self.title[1],
+                cwd=state.cwd, git_branch=state.branch,
                 model=state.model, parent_uid=state.parent, relation=state.relation,
             )  # fmt: skip
         out.carry = msgspec.msgpack.encode(state)

@@ -1,4 +1,5 @@
-"""What the records of a session of the SDK mean: a head, messages of blocks, and what was made of them when they became too many."""
+"""What the records of a session of the SDK mean: a head, messages of blocks, and what was made of
+them when they became too many."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ class Reader(Fold):
 
     def head(self, value: dict[str, Any]) -> None:
         session = self.session(pick(value, "sessionId", of=str))
-        above = pick(value, "origin", "parentThreadId", of=str) or (session.partition("__")[0] if "__" in session else "")
+        above = pick(value, "origin", "parentThreadId", of=str) or (
+            session.partition("__")[0] if "__" in session else ""
+        )
         if above and above != session:
             self.comes_from(above, "subagent")
         if self.state.has_begun:
@@ -72,28 +75,53 @@ class Reader(Fold):
         self.emit("lifecycle", "", "session", "session started", "system")
 
     def compaction(self, value: dict[str, Any]) -> None:
-        """The messages as the model saw them afterwards. What stands for others is told; the others are in the session."""
+        """The messages as the model saw them afterwards. What stands for others is told; the others
+        are in the session."""
         if when := pick(value, "compaction", of=str):
             self.ts = time_of(when)
             self.identify(f"{self.session()}/compaction-{when}"[:300])
-        messages = [message for message in pick(value, "messages", of=list) or [] if isinstance(message, dict)]
-        kept = tuple(self.named(message) for message in messages if pick(message, "metadata", "kind", of=str) is None)
-        self.emit("lifecycle", "", "compaction", f"compacted to {len(messages)} messages", "system", view="compact", refs=kept[:1000])
+        messages = [
+            message
+            for message in pick(value, "messages", of=list) or []
+            if isinstance(message, dict)
+        ]
+        kept = tuple(
+            self.named(message)
+            for message in messages
+            if pick(message, "metadata", "kind", of=str) is None
+        )
+        self.emit(
+            "lifecycle",
+            "",
+            "compaction",
+            f"compacted to {len(messages)} messages",
+            "system",
+            view="compact",
+            refs=kept[:1000],
+        )
         for message in messages:
-            notes = [pick(message, "metadata", "summary", of=str), *map(_notice, pick(message, "content", of=list) or [])]
+            notes = [
+                pick(message, "metadata", "summary", of=str),
+                *map(_notice, pick(message, "content", of=list) or []),
+            ]
             for text in filter(None, notes):
                 self.emit("lifecycle", text, "compaction/summary", role="system", view="summary")
 
     # Messages.
 
     def named(self, value: dict[str, Any]) -> str:
-        """A name that a copy in another session has as well. The id of a result grows with every copy."""
+        """A name that a copy in another session has as well. The id of a result grows with every
+        copy."""
         own = (pick(value, "id", of=str) or "").partition("_tool_")[0][:200]
         ts = pick(value, "ts", of=int)
         if not own and ts is None:
             return ""
         name = f"{own}/{ts}" if own and ts is not None else f"{self.session()}/{own or ts}"
-        results = [use for block in _listed(value.get("content")) if (use := pick(block, "tool_use_id", of=str))]
+        results = [
+            use
+            for block in _listed(value.get("content"))
+            if (use := pick(block, "tool_use_id", of=str))
+        ]
         return f"{name}/{results[0][:200]}" if results else name
 
     def message(self, value: dict[str, Any]) -> None:
@@ -104,7 +132,9 @@ class Reader(Fold):
         else:
             self.anonymous()
         state.model = pick(value, "modelInfo", "id", of=str) or state.model
-        state.provider = words.provider_of(pick(value, "modelInfo", "provider", of=str)) or state.provider
+        state.provider = (
+            words.provider_of(pick(value, "modelInfo", "provider", of=str)) or state.provider
+        )
         is_notice = pick(value, "metadata", "kind", of=str) is not None
         for block in _listed(value.get("content")):
             self.block(block, pick(value, "role", of=str) or "", is_notice)
@@ -126,7 +156,13 @@ class Reader(Fold):
             body = "\n".join(filter(None, (path, pick(block, "content", of=str))))
             self.emit("lifecycle", body, "file", path, role or None, view="context", files=(path,))
         else:
-            self.emit("lifecycle", words.without_images(words.shown(block)), pick(block, "type", of=str) or "unknown", None, role or None)
+            self.emit(
+                "lifecycle",
+                words.without_images(words.shown(block)),
+                pick(block, "type", of=str) or "unknown",
+                None,
+                role or None,
+            )
 
     def say(self, text: str, role: str, is_notice: bool) -> None:
         if not text.strip():
@@ -144,10 +180,16 @@ class Reader(Fold):
         found = words.describe(block.get("name"), block.get("input"))
         call_id = (pick(block, "id", of=str) or f"{self.native_id}#{self.count}")[:200]
         self.emit(
-            found.kind, found.body, "tool_use", found.summary, "assistant", found.tool, call_id, found.action, files=found.files,
+            found.kind, found.body, "tool_use", found.summary, "assistant", found.tool, call_id,
+            found.action, files=found.files,
             model=self.state.model,
         )  # fmt: skip
-        keep(self.state.calls, call_id, Call(call_id, found.tool, found.action, found.kind == "test_run"), CALLS)
+        keep(
+            self.state.calls,
+            call_id,
+            Call(call_id, found.tool, found.action, found.kind == "test_run"),
+            CALLS,
+        )
 
     def came(self, block: dict[str, Any]) -> None:
         use = (pick(block, "tool_use_id", of=str) or "")[:200]
@@ -155,24 +197,39 @@ class Reader(Fold):
         if call is None:
             found = words.describe(block.get("name"), None)
             call = Call(use, found.tool, found.action)
-        came = words.result(block.get("content"), call.action, call.is_test, pick(block, "is_error", of=bool) or False)
-        kind, native = ("human_intervention", "tool_result/denied") if came.is_denied else ("tool_result", "tool_result")
+        came = words.result(
+            block.get("content"),
+            call.action,
+            call.is_test,
+            pick(block, "is_error", of=bool) or False,
+        )
+        kind, native = (
+            ("human_intervention", "tool_result/denied")
+            if came.is_denied
+            else ("tool_result", "tool_result")
+        )
         self.emit(
-            kind, came.text, native, came.summary, "tool", call.tool, use, call.action, is_error=came.is_error, exit_code=came.exit_code,
+            kind, came.text, native, came.summary, "tool", call.tool, use, call.action,
+            is_error=came.is_error, exit_code=came.exit_code,
             tests=came.tests,
         )  # fmt: skip
 
     def tokens(self, metrics: Any) -> None:
-        """What the request took that the message answers. Its prompt includes what the cache had."""
+        """What the request took that the message answers. Its prompt includes what the cache
+        had."""
         metrics = metrics if isinstance(metrics, dict) else {}
-        counts = [metrics.get(word) for word in ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")]
+        counts = [
+            metrics.get(word)
+            for word in ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+        ]
         used = words.usage(counts, is_whole=True)
         if not used.total:
             return
         cost = metrics.get("cost")
         summary = f"{used.total - used.output_tokens} tokens in, {used.output_tokens} out"
         event = self.emit(
-            "lifecycle", "", "metrics", summary, "assistant", part="tokens", usage=used, tokens=used.total, model=self.state.model,
+            "lifecycle", "", "metrics", summary, "assistant", part="tokens", usage=used,
+            tokens=used.total, model=self.state.model,
             extra={"cost_usd": cost} if to_units(cost) else {},
         )  # fmt: skip
         self.bill(self.native_id, used, event)

@@ -1,4 +1,5 @@
-"""The words of tasks and of messages, and what can be told from them alone: tools, changes, results, tokens. Pure."""
+"""The words of tasks and of messages, and what can be told from them alone: tools, changes,
+results, tokens. Pure."""
 
 from __future__ import annotations
 
@@ -12,39 +13,91 @@ import msgspec
 from ...model import Tests, Usage
 from .._calls import Described
 from .._pick import number, pick
-from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, test_counts, text_of, without_base64
+from .._tools import (
+    blob_reference,
+    file_change,
+    file_content,
+    is_test_run,
+    key_values,
+    one_line,
+    test_counts,
+    text_of,
+    without_base64,
+)
 
 # Tools as the timeline calls them, and as the model does.
 ACTIONS = {
-    **dict.fromkeys(("command", "execute_command", "run_commands", "bash", "read_command_output"), "shell"),
-    **dict.fromkeys(("readFile", "read_file", "read_files", "access_mcp_resource", "fetch_instructions", "fetchInstructions"), "read"),
+    **dict.fromkeys(("command", "execute_command", "run_commands", "bash", "read_command_output"),
+    "shell"),
+    **dict.fromkeys(("readFile", "read_file", "read_files", "access_mcp_resource",
+    "fetch_instructions", "fetchInstructions"), "read"),
     **dict.fromkeys(
-        ("editedExistingFile", "appliedDiff", "newFileCreated", "fileDeleted", "insertContent", "searchAndReplace", "generateImage",
-         "write_to_file", "replace_in_file", "apply_diff", "apply_patch", "insert_content", "search_and_replace", "edit_file", "editor",
+        ("editedExistingFile", "appliedDiff", "newFileCreated", "fileDeleted", "insertContent",
+        "searchAndReplace", "generateImage",
+         "write_to_file", "replace_in_file", "apply_diff", "apply_patch", "insert_content",
+         "search_and_replace", "edit_file", "editor",
          "delete_file", "search_replace", "edit", "new_rule"), "edit",
     ),
     **dict.fromkeys(
-        ("listFiles", "listFilesTopLevel", "listFilesRecursive", "listCodeDefinitionNames", "searchFiles", "codebaseSearch", "list_files",
-         "list_code_definition_names", "search_files", "codebase_search", "search_codebase"), "search",
+        ("listFiles", "listFilesTopLevel", "listFilesRecursive", "listCodeDefinitionNames",
+        "searchFiles", "codebaseSearch", "list_files",
+         "list_code_definition_names", "search_files", "codebase_search", "search_codebase"),
+         "search",
     ),
     **dict.fromkeys(
-        ("webFetch", "webSearch", "web_fetch", "web_search", "fetch_web_content", "browser_action", "browser_action_launch"), "web",
+        ("webFetch", "webSearch", "web_fetch", "web_search", "fetch_web_content", "browser_action",
+        "browser_action_launch"), "web",
     ),
-    **dict.fromkeys(("newTask", "finishTask", "new_task", "use_subagents", "subagent", "subagents", "spawn_agent"), "agent"),
+    **dict.fromkeys(("newTask", "finishTask", "new_task", "use_subagents", "subagent", "subagents",
+    "spawn_agent"), "agent"),
     **dict.fromkeys(
-        ("switchMode", "updateTodoList", "switch_mode", "update_todo_list", "followup", "ask_followup_question", "ask_question",
+        ("switchMode", "updateTodoList", "switch_mode", "update_todo_list", "followup",
+        "ask_followup_question", "ask_question",
          "plan_mode_respond", "act_mode_respond", "attempt_completion", "focus_chain"), "plan",
     ),
     **dict.fromkeys(("use_mcp_server", "use_mcp_tool"), "mcp"),
 }  # fmt: skip
-ASKS = frozenset({"ask_followup_question", "plan_mode_respond", "act_mode_respond", "attempt_completion", "followup", "condense"})
+ASKS = frozenset(
+    {
+        "ask_followup_question",
+        "plan_mode_respond",
+        "act_mode_respond",
+        "attempt_completion",
+        "followup",
+        "condense",
+    }
+)
 """Calls whose result is what a person said next, or what the timeline tells by itself."""
-SPOKEN = frozenset({*ACTIONS, "load_mcp_documentation", "condense", "summarize_task", "report_bug", "use_skill", "run_slash_command"})
+SPOKEN = frozenset(
+    {
+        *ACTIONS,
+        "load_mcp_documentation",
+        "condense",
+        "summarize_task",
+        "report_bug",
+        "use_skill",
+        "run_slash_command",
+    }
+)
 """What may be a call where it stands as XML in a text."""
 ON_FILES = frozenset({"read", "edit", "search"})
 _PATHS = ("path", "file_path", "absolutePath", "relativePath")
-_HEADLINES = ("command", "regex", "query", *_PATHS, "url", "question", "task", "message", "content", "prompt_1", "action")
-WITH_CACHE = frozenset({"openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai"})
+_HEADLINES = (
+    "command",
+    "regex",
+    "query",
+    *_PATHS,
+    "url",
+    "question",
+    "task",
+    "message",
+    "content",
+    "prompt_1",
+    "action",
+)
+WITH_CACHE = frozenset(
+    {"openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai"}
+)
 """Providers of which the prompt is told as the provider counts it, what the cache had included."""
 BILLERS = frozenset({"cline", "openrouter"})
 """Providers that say what they charge."""
@@ -69,7 +122,10 @@ _FAILED = (
     '{"status": "error"',
 )
 _DENIED = ("The user denied this operation", '{"status":"denied"', '{"status": "denied"')
-_TYPED = re.compile(r"\A<(user_input|user_message|task|feedback|answer)(?: [^>\n]*)?>\n?(.*?)\n?</\1>\s*\Z", re.DOTALL)
+_TYPED = re.compile(
+    r"\A<(user_input|user_message|task|feedback|answer)(?: [^>\n]*)?>\n?(.*?)\n?</\1>\s*\Z",
+    re.DOTALL,
+)
 _SEARCH = re.compile(r"(?:<{5,}|-{5,}) ?SEARCH")
 _DIVIDER = re.compile(r"={5,}\s*\Z")
 _REPLACE = re.compile(r"(?:>{5,}|\+{5,}) ?REPLACE")
@@ -109,7 +165,11 @@ def model_in(text: str) -> str | None:
 def pictures(value: Any) -> list[str]:
     """What stands for the images of a message."""
     images = value if isinstance(value, list) else []
-    return [blob_reference(image.rpartition(",")[2]) for image in images if isinstance(image, str) and image]
+    return [
+        blob_reference(image.rpartition(",")[2])
+        for image in images
+        if isinstance(image, str) and image
+    ]
 
 
 def without_data(line: bytes) -> bytes:
@@ -141,35 +201,71 @@ def loads(text: Any) -> Any:
 
 
 def describe(name: Any, given: Any) -> Described:
-    """What a call does: tool, kind and action, its text for reading and search, one line of it, and the files it names."""
+    """What a call does: tool, kind and action, its text for reading and search, one line of it, and
+    the files it names."""
     tool = name[:200] if isinstance(name, str) and name else "unknown"
     args = given if isinstance(given, dict) else {}
     action = ACTIONS.get(tool) or ("mcp" if "__" in tool else "other")
-    if action == "mcp" and (server := pick(args, "serverName", of=str) or pick(args, "server_name", of=str)):
-        tool = f"{server}__{pick(args, 'toolName', of=str) or pick(args, 'tool_name', of=str) or pick(args, 'uri', of=str) or tool}"[:200]
+    if action == "mcp" and (
+        server := pick(args, "serverName", of=str) or pick(args, "server_name", of=str)
+    ):
+        tool = f"{server}__{pick(args, 'toolName', of=str) or pick(args, 'tool_name', of=str) or pick(args, 'uri', of=str) or tool}"[
+            :200
+        ]
     files = tuple(dict.fromkeys(_files(args))) if action in ON_FILES else ()
     known = (args[word] for word in _HEADLINES if word in args)
-    headline = next((text for found in (known, args.values()) for text in found if isinstance(text, str) and text), tool)
+    headline = next(
+        (
+            text
+            for found in (known, args.values())
+            for text in found
+            if isinstance(text, str) and text
+        ),
+        tool,
+    )
     command = _command(args) if action == "shell" else None
     if action == "mcp":
         given = next((args[word] for word in ("arguments", "uri") if word in args), given)
         return Described(
-            tool, "tool_call", action, key_values(opened) if isinstance(opened := loads(given), dict) else text_of(given), tool
+            tool,
+            "tool_call",
+            action,
+            key_values(opened) if isinstance(opened := loads(given), dict) else text_of(given),
+            tool,
         )
     if command is not None:
-        return Described(tool, "test_run" if is_test_run(command) else "tool_call", action, command, one_line(command))
+        return Described(
+            tool,
+            "test_run" if is_test_run(command) else "tool_call",
+            action,
+            command,
+            one_line(command),
+        )
     if action == "edit":
         body = change(tool, args) or key_values(args) or tool
-        return Described(tool, "edit", action, body, files[0] if files else one_line(headline), files)
+        return Described(
+            tool, "edit", action, body, files[0] if files else one_line(headline), files
+        )
     shown = files[0] if files and action == "read" else one_line(headline)
-    return Described(tool, "tool_call", action, without_images(key_values(args) or text_of(given)) or tool, shown, files)
+    return Described(
+        tool,
+        "tool_call",
+        action,
+        without_images(key_values(args) or text_of(given)) or tool,
+        shown,
+        files,
+    )
 
 
 def _command(args: dict[str, Any]) -> str | None:
     if (command := pick(args, "command", of=str)) is not None:
         return command.removesuffix("REQ_APP").rstrip()
     commands = pick(args, "commands", of=list)
-    return None if not commands else "\n".join(pick(each, "command", of=str) or text_of(each) for each in commands)
+    return (
+        None
+        if not commands
+        else "\n".join(pick(each, "command", of=str) or text_of(each) for each in commands)
+    )
 
 
 def _files(args: dict[str, Any]) -> Iterator[str]:
@@ -185,7 +281,10 @@ def change(tool: str, args: dict[str, Any]) -> str | None:
     path = next(_files(args), "")
     batch = pick(args, "batchDiffs", of=list)
     if batch:
-        return "\n".join(change(tool, item) or "" for item in batch[:100] if isinstance(item, dict)) or None
+        return (
+            "\n".join(change(tool, item) or "" for item in batch[:100] if isinstance(item, dict))
+            or None
+        )
     if "old_text" in args or "new_text" in args:
         return file_change(path, [(text_of(args.get("old_text")), text_of(args.get("new_text")))])
     diff = pick(args, "diff", of=str)
@@ -217,7 +316,8 @@ def replacements(text: str) -> Iterator[tuple[str, str]]:
 
 
 def spoken(text: str) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """The parts of a text: what is said, as ("", text, {}), and calls that stand in it as XML, as (tool, their text, arguments)."""
+    """The parts of a text: what is said, as ("", text, {}), and calls that stand in it as XML, as
+    (tool, their text, arguments)."""
     at = said = 0
     unclosed: set[str] = set()
     while (found := _OPENING.search(text, at)) is not None:
@@ -265,16 +365,19 @@ class Result(msgspec.Struct, gc=False):
 
 
 def results_in(text: str) -> list[tuple[str, str]]:
-    """The results that a text begins with, and those that follow, by tool: `[tool for 'x'] Result:`, or `[Tool]` where a block was
-    made a text. Of one that failed the mark stays."""
+    """The results that a text begins with, and those that follow, by tool: `[tool for 'x']
+    Result:`, or `[Tool]` where a block was made a text. Of one that failed the mark stays."""
     text = text.lstrip().removesuffix(LOADING)
     marks: list[tuple[str, int, int]] = []
     after = -1  # Where what the last mark is about begins.
     for found in _MARK.finditer(text):
         tool, start = found[1], found.start()
         is_known = tool in ACTIONS or tool == BLOCK
-        # What a tool printed may look like a result: only where a tool that we know follows a blank line does another one begin.
-        if start not in (0, after) and not (marks and is_known and text[start - 2 : start] == "\n\n"):
+        # What a tool printed may look like a result: only where a tool that we know follows a blank
+        # line does another one begin.
+        if start not in (0, after) and not (
+            marks and is_known and text[start - 2 : start] == "\n\n"
+        ):
             continue
         if is_known and (bare := _BARE.match(text, start)):
             marks.append(("" if tool == BLOCK else tool, start, start if bare[2] else bare.end()))
@@ -285,11 +388,15 @@ def results_in(text: str) -> list[tuple[str, str]]:
                 del marks[-1 if start == after else len(marks) :]
                 marks.append((tool, start, end))
     ends = [start for _, start, _ in marks[1:]] + [len(text)]
-    return [(tool, without_surroundings(text[begin:end])) for (tool, _, begin), end in zip(marks, ends, strict=False)]
+    return [
+        (tool, without_surroundings(text[begin:end]))
+        for (tool, _, begin), end in zip(marks, ends, strict=False)
+    ]
 
 
 def _end_of_mark(text: str, start: int, most: int) -> int:
-    """Where a result begins whose mark begins here; -1 when there is none on this line, or within so many characters."""
+    """Where a result begins whose mark begins here; -1 when there is none on this line, or within
+    so many characters."""
     line = text.find("\n", start)
     end = text.find(_RESULT, start, max(line if line >= 0 else len(text), start + most))
     return end + len(_RESULT) if end >= 0 else -1
@@ -303,9 +410,21 @@ def result(content: Any, action: str, is_test: bool, is_error: bool = False) -> 
     found = _EXIT.search(head) if action == "shell" else None
     exit_code = int(found[1]) if found else None
     is_denied = head.startswith(_DENIED)
-    failed = is_error or bool(exit_code) or head.startswith(_FAILED) or any(pick(item, "success", of=bool) is False for item in items)
+    failed = (
+        is_error
+        or bool(exit_code)
+        or head.startswith(_FAILED)
+        or any(pick(item, "success", of=bool) is False for item in items)
+    )
     tests = test_counts(text) if is_test else None
-    return Result(text, failed and not is_denied, is_denied, exit_code, tests, _summary(text, exit_code, tests))
+    return Result(
+        text,
+        failed and not is_denied,
+        is_denied,
+        exit_code,
+        tests,
+        _summary(text, exit_code, tests),
+    )
 
 
 def shown(item: Any) -> str:
@@ -324,19 +443,28 @@ def _summary(text: str, exit_code: int | None, tests: Tests | None) -> str:
         counts = (("passed", tests.passed), ("failed", tests.failed), ("skipped", tests.skipped))
         return ", ".join(f"{count} {word}" for word, count in counts if count) or "no tests"
     line = one_line(text)
-    return f"exit {exit_code}: {line}" if exit_code and line else f"exit {exit_code}" if exit_code else line
+    return (
+        f"exit {exit_code}: {line}"
+        if exit_code and line
+        else f"exit {exit_code}"
+        if exit_code
+        else line
+    )
 
 
 # Tokens.
 
 
 def usage(counts: Sequence[Any], is_whole: bool) -> Usage:
-    """Buckets that do not overlap, from the tokens of the prompt and of the answer, and those that were read from the cache and put there.
-    What includes the cache is never less than what the cache had."""
+    """Buckets that do not overlap, from the tokens of the prompt and of the answer, and those that
+    were read from the cache and put there. What includes the cache is never less than what the
+    cache had."""
     prompt, answer, cached, kept = (number(count) or 0 for count in counts)
     if is_whole and prompt >= cached + kept:
         prompt -= cached + kept
-    return Usage(input_tokens=prompt, output_tokens=answer, cache_read_tokens=cached, cache_write_tokens=kept)
+    return Usage(
+        input_tokens=prompt, output_tokens=answer, cache_read_tokens=cached, cache_write_tokens=kept
+    )
 
 
 def provider_of(provider: Any) -> str | None:

@@ -1,6 +1,8 @@
-"""The fold over a Codex rollout: which thread a record belongs to, what it is called, what it follows, whether it was told before.
+"""The fold over a Codex rollout: which thread a record belongs to, what it is called, what it
+follows, whether it was told before.
 
-Knows little of what a record says; `reader` does, and calls `emit` for every event. See `../codex.py` for the traps of the format.
+Knows little of what a record says; `reader` does, and calls `emit` for every event. See
+`../codex.py` for the traps of the format.
 """
 
 from __future__ import annotations
@@ -25,15 +27,21 @@ from .lines import CARRY, Header, Kin, Line, Payload, Replay, State
 # How much is remembered between two reads, the oldest going first.
 CALLS, DONE, SHELLS, TWINS, TOTALS, PROMPTS, TURNS, COUNTS = 256, 256, 64, 64, 64, 128, 64, 1024
 
-NEAR = 40  # Records between a message and its twin: three have been seen, and parallel calls make it more.
-NEXT = 8  # The same for what has no text, so that one cannot be told from another: four have been seen.
-PAUSE_MS = 2_000  # A copied history is written in one go. A model takes longer to answer, and a person to type.
-LONG_PAUSE_MS = 10_000  # The same where turns tell when they were, and only the fork's first one is damaged.
-LONGEST_NAME = 200  # Of what is remembered. No id is as long, and a carry is stored with every part of a file.
+# Records between a message and its twin: three have been seen, and parallel calls make it more.
+NEAR = 40
+# The same for what has no text, so that one cannot be told from another: four have been seen.
+NEXT = 8
+# A copied history is written in one go. A model takes longer to answer, and a person to type.
+PAUSE_MS = 2_000
+# The same where turns tell when they were, and only the fork's first one is damaged.
+LONG_PAUSE_MS = 10_000
+# Of what is remembered. No id is as long, and a carry is stored with every part of a file.
+LONGEST_NAME = 200
 MOST_EVENTS = 10_000  # Of one record. A line of a million blocks would take gigabytes.
 
 RESPONSE, EVENT, ITEM = 0, 1, 2
-"""The three that tell of the same message: what the model was sent, what the screen showed, what a page of history holds."""
+"""The three that tell of the same message: what the model was sent, what the screen showed, what a
+page of history holds."""
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -44,9 +52,11 @@ _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Fold:
-    """A fold over the records of one source. All that outlives a batch is in `state`; the rest is about the current record."""
+    """A fold over the records of one source. All that outlives a batch is in `state`; the rest is
+    about the current record."""
 
-    # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch would wait for one to be looked for.
+    # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch
+    # would wait for one to be looked for.
     handlers: ClassVar[Mapping[str | None, Callable[[Any, Payload], None]]]
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
@@ -60,7 +70,8 @@ class Fold:
         self.offset = 0
         self.line = Line()
         self.ts: datetime | None = None
-        self.room = 0  # How many more events the current record may give; below 0, how many it could not.
+        # How many more events the current record may give; below 0, how many it could not.
+        self.room = 0
 
     def run(self, records: Iterable[Record]) -> Normalized:
         state = self.state
@@ -98,13 +109,21 @@ class Fold:
             self.merge("blank")
         for value, text, problem in values:
             if not isinstance(value, dict):
-                self.strange(text, problem or "not an object", "malformed" if value is MALFORMED else "unknown")
+                self.strange(
+                    text,
+                    problem or "not an object",
+                    "malformed" if value is MALFORMED else "unknown",
+                )
                 continue
             line, problems = lenient(Line, value)
             self.raw, self.value = text, value
             self.take(line, problems)
             if problem or problems:
-                self.out.skips.append(Skip(self.offset, "; ".join([problem, *problems] if problem else problems)[:500]))
+                self.out.skips.append(
+                    Skip(
+                        self.offset, "; ".join([problem, *problems] if problem else problems)[:500]
+                    )
+                )
 
     def strange(self, text: str, reason: str, native: str = "malformed") -> None:
         self.raw = text
@@ -127,7 +146,13 @@ class Fold:
             return
         kind = payload.type
         if kind is None or line.type == "session_meta":
-            kind = line.type if line.type in self.handlers else "message" if payload.role is not None else line.type
+            kind = (
+                line.type
+                if line.type in self.handlers
+                else "message"
+                if payload.role is not None
+                else line.type
+            )
         self.line = line
         if kind != "session_meta":  # Which must first say whose it is.
             self.begin(line)
@@ -144,7 +169,8 @@ class Fold:
         raise AssertionError("the reader has it")
 
     def bare(self, line: Line, problems: list[str] | None) -> Payload | None:
-        """A line without envelope, as they were until 2025-09. None when that is all there is to say about it."""
+        """A line without envelope, as they were until 2025-09. None when that is all there is to
+        say about it."""
         header, _ = self.typed(Header, _decode_header)
         is_header = line.type is None and header.role is None and bytes(header.payload) == b""
         if is_header and header.record_type is not None:
@@ -180,7 +206,11 @@ class Fold:
         self.name(words.clean(header.id or ""))
         self.begin(line)
         state.began, state.is_named = self.ts, True
-        self.place(None, header.git.branch if header.git else None, header.git.repository_url if header.git else None)
+        self.place(
+            None,
+            header.git.branch if header.git else None,
+            header.git.repository_url if header.git else None,
+        )
         self.emit("lifecycle", "", "session", "session", summary="session started")
 
     def unknown(self, kind: str | None) -> None:
@@ -191,7 +221,8 @@ class Fold:
     # Which thread, which id, which parent.
 
     def name(self, thread: str) -> None:
-        """Names the session that the file is of, once: by its first record where that says it, else by the file's name."""
+        """Names the session that the file is of, once: by its first record where that says it, else
+        by the file's name."""
         state = self.state
         if not state.thread:
             state.thread = thread or words.thread_in(self.path)
@@ -223,7 +254,8 @@ class Fold:
         return state.thread if state.replay is None else state.kin[state.replay.owner].id
 
     def enter(self, turn: str | None) -> None:
-        """A turn begins. Records are counted within it: nothing else must be remembered to tell equal ones apart."""
+        """A turn begins. Records are counted within it: nothing else must be remembered to tell
+        equal ones apart."""
         state = self.state
         turn = turn[:LONGEST_NAME] if turn else ""
         if not turn or turn == state.turn.partition("#")[0]:
@@ -242,9 +274,18 @@ class Fold:
                 self.pass_on(0)
             return
         ms = None if self.ts is None else int(self.ts.timestamp() * 1000)
-        if (payload.turn_id is not None or payload.started_at is not None) and (at := _turn_time(payload)) is not None:
+        if (payload.turn_id is not None or payload.started_at is not None) and (
+            at := _turn_time(payload)
+        ) is not None:
             kin = self.state.kin[: replay.owner + 1]
-            owner = next((n for n, thread in enumerate(kin) if thread.born is not None and thread.born <= at), replay.owner)
+            owner = next(
+                (
+                    n
+                    for n, thread in enumerate(kin)
+                    if thread.born is not None and thread.born <= at
+                ),
+                replay.owner,
+            )
             replay.has_turns, replay.last_ms = True, ms
             if owner != replay.owner:
                 self.pass_on(owner)
@@ -256,9 +297,18 @@ class Fold:
             return
         pause = LONG_PAUSE_MS if replay.has_turns else PAUSE_MS
         is_total = payload.type == "token_count"
-        if replay.last_ms is not None and ms - replay.last_ms > pause and is_total and not replay.has_rows:
+        if (
+            replay.last_ms is not None
+            and ms - replay.last_ms > pause
+            and is_total
+            and not replay.has_rows
+        ):
             replay.is_late = True
-        elif replay.is_early or (replay.is_late and not is_total) or (replay.last_ms is not None and ms - replay.last_ms > pause):
+        elif (
+            replay.is_early
+            or (replay.is_late and not is_total)
+            or (replay.last_ms is not None and ms - replay.last_ms > pause)
+        ):
             self.pass_on(0)
         replay.last_ms = ms
         replay.has_rows = replay.has_rows or payload.type is not None
@@ -276,9 +326,12 @@ class Fold:
         state.epoch = 0
 
     def identify(self, identity: str) -> str:
-        """The id of an event: whose it is, what it says, and for the how-manieth time in its turn. The same in every copy."""
+        """The id of an event: whose it is, what it says, and for the how-manieth time in its turn.
+        The same in every copy."""
         state = self.state
-        key = blake2b(f"{state.turn}\0{identity}".encode("utf-8", "replace"), digest_size=8).digest()
+        key = blake2b(
+            f"{state.turn}\0{identity}".encode("utf-8", "replace"), digest_size=8
+        ).digest()
         counts = state.counts
         again = counts.get(key, 0)
         if len(counts) >= COUNTS and not again:
@@ -286,16 +339,26 @@ class Fold:
             state.epoch += 1
         counts[key] = again + 1
         owner = state.thread if state.replay is None else self.owner
-        return f"{owner}:{key.hex()}:{again}" if not state.epoch else f"{owner}:{key.hex()}:{state.epoch}.{again}"
+        return (
+            f"{owner}:{key.hex()}:{again}"
+            if not state.epoch
+            else f"{owner}:{key.hex()}:{state.epoch}.{again}"
+        )
 
     def is_told(self, side: int, key: bytes, near: int = NEAR) -> bool:
-        """Whether another side has told this message already. Whoever comes first makes the event, so no cut can matter."""
+        """Whether another side has told this message already. Whoever comes first makes the event,
+        so no cut can matter."""
         state = self.state
         *told, at = state.twins.pop(key, (0, 0, 0, 0))
         now = state.records
         if now - at > near:
             told = [0, 0, 0]
-        elif side == EVENT and now - at == 1 and told[EVENT] > max(told[RESPONSE], told[ITEM]) and key.startswith(b"user"):
+        elif (
+            side == EVENT
+            and now - at == 1
+            and told[EVENT] > max(told[RESPONSE], told[ITEM])
+            and key.startswith(b"user")
+        ):
             keep(state.twins, key, (told[0], told[1], told[2], now), TWINS)
             return True  # A review tells what it was asked twice in a row.
         most = max(told)
@@ -304,10 +367,20 @@ class Fold:
         return told[side] <= most
 
     def emit(
-        self, kind: str, body: str, native: str, identity: str | None = None, summary: str | None = None, role: str | None = None,
-        tool: str | None = None, call_id: str | None = None, action: str | None = None, parent: str | None = None,
-        native_id: str | None = None, **more: Unpack[AllFields],
-    ) -> str:  # fmt: skip
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        identity: str | None = None,
+        summary: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        call_id: str | None = None,
+        action: str | None = None,
+        parent: str | None = None,
+        native_id: str | None = None,
+        **more: Unpack[AllFields],
+    ) -> str:
         """One event of the current record, and the id that it got."""
         self.room -= 1
         state, out = self.state, self.out
@@ -316,17 +389,21 @@ class Fold:
         if len(body) > LONGEST_BODY:
             body = cap(body)
         if native_id is None:
-            native_id = self.identify(f"{native}\0{call_id}\0{body}" if identity is None else identity)
+            native_id = self.identify(
+                f"{native}\0{call_id}\0{body}" if identity is None else identity
+            )
         if state.is_side:
             more["is_sidechain"] = True
         if state.here is not None and state.here != state.cwd and "cwd" not in more:
             more["cwd"] = state.here
         event = SessionEvent(
             session_uid=self.uid, seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-            summary=one_line(body) if summary is None else summary, native_id=native_id, call_id=call_id, action=action, native=native,
+            summary=one_line(body) if summary is None else summary, native_id=native_id,
+            call_id=call_id, action=action, native=native,
             record=state.records - 1,
         )  # fmt: skip
-        for name, value in more.items():  # It is known to nobody else yet, and arguments by dictionary cost as much as the event.
+        # It is known to nobody else yet, and arguments by dictionary cost as much as the event.
+        for name, value in more.items():
             force_setattr(event, name, value)
         out.events.append(event)
         out.bodies.append(body)
@@ -351,7 +428,9 @@ class Fold:
             try:
                 self.value = msgspec.json.decode(self.raw)
             except _REFUSALS:  # The typed decoder does not look into what it does not need.
-                data = self.raw if isinstance(self.raw, bytes) else self.raw.encode("utf-8", "replace")
+                data = (
+                    self.raw if isinstance(self.raw, bytes) else self.raw.encode("utf-8", "replace")
+                )
                 self.value = next((value for value, _, _ in parse(data)), None)
         return self.value if isinstance(self.value, dict) else {}
 
@@ -362,10 +441,15 @@ class Fold:
         return inner if isinstance(inner, dict) else {}
 
     def raw_text(self) -> str:
-        return self.raw.strip() if isinstance(self.raw, str) else self.raw.decode("utf-8", "replace").strip()
+        return (
+            self.raw.strip()
+            if isinstance(self.raw, str)
+            else self.raw.decode("utf-8", "replace").strip()
+        )
 
     def start_replay(self, parent: str, until: int | None = None) -> Kin:
-        """What follows is the history of another thread, until something tells that it is our own."""
+        """What follows is the history of another thread, until something tells that it is our
+        own."""
         state = self.state
         names = [thread.id for thread in state.kin]
         if parent not in names:
@@ -383,8 +467,10 @@ class Fold:
         if state.thread:
             title, rank = self.titled
             out.facts[self.uid] = Facts(
-                native_session_id=state.thread, title=title, title_rank=rank, cwd=state.cwd, git_branch=state.branch, model=state.model,
-                repo=state.repo, task_ref=state.task, parent_uid=state.parent, relation=state.relation,
+                native_session_id=state.thread, title=title, title_rank=rank, cwd=state.cwd,
+                git_branch=state.branch, model=state.model,
+                repo=state.repo, task_ref=state.task, parent_uid=state.parent,
+                relation=state.relation,
             )  # fmt: skip
         out.carry = msgspec.msgpack.encode(state)
         return out
@@ -402,7 +488,8 @@ def time_of(value: Any) -> datetime | None:
 
 
 def _turn_time(payload: Payload) -> int | None:
-    """When a turn began (ms), as far as it says itself; the time of the record may be that of a copy."""
+    """When a turn began (ms), as far as it says itself; the time of the record may be that of a
+    copy."""
     at = words.born_at(payload.turn_id or "")
     if at is None and (began := words.seconds(payload.started_at)) is not None:
         return int(began * 1000) + 999  # It is cut to the second.

@@ -1,6 +1,8 @@
-"""The lines of a Codex rollout as they are written, and what is remembered of them between two reads.
+"""The lines of a Codex rollout as they are written, and what is remembered of them between two
+reads.
 
-Values only; what they mean is in `reader`. A field that is not named here is read, where it is rare, from the plain record.
+Values only; what they mean is in `reader`. A field that is not named here is read, where it is
+rare, from the plain record.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import msgspec
 from ...model import Relation, Tier
 
 CARRY = 3
-"""The layout of `State`. Never changed without the adapter's `version`: a carry of another layout is not read, so numbering would
-begin at 0 again in the middle of a session."""
+"""The layout of `State`. Never changed without the adapter's `version`: a carry of another layout
+is not read, so numbering would begin at 0 again in the middle of a session."""
 
-# What is read of a line. One wide Struct for every payload: a payload has a few of these fields only, so its decoding takes one
-# pass, where a Struct for each type would take two. Fields of the same record stand together, in the order in which it has them.
+# What is read of a line. One wide Struct for every payload: a payload has a few of these fields
+# only, so its decoding takes one pass, where a Struct for each type would take two. Fields of the
+# same record stand together, in the order in which it has them.
 
 
 class Block(msgspec.Struct, gc=False):
@@ -138,13 +141,15 @@ class Replay(msgspec.Struct, array_like=True):
     is_early: bool = False
     """Whether the copies have their first times, which lie before the fork's."""
     has_turns: bool = False
-    """Whether turns of the parent have been seen that tell when they were: then the fork's own will, too."""
+    """Whether turns of the parent have been seen that tell when they were: then the fork's own
+    will, too."""
     until: int | None = None
     """The ordinal of the fork's first own record, where it is written."""
     has_rows: bool = False
     """Whether anything but settings has been copied."""
     is_late: bool = False
-    """Whether it begins with totals of tokens after a pause, which are the parent's as long as nothing else is told."""
+    """Whether it begins with totals of tokens after a pause, which are the parent's as long as
+    nothing else is told."""
 
 
 class State(msgspec.Struct, array_like=True):
@@ -200,4 +205,5 @@ class State(msgspec.Struct, array_like=True):
     tier: Tier | None = None
     """Where requests go, and how they are served, as the last settings say."""
     has_own_total: bool = False
-    """Whether the last sum of tokens was that of a request of this thread: a copy may leave some of its parent's out."""
+    """Whether the last sum of tokens was that of a request of this thread: a copy may leave some of
+    its parent's out."""

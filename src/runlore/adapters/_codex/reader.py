@@ -1,7 +1,8 @@
-"""What the records of a Codex rollout mean: where a thread comes from, messages, turns, compaction, rollback, tokens.
+"""What the records of a Codex rollout mean: where a thread comes from, messages, turns, compaction,
+rollback, tokens.
 
-Calls are told in `calls`, items of a page of history in `items`; ids, parents and copies are `fold`'s; texts are read in `words`.
-See `../codex.py` for the traps of the format.
+Calls are told in `calls`, items of a page of history in `items`; ids, parents and copies are
+`fold`'s; texts are read in `words`. See `../codex.py` for the traps of the format.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _NONE_USED = 0, 0, 0, 0, 0
 class Reader(Calls):
     def guess(self, payload: Payload) -> Callable[[Any, Payload], None] | None:
         found = self.plain()
-        return next((handler for names, handler in self.shapes if all(name in found for name in names)), None)
+        return next(
+            (handler for names, handler in self.shapes if all(name in found for name in names)),
+            None,
+        )
 
     # The thread.
 
@@ -40,7 +44,11 @@ class Reader(Calls):
             self.ancestor(named, was_head)
         elif state.is_named:
             # It is written again when something has changed, by some programs in every turn.
-            self.place(payload.cwd, payload.git.branch if payload.git else None, payload.git.repository_url if payload.git else None)
+            self.place(
+                payload.cwd,
+                payload.git.branch if payload.git else None,
+                payload.git.repository_url if payload.git else None,
+            )
             self.merge("session_meta")
         else:
             self.origin(payload)
@@ -53,29 +61,58 @@ class Reader(Calls):
                 self.merge("session_meta")
                 return
             thread.is_told = True
-            self.emit("lifecycle", self.about(), "session_meta", summary="session started", native_id=f"{named}:meta")
+            self.emit(
+                "lifecycle",
+                self.about(),
+                "session_meta",
+                summary="session started",
+                native_id=f"{named}:meta",
+            )
         else:
-            self.emit("lifecycle", self.about(), "session_meta", summary="session of another thread")
+            self.emit(
+                "lifecycle", self.about(), "session_meta", summary="session of another thread"
+            )
 
     def origin(self, payload: Payload) -> None:
         """This thread's own first record: where it comes from."""
         state, plain = self.state, self.plain()
         state.is_named = True
-        if state.kin[0].born is None and (began := time_of(payload.timestamp) or self.ts) is not None:
+        if (
+            state.kin[0].born is None
+            and (began := time_of(payload.timestamp) or self.ts) is not None
+        ):
             state.kin[0].born = int(began.timestamp() * 1000)
-        self.place(payload.cwd, payload.git.branch if payload.git else None, payload.git.repository_url if payload.git else None)
+        self.place(
+            payload.cwd,
+            payload.git.branch if payload.git else None,
+            payload.git.repository_url if payload.git else None,
+        )
         subagent = payload.source.get("subagent") if isinstance(payload.source, dict) else None
         spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
         above = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
         fork = words.clean(payload.forked_from_id or "")
-        parent = words.clean(payload.parent_thread_id or (above if isinstance(above, str) else "")) or fork
+        parent = (
+            words.clean(payload.parent_thread_id or (above if isinstance(above, str) else ""))
+            or fork
+        )
         is_internal = isinstance(payload.source, dict) and "internal" in payload.source
-        state.is_side = subagent is not None or is_internal or plain.get("thread_source") == "subagent"
+        state.is_side = (
+            subagent is not None or is_internal or plain.get("thread_source") == "subagent"
+        )
         state.path = payload.agent_path
         if parent and parent != state.thread:
-            state.parent, state.relation = f"{self.flavor}:{parent}", "subagent" if state.is_side else "fork"
+            state.parent, state.relation = (
+                f"{self.flavor}:{parent}",
+                "subagent" if state.is_side else "fork",
+            )
         self.serve(plain.get("model_provider"))
-        self.emit("lifecycle", self.about(), "session_meta", summary="session started", native_id=f"{state.thread}:meta")
+        self.emit(
+            "lifecycle",
+            self.about(),
+            "session_meta",
+            summary="session started",
+            native_id=f"{state.thread}:meta",
+        )
         first = plain.get("subagent_history_start_ordinal")
         if type(first) is int and parent:
             self.start_replay(fork or parent, first)
@@ -84,7 +121,16 @@ class Reader(Calls):
 
     def about(self) -> str:
         plain = self.plain()
-        shown = ("originator", "cli_version", "source", "model_provider", "cwd", "agent_nickname", "agent_role", "agent_path")
+        shown = (
+            "originator",
+            "cli_version",
+            "source",
+            "model_provider",
+            "cwd",
+            "agent_nickname",
+            "agent_role",
+            "agent_path",
+        )
         return key_values({name: plain[name] for name in shown if plain.get(name) is not None})
 
     def silent(self, payload: Payload) -> None:
@@ -93,9 +139,18 @@ class Reader(Calls):
     # What was said.
 
     def message(self, payload: Payload) -> None:
-        role, content = payload.role, payload.message if payload.content is None else payload.content
+        role, content = (
+            payload.role,
+            payload.message if payload.content is None else payload.content,
+        )
         if content is None:
-            self.emit("lifecycle", self.raw_text(), "message", summary="message without content", role=role)
+            self.emit(
+                "lifecycle",
+                self.raw_text(),
+                "message",
+                summary="message without content",
+                role=role,
+            )
         elif role == "assistant":
             self.reply(RESPONSE, words.joined(content), "message", payload.phase)
         elif role == "user":
@@ -111,7 +166,9 @@ class Reader(Calls):
         elif text.startswith(_APPROVED):
             self.emit("human_intervention", text, "approval", role=role, view="context")
         else:
-            self.emit("lifecycle", text, role or "message", role=role, tool=own_tool(text), view="context")
+            self.emit(
+                "lifecycle", text, role or "message", role=role, tool=own_tool(text), view="context"
+            )
 
     def input(self, blocks: list[Block], side: int) -> None:
         """A message in the person's role: what they typed, and what the program put beside it."""
@@ -131,7 +188,9 @@ class Reader(Calls):
         if typed or pictures:
             self.say(side, "\n".join(typed), pictures)
         elif self.room == before:
-            self.merge("twin" if any(block.text and block.text.strip() for block in blocks) else "empty")
+            self.merge(
+                "twin" if any(block.text and block.text.strip() for block in blocks) else "empty"
+            )
 
     def context(self, side: int, text: str, word: str) -> None:
         """What the program told the model in the person's place."""
@@ -139,7 +198,15 @@ class Reader(Calls):
             return
         if word == "user_shell_command" and (command := words.inside("command", text)):
             body = f"!{command}\n{words.inside('result', text)}"
-            self.emit("user_msg", body, word, f"user\0{text}", one_line(f"!{command}"), "user", parent=self.state.anchor)
+            self.emit(
+                "user_msg",
+                body,
+                word,
+                f"user\0{text}",
+                one_line(f"!{command}"),
+                "user",
+                parent=self.state.anchor,
+            )
             return
         if word == "environment_context" and self.state.cwd is None:
             self.state.cwd = words.cwd_in(text)
@@ -154,7 +221,9 @@ class Reader(Calls):
         state, parent = self.state, self.state.anchor
         asked = one_line(words.request_in(text) if text else pictures[0])
         body = "\n".join([text, *pictures] if text else pictures)
-        prompt = self.emit("user_msg", body, "user_message", f"user\0{key.hex()}", asked, "user", parent=parent)
+        prompt = self.emit(
+            "user_msg", body, "user_message", f"user\0{key.hex()}", asked, "user", parent=parent
+        )
         state.prompts.append((prompt, parent, key))
         del state.prompts[:-PROMPTS]
         if not state.is_titled and state.replay is None:
@@ -162,7 +231,11 @@ class Reader(Calls):
             self.title(asked, 1)
 
     def user_message(self, payload: Payload) -> None:
-        plain = self.plain() if payload.message is None or b'"images":[]' not in self.raw_bytes() else {}
+        plain = (
+            self.plain()
+            if payload.message is None or b'"images":[]' not in self.raw_bytes()
+            else {}
+        )
         text = payload.message if payload.message is not None else text_of(plain.get("message"))
         images = plain.get("images")
         pictures = [words.image(url) for url in images] if isinstance(images, list) else []
@@ -196,13 +269,20 @@ class Reader(Calls):
     def between_agents(self, side: int, payload: Payload) -> None:
         """What agents write to each other."""
         state, text = self.state, words.joined(payload.content)
-        if self.is_told(side, b"agents" + words.key_of(f"{payload.author} {payload.recipient} {text}")):
+        if self.is_told(
+            side, b"agents" + words.key_of(f"{payload.author} {payload.recipient} {text}")
+        ):
             self.merge("twin")
             return
-        summary = one_line(f"{payload.author or '?'} → {payload.recipient or '?'}: {one_line(text.partition('Payload:')[2] or text)}")
+        summary = one_line(
+            f"{payload.author or '?'} → {payload.recipient or '?'}:"
+            f" {one_line(text.partition('Payload:')[2] or text)}"
+        )
         if state.is_side and payload.recipient is not None and payload.recipient == state.path:
             parent = state.anchor
-            asked = self.emit("user_msg", text, "agent_message", None, summary, "user", parent=parent)
+            asked = self.emit(
+                "user_msg", text, "agent_message", None, summary, "user", parent=parent
+            )
             state.prompts.append((asked, parent, b""))
             del state.prompts[:-PROMPTS]
         else:
@@ -223,7 +303,9 @@ class Reader(Calls):
         for text in texts:
             key = words.key_of(text)
             if not self.is_told(side, b"thinking" + key):
-                self.emit("thinking", text, "reasoning", f"thinking\0{key.hex()}", None, "assistant")
+                self.emit(
+                    "thinking", text, "reasoning", f"thinking\0{key.hex()}", None, "assistant"
+                )
         if self.room == before:
             self.merge("twin" if texts else "empty reasoning")
 
@@ -241,7 +323,9 @@ class Reader(Calls):
             text = words.error_text(plain["error"])
             # The error itself may have been told before: then this is only the end of the turn.
             kind = "completion" if self.is_told(ITEM, b"error" + words.key_of(text)) else "error"
-            self.emit(kind, text, "task_complete", identity, duration_ms=ms, is_error=kind == "error")
+            self.emit(
+                kind, text, "task_complete", identity, duration_ms=ms, is_error=kind == "error"
+            )
         else:
             summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
             self.emit("completion", "", "task_complete", identity, summary, duration_ms=ms)
@@ -251,7 +335,15 @@ class Reader(Calls):
         reason = text_of(plain.get("reason")) or "interrupted"
         kind = "human_intervention" if reason in ("interrupted", "replaced") else "lifecycle"
         ms = words.milliseconds(plain.get("duration_ms"))
-        self.emit(kind, reason, "turn_aborted", f"aborted\0{payload.turn_id}", one_line(f"turn {reason}"), "user", duration_ms=ms)
+        self.emit(
+            kind,
+            reason,
+            "turn_aborted",
+            f"aborted\0{payload.turn_id}",
+            one_line(f"turn {reason}"),
+            "user",
+            duration_ms=ms,
+        )
 
     def turn_context(self, payload: Payload) -> None:
         self.enter(payload.turn_id)
@@ -264,7 +356,10 @@ class Reader(Calls):
         self.state.tier = words.tier_of(now.get("service_tier"))
         model, cwd = now.get("model"), now.get("cwd")
         self.change(
-            cwd if isinstance(cwd, str) else None, model if isinstance(model, str) else None, now.get("approval_policy"), "settings"
+            cwd if isinstance(cwd, str) else None,
+            model if isinstance(model, str) else None,
+            now.get("approval_policy"),
+            "settings",
         )
 
     def serve(self, provider: Any) -> None:
@@ -273,7 +368,8 @@ class Reader(Calls):
             self.state.provider = provider[:LONGEST_NAME]
 
     def change(self, cwd: str | None, model: str | None, policy: Any, native: str) -> None:
-        """What holds from here on. The first time it is where the thread begins; later it is a person's doing."""
+        """What holds from here on. The first time it is where the thread begins; later it is a
+        person's doing."""
         state = self.state
         was_model, was_policy = state.model, state.policy
         now = text_of(policy)[:LONGEST_NAME] or None
@@ -288,21 +384,36 @@ class Reader(Calls):
             self.merge(native)
             return
         # The text is what is set now: it does not depend on what was before.
-        kind = "human_intervention" if len(changes) > 1 or changes[0].startswith("approvals") else "decision"
-        body = key_values({name: value for name, value in (("model", model), ("approval_policy", now)) if value})
+        kind = (
+            "human_intervention"
+            if len(changes) > 1 or changes[0].startswith("approvals")
+            else "decision"
+        )
+        body = key_values(
+            {name: value for name, value in (("model", model), ("approval_policy", now)) if value}
+        )
         self.emit(kind, body, native, None, one_line(", ".join(changes)), "user")
 
     def compacted(self, payload: Payload) -> None:
-        """What was said leaves the model's context, but for the prompts that are repeated in what takes its place."""
+        """What was said leaves the model's context, but for the prompts that are repeated in what
+        takes its place."""
         history = self.plain().get("replacement_history")
-        kept = {words.key_of(_text_in(item)) for item in history if isinstance(item, dict)} if isinstance(history, list) else set()
+        kept = (
+            {words.key_of(_text_in(item)) for item in history if isinstance(item, dict)}
+            if isinstance(history, list)
+            else set()
+        )
         refs = tuple([prompt for prompt, _, key in self.state.prompts if key in kept])
         if self.is_told(RESPONSE, b"compact", NEXT):
             self.merge("twin")
         else:
-            self.emit("lifecycle", "", "compacted", None, "context compacted", view="compact", refs=refs)
+            self.emit(
+                "lifecycle", "", "compacted", None, "context compacted", view="compact", refs=refs
+            )
         if payload.message:
-            self.emit("lifecycle", payload.message, "compact_summary", None, None, "user", view="summary")
+            self.emit(
+                "lifecycle", payload.message, "compact_summary", None, None, "user", view="summary"
+            )
 
     def context_compacted(self, payload: Payload) -> None:
         self.compaction_told(EVENT)
@@ -311,10 +422,13 @@ class Reader(Calls):
         if self.is_told(side, b"compact", NEXT):
             self.merge("twin")
         else:
-            self.emit("lifecycle", "", "context_compacted", None, "context compacted", view="compact")
+            self.emit(
+                "lifecycle", "", "context_compacted", None, "context compacted", view="compact"
+            )
 
     def rolled_back(self, payload: Payload) -> None:
-        """Takes the last prompts back, with all that followed them: what comes next follows what the first of these followed."""
+        """Takes the last prompts back, with all that followed them: what comes next follows what
+        the first of these followed."""
         state, count = self.state, self.plain().get("num_turns")
         count = min(count, len(state.prompts)) if type(count) is int and count > 0 else 0
         refs: tuple[str, ...] = ()
@@ -323,7 +437,16 @@ class Reader(Calls):
             refs = (prompt, "..", state.anchor or prompt)
             del state.prompts[-count:]
             state.last = state.anchor = before
-        self.emit("lifecycle", "", "thread_rolled_back", None, f"{count} turns rolled back", "user", view="retract", refs=refs)
+        self.emit(
+            "lifecycle",
+            "",
+            "thread_rolled_back",
+            None,
+            f"{count} turns rolled back",
+            "user",
+            view="retract",
+            refs=refs,
+        )
 
     def thread_name(self, payload: Payload) -> None:
         self.merge("thread_name_updated")
@@ -332,11 +455,19 @@ class Reader(Calls):
 
     def goal(self, payload: Payload) -> None:
         found = self.plain().get("goal")
-        self.emit("lifecycle", text_of(found.get("objective") if isinstance(found, dict) else found), "thread_goal_updated")
+        self.emit(
+            "lifecycle",
+            text_of(found.get("objective") if isinstance(found, dict) else found),
+            "thread_goal_updated",
+        )
 
     def review(self, payload: Payload) -> None:
         plain, word = self.plain(), payload.type or "review"
-        text = words.review_text(plain["review_output"]) if "review_output" in plain else text_of(plain.get("user_facing_hint"))
+        text = (
+            words.review_text(plain["review_output"])
+            if "review_output" in plain
+            else text_of(plain.get("user_facing_hint"))
+        )
         self.emit("lifecycle", text, word, summary=one_line(f"review: {one_line(text)}"))
 
     def assessment(self, payload: Payload) -> None:
@@ -346,7 +477,13 @@ class Reader(Calls):
         what = action.get("command") or action.get("type") if isinstance(action, dict) else action
         status, why = text_of(plain.get("status")), text_of(plain.get("rationale"))
         text = "\n".join(filter(None, [status, text_of(what), why]))
-        self.emit("lifecycle", text, "guardian_assessment", f"guardian\0{payload.id}\0{status}", one_line(f"{status}: {text_of(what)}"))
+        self.emit(
+            "lifecycle",
+            text,
+            "guardian_assessment",
+            f"guardian\0{payload.id}\0{status}",
+            one_line(f"{status}: {text_of(what)}"),
+        )
 
     def error(self, payload: Payload) -> None:
         text = words.error_text(self.plain())
@@ -371,9 +508,23 @@ class Reader(Calls):
         identity = f"tokens\0{total[0]}\0{total[1]}\0{total[3]}\0{total[5]}"
         model = (info.model if info else None) or self.state.model
         summary = f"{used[0] + used[1] + used[2]} tokens in, {used[3]} out"
-        event = self.emit("lifecycle", "", "token_count", identity, summary, usage=usage, model=model, tokens=usage.total)
+        event = self.emit(
+            "lifecycle",
+            "",
+            "token_count",
+            identity,
+            summary,
+            usage=usage,
+            model=model,
+            tokens=usage.total,
+        )
         told = info.total_token_usage if info is not None else None
-        self.bill(used, model, f"{self.owner}:{words.name_of(total)}" if told is not None else event, event)
+        self.bill(
+            used,
+            model,
+            f"{self.owner}:{words.name_of(total)}" if told is not None else event,
+            event,
+        )
 
     def headless_turn(self, payload: Payload) -> None:
         """The end of a turn as `codex exec --json` prints it, with its tokens."""
@@ -381,22 +532,39 @@ class Reader(Calls):
         found = plain.get("usage")
         used = words.total_of(lenient(Counts, found)[0]) if isinstance(found, dict) else None
         text = text_of(plain.get("message"))
-        if used is None or used[:5] == _NONE_USED or state.total is not None or state.replay is not None:
+        if (
+            used is None
+            or used[:5] == _NONE_USED
+            or state.total is not None
+            or state.replay is not None
+        ):
             self.emit("completion", text, "turn.completed", None, "turn finished")
         else:
             usage = _usage(used)
             event = self.emit(
-                "completion", text, "turn.completed", None, "turn finished", usage=usage, model=state.model, tokens=usage.total
+                "completion",
+                text,
+                "turn.completed",
+                None,
+                "turn finished",
+                usage=usage,
+                model=state.model,
+                tokens=usage.total,
             )
             self.bill(used, state.model, event, event, is_sum=True)
 
-    def bill(self, used: Total, model: str | None, key: str, event: str, *, is_sum: bool = False) -> None:
-        """For the ledger: a request of this thread, or a turn. A copy of another thread's never comes here: it is billed there."""
+    def bill(
+        self, used: Total, model: str | None, key: str, event: str, *, is_sum: bool = False
+    ) -> None:
+        """For the ledger: a request of this thread, or a turn. A copy of another thread's never
+        comes here: it is billed there."""
         given, read, written, said, thought, _ = used
         call = Call(
-            key=key, session_uid=self.uid, ts=self.ts, provider=self.state.provider, tier=self.state.tier,
+            key=key, session_uid=self.uid, ts=self.ts, provider=self.state.provider,
+            tier=self.state.tier,
             model=model and model[:LONGEST_NAME],
-            input_tokens=given, cache_read_tokens=read, cache_write_5m_tokens=written, output_tokens=said, reasoning_tokens=thought,
+            input_tokens=given, cache_read_tokens=read, cache_write_5m_tokens=written,
+            output_tokens=said, reasoning_tokens=thought,
             is_sidechain=self.state.is_side, is_sum=is_sum,
         )  # fmt: skip
         self.out.calls.append((call, event))
@@ -404,7 +572,9 @@ class Reader(Calls):
     def used(self, info: Info) -> Total | None:
         """What one request took; None when this was counted before, or where it happened."""
         state = self.state
-        total = words.total_of(info.total_token_usage) if info.total_token_usage is not None else None
+        total = (
+            words.total_of(info.total_token_usage) if info.total_token_usage is not None else None
+        )
         last = words.total_of(info.last_token_usage) if info.last_token_usage is not None else None
         if total is None:
             return last if state.replay is None else None
@@ -417,13 +587,18 @@ class Reader(Calls):
         if state.replay is not None or was_there:
             return None
         if state.parent is not None and not state.has_spoken:
-            # What a thread that has said nothing yet tells is its parent's, unless it has the parent's history, and so its total.
+            # What a thread that has said nothing yet tells is its parent's, unless it has the
+            # parent's history, and so its total.
             if before is None and total != last:
                 return None
             if len(state.kin) == 1:
                 return None
         if last is not None:
-            if before is not None and state.has_own_total and (lost := total[5] - before[5] - last[5]) > 0:
+            if (
+                before is not None
+                and state.has_own_total
+                and (lost := total[5] - before[5] - last[5]) > 0
+            ):
                 self.out.skips.append(Skip(self.offset, f"{lost} {LOST}"))
             state.has_own_total = True
             return last
@@ -432,13 +607,18 @@ class Reader(Calls):
         return tuple([max(0, now - then) for now, then in zip(total, before, strict=True)])  # type: ignore[return-value] # still six
 
     handlers: ClassVar[dict[str | None, Callable[[Any, Payload], None]]] = {
-        "session_meta": meta, "turn_context": turn_context, "compacted": compacted, "world_state": silent,
-        "inter_agent_communication_metadata": silent, "security_risk_score": silent, "additional_tools": silent,
+        "session_meta": meta, "turn_context": turn_context, "compacted": compacted,
+        "world_state": silent,
+        "inter_agent_communication_metadata": silent, "security_risk_score": silent,
+        "additional_tools": silent,
         "inter_agent_communication": agents_told,
         "message": message, "reasoning": reasoning,
-        "function_call": Calls.call, "custom_tool_call": Calls.call, "local_shell_call": Calls.shell_call,
-        "function_call_output": Calls.result, "custom_tool_call_output": Calls.result, "local_shell_call_output": Calls.result,
-        "web_search_call": Calls.web_search, "web_search_end": Calls.web_search, "web_search_begin": silent,
+        "function_call": Calls.call, "custom_tool_call": Calls.call,
+        "local_shell_call": Calls.shell_call,
+        "function_call_output": Calls.result, "custom_tool_call_output": Calls.result,
+        "local_shell_call_output": Calls.result,
+        "web_search_call": Calls.web_search, "web_search_end": Calls.web_search,
+        "web_search_begin": silent,
         "tool_search_call": Calls.tool_search, "tool_search_output": Calls.tool_search_output,
         "image_generation_call": Calls.picture, "image_generation_end": Calls.picture,
         "agent_message": agent_message, "user_message": user_message,
@@ -446,14 +626,19 @@ class Reader(Calls):
         "token_count": token_count,
         "turn.completed": headless_turn,
         "task_started": turn_started, "turn_started": turn_started,
-        "task_complete": turn_complete, "turn_complete": turn_complete, "turn_aborted": turn_aborted,
+        "task_complete": turn_complete, "turn_complete": turn_complete,
+        "turn_aborted": turn_aborted,
         "context_compacted": context_compacted, "thread_rolled_back": rolled_back,
-        "thread_name_updated": thread_name, "thread_goal_updated": goal, "thread_settings_applied": settings,
-        "exec_command_end": Calls.exec_end, "patch_apply_end": Calls.patch_end, "mcp_tool_call_end": Calls.mcp_end,
+        "thread_name_updated": thread_name, "thread_goal_updated": goal,
+        "thread_settings_applied": settings,
+        "exec_command_end": Calls.exec_end, "patch_apply_end": Calls.patch_end,
+        "mcp_tool_call_end": Calls.mcp_end,
         "view_image_tool_call": Calls.told_call, "dynamic_tool_call_request": Calls.told_call,
         "dynamic_tool_call_response": Calls.dynamic_end,
-        "collab_agent_spawn_end": Calls.collab_end, "collab_agent_interaction_end": Calls.collab_end,
-        "collab_waiting_end": Calls.collab_end, "collab_close_end": Calls.collab_end, "collab_resume_end": Calls.collab_end,
+        "collab_agent_spawn_end": Calls.collab_end,
+        "collab_agent_interaction_end": Calls.collab_end,
+        "collab_waiting_end": Calls.collab_end, "collab_close_end": Calls.collab_end,
+        "collab_resume_end": Calls.collab_end,
         "sub_agent_activity": Calls.agent_activity,
         "entered_review_mode": review, "exited_review_mode": review,
         "guardian_assessment": assessment,
@@ -463,16 +648,25 @@ class Reader(Calls):
     # What only one type of record has, for those whose type is damaged or new.
     shapes: ClassVar[tuple[tuple[tuple[str, ...], Callable[[Any, Payload], None]], ...]] = (
         (("model_context_window", "turn_id"), turn_started), (("thread_settings",), settings),
-        (("replacement_history",), compacted), (("invocation", "result"), Calls.mcp_end), (("summary", "id"), reasoning),
-        (("command", "aggregated_output"), Calls.exec_end), (("changes", "success"), Calls.patch_end),
-        (("approval_policy", "model"), turn_context), (("action", "query"), Calls.web_search), (("role", "content"), message),
+        (("replacement_history",), compacted), (("invocation", "result"), Calls.mcp_end),
+        (("summary", "id"), reasoning),
+        (("command", "aggregated_output"), Calls.exec_end),
+        (("changes", "success"), Calls.patch_end),
+        (("approval_policy", "model"), turn_context), (("action", "query"), Calls.web_search),
+        (("role", "content"), message),
         (("action", "status"), Calls.web_search), (("summary", "encrypted_content"), reasoning),
     )  # fmt: skip
 
 
 def _usage(used: Total) -> Usage:
     given, read, written, said, thought, _ = used
-    return Usage(input_tokens=given, cache_read_tokens=read, cache_write_tokens=written, output_tokens=said, reasoning_tokens=thought)
+    return Usage(
+        input_tokens=given,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=said,
+        reasoning_tokens=thought,
+    )
 
 
 def _text_in(item: dict[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""The tools of Codex: what a call does, which files a patch changes, what an output tells of how the call ended.
+"""The tools of Codex: what a call does, which files a patch changes, what an output tells of how
+the call ended.
 
 Pure functions from text to values. Nothing here knows which thread a record belongs to.
 """
@@ -16,12 +17,36 @@ from .._tools import file_content, is_test_run, key_values, one_line, text_of
 from .words import clean, exit_number, milliseconds
 
 _ACTIONS = {
-    **dict.fromkeys(("exec_command", "shell", "shell_command", "local_shell", "write_stdin", "exec", "wait", "container.exec"), "shell"),
+    **dict.fromkeys(
+        (
+            "exec_command",
+            "shell",
+            "shell_command",
+            "local_shell",
+            "write_stdin",
+            "exec",
+            "wait",
+            "container.exec",
+        ),
+        "shell",
+    ),
     **dict.fromkeys(("read_file", "view_image", "read_mcp_resource"), "read"),
-    **dict.fromkeys(("grep_files", "list_dir", "tool_search", "list_mcp_resources", "file_search"), "search"),
+    **dict.fromkeys(
+        ("grep_files", "list_dir", "tool_search", "list_mcp_resources", "file_search"), "search"
+    ),
     **dict.fromkeys(("web_search", "web.run"), "web"),
     **dict.fromkeys(
-        ("spawn_agent", "wait_agent", "send_input", "close_agent", "resume_agent", "send_message", "followup_task", "list_agents"), "agent"
+        (
+            "spawn_agent",
+            "wait_agent",
+            "send_input",
+            "close_agent",
+            "resume_agent",
+            "send_message",
+            "followup_task",
+            "list_agents",
+        ),
+        "agent",
     ),
     **dict.fromkeys(("update_plan", "request_user_input"), "plan"),
     "apply_patch": "edit",
@@ -31,7 +56,17 @@ ASKS = frozenset({"request_user_input"})
 STARTS_AGENT = frozenset({"spawn_agent"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "fish", "pwsh", "powershell", "cmd"})
 _TO_RUN = frozenset({"-lc", "-c", "-ic", "-command", "/c"})
-_HEADLINES = ("path", "query", "url", "question", "title", "target", "task_name", "message", "session_id")
+_HEADLINES = (
+    "path",
+    "query",
+    "url",
+    "question",
+    "title",
+    "target",
+    "task_name",
+    "message",
+    "session_id",
+)
 _NESTED = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}(["'`])""")
 _QUOTED = {quote: re.compile(rf"(?s:[^{quote}\\]|\\.)*+{quote}") for quote in "\"'`"}
 _PROGRAM = 1 << 20  # Characters of a program in which commands are looked for.
@@ -49,8 +84,11 @@ class Described(msgspec.Struct, gc=False):
     cwd: str | None = None
 
 
-def describe_call(name: str | None, namespace: str | None, args: str | dict[str, Any] | None) -> Described:
-    """What a call does: its kind and action, its text for reading and search, one line of it, the files and the folder it names."""
+def describe_call(
+    name: str | None, namespace: str | None, args: str | dict[str, Any] | None
+) -> Described:
+    """What a call does: its kind and action, its text for reading and search, one line of it, the
+    files and the folder it names."""
     tool = (name or "unknown")[:200]
     is_mcp = bool(namespace and namespace.startswith("mcp__")) or tool.startswith("mcp__")
     if is_mcp and namespace:
@@ -58,7 +96,11 @@ def describe_call(name: str | None, namespace: str | None, args: str | dict[str,
     action = "mcp" if is_mcp else _ACTIONS.get(tool, "other")
     values = arguments(args)
     if action == "edit" or (action == "shell" and values is None):
-        return _from_text(tool, action, args if isinstance(args, str) and values is None else _patch_in(values or {}))
+        return _from_text(
+            tool,
+            action,
+            args if isinstance(args, str) and values is None else _patch_in(values or {}),
+        )
     if values is None:
         text = args if isinstance(args, str) else ""
         return Described("tool_call", tool, action, text, one_line(text) or tool)
@@ -66,13 +108,22 @@ def describe_call(name: str | None, namespace: str | None, args: str | dict[str,
         return _shell(tool, command, values)
     body = key_values(values)
     if tool in PLANS:
-        return Described("decision", tool, action, plan_text(values) or body, one_line(_current_step(values) or body))
-    files = (path,) if action == "read" and isinstance(path := values.get("path"), str) and path else ()
+        return Described(
+            "decision",
+            tool,
+            action,
+            plan_text(values) or body,
+            one_line(_current_step(values) or body),
+        )
+    files = (
+        (path,) if action == "read" and isinstance(path := values.get("path"), str) and path else ()
+    )
     return Described("tool_call", tool, action, body, one_line(_headline(values) or tool), files)
 
 
 def arguments(args: str | dict[str, Any] | None) -> dict[str, Any] | None:
-    """The arguments of a call, which are written as JSON in a text; None when they are no object."""
+    """The arguments of a call, which are written as JSON in a text; None when they are no
+    object."""
     if isinstance(args, dict):
         return args
     if not args or not args.lstrip().startswith("{"):
@@ -98,7 +149,11 @@ def command_in(values: Mapping[str, Any]) -> str | None:
 def command_line(words: list[Any]) -> str:
     """A list of words as it would be typed; of a shell's `-c`, what it is told to run."""
     parts = [text_of(word) for word in words]
-    if len(parts) > 2 and parts[-2].lower() in _TO_RUN and _SEPARATORS.split(parts[0].lower())[-1].removesuffix(".exe") in _SHELLS:
+    if (
+        len(parts) > 2
+        and parts[-2].lower() in _TO_RUN
+        and _SEPARATORS.split(parts[0].lower())[-1].removesuffix(".exe") in _SHELLS
+    ):
         return parts[-1]
     return " ".join(f"'{part}'" if " " in part or "\n" in part else part for part in parts)
 
@@ -112,7 +167,9 @@ def _shell(tool: str, command: str, values: Mapping[str, Any]) -> Described:
         found.cwd = cwd
         return found
     kind = "test_run" if is_test_run(command) else "tool_call"
-    summary = one_line(command) or (f"session {text_of(values['session_id'])}" if "session_id" in values else tool)
+    summary = one_line(command) or (
+        f"session {text_of(values['session_id'])}" if "session_id" in values else tool
+    )
     return Described(kind, tool, "shell", command, summary, (), cwd)
 
 
@@ -127,7 +184,8 @@ def _from_text(tool: str, action: str, text: str) -> Described:
 
 
 def _nested(program: str) -> Iterator[str]:
-    """The commands that a program has run, as it quotes them. A quote that is never closed is looked for once: this is linear."""
+    """The commands that a program has run, as it quotes them. A quote that is never closed is
+    looked for once: this is linear."""
     unclosed, at = set[str](), 0
     while begin := _NESTED.search(program, at):
         at, quote = begin.end(), begin[1]
@@ -148,12 +206,17 @@ def _unquoted(literal: str) -> str:
 
 
 def _patch_in(values: Mapping[str, Any]) -> str:
-    return next((text for name in ("input", "patch") if isinstance(text := values.get(name), str)), key_values(values))
+    return next(
+        (text for name in ("input", "patch") if isinstance(text := values.get(name), str)),
+        key_values(values),
+    )
 
 
 def _headline(values: Mapping[str, Any]) -> str | None:
     named = (text for name in _HEADLINES if isinstance(text := values.get(name), str) and text)
-    return next(named, None) or next((value for value in values.values() if isinstance(value, str) and value), None)
+    return next(named, None) or next(
+        (value for value in values.values() if isinstance(value, str) and value), None
+    )
 
 
 def _steps(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -169,7 +232,9 @@ def plan_text(values: Mapping[str, Any]) -> str:
 
 
 def _current_step(values: Mapping[str, Any]) -> str | None:
-    return next((step for status, step in _steps(values) if status == "in_progress"), None) or text_of(values.get("explanation"))
+    return next(
+        (step for status, step in _steps(values) if status == "in_progress"), None
+    ) or text_of(values.get("explanation"))
 
 
 # Changes to files. A body is, for each file, its path and its changed lines.
@@ -221,7 +286,10 @@ def changes_body(changes: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _change(path: str, change: dict[str, Any], files: list[str]) -> str:
-    kind, nested = change.get("type"), [name for name in ("add", "delete", "update") if isinstance(change.get(name), dict)]
+    kind, nested = (
+        change.get("type"),
+        [name for name in ("add", "delete", "update") if isinstance(change.get(name), dict)],
+    )
     if not isinstance(kind, str) and nested:  # An older notation: {"update": {"unified_diff": …}}.
         kind, change = nested[0], change[nested[0]]
     if kind == "add":
@@ -255,10 +323,18 @@ _CHUNK, _BODY = "\nChunk ID: ", "\nOutput:\n"
 _HOW = ("Process ", "Exit code: ")
 _TOLD = ("Chunk ID: ", "Exit code: ", "Wall time: ", "Command: ", "Script ", "Process ")
 _FAILED = (
-    "failed in sandbox", "exec_command failed", "write_stdin failed", "apply_patch verification failed", "collab spawn failed",
-    "error:", "Error:", "unsupported call", "failed to parse function arguments", "execution error", "sandbox error",
+    "failed in sandbox", "exec_command failed", "write_stdin failed",
+    "apply_patch verification failed", "collab spawn failed",
+    "error:", "Error:", "unsupported call", "failed to parse function arguments", "execution error",
+    "sandbox error",
 )  # fmt: skip
-_REJECTED = ("rejected by user", "rejected by the user", "denied by user", "user rejected MCP tool call", "user cancelled MCP tool call")
+_REJECTED = (
+    "rejected by user",
+    "rejected by the user",
+    "denied by user",
+    "user rejected MCP tool call",
+    "user cancelled MCP tool call",
+)
 _NOT_STARTED = ("exec_command failed for ", "CreateProcess")
 _ABORTED = re.compile(r"(?:Wall time: [\d.]{1,20} seconds\n)?aborted(?: by user[^\n]{0,100})?\s*\Z")
 _SHORT = 300  # Characters. What the program says in place of an output is one sentence.
@@ -296,7 +372,11 @@ def _number(digits: str) -> int | None:
     digits = digits.strip()
     if digits == "0":
         return 0
-    return exit_number(int(digits)) if len(digits) < 11 and digits.lstrip("-").isdecimal() and digits.rfind("-") < 1 else None
+    return (
+        exit_number(int(digits))
+        if len(digits) < 11 and digits.lstrip("-").isdecimal() and digits.rfind("-") < 1
+        else None
+    )
 
 
 def _wall_ms(digits: str) -> int | None:
@@ -346,7 +426,11 @@ def result_summary(out: Output, exit_code: int | None, tests: Tests | None) -> s
 
 def opens_pull(found: Described) -> bool:
     """Whether a call opens a pull request."""
-    return "gh pr create" in found.body if found.action == "shell" else found.tool.endswith("create_pull_request")
+    return (
+        "gh pr create" in found.body
+        if found.action == "shell"
+        else found.tool.endswith("create_pull_request")
+    )
 
 
 def pull_in(text: str) -> str | None:

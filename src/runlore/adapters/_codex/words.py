@@ -1,6 +1,8 @@
-"""The words of Codex: which user messages people did not write, its ids and times, what its smaller records say.
+"""The words of Codex: which user messages people did not write, its ids and times, what its smaller
+records say.
 
-Pure functions from text to values. Nothing here knows which thread a record belongs to; tools are in `tools`.
+Pure functions from text to values. Nothing here knows which thread a record belongs to; tools are
+in `tools`.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ _IMAGE_TAGS = ("<image", "</image")
 
 
 def context_of(text: str) -> str | None:
-    """The program's word for a message that it wrote in the person's place; None for what a person typed."""
+    """The program's word for a message that it wrote in the person's place; None for what a person
+    typed."""
     start = text.lstrip()
     if not start.startswith(_CONTEXT_STARTS):
         return None
@@ -111,7 +114,8 @@ _RARE_SPACE = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u
 
 
 def born_at(thread: str) -> int | None:
-    """The time (ms) in an id that is a UUID of version 7, which those of threads and turns are since 2025-10."""
+    """The time (ms) in an id that is a UUID of version 7, which those of threads and turns are
+    since 2025-10."""
     return int(thread[:8] + thread[9:13], 16) if len(thread) == 36 and _V7.match(thread) else None
 
 
@@ -120,7 +124,8 @@ _UUID_IN_NAME = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12
 
 
 def thread_in(path: str) -> str:
-    """The thread that a file is named for: `rollout-<time>-<thread>[_<rollout>].jsonl`; else the name itself."""
+    """The thread that a file is named for: `rollout-<time>-<thread>[_<rollout>].jsonl`; else the
+    name itself."""
     name = re.split(r"[/\\]", path)[-1]
     for suffix in (".zst", ".jsonl", ".json"):
         name = name.removesuffix(suffix)
@@ -131,7 +136,11 @@ def thread_in(path: str) -> str:
 def clean(name: str) -> str:
     """A name as a session's id may hold it."""
     name = name[:200].strip()
-    return name if name.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in name).strip()
+    return (
+        name
+        if name.isprintable()
+        else "".join(c if c.isprintable() else "\ufffd" for c in name).strip()
+    )
 
 
 def place(name: str) -> str:
@@ -139,7 +148,9 @@ def place(name: str) -> str:
     if not name.startswith("file://"):
         return name
     host, _, path = name[7:].partition("/")
-    path = unquote(f"/{path}" if host in ("", "localhost") else f"//{host}/{path}", errors="replace")
+    path = unquote(
+        f"/{path}" if host in ("", "localhost") else f"//{host}/{path}", errors="replace"
+    )
     return path[1:] if _DRIVE.match(path) else path
 
 
@@ -148,7 +159,14 @@ _DRIVE = re.compile(r"/[A-Za-z]:/")
 
 def repo_of(url: str | None) -> str | None:
     """`owner/name` of a remote."""
-    path = (url or "").split("://")[-1].split("@")[-1].replace(":", "/").rstrip("/.").removesuffix(".git")
+    path = (
+        (url or "")
+        .split("://")[-1]
+        .split("@")[-1]
+        .replace(":", "/")
+        .rstrip("/.")
+        .removesuffix(".git")
+    )
     return "/".join(path.split("/")[-2:]) if "/" in path else None
 
 
@@ -170,14 +188,20 @@ def milliseconds(value: Any) -> int | None:
     return int(value) if is_number and 0 <= value < LARGEST else None
 
 
-LARGEST = 1 << 40  # A larger count is damage. The sum over a million events still fits a database column.
+# A larger count is damage. The sum over a million events still fits a database column.
+LARGEST = 1 << 40
 
 
 def exit_number(value: Any) -> int | None:
     return value if type(value) is int and abs(value) < 1 << 31 else None
 
 
-_TIERS: dict[object, Tier] = {"priority": "priority", "fast": "priority", "flex": "flex", "batch": "batch"}
+_TIERS: dict[object, Tier] = {
+    "priority": "priority",
+    "fast": "priority",
+    "flex": "flex",
+    "batch": "batch",
+}
 
 
 def tier_of(value: Any) -> Tier | None:
@@ -191,12 +215,22 @@ def name_of(total: Total) -> str:
 
 
 def total_of(counts: Counts) -> Total:
-    """Input without what came from the cache or went there, cache read, cache write, output, reasoning, and the sum as written."""
-    given, read, said = counts.input_tokens or 0, counts.cached_input_tokens or 0, counts.output_tokens or 0
+    """Input without what came from the cache or went there, cache read, cache write, output,
+    reasoning, and the sum as written."""
+    given, read, said = (
+        counts.input_tokens or 0,
+        counts.cached_input_tokens or 0,
+        counts.output_tokens or 0,
+    )
     written = counts.cache_write_input_tokens or counts.cache_creation_input_tokens or 0
     thought, total = counts.reasoning_output_tokens or 0, counts.total_tokens or 0
     # Nearly always it is as it should be, and written so that asking costs little.
-    if min(read, written, thought, total) >= 0 and read + written <= given < LARGEST and thought <= said < LARGEST and total < LARGEST:
+    if (
+        min(read, written, thought, total) >= 0
+        and read + written <= given < LARGEST
+        and thought <= said < LARGEST
+        and total < LARGEST
+    ):
         return given - read - written, read, written, said, thought, total
     given, said = _sane(given), _sane(said)
     read = min(_sane(read), given)
@@ -212,7 +246,8 @@ def _sane(count: int) -> int:
 
 
 def mcp_result(value: Any) -> tuple[str, bool]:
-    """The text of what an MCP server answered, and whether it failed: `{"Ok": …}` or `{"Err": …}`, or the answer itself."""
+    """The text of what an MCP server answered, and whether it failed: `{"Ok": …}` or `{"Err": …}`,
+    or the answer itself."""
     if isinstance(value, dict) and "Err" in value:
         return text_of(value["Err"]), True
     answer = value.get("Ok", value) if isinstance(value, dict) else value
@@ -220,7 +255,9 @@ def mcp_result(value: Any) -> tuple[str, bool]:
         return text_of(answer), False
     failed = answer.get("isError") is True or answer.get("is_error") is True
     content = answer.get("content")
-    texts = [_item_text(item) for item in content] if isinstance(content, list) else [text_of(content)]
+    texts = (
+        [_item_text(item) for item in content] if isinstance(content, list) else [text_of(content)]
+    )
     structured = answer.get("structuredContent", answer.get("structured_content"))
     return "\n".join([text for text in [*texts, text_of(structured)] if text]), failed
 
@@ -234,7 +271,11 @@ def _item_text(item: Any) -> str:
 
 
 def items_text(items: Any) -> str:
-    return "\n".join([_item_text(item) for item in items]) if isinstance(items, list) else text_of(items)
+    return (
+        "\n".join([_item_text(item) for item in items])
+        if isinstance(items, list)
+        else text_of(items)
+    )
 
 
 def search_text(action: Any, query: Any) -> str:
@@ -251,8 +292,14 @@ def review_text(output: Any) -> str:
     if not isinstance(output, dict):
         return text_of(output)
     findings = output.get("findings")
-    found = [finding for finding in findings if isinstance(finding, dict)] if isinstance(findings, list) else []
-    parts = [f"{text_of(finding.get('title'))}\n{text_of(finding.get('body'))}" for finding in found]
+    found = (
+        [finding for finding in findings if isinstance(finding, dict)]
+        if isinstance(findings, list)
+        else []
+    )
+    parts = [
+        f"{text_of(finding.get('title'))}\n{text_of(finding.get('body'))}" for finding in found
+    ]
     return "\n\n".join(filter(None, [text_of(output.get("overall_explanation")), *parts]))
 
 
@@ -278,7 +325,8 @@ _CIPHER = re.compile(rb'("encrypted_content"\s{0,9}:\s{0,9}")([A-Za-z0-9+/_=\\-]
 
 
 def without_blobs(line: bytes) -> bytes:
-    """A line whose pictures and ciphertexts, which nobody can read, are replaced by short references."""
+    """A line whose pictures and ciphertexts, which nobody can read, are replaced by short
+    references."""
     if b";base64," in line:
         line = _DATA.sub(lambda found: blob_reference(found[1].replace(b"\\", b"")).encode(), line)
     if b'"encrypted_content"' in line:

@@ -1,4 +1,5 @@
-"""The fold over a log or a document of Copilot CLI: its sessions, the one that it is named for and those of its subagents, and calls."""
+"""The fold over a log or a document of Copilot CLI: its sessions, the one that it is named for and
+those of its subagents, and calls."""
 
 from __future__ import annotations
 
@@ -74,7 +75,11 @@ class Sessions(Fold[Log]):
         """The subagents of this batch, and their titles."""
 
     def own_name(self) -> str:
-        stem = os.path.basename(self.folder) if self.file == "events.jsonl" else os.path.splitext(self.file)[0]
+        stem = (
+            os.path.basename(self.folder)
+            if self.file == "events.jsonl"
+            else os.path.splitext(self.file)[0]
+        )
         found = _LEGACY.match(stem)
         return found[1] if found else stem
 
@@ -83,7 +88,10 @@ class Sessions(Fold[Log]):
 
     def identify(self, native: str) -> None:
         """A name that was given before gets a number."""
-        repeats, key = self.state.repeats, blake2b(native.encode("utf-8", "replace"), digest_size=8).digest()
+        repeats, key = (
+            self.state.repeats,
+            blake2b(native.encode("utf-8", "replace"), digest_size=8).digest(),
+        )
         again = repeats.get(key, 0)
         keep(repeats, key, again + 1, REPEATS)
         super().identify(f"{native}~{again + 1}" if again else native)
@@ -99,7 +107,12 @@ class Sessions(Fold[Log]):
 
     def known(self, call: str) -> Agent:
         if call not in self.state.agents:
-            keep(self.state.agents, call, Agent(cwd=self.state.cwd, branch=self.state.branch, repo=self.state.repo), AGENTS)
+            keep(
+                self.state.agents,
+                call,
+                Agent(cwd=self.state.cwd, branch=self.state.branch, repo=self.state.repo),
+                AGENTS,
+            )
         return self.state.agents[call]
 
     def named(self, native: str) -> str:
@@ -123,28 +136,66 @@ class Sessions(Fold[Log]):
             self.merge("told before")
             return
         args = opened(request.get("arguments")) if isinstance(request, dict) else request
-        found = describe(name, args, words.action(name, args, pick(request, "mcpServerName", of=str) is not None))
-        self.emit(found.kind, found.body, "tool_call", found.summary, role, found.tool, call_id, found.action, files=found.files)
+        found = describe(
+            name, args, words.action(name, args, pick(request, "mcpServerName", of=str) is not None)
+        )
+        self.emit(
+            found.kind,
+            found.body,
+            "tool_call",
+            found.summary,
+            role,
+            found.tool,
+            call_id,
+            found.action,
+            files=found.files,
+        )
         if call_id is not None:
-            keep(self.state.calls, call_id, Call(found.tool, found.action, found.kind == "test_run"), CALLS)
+            keep(
+                self.state.calls,
+                call_id,
+                Call(found.tool, found.action, found.kind == "test_run"),
+                CALLS,
+            )
 
     def called(self, call_id: str | None) -> Call:
         return self.state.calls.get(identifier(call_id) or "") or Call("unknown", "other")
 
-    def result(self, call_id: str | None, text: str, is_error: bool, code: int | None, is_refused: bool, part: int | None = None) -> None:
+    def result(
+        self,
+        call_id: str | None,
+        text: str,
+        is_error: bool,
+        code: int | None,
+        is_refused: bool,
+        part: int | None = None,
+    ) -> None:
         call = self.called(call_id)
         found = came(text, is_error or bool(code), code, call.is_test)
-        kind = "human_intervention" if is_refused else "decision" if call.tool in words.ASKS and not is_error else "tool_result"
+        kind = (
+            "human_intervention"
+            if is_refused
+            else "decision"
+            if call.tool in words.ASKS and not is_error
+            else "tool_result"
+        )
         self.emit(
-            kind, text, "tool_result/refused" if is_refused else "tool_result", found.summary, "tool", call.tool, identifier(call_id),
-            call.action, part, is_error=found.is_error, exit_code=found.exit_code, tests=found.tests,
+            kind, text, "tool_result/refused" if is_refused else "tool_result", found.summary,
+            "tool", call.tool, identifier(call_id),
+            call.action, part, is_error=found.is_error, exit_code=found.exit_code,
+            tests=found.tests,
         )  # fmt: skip
 
-    def bill(self, key: str, used: Usage, event: str | None, model: str | None, is_sum: bool = False) -> None:
+    def bill(
+        self, key: str, used: Usage, event: str | None, model: str | None, is_sum: bool = False
+    ) -> None:
         call = api.Call(
-            key=key, session_uid=self.uid(self.current()), ts=self.ts, model=model or self.state.model, input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens, cache_write_5m_tokens=used.cache_write_tokens,
-            reasoning_tokens=used.reasoning_tokens, is_sidechain=self.agent is not None, is_sum=is_sum,
+            key=key, session_uid=self.uid(self.current()), ts=self.ts,
+            model=model or self.state.model, input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens,
+            cache_write_5m_tokens=used.cache_write_tokens,
+            reasoning_tokens=used.reasoning_tokens, is_sidechain=self.agent is not None,
+            is_sum=is_sum,
         )  # fmt: skip
         self.out.calls.append((call, event))
 
@@ -158,7 +209,8 @@ class Sessions(Fold[Log]):
             name = f"{self.session()}/agent-{call}"
             shown, rank = (agent.name, 2) if agent.name else (title, 1 if title else 0)
             out.facts[self.uid(name)] = Facts(
-                native_session_id=name, title=shown, title_rank=rank, cwd=agent.cwd, repo=agent.repo, git_branch=agent.branch,
+                native_session_id=name, title=shown, title_rank=rank, cwd=agent.cwd,
+                repo=agent.repo, git_branch=agent.branch,
                 model=agent.model, parent_uid=own, relation="subagent", parent_call=call,
             )  # fmt: skip
         return out

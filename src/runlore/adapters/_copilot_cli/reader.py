@@ -20,12 +20,18 @@ MODELS, REQUESTS = 16, 16  # That are remembered between two reads, the oldest g
 
 QUIET = frozenset(
     {
-        "assistant.turn_start", "assistant.intent", "assistant.idle", "session.idle", "session.usage_checkpoint", "session.usage_info",
-        "session.compaction_start", "permission.requested", "hook.start", "hook.progress", "tool.execution_progress",
-        "tool.execution_partial_result", "assistant.message_start", "assistant.message_delta", "assistant.reasoning_delta",
-        "assistant.tool_call_delta", "assistant.streaming_delta", "pending_messages.modified", "session.tools_updated",
-        "session.background_tasks_changed", "session.skills_loaded", "session.mcp_servers_loaded", "commands.changed",
-        "capabilities.changed", "session.todos_changed", "model.call_finished", "session.mode_notice_delivered",
+        "assistant.turn_start", "assistant.intent", "assistant.idle", "session.idle",
+        "session.usage_checkpoint", "session.usage_info",
+        "session.compaction_start", "permission.requested", "hook.start", "hook.progress",
+        "tool.execution_progress",
+        "tool.execution_partial_result", "assistant.message_start", "assistant.message_delta",
+        "assistant.reasoning_delta",
+        "assistant.tool_call_delta", "assistant.streaming_delta", "pending_messages.modified",
+        "session.tools_updated",
+        "session.background_tasks_changed", "session.skills_loaded", "session.mcp_servers_loaded",
+        "commands.changed",
+        "capabilities.changed", "session.todos_changed", "model.call_finished",
+        "session.mode_notice_delivered",
     }
 )  # fmt: skip
 """What the program tells of its own progress, and what another record says better."""
@@ -40,8 +46,18 @@ class Reader(Timeline):
         data = pick(value, "data", of=dict)
         word = pick(value, "type", of=str) or ""
         own = self.own_name()
-        named = pick(data, "sessionId", of=str) or pick(value, "session_id", of=str) or pick(value, "sessionId", of=str)
-        self.session(own if UUID.match(own) else named if word in ("session.start", "") or "session_id" in value else None)
+        named = (
+            pick(data, "sessionId", of=str)
+            or pick(value, "session_id", of=str)
+            or pick(value, "sessionId", of=str)
+        )
+        self.session(
+            own
+            if UUID.match(own)
+            else named
+            if word in ("session.start", "") or "session_id" in value
+            else None
+        )
         native, ts = pick(value, "id", of=str), value.get("timestamp")
         if native is not None and data is not None:
             self.identify(self.named(native))
@@ -49,7 +65,11 @@ class Reader(Timeline):
         if data is None:
             self.document(value)
             return
-        if word == "subagent.started" and (agent := pick(value, "agentId", of=str)) and (call := pick(data, "toolCallId", of=str)):
+        if (
+            word == "subagent.started"
+            and (agent := pick(value, "agentId", of=str))
+            and (call := pick(data, "toolCallId", of=str))
+        ):
             keep(self.state.started, agent[:200], call[:200], AGENTS)
         self.agent = self.speaker(value, data, word)
         self.parent = self.stream().last
@@ -60,7 +80,12 @@ class Reader(Timeline):
             handler(self, data)
         else:
             text = key_values(data)
-            self.emit("lifecycle", text, word[:200] or "unknown", f"{word}: {one_line(text)}" if word else None)
+            self.emit(
+                "lifecycle",
+                text,
+                word[:200] or "unknown",
+                f"{word}: {one_line(text)}" if word else None,
+            )
         self.agent = None
 
     def speaker(self, value: dict[str, Any], data: dict[str, Any], word: str) -> str | None:
@@ -68,12 +93,25 @@ class Reader(Timeline):
         if word.startswith(("session.", "subagent.")):
             return None
         name = pick(value, "agentId", of=str)
-        call = pick(data, "parentToolCallId", of=str) or (self.state.started.get(name, name) if name else None)
+        call = pick(data, "parentToolCallId", of=str) or (
+            self.state.started.get(name, name) if name else None
+        )
         return clean(call) or None if call else None
 
-    def tell(self, data: dict[str, Any], native: str, kind: str = "lifecycle", role: str | None = "system", **more: Any) -> None:
+    def tell(
+        self,
+        data: dict[str, Any],
+        native: str,
+        kind: str = "lifecycle",
+        role: str | None = "system",
+        **more: Any,
+    ) -> None:
         """A record whose message is its text."""
-        text = pick(data, "message", of=str) or pick(data, "content", of=str) or pick(data, "summary", of=str)
+        text = (
+            pick(data, "message", of=str)
+            or pick(data, "content", of=str)
+            or pick(data, "summary", of=str)
+        )
         self.emit(kind, text if text is not None else key_values(data), native, None, role, **more)
 
     # The session.
@@ -85,7 +123,13 @@ class Reader(Timeline):
         if above := clean(pick(data, "detachedFromSpawningParentSessionId", of=str) or ""):
             state.parent, state.relation = self.uid(above), "continuation"
         version = pick(data, "copilotVersion", of=str)
-        self.emit("lifecycle", "", "session.start", f"session started, version {version}" if version else "session started", "system")
+        self.emit(
+            "lifecycle",
+            "",
+            "session.start",
+            f"session started, version {version}" if version else "session started",
+            "system",
+        )
         state.has_begun = True
 
     def place(self, data: dict[str, Any]) -> str | None:
@@ -104,18 +148,34 @@ class Reader(Timeline):
 
     def moved(self, data: dict[str, Any]) -> None:
         here = self.place(data)
-        self.emit("lifecycle", key_values(data), "session.context_changed", None, "system", cwd=here, git_branch=self.state.branch)
+        self.emit(
+            "lifecycle",
+            key_values(data),
+            "session.context_changed",
+            None,
+            "system",
+            cwd=here,
+            git_branch=self.state.branch,
+        )
 
     def model_changed(self, data: dict[str, Any]) -> None:
         model, before = pick(data, "newModel", of=str), self.state.model
         self.state.model = model or before
-        self.emit("lifecycle", key_values(data), "session.model_change", f"model {before or '?'} → {model or '?'}", "system")
+        self.emit(
+            "lifecycle",
+            key_values(data),
+            "session.model_change",
+            f"model {before or '?'} → {model or '?'}",
+            "system",
+        )
 
     def mode_changed(self, data: dict[str, Any]) -> None:
         self.emit("human_intervention", key_values(data), "session.mode_changed", None, "user")
 
     def permissions_changed(self, data: dict[str, Any]) -> None:
-        self.emit("human_intervention", key_values(data), "session.permissions_changed", None, "user")
+        self.emit(
+            "human_intervention", key_values(data), "session.permissions_changed", None, "user"
+        )
 
     def titled(self, data: dict[str, Any]) -> None:
         if not self.state.has_title:
@@ -123,7 +183,9 @@ class Reader(Timeline):
         self.merge("session.title_changed")
 
     def failed(self, data: dict[str, Any]) -> None:
-        text = pick(data, "message", of=str) or pick(data, "errorMessage", of=str) or key_values(data)
+        text = (
+            pick(data, "message", of=str) or pick(data, "errorMessage", of=str) or key_values(data)
+        )
         self.emit("error", text, "session.error", None, "system", is_error=True)
 
     def warned(self, data: dict[str, Any]) -> None:
@@ -134,11 +196,24 @@ class Reader(Timeline):
 
     def file_changed(self, data: dict[str, Any]) -> None:
         path = pick(data, "path", of=str)
-        self.emit("lifecycle", key_values(data), "session.workspace_file_changed", None, "system", files=(path,) if path else ())
+        self.emit(
+            "lifecycle",
+            key_values(data),
+            "session.workspace_file_changed",
+            None,
+            "system",
+            files=(path,) if path else (),
+        )
 
     def aborted(self, data: dict[str, Any]) -> None:
         reason = pick(data, "reason", of=str)
-        self.emit("human_intervention", reason or "", "abort", f"interrupted: {reason}" if reason else "interrupted", "user")
+        self.emit(
+            "human_intervention",
+            reason or "",
+            "abort",
+            f"interrupted: {reason}" if reason else "interrupted",
+            "user",
+        )
 
     def done(self, data: dict[str, Any]) -> None:
         self.tell(data, "session.task_complete", "completion", "assistant")
@@ -147,19 +222,52 @@ class Reader(Timeline):
 
     def compacted(self, data: dict[str, Any]) -> None:
         if data.get("success") is False:
-            self.emit("error", text_of(data.get("error")) or key_values(data), "session.compaction_complete", None, "system", is_error=True)
+            self.emit(
+                "error",
+                text_of(data.get("error")) or key_values(data),
+                "session.compaction_complete",
+                None,
+                "system",
+                is_error=True,
+            )
             return
         before = number(data.get("preCompactionTokens"))
-        self.emit("lifecycle", "", "session.compaction_complete", f"compacted {before} tokens" if before else "compacted", view="compact")
+        self.emit(
+            "lifecycle",
+            "",
+            "session.compaction_complete",
+            f"compacted {before} tokens" if before else "compacted",
+            view="compact",
+        )
         if text := text_of(data.get("summaryContent")):
-            self.emit("lifecycle", text, "session.compaction_complete/summary", None, "user", view="summary")
+            self.emit(
+                "lifecycle",
+                text,
+                "session.compaction_complete/summary",
+                None,
+                "user",
+                view="summary",
+            )
 
     def cleared(self, data: dict[str, Any]) -> None:
-        self.emit("lifecycle", key_values(data), "session.context_cleared", "context cleared", "user", view="compact")
+        self.emit(
+            "lifecycle",
+            key_values(data),
+            "session.context_cleared",
+            "context cleared",
+            "user",
+            view="compact",
+        )
 
     def truncated(self, data: dict[str, Any]) -> None:
         removed = number(data.get("messagesRemovedDuringTruncation"))
-        self.emit("lifecycle", key_values(data), "session.truncation", f"{removed} messages left out" if removed else "truncated", "system")
+        self.emit(
+            "lifecycle",
+            key_values(data),
+            "session.truncation",
+            f"{removed} messages left out" if removed else "truncated",
+            "system",
+        )
 
     def instructed(self, data: dict[str, Any]) -> None:
         self.tell(data, "system.message", view="context")
@@ -171,16 +279,35 @@ class Reader(Timeline):
     def skill(self, data: dict[str, Any]) -> None:
         name, path = pick(data, "name", of=str), pick(data, "path", of=str)
         text = pick(data, "content", of=str) or key_values(data)
-        self.emit("lifecycle", text, "skill.invoked", f"skill {name}" if name else None, view="context", files=(path,) if path else ())
+        self.emit(
+            "lifecycle",
+            text,
+            "skill.invoked",
+            f"skill {name}" if name else None,
+            view="context",
+            files=(path,) if path else (),
+        )
 
     def hooked(self, data: dict[str, Any]) -> None:
         """A hook that had nothing to say is no news."""
         kind = pick(data, "hookType", of=str) or "hook"
         if data.get("success") is False or data.get("error"):
-            text = pick(data, "error", "message", of=str) or text_of(data.get("error")) or key_values(data)
-            self.emit("error", text, "hook.end", f"{kind}: {one_line(text)}", "system", is_error=True)
+            text = (
+                pick(data, "error", "message", of=str)
+                or text_of(data.get("error"))
+                or key_values(data)
+            )
+            self.emit(
+                "error", text, "hook.end", f"{kind}: {one_line(text)}", "system", is_error=True
+            )
         elif output := data.get("output"):
-            self.emit("lifecycle", text_of(output), "hook.end", f"{kind}: {one_line(text_of(output))}", "system")
+            self.emit(
+                "lifecycle",
+                text_of(output),
+                "hook.end",
+                f"{kind}: {one_line(text_of(output))}",
+                "system",
+            )
         else:
             self.merge("hook.end")
 
@@ -190,12 +317,21 @@ class Reader(Timeline):
         typed, sent = pick(data, "content", of=str), pick(data, "transformedContent", of=str)
         source, is_more = pick(data, "source", of=str), data.get("isAutopilotContinuation") is True
         delivery = pick(data, "delivery", of=str)
-        native = f"user.message/{delivery}" if delivery in ("steering", "queued") else "user.message"
+        native = (
+            f"user.message/{delivery}" if delivery in ("steering", "queued") else "user.message"
+        )
         text = typed if typed is not None else sent if sent is not None else key_values(data)
         if not text.strip():
             self.merge("empty prompt")
         elif self.agent is None and (is_more or source not in (None, "", "user")):
-            self.emit("lifecycle", text, f"user.message/{source or 'autopilot'}"[:200], None, "user", view="context")
+            self.emit(
+                "lifecycle",
+                text,
+                f"user.message/{source or 'autopilot'}"[:200],
+                None,
+                "user",
+                view="context",
+            )
         else:
             self.emit("user_msg", text, native, None, "user")
             if self.agent is not None:
@@ -206,7 +342,15 @@ class Reader(Timeline):
             self.emit("lifecycle", more, "user.message/context", None, "user", view="context")
         for attachment in pick(data, "attachments", of=list) or []:
             text, path = words.attached(attachment)
-            self.emit("lifecycle", text, "attachment", None, "user", view="context", files=(path,) if path else ())
+            self.emit(
+                "lifecycle",
+                text,
+                "attachment",
+                None,
+                "user",
+                view="context",
+                files=(path,) if path else (),
+            )
 
     def message(self, data: dict[str, Any]) -> None:
         stream = self.stream()
@@ -257,17 +401,26 @@ class Reader(Timeline):
     def completed(self, data: dict[str, Any]) -> None:
         call_id, text = pick(data, "toolCallId", of=str), words.result_text(data)
         code = number(pick(data, "shellExecution", "exitCode", of=int), 1 << 31)
-        code = code if code is not None or self.called(call_id).action != "shell" else words.exit_of(text)
+        code = (
+            code
+            if code is not None or self.called(call_id).action != "shell"
+            else words.exit_of(text)
+        )
         is_refused = pick(data, "error", "code", of=str) in words.REFUSED
-        self.result(call_id, text, data.get("success") is False and not is_refused, code, is_refused)
+        self.result(
+            call_id, text, data.get("success") is False and not is_refused, code, is_refused
+        )
 
     def permitted(self, data: dict[str, Any]) -> None:
-        """Denials tell themselves in the result of the call; what was allowed is seen by its being done."""
+        """Denials tell themselves in the result of the call; what was allowed is seen by its being
+        done."""
         kind = pick(data, "result", "kind", of=str) or "unknown"
         if kind.startswith("approved"):
             self.merge("permission.completed")
         else:
-            self.emit("lifecycle", key_values(data), "permission.completed", f"permission: {kind}", "user")
+            self.emit(
+                "lifecycle", key_values(data), "permission.completed", f"permission: {kind}", "user"
+            )
 
     # Subagents.
 
@@ -284,17 +437,32 @@ class Reader(Timeline):
 
     def broken(self, data: dict[str, Any]) -> None:
         call, text = clean(pick(data, "toolCallId", of=str) or ""), pick(data, "error", of=str)
-        self.about_agent(data, "subagent.failed", call, f"subagent failed: {one_line(text or '')}", is_error=True)
+        self.about_agent(
+            data, "subagent.failed", call, f"subagent failed: {one_line(text or '')}", is_error=True
+        )
 
-    def about_agent(self, data: dict[str, Any], native: str, call: str, summary: str, **more: Any) -> None:
+    def about_agent(
+        self, data: dict[str, Any], native: str, call: str, summary: str, **more: Any
+    ) -> None:
         refs = (self.uid(f"{self.session()}/agent-{call}"),) if call else ()
         kind = "error" if more.get("is_error") else "lifecycle"
-        self.emit(kind, key_values(data), native, summary, "system", call_id=call or None, action="agent", refs=refs, **more)
+        self.emit(
+            kind,
+            key_values(data),
+            native,
+            summary,
+            "system",
+            call_id=call or None,
+            action="agent",
+            refs=refs,
+            **more,
+        )
 
     # Tokens.
 
     def said(self, data: dict[str, Any], model: str | None) -> None:
-        """The output of a message. A call of the model may be told in several messages that all have its count."""
+        """The output of a message. A call of the model may be told in several messages that all
+        have its count."""
         count = number(data.get("outputTokens")) or 0
         request = pick(data, "apiCallId", of=str)
         new = max(0, count - self.state.requests.get(request, 0)) if request else count
@@ -312,7 +480,9 @@ class Reader(Timeline):
         before = self.state.requests.get(request, 0) if request else 0
         new = msgspec.structs.replace(whole, output_tokens=max(0, whole.output_tokens - before))
         event = self.emit(
-            "lifecycle", "", "assistant.usage", f"{whole.total - whole.output_tokens} tokens in, {whole.output_tokens} out", "assistant",
+            "lifecycle", "", "assistant.usage",
+            f"{whole.total - whole.output_tokens} tokens in, {whole.output_tokens} out",
+            "assistant",
             usage=new, tokens=new.total, model=model,
         )  # fmt: skip
         self.count_in(new, model, request)
@@ -322,27 +492,50 @@ class Reader(Timeline):
         run, name = self.state.run, (model or self.state.model or "unknown")[:200]
         keep(run, name, run.get(name, Counts()).plus(new), MODELS)
         if request:
-            keep(self.state.requests, request, self.state.requests.get(request, 0) + new.output_tokens, REQUESTS)
+            keep(
+                self.state.requests,
+                request,
+                self.state.requests.get(request, 0) + new.output_tokens,
+                REQUESTS,
+            )
 
     def ended(self, data: dict[str, Any]) -> None:
         """The totals of a run of the program: what no message told of is counted here."""
         state, used = self.state, Counts()
         metrics = pick(data, "modelMetrics", of=dict) or {}
-        told = {name[:200]: counts_of(words.usage(pick(item, "usage", of=dict))) for name, item in list(metrics.items())[:MODELS]}
+        told = {
+            name[:200]: counts_of(words.usage(pick(item, "usage", of=dict)))
+            for name, item in list(metrics.items())[:MODELS]
+        }
         rest = unaccounted(told, state.run, state.total)
         for counts in rest.values():
             used = used.plus(counts.usage())
         usage = used.usage()
-        summary = f"session ended: {usage.total - usage.output_tokens} tokens in" if usage.total else "session ended"
+        summary = (
+            f"session ended: {usage.total - usage.output_tokens} tokens in"
+            if usage.total
+            else "session ended"
+        )
         text = words.rest_of(data, "modelMetrics", "tokenDetails", "agentMetrics")
         event = self.emit(
-            "lifecycle", text, "session.shutdown", summary, "system", usage=usage if usage.total else None, tokens=usage.total
+            "lifecycle",
+            text,
+            "session.shutdown",
+            summary,
+            "system",
+            usage=usage if usage.total else None,
+            tokens=usage.total,
         )
         for name, counts in rest.items():
             if counts.usage().total:
                 self.bill(f"{self.native_id}/{name}", counts.usage(), event, name, is_sum=True)
             before = state.total.get(name, Counts())
-            keep(state.total, name, before.plus(state.run.get(name, Counts()).usage()).plus(counts.usage()), MODELS)
+            keep(
+                state.total,
+                name,
+                before.plus(state.run.get(name, Counts()).usage()).plus(counts.usage()),
+                MODELS,
+            )
         state.run, state.requests = {}, {}
 
 

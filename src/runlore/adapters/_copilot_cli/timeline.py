@@ -1,4 +1,5 @@
-"""The documents of 2025, and what was made of them when a later version took them over: entries of a timeline."""
+"""The documents of 2025, and what was made of them when a later version took them over: entries of
+a timeline."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ from .._tools import text_of
 from . import words
 from .fold import Sessions
 
-ENTRIES = {"user": ("user_msg", "user"), "copilot": ("assistant_msg", "assistant"), "error": ("error", "system")}
+ENTRIES = {
+    "user": ("user_msg", "user"),
+    "copilot": ("assistant_msg", "assistant"),
+    "error": ("error", "system"),
+}
 
 
 class Timeline(Sessions):
@@ -32,10 +37,18 @@ class Timeline(Sessions):
 
     def imported(self, data: dict[str, Any]) -> None:
         own = self.native_id
-        self.emit("lifecycle", text_of(data.get("sourceFile")), "session.import_legacy", "taken over from an older version", "system")
+        self.emit(
+            "lifecycle",
+            text_of(data.get("sourceFile")),
+            "session.import_legacy",
+            "taken over from an older version",
+            "system",
+        )
         for entry in pick(data, "legacySession", "timeline", of=list) or []:
             self.native_id, self.count = "", 0
-            if not isinstance(entry, dict) or not self.entry(entry, pick(entry, "type", of=str) or ""):
+            if not isinstance(entry, dict) or not self.entry(
+                entry, pick(entry, "type", of=str) or ""
+            ):
                 self.native_id = own
                 self.emit("lifecycle", text_of(entry), "timeline", "unknown entry")
         self.native_id = own

@@ -1,4 +1,5 @@
-"""The words of Copilot CLI's transcripts, and what can be told from them alone: tools, results, tokens, the file about a session. Pure."""
+"""The words of Copilot CLI's transcripts, and what can be told from them alone: tools, results,
+tokens, the file about a session. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +12,22 @@ from .._pick import number, pick
 from .._tools import blob_reference, key_values, text_of
 
 ACTIONS = {
-    **dict.fromkeys(("bash", "powershell", "shell", "read_bash", "write_bash", "stop_bash", "list_bash"), "shell"),
-    **dict.fromkeys(("read_powershell", "write_powershell", "stop_powershell", "list_powershell"), "shell"),
+    **dict.fromkeys(
+        ("bash", "powershell", "shell", "read_bash", "write_bash", "stop_bash", "list_bash"),
+        "shell",
+    ),
+    **dict.fromkeys(
+        ("read_powershell", "write_powershell", "stop_powershell", "list_powershell"), "shell"
+    ),
     **dict.fromkeys(("view", "show_file"), "read"),
     **dict.fromkeys(("create", "edit", "str_replace_editor", "apply_patch"), "edit"),
     **dict.fromkeys(("grep", "glob", "rg", "lsp", "tool_search", "session_store_sql"), "search"),
     **dict.fromkeys(("web_fetch", "web_search"), "web"),
     **dict.fromkeys(("task", "read_agent", "write_agent", "list_agents"), "agent"),
-    **dict.fromkeys(("update_todo", "report_intent", "ask_user", "exit_plan_mode", "task_complete", "sql"), "plan"),
+    **dict.fromkeys(
+        ("update_todo", "report_intent", "ask_user", "exit_plan_mode", "task_complete", "sql"),
+        "plan",
+    ),
 }
 ASKS = frozenset({"ask_user", "exit_plan_mode"})
 REFUSED = frozenset({"rejected", "denied"})
@@ -49,9 +58,15 @@ def result_text(data: dict[str, Any]) -> str:
     if not isinstance(result, dict):
         return text_of(result if result is not None else data.get("error"))
     text = pick(result, "content", of=str)
-    parts = [] if text is not None else [_part(part) for part in pick(result, "contents", of=list) or []]
+    parts = (
+        []
+        if text is not None
+        else [_part(part) for part in pick(result, "contents", of=list) or []]
+    )
     pictures = [_part(part) for part in pick(result, "binaryResultsForLlm", of=list) or []]
-    return "\n".join([*([text] if text is not None else []), *parts, *pictures]) or text_of(pick(result, "detailedContent", of=str))
+    return "\n".join([*([text] if text is not None else []), *parts, *pictures]) or text_of(
+        pick(result, "detailedContent", of=str)
+    )
 
 
 def _part(part: Any) -> str:
@@ -71,14 +86,21 @@ def attached(attachment: Any) -> tuple[str, str | None]:
 
 
 def around(sent: str) -> str:
-    """What the program put before and after a prompt when it sent it: whole elements, as `<current_datetime>…</current_datetime>`."""
+    """What the program put before and after a prompt when it sent it: whole elements, as
+    `<current_datetime>…</current_datetime>`."""
     text, first, last = sent.strip(), list[str](), list[str]()
-    while (found := _OPENS.match(text)) and (end := text.find(f"</{found[1]}>")) >= 0 and len(first) < MOST_AROUND:
+    while (
+        (found := _OPENS.match(text))
+        and (end := text.find(f"</{found[1]}>")) >= 0
+        and len(first) < MOST_AROUND
+    ):
         end += len(found[0]) + 1
         first.append(text[:end])
         text = text[end:].lstrip()
     while (
-        (found := _CLOSES.search(text, max(0, len(text) - 60))) and (start := text.rfind(f"<{found[1]}>")) >= 0 and len(last) < MOST_AROUND
+        (found := _CLOSES.search(text, max(0, len(text) - 60)))
+        and (start := text.rfind(f"<{found[1]}>")) >= 0
+        and len(last) < MOST_AROUND
     ):
         last.insert(0, text[start:])
         text = text[:start].rstrip()
@@ -89,13 +111,21 @@ def around(sent: str) -> str:
 
 
 def usage(counts: Any) -> Usage:
-    """Buckets that do not overlap: the input includes what the cache had and what was put there, the output includes reasoning."""
+    """Buckets that do not overlap: the input includes what the cache had and what was put there,
+    the output includes reasoning."""
     given, out, read, written, thought = (
         number(counts.get(name)) or 0 if isinstance(counts, dict) else 0
-        for name in ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
+        for name in (
+            "inputTokens",
+            "outputTokens",
+            "cacheReadTokens",
+            "cacheWriteTokens",
+            "reasoningTokens",
+        )
     )
     return Usage(
-        input_tokens=max(0, given - read - written), output_tokens=out, cache_read_tokens=read, cache_write_tokens=written,
+        input_tokens=max(0, given - read - written), output_tokens=out, cache_read_tokens=read,
+        cache_write_tokens=written,
         reasoning_tokens=min(thought, out),
     )  # fmt: skip
 
@@ -106,7 +136,8 @@ _LINE = re.compile(r"([A-Za-z_]+):[ \t]*(.*)")
 
 
 def about(text: str) -> dict[str, str]:
-    """The plain values of `workspace.yaml`: one on a line, or an indented block after `|` or `>`."""
+    """The plain values of `workspace.yaml`: one on a line, or an indented block after `|` or
+    `>`."""
     found: dict[str, str] = {}
     block = ""
     for line in text.split("\n")[:1000]:
@@ -122,7 +153,9 @@ def about(text: str) -> dict[str, str]:
 def _unquoted(value: str) -> str:
     if len(value) > 1 and value[0] == value[-1] == '"':
         return value[1:-1].replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
-    return value[1:-1].replace("''", "'") if len(value) > 1 and value[0] == value[-1] == "'" else value
+    return (
+        value[1:-1].replace("''", "'") if len(value) > 1 and value[0] == value[-1] == "'" else value
+    )
 
 
 def rest_of(data: dict[str, Any], *without: str) -> str:

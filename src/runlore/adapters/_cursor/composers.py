@@ -1,7 +1,9 @@
-"""Sessions of Cursor's editor in its global database: a row for each session that lists its bubbles, and a row for each bubble.
+"""Sessions of Cursor's editor in its global database: a row for each session that lists its
+bubbles, and a row for each bubble.
 
-The database may have gigabytes, most of it in values that are not read: keys, their rows' numbers and the lengths of values are in an
-index or in the first bytes of a row. A value that is written again gets a new number.
+The database may have gigabytes, most of it in values that are not read: keys, their rows' numbers
+and the lengths of values are in an index or in the first bytes of a row. A value that is written
+again gets a new number.
 """
 
 from __future__ import annotations
@@ -46,29 +48,48 @@ def has_sessions(db: apsw.Connection) -> bool:
 
 
 def listing(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
-    """Every session, or one: id, how many bubbles it has, and a number that grows with every change to it."""
+    """Every session, or one: id, how many bubbles it has, and a number that grows with every change
+    to it."""
     if not has_sessions(db):
         return
     first, last = (f"{BUBBLE}{only}:", f"{BUBBLE}{only};") if only else (BUBBLE, _after(BUBBLE))
     begin = len(BUBBLE) + 1
     sql = (
-        f"select substr(key, {begin}, instr(substr(key, {begin}), ':') - 1) as session, count(*), max(rowid) from {TABLE}"
-        " where key >= ? and key < ? group by session"
+        f"select substr(key, {begin}, instr(substr(key, {begin}), ':') - 1) as session, count(*),"
+        f" max(rowid) from {TABLE} where key >= ? and key < ? group by session"
     )
-    bubbles = {session: (count, newest) for session, count, newest in db.execute(sql, (first, last))}
-    first, last = (COMPOSER + only, COMPOSER + only + "\0") if only else (COMPOSER, _after(COMPOSER))
-    sql = f"select key, rowid, octet_length(value) from {TABLE} where key >= ? and key < ? order by key"
+    bubbles = {
+        session: (count, newest) for session, count, newest in db.execute(sql, (first, last))
+    }
+    first, last = (
+        (COMPOSER + only, COMPOSER + only + "\0") if only else (COMPOSER, _after(COMPOSER))
+    )
+    sql = (
+        f"select key, rowid, octet_length(value) from {TABLE} where key >= ? and key < ? order"
+        " by key"
+    )
     found = []
     for key, rowid, length in db.execute(sql, (first, last)):
         session = key.removeprefix(COMPOSER)
         count, newest = bubbles.get(session, (0, 0))
-        found.append((session, count, (max(rowid, newest) << 24) + ((length or 0) * 31 + count) * 2 % (1 << 24)))
-    stale = {session for session, _, _ in sorted(found, key=lambda item: -item[2])[:LATEST_SESSIONS] if _is_given_up(db, session)}
+        found.append(
+            (
+                session,
+                count,
+                (max(rowid, newest) << 24) + ((length or 0) * 31 + count) * 2 % (1 << 24),
+            )
+        )
+    stale = {
+        session
+        for session, _, _ in sorted(found, key=lambda item: -item[2])[:LATEST_SESSIONS]
+        if _is_given_up(db, session)
+    }
     yield from ((session, count, mark + (session in stale)) for session, count, mark in found)
 
 
 def _is_given_up(db: apsw.Connection, session: str) -> bool:
-    """Whether a session was left while it was being written: what was held back of it is then given."""
+    """Whether a session was left while it was being written: what was held back of it is then
+    given."""
     about = composer(db, session)
     return pick(about, "status", of=str) in GENERATING and _is_stale(about)
 
@@ -88,13 +109,22 @@ def composer(db: apsw.Connection, session: str) -> dict[str, Any]:
 
 
 def entries(db: apsw.Connection, session: str, about: dict[str, Any]) -> list[Entry]:
-    """The bubbles of a session: those that it no longer has, then the others in their order, without what is being written."""
+    """The bubbles of a session: those that it no longer has, then the others in their order,
+    without what is being written."""
     rows: dict[str, tuple[int, int]] = {}
-    sql = f"select substr(key, ?), rowid, octet_length(value) from {TABLE} where key >= ? and key < ? and value is not null"
-    for name, rowid, length in db.execute(sql, (len(BUBBLE + session) + 2, f"{BUBBLE}{session}:", f"{BUBBLE}{session};")):
+    sql = (
+        f"select substr(key, ?), rowid, octet_length(value) from {TABLE} where key >= ? and key < ?"
+        " and value is not null"
+    )
+    for name, rowid, length in db.execute(
+        sql, (len(BUBBLE + session) + 2, f"{BUBBLE}{session}:", f"{BUBBLE}{session};")
+    ):
         rows[name] = rowid, length
     found = []
-    names = [pick(header, "bubbleId", of=str) or "" for header in pick(about, "fullConversationHeadersOnly", of=list) or []]
+    names = [
+        pick(header, "bubbleId", of=str) or ""
+        for header in pick(about, "fullConversationHeadersOnly", of=list) or []
+    ]
     others = _own_names(db, rows, names)
     for listed in names:
         name = others.get(listed, listed)
@@ -105,14 +135,24 @@ def entries(db: apsw.Connection, session: str, about: dict[str, Any]) -> list[En
         name = identifier(pick(bubble, "bubbleId", of=str)) or str(n)
         rows.pop(name, None)
         found.append(Entry(name, len(repr(bubble)), inline=bubble))
-    left = [Entry(name, length, rowid, is_left=bool(found)) for name, (rowid, length) in sorted(rows.items(), key=lambda item: item[1])]
+    left = [
+        Entry(name, length, rowid, is_left=bool(found))
+        for name, (rowid, length) in sorted(rows.items(), key=lambda item: item[1])
+    ]
     return left + _settled(db, found, about)
 
 
-def _own_names(db: apsw.Connection, rows: dict[str, tuple[int, int]], names: list[str]) -> dict[str, str]:
-    """The keys of bubbles that are listed under the name that they have inside, where that is another one."""
+def _own_names(
+    db: apsw.Connection, rows: dict[str, tuple[int, int]], names: list[str]
+) -> dict[str, str]:
+    """The keys of bubbles that are listed under the name that they have inside, where that is
+    another one."""
     lost, spare = set(names) - rows.keys(), rows.keys() - set(names)
-    found = ((pick(bubble(db, Entry(key, 0, rows[key][0])), "bubbleId", of=str), key) for key in spare) if lost else ()
+    found = (
+        ((pick(bubble(db, Entry(key, 0, rows[key][0])), "bubbleId", of=str), key) for key in spare)
+        if lost
+        else ()
+    )
     return {name: key for name, key in found if name is not None and name in lost}
 
 
@@ -129,17 +169,22 @@ def _settled(db: apsw.Connection, found: list[Entry], about: dict[str, Any]) -> 
 def bubble(db: apsw.Connection, entry: Entry) -> Any:
     if entry.rowid < 0:
         return entry.inline
-    row = db.execute(f"select cast(value as blob) from {TABLE} where rowid = ?", (entry.rowid,)).fetchone()
+    row = db.execute(
+        f"select cast(value as blob) from {TABLE} where rowid = ?", (entry.rowid,)
+    ).fetchone()
     return _decoded(row[0]) if row else None
 
 
 def told(about: dict[str, Any], session: str, path: str) -> dict[str, Any]:
     """What a session says of itself, in few words."""
     names = ("name", "createdAt", "status", "unifiedMode", "contextTokensUsed", "subagentInfo")
-    branch = pick(about, "activeBranch", "branchName", of=str) or pick(about, "createdOnBranch", of=str)
+    branch = pick(about, "activeBranch", "branchName", of=str) or pick(
+        about, "createdOnBranch", of=str
+    )
     folder = place(about.get("workspaceIdentifier")) or _folder_of(session, path)
     found = {name: about.get(name) for name in names} | {
-        "composerId": session, "branch": branch, "model": pick(about, "modelConfig", "modelName", of=str), "folder": folder,
+        "composerId": session, "branch": branch,
+        "model": pick(about, "modelConfig", "modelName", of=str), "folder": folder,
     }  # fmt: skip
     return {name: value for name, value in found.items() if value not in (None, "")}
 
@@ -159,7 +204,8 @@ def _folder_of(session: str, path: str) -> str | None:
 
 
 _known: dict[str, tuple[int, frozenset[str]]] = {}
-"""The sessions that the database of each workspace names, and when it was last changed: every session of a first sync asks for them."""
+"""The sessions that the database of each workspace names, and when it was last changed: every
+session of a first sync asks for them."""
 
 
 def _sessions_of(path: str, changed: int) -> frozenset[str]:
@@ -172,18 +218,28 @@ def _listed(path: str) -> list[str]:
     """The sessions that the database of a workspace names."""
     try:
         with reading(path) as db:
-            row = db.execute("select cast(value as blob) from ItemTable where key = 'composer.composerData'").fetchone()
+            row = db.execute(
+                "select cast(value as blob) from ItemTable where key = 'composer.composerData'"
+            ).fetchone()
     except ReadError:
         return []
     value = _decoded(row[0]) if row else None
-    names = [pick(item, "composerId", of=str) for item in pick(value, "allComposers", of=list) or []]
-    return [name for name in [*names, *(pick(value, "selectedComposerIds", of=list) or [])] if isinstance(name, str)]
+    names = [
+        pick(item, "composerId", of=str) for item in pick(value, "allComposers", of=list) or []
+    ]
+    return [
+        name
+        for name in [*names, *(pick(value, "selectedComposerIds", of=list) or [])]
+        if isinstance(name, str)
+    ]
 
 
 def workspace_folder(folder: str) -> str | None:
     """The folder that a workspace is about."""
     try:
-        value = msgspec.json.decode(read_small(os.path.join(folder, "workspace.json"), 1 << 20) or b"null")
+        value = msgspec.json.decode(
+            read_small(os.path.join(folder, "workspace.json"), 1 << 20) or b"null"
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     file = place(pick(value, "workspace", of=str))

@@ -1,4 +1,5 @@
-"""What the messages of Cursor's command line, and the lines of its transcripts, mean: a role and blocks of content."""
+"""What the messages of Cursor's command line, and the lines of its transcripts, mean: a role and
+blocks of content."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from .bubbles import ABOVE
 CARRY = 1
 """The layout of the state; changed only together with the adapter's `version`."""
 HIDDEN = "[REDACTED]"
-ENDS = {"success": "completion", "error": "error", "aborted": "human_intervention", "cancelled": "human_intervention"}
+ENDS = {
+    "success": "completion",
+    "error": "error",
+    "aborted": "human_intervention",
+    "cancelled": "human_intervention",
+}
 
 
 class Reader(Fold[State]):
@@ -28,7 +34,9 @@ class Reader(Fold[State]):
 
     def session(self, named: str | None = None) -> str:
         """The folder of a database is named for its session, a transcript is itself."""
-        own = self.folder.replace("\\", "/").rpartition("/")[2] if self.file.endswith(".db") else None
+        own = (
+            self.folder.replace("\\", "/").rpartition("/")[2] if self.file.endswith(".db") else None
+        )
         return self.state.session or super().session(named or own)
 
     def aside(self, name: str, data: bytes) -> None:
@@ -41,8 +49,17 @@ class Reader(Fold[State]):
             self.session(pick(value, "agentId", of=str))
             self.name(pick(value, "name", of=str), 2)
             model = value.get("lastUsedModel")
-            state.model = model if isinstance(model, str) else pick(model, "model", of=str) or state.model
-            above = next((id_ for word in ABOVE if (id_ := clean(pick(value, "subagentInfo", word, of=str) or ""))), None)
+            state.model = (
+                model if isinstance(model, str) else pick(model, "model", of=str) or state.model
+            )
+            above = next(
+                (
+                    id_
+                    for word in ABOVE
+                    if (id_ := clean(pick(value, "subagentInfo", word, of=str) or ""))
+                ),
+                None,
+            )
             if above:
                 state.parent, state.relation = self.uid(above), "subagent"
                 state.call = identifier(pick(value, "subagentInfo", "toolCallId", of=str))
@@ -64,12 +81,22 @@ class Reader(Fold[State]):
             self.note(value, word)
             return
         role = role or pick(message, "role", of=str) or "unknown"
-        blocks = content if isinstance(content, list) else [] if content is None else [{"type": "text", "text": content}]
+        blocks = (
+            content
+            if isinstance(content, list)
+            else []
+            if content is None
+            else [{"type": "text", "text": content}]
+        )
         for block in blocks:
             self.block(block, role, message)
         for call in calls:
             given = pick(call, "function", of=dict) or {}
-            self.call(given.get("name"), given.get("arguments"), call.get("id") if isinstance(call, dict) else None)
+            self.call(
+                given.get("name"),
+                given.get("arguments"),
+                call.get("id") if isinstance(call, dict) else None,
+            )
         if not self.count:
             self.merge("empty")
 
@@ -77,7 +104,8 @@ class Reader(Fold[State]):
         if word == "turn_ended":
             status = pick(value, "status", of=str) or "unknown"
             kind = ENDS.get(status)
-            self.emit(kind or "lifecycle", text_of(value.get("error")), f"turn_ended/{status}"[:200], f"turn ended: {status}", "system",
+            self.emit(kind or "lifecycle", text_of(value.get("error")),
+            f"turn_ended/{status}"[:200], f"turn ended: {status}", "system",
                       is_error=kind == "error")  # fmt: skip
         elif word == "error":
             self.emit("error", text_of(value.get("error")), "error", None, "system", is_error=True)
@@ -90,7 +118,10 @@ class Reader(Fold[State]):
         if not isinstance(block, dict):
             self.say(text_of(block), role)
         elif word in ("tool-call", "tool-use"):
-            name, given = block.get("toolName", block.get("name")), block.get("args", block.get("input"))
+            name, given = (
+                block.get("toolName", block.get("name")),
+                block.get("args", block.get("input")),
+            )
             self.call(name, given, block.get("toolCallId", block.get("id")))
         elif word == "tool-result":
             self.result(block, message)
@@ -102,7 +133,14 @@ class Reader(Fold[State]):
             self.merge(kind)
         elif word == "image":
             data = pick(block, "image", of=str) or pick(block, "data", of=str)
-            self.emit("lifecycle", blob_reference(data) if data else text_of(block), "image", None, role, view="context")
+            self.emit(
+                "lifecycle",
+                blob_reference(data) if data else text_of(block),
+                "image",
+                None,
+                role,
+                view="context",
+            )
         elif word == "text" or "text" in block:
             self.say(text_of(block.get("text")), role)
         else:
@@ -132,20 +170,46 @@ class Reader(Fold[State]):
 
     def call(self, name: Any, given: Any, call: Any) -> None:
         found, call_id = words.call(name, given), identifier(call)
-        self.emit(found.kind, found.body, "tool-call", found.summary, "assistant", found.tool, call_id, found.action, files=found.files)
+        self.emit(
+            found.kind,
+            found.body,
+            "tool-call",
+            found.summary,
+            "assistant",
+            found.tool,
+            call_id,
+            found.action,
+            files=found.files,
+        )
         if call_id is not None:
-            keep(self.state.calls, call_id, Call(found.tool, found.action, found.kind == "test_run"), CALLS)
+            keep(
+                self.state.calls,
+                call_id,
+                Call(found.tool, found.action, found.kind == "test_run"),
+                CALLS,
+            )
 
     def result(self, block: dict[str, Any], message: Any) -> None:
         call_id = identifier(block.get("toolCallId")) or identifier(block.get("tool_use_id"))
         found = words.call(block.get("toolName", block.get("name")), None)
         call = self.state.calls.get(call_id or "") or Call(found.tool, found.action)
         given = block.get("result", block.get("content"))
-        text = "\n".join(text_of(pick(item, "text", of=str) or item) for item in given) if isinstance(given, list) else words.shown(given)
+        text = (
+            "\n".join(text_of(pick(item, "text", of=str) or item) for item in given)
+            if isinstance(given, list)
+            else words.shown(given)
+        )
         is_error, is_refused, code = words.outcome(message, block, text, call.action)
         end = came(text, is_error, code, call.is_test)
-        kind = "human_intervention" if is_refused else "decision" if call.tool in words.ASKS else "tool_result"
+        kind = (
+            "human_intervention"
+            if is_refused
+            else "decision"
+            if call.tool in words.ASKS
+            else "tool_result"
+        )
         self.emit(
-            kind, text, "tool-result/refused" if is_refused else "tool-result", end.summary, "tool", call.tool, call_id, call.action,
+            kind, text, "tool-result/refused" if is_refused else "tool-result", end.summary, "tool",
+            call.tool, call_id, call.action,
             is_error=is_error and not is_refused, exit_code=end.exit_code, tests=end.tests,
         )  # fmt: skip

@@ -1,4 +1,5 @@
-"""A session of Cursor's command line: a database of blobs, which are messages, or nodes that name others. The root names all there are."""
+"""A session of Cursor's command line: a database of blobs, which are messages, or nodes that name
+others. The root names all there are."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def load(path: str) -> tuple[dict[str, Any], list[bytes]]:
         about = _meta(db) if columns(db, "meta") else {}
         root = pick(about, "latestRootBlobId", of=str)
         names = list(_walk(db, root)) if root else []
-        if not names:  # The root is not there: all that is a message, in the order in which it was written.
+        # The root is not there: all that is a message, in the order in which it was written.
+        if not names:
             names = [name for (name,) in db.execute("select id from blobs order by rowid")]
         found: dict[str, int] = {}
         records = []
@@ -37,7 +39,9 @@ def load(path: str) -> tuple[dict[str, Any], list[bytes]]:
             if value is not None:
                 again = found.get(name, 0)
                 found[name] = again + 1
-                records.append(to_json({"id": f"{name[:32]}~{again}" if again else name[:32], **value}))
+                records.append(
+                    to_json({"id": f"{name[:32]}~{again}" if again else name[:32], **value})
+                )
         return about, records
 
 
@@ -110,7 +114,13 @@ def _message(data: bytes) -> dict[str, Any] | None:
     if start < 0:
         return None
     try:
-        value, _ = json.JSONDecoder(strict=False).raw_decode(data[start:].decode("utf-8", "replace"))
+        value, _ = json.JSONDecoder(strict=False).raw_decode(
+            data[start:].decode("utf-8", "replace")
+        )
     except (ValueError, RecursionError):
         return None
-    return {name: item for name, item in value.items() if name != "id"} if isinstance(value, dict) and "role" in value else None
+    return (
+        {name: item for name, item in value.items() if name != "id"}
+        if isinstance(value, dict) and "role" in value
+        else None
+    )

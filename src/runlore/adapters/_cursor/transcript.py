@@ -1,4 +1,5 @@
-"""Transcripts of Cursor as plain text, in which only the first words of a line tell what it is. Pure."""
+"""Transcripts of Cursor as plain text, in which only the first words of a line tell what it is.
+Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ def messages(text: str) -> list[dict[str, Any]]:
             found.append({"role": role, "content": []})
         elif found:
             _add(found[-1]["content"], line.rstrip("\r"))
-    return [{"role": message["role"], "message": {"content": [_block(block) for block in message["content"]]}} for message in found]
+    return [
+        {
+            "role": message["role"],
+            "message": {"content": [_block(block) for block in message["content"]]},
+        }
+        for message in found
+    ]
 
 
 def _add(blocks: list[dict[str, Any]], line: str) -> None:
@@ -29,7 +36,11 @@ def _add(blocks: list[dict[str, Any]], line: str) -> None:
         if mark[1] == "Thinking" and mark[2]:
             blocks[-1]["lines"].append(mark[2])
         return
-    is_body = blocks and blocks[-1]["type"] in ("Tool call", "Tool result") and (line[:1].isspace() or not line.strip())
+    is_body = (
+        blocks
+        and blocks[-1]["type"] in ("Tool call", "Tool result")
+        and (line[:1].isspace() or not line.strip())
+    )
     if not blocks or not (is_body or blocks[-1]["type"] in ("text", "Thinking")):
         blocks.append({"type": "text", "name": "", "lines": []})
     blocks[-1]["lines"].append(line)
@@ -45,11 +56,16 @@ def _block(block: dict[str, Any]) -> dict[str, Any]:
             "name": block["name"],
             "content": "\n".join(line.removeprefix("  ") for line in block["lines"]).strip("\n"),
         }
-    return {"type": "thinking", "thinking": body} if block["type"] == "Thinking" else {"type": "text", "text": body}
+    return (
+        {"type": "thinking", "thinking": body}
+        if block["type"] == "Thinking"
+        else {"type": "text", "text": body}
+    )
 
 
 def _given(lines: list[str]) -> Any:
-    """Arguments are JSON, or `name=value` on a line each; what follows on further lines belongs to the value."""
+    """Arguments are JSON, or `name=value` on a line each; what follows on further lines belongs to
+    the value."""
     text = "\n".join(lines).strip()
     value = opened(text)
     if not isinstance(value, str):

@@ -1,4 +1,5 @@
-"""Sessions of 2024 in the database of a workspace: chats and composers, all in two values. One source holds them all.
+"""Sessions of 2024 in the database of a workspace: chats and composers, all in two values. One
+source holds them all.
 
 Only these two values are read: the same table holds tokens.
 """
@@ -22,22 +23,34 @@ from .bubbles import slim
 CHATS, COMPOSERS = "workbench.panel.aichat.view.aichat.chatdata", "composer.composerData"
 CHAT = ("tabs", "tabId", "bubbles", "chatTitle", "lastSendTime")
 TALK = ("allComposers", "composerId", "conversation", "name", "createdAt")
-"""Where the sessions of each are, and what an id, the bubbles, the title and the only time are called."""
+"""Where the sessions of each are, and what an id, the bubbles, the title and the only time are
+called."""
 
 
 def records(path: str) -> list[bytes]:
-    """The bubbles of every session that is only here. Later versions have taken sessions over into the global database."""
+    """The bubbles of every session that is only here. Later versions have taken sessions over into
+    the global database."""
     with reading(path) as db:
         if not columns(db, "ItemTable"):
             return []
         sql = "select cast(value as blob) from ItemTable where key = ?"
-        chats, talks = (_decoded(row[0]) if (row := db.execute(sql, (key,)).fetchone()) else None for key in (CHATS, COMPOSERS))
+        chats, talks = (
+            _decoded(row[0]) if (row := db.execute(sql, (key,)).fetchone()) else None
+            for key in (CHATS, COMPOSERS)
+        )
     found = [*_sessions(chats, *CHAT), *_sessions(talks, *TALK)]
     gone = _taken_over(path, {session for session, _, _ in found})
-    return [to_json(record) for session, about, bubbles in found if session not in gone for record in _bubbles(session, about, bubbles)]
+    return [
+        to_json(record)
+        for session, about, bubbles in found
+        if session not in gone
+        for record in _bubbles(session, about, bubbles)
+    ]
 
 
-def _sessions(value: Any, listed: str, id_: str, content: str, title: str, at: str) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
+def _sessions(
+    value: Any, listed: str, id_: str, content: str, title: str, at: str
+) -> Iterator[tuple[str, dict[str, Any], list[Any]]]:
     for item in pick(value, listed, of=list) or []:
         session, bubbles = identifier(pick(item, id_, of=str)), pick(item, content, of=list)
         if session and bubbles:
@@ -59,7 +72,11 @@ def _taken_over(path: str, sessions: set[str]) -> set[str]:
         return set()
     try:
         with reading(os.path.normpath(above)) as db:
-            return {session for session in sessions if composers.has_sessions(db) and composers.composer(db, session)}
+            return {
+                session
+                for session in sessions
+                if composers.has_sessions(db) and composers.composer(db, session)
+            }
     except ReadError:
         return set()
 

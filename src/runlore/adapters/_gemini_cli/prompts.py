@@ -1,6 +1,8 @@
-"""`logs.json`: what was typed in the sessions of a project. Told are those of the time when sessions had no files of their own.
+"""`logs.json`: what was typed in the sessions of a project. Told are those of the time when
+sessions had no files of their own.
 
-A later session without a file had one, and the agent has deleted it: what was typed in it is stored already.
+A later session without a file had one, and the agent has deleted it: what was typed in it is stored
+already.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class State(msgspec.Struct, array_like=True):
 class Prompts:
     def __init__(self, source: Source, carry: bytes | None) -> None:
         self.flavor = source.agent
-        self.known = {hint.removeprefix("known:") for hint in source.hints if hint.startswith("known:")}
+        self.known = {
+            hint.removeprefix("known:") for hint in source.hints if hint.startswith("known:")
+        }
         self.state = load(carry, State, CARRY)
         self.out = Normalized()
 
@@ -66,7 +70,10 @@ class Prompts:
         self.out.skips.append(Skip(record.offset, reason))
 
     def entry(self, value: dict[str, Any], record: Record) -> None:
-        session, text = clean(pick(value, "sessionId", of=str) or ""), pick(value, "message", of=str)
+        session, text = (
+            clean(pick(value, "sessionId", of=str) or ""),
+            pick(value, "message", of=str),
+        )
         moment = time_of(value.get("timestamp"))
         if session[:8] in self.known or (moment is not None and moment >= LAST):
             self.out.merged["in its own file"] = self.out.merged.get("in its own file", 0) + 1
@@ -81,20 +88,33 @@ class Prompts:
     def tell(self, session: str, thread: Thread, text: str, value: dict[str, Any]) -> None:
         out, uid = self.out, f"{self.flavor}:{session}"
         place = number(value.get("messageId"))
-        native_id = f"{session}/log/{thread.seq if place is None else place}-{words.stamp(text).hex()}"
+        native_id = (
+            f"{session}/log/{thread.seq if place is None else place}-{words.stamp(text).hex()}"
+        )
         is_command = words.is_command(text)
         title = None if is_command or thread.is_titled else one_line(text)
         out.events.append(
             SessionEvent(
                 session_uid=uid, seq=thread.seq, ts=time_of(value.get("timestamp")), role="user",
-                kind="human_intervention" if is_command else "user_msg", summary=one_line(text), native_id=native_id,
+                kind="human_intervention" if is_command else "user_msg", summary=one_line(text),
+                native_id=native_id,
                 native="slash_command" if is_command else "log", record=self.state.records - 1,
             )
         )  # fmt: skip
         out.bodies.append(cap(text))
         out.parents.append(thread.last)
         out.originals.append(None)
-        thread.seq, thread.last, thread.is_titled = thread.seq + 1, native_id, thread.is_titled or title is not None
+        thread.seq, thread.last, thread.is_titled = (
+            thread.seq + 1,
+            native_id,
+            thread.is_titled or title is not None,
+        )
         before = out.facts.get(uid)
         title = title or (before.title if before else None)
-        out.facts[uid] = Facts(native_session_id=session, title=title, title_rank=1 if title else 0, cwd=self.state.cwd, spare=1)
+        out.facts[uid] = Facts(
+            native_session_id=session,
+            title=title,
+            title_rank=1 if title else 0,
+            cwd=self.state.cwd,
+            spare=1,
+        )

@@ -1,4 +1,5 @@
-"""What the records of a Gemini CLI session mean: a header, messages that are told again as they grow, changes to all of it."""
+"""What the records of a Gemini CLI session mean: a header, messages that are told again as they
+grow, changes to all of it."""
 
 from __future__ import annotations
 
@@ -21,13 +22,39 @@ CARRY = 1
 MESSAGES = 500  # That are remembered. Only the last ones are told again; a rewind may name any.
 KEPT = 1000  # Messages that a compaction says it kept.
 
-# The numbers of a message's parts, so that each has its name whatever else was there when it was first read.
-TOKENS, EXPANDED, FIRST_VERSION, THOUGHTS, PICTURES, PARTS, TOOLS = 1, 2, 10, 100_000, 200_000, 300_000, 1_000_000
+# The numbers of a message's parts, so that each has its name whatever else was there when it was
+# first read.
+TOKENS, EXPANDED, FIRST_VERSION, THOUGHTS, PICTURES, PARTS, TOOLS = (
+    1,
+    2,
+    10,
+    100_000,
+    200_000,
+    300_000,
+    1_000_000,
+)
 VERSIONS = 16  # Of a message. An agent that writes more of them is not known.
 
-TURNS = {"user": "user", "gemini": "gemini", "model": "gemini", "assistant": "gemini", "qwen": "gemini"}
+TURNS = {
+    "user": "user",
+    "gemini": "gemini",
+    "model": "gemini",
+    "assistant": "gemini",
+    "qwen": "gemini",
+}
 NOTES = frozenset({"info", "error", "warning"})
-QUIET = frozenset({"lastUpdated", "sessionId", "projectHash", "startTime", "kind", "directories", "summary", "messages"})
+QUIET = frozenset(
+    {
+        "lastUpdated",
+        "sessionId",
+        "projectHash",
+        "startTime",
+        "kind",
+        "directories",
+        "summary",
+        "messages",
+    }
+)
 HEADER = ("sessionId", "projectHash", "startTime", "start_time")
 CANCELLED = "Request cancelled"
 FAILED = "This request failed"
@@ -60,11 +87,13 @@ class Reader(Fold[Chat]):
         super().__init__(source, load(carry, Chat, CARRY))
         self.told = Told()
         self.view: str | None = None
-        """Set while a history is read that the program wrote anew: what is new in it nobody typed."""
+        """Set while a history is read that the program wrote anew: what is new in it nobody
+        typed."""
         self.is_first = True
         """Whether nothing has been told of the message."""
         self.is_known = False
-        """Whether the message is one of such a history, and was told before: then its calls were, too."""
+        """Whether the message is one of such a history, and was told before: then its calls were,
+        too."""
 
     def aside(self, name: str, data: bytes) -> None:
         if name == "cwd":
@@ -123,22 +152,40 @@ class Reader(Fold[Chat]):
             self.merge("$set")
 
     def history(self, messages: list[Any]) -> None:
-        """The messages as the program wrote them anew. Those that are missing have left the model's context; what is new stands for
-        them; results that are masked were emptied."""
+        """The messages as the program wrote them anew. Those that are missing have left the model's
+        context; what is new stands for them; results that are masked were emptied."""
         state, raw, begun = self.state, self.raw, self.count
         keys = {key for message in messages if (key := identifier(pick(message, "id", of=str)))}
         said = {words.stamp(words.said(message.get("content"))[0]) for message in _dicts(messages)}
-        turns = [(key, told) for key, told in state.told.items() if told.is_turn and not told.is_gone]
+        turns = [
+            (key, told) for key, told in state.told.items() if told.is_turn and not told.is_gone
+        ]
         # The same words with another id are the same message.
         lost = [key for key, told in turns if key not in keys and said.isdisjoint(told.texts)]
         self.native_id = self.native_id or self.anonymous()
         if lost:
             kept = [key for key in state.told if key in keys]
             refs = tuple(self.named(key) for key in kept[-KEPT:])
-            self.emit("lifecycle", "", "compaction", f"compacted: {len(lost)} messages left", view="compact", refs=refs)
-        masked = list(dict.fromkeys(call_id for message in messages for call_id in self.masked(message)))
+            self.emit(
+                "lifecycle",
+                "",
+                "compaction",
+                f"compacted: {len(lost)} messages left",
+                view="compact",
+                refs=refs,
+            )
+        masked = list(
+            dict.fromkeys(call_id for message in messages for call_id in self.masked(message))
+        )
         if masked:
-            self.emit("lifecycle", "", "masking", f"the output of {len(masked)} calls was masked", view="clear", refs=tuple(masked[:KEPT]))
+            self.emit(
+                "lifecycle",
+                "",
+                "masking",
+                f"the output of {len(masked)} calls was masked",
+                view="clear",
+                refs=tuple(masked[:KEPT]),
+            )
         for key in lost:
             state.told[key].is_gone = True
         own, events = self.native_id, self.count - begun
@@ -156,14 +203,19 @@ class Reader(Fold[Chat]):
                 call.is_cleared = True
         self.raw, self.native_id, self.count = raw, own, begun + events
         # From here on the messages come in this order; what has left is remembered as the oldest.
-        ordered = [key for key in state.told if key not in keys] + [key for key in map(self.key_of, messages) if key in state.told]
+        ordered = [key for key in state.told if key not in keys] + [
+            key for key in map(self.key_of, messages) if key in state.told
+        ]
         state.told = {key: state.told[key] for key in ordered}
 
     def unforgotten(self, messages: list[Any], is_compacted: bool) -> list[Any]:
-        """The messages without those at the beginning that were told so long ago that they are no longer remembered."""
+        """The messages without those at the beginning that were told so long ago that they are no
+        longer remembered."""
         if is_compacted or len(self.state.told) < MESSAGES:
             return messages
-        first = next((n for n, message in enumerate(messages) if self.key_of(message) in self.state.told), 0)
+        first = next(
+            (n for n, message in enumerate(messages) if self.key_of(message) in self.state.told), 0
+        )
         return messages[first:]
 
     def key_of(self, message: Any) -> str:
@@ -171,14 +223,26 @@ class Reader(Fold[Chat]):
 
     def masked(self, message: Any) -> list[str]:
         """The calls whose results are masked in this message, and were not before."""
-        calls = [(pick(call, "id", of=str), call.get("result")) for call in _dicts(pick(message, "toolCalls", of=list))]
+        calls = [
+            (pick(call, "id", of=str), call.get("result"))
+            for call in _dicts(pick(message, "toolCalls", of=list))
+        ]
         parts = _dicts(words.listed(message.get("content")) if isinstance(message, dict) else None)
-        calls += [(pick(part, "functionResponse", "id", of=str), part) for part in parts if "functionResponse" in part]
+        calls += [
+            (pick(part, "functionResponse", "id", of=str), part)
+            for part in parts
+            if "functionResponse" in part
+        ]
         names = [identifier(call_id) or "" for call_id, found in calls if words.is_masked(found)]
-        return [name for name in names if name and ((call := self.state.calls.get(name)) is None or not call.is_cleared)]
+        return [
+            name
+            for name in names
+            if name and ((call := self.state.calls.get(name)) is None or not call.is_cleared)
+        ]
 
     def rewind(self, target: Any) -> None:
-        """A person went back to before a message. What came since stays, on a line that was left."""
+        """A person went back to before a message. What came since stays, on a line that was
+        left."""
         state, name = self.state, identifier(target)
         keys = [key for key, told in state.told.items() if not told.is_gone]
         if name in keys:
@@ -193,7 +257,15 @@ class Reader(Fold[Chat]):
         self.parent = first.before
         word = "message" if len(removed) == 1 else "messages"
         view = "retract" if refs else None
-        self.emit("human_intervention", "", "$rewindTo", f"rewound {len(removed)} {word}", "user", view=view, refs=refs)
+        self.emit(
+            "human_intervention",
+            "",
+            "$rewindTo",
+            f"rewound {len(removed)} {word}",
+            "user",
+            view=view,
+            refs=refs,
+        )
         state.last = first.before
 
     def named(self, key: str) -> str:
@@ -226,29 +298,47 @@ class Reader(Fold[Chat]):
         else:
             self.note(value, word)
         if not self.count and not known and not value.keys() & {"content", "parts", "toolCalls"}:
-            self.speak("lifecycle", self.raw_text(), word or "unknown", "system", summary=word or "unknown message")
+            self.speak(
+                "lifecycle",
+                self.raw_text(),
+                word or "unknown",
+                "system",
+                summary=word or "unknown message",
+            )
         if self.count:
             self.told.is_turn = kind in ("gemini", "user")
             keep(state.told, key, self.told, MESSAGES)
         elif not is_again:
             self.merge("told before" if known else "empty")
 
-    def say(self, kind: str, text: str, native: str, role: str, part: int | None = None, **more: Any) -> None:
+    def say(
+        self, kind: str, text: str, native: str, role: str, part: int | None = None, **more: Any
+    ) -> None:
         """An event of the current message, which remembers where it stands."""
         told = self.told
-        told.last = self.emit(kind, text, native, more.pop("summary", None), role, part=part, **more)
+        told.last = self.emit(
+            kind, text, native, more.pop("summary", None), role, part=part, **more
+        )
         told.first = told.first or told.last
         told.seq = self.state.seq - 1
 
     def speak(self, kind: str, text: str, native: str, role: str, **more: Any) -> None:
-        """What a message says, once. When it says something else than before, that takes the place of what it said."""
+        """What a message says, once. When it says something else than before, that takes the place
+        of what it said."""
         told, stamp = self.told, words.stamp(text)
         if not text.strip() or stamp in told.texts or len(told.texts) == VERSIONS:
             return
         if told.texts:
             before = len(told.texts) - 1
-            more |= {"view": "retract", "refs": (f"{self.native_id}#{FIRST_VERSION + before}" if before else self.native_id,)}
-        self.say(kind, text, native, role, FIRST_VERSION + len(told.texts) if told.texts else 0, **more)
+            more |= {
+                "view": "retract",
+                "refs": (
+                    f"{self.native_id}#{FIRST_VERSION + before}" if before else self.native_id,
+                ),
+            }
+        self.say(
+            kind, text, native, role, FIRST_VERSION + len(told.texts) if told.texts else 0, **more
+        )
         told.texts.append(stamp)
 
     def prompt(self, value: dict[str, Any], native: str) -> None:
@@ -318,13 +408,24 @@ class Reader(Fold[Chat]):
         elif text.strip():
             self.speak("lifecycle", text, word or "unknown", "system")
         elif word not in NOTES:
-            self.speak("lifecycle", self.raw_text(), word or "unknown", "system", summary=word or "unknown message")
+            self.speak(
+                "lifecycle",
+                self.raw_text(),
+                word or "unknown",
+                "system",
+                summary=word or "unknown message",
+            )
 
     def parts(self, content: Any) -> None:
         """Calls, results and thoughts that are parts of a message, as histories have them."""
         for n, part in enumerate(_dicts(words.listed(content))):
             if (call := pick(part, "functionCall", of=dict)) is not None:
-                self.call(self.call_id(call, f"{self.native_id}/{n}"), call.get("name"), call.get("args"), None)
+                self.call(
+                    self.call_id(call, f"{self.native_id}/{n}"),
+                    call.get("name"),
+                    call.get("args"),
+                    None,
+                )
             elif (response := pick(part, "functionResponse", of=dict)) is not None:
                 call_id = self.call_id(response, f"{self.native_id}/{n}")
                 self.result(call_id, [part], None, None, tool=response.get("name"))
@@ -341,7 +442,14 @@ class Reader(Fold[Chat]):
         if not isinstance(call, dict):
             if name not in self.state.calls:
                 keep(self.state.calls, name, Call("unknown", "other"), CALLS)
-                self.say("lifecycle", text_of(call), "toolCall", "assistant", number_of(name), summary="unknown call")
+                self.say(
+                    "lifecycle",
+                    text_of(call),
+                    "toolCall",
+                    "assistant",
+                    number_of(name),
+                    summary="unknown call",
+                )
             return
         call_id = self.call_id(call, name)
         self.call(call_id, call.get("name"), call.get("args"), call.get("resultDisplay"))
@@ -359,14 +467,25 @@ class Reader(Fold[Chat]):
             return
         found = words.describe(name, args, display)
         self.say(
-            found.kind, found.body, "toolCall", "assistant", number_of(call_id), summary=found.summary, tool=found.tool, call_id=call_id,
+            found.kind, found.body, "toolCall", "assistant", number_of(call_id),
+            summary=found.summary, tool=found.tool, call_id=call_id,
             action=found.action, files=found.files,
         )  # fmt: skip
-        keep(self.state.calls, call_id, Call(found.tool, found.action, found.kind == "test_run"), CALLS)
+        keep(
+            self.state.calls,
+            call_id,
+            Call(found.tool, found.action, found.kind == "test_run"),
+            CALLS,
+        )
 
-    def result(self, call_id: str, parts: Any, display: Any, status: Any, tool: Any = None, **more: Any) -> None:
+    def result(
+        self, call_id: str, parts: Any, display: Any, status: Any, tool: Any = None, **more: Any
+    ) -> None:
         call = self.state.calls.get(call_id)
-        if self.view is not None and (words.is_masked(parts) or (call is None and (self.is_known or len(self.state.calls) >= CALLS))):
+        if self.view is not None and (
+            words.is_masked(parts)
+            or (call is None and (self.is_known or len(self.state.calls) >= CALLS))
+        ):
             return
         if call is None:
             found = words.describe(tool, None)
@@ -382,34 +501,55 @@ class Reader(Fold[Chat]):
         elif call.tool in words.ASKS and not came.is_error:
             kind = "decision"
         self.say(
-            kind, came.text, native, "tool", number_of(call_id) + 1, summary=came.summary, tool=call.tool, call_id=call_id,
-            action=call.action, is_error=came.is_error, exit_code=came.exit_code, tests=came.tests, **more,
+            kind, came.text, native, "tool", number_of(call_id) + 1, summary=came.summary,
+            tool=call.tool, call_id=call_id,
+            action=call.action, is_error=came.is_error, exit_code=came.exit_code, tests=came.tests,
+            **more,
         )  # fmt: skip
 
     # Tokens.
 
     def used(self, tokens: Any, value: dict[str, Any]) -> None:
-        """What the call of the model took. It is an event of its own: the message may have been told before this was known."""
+        """What the call of the model took. It is an event of its own: the message may have been
+        told before this was known."""
         if not isinstance(tokens, dict) or self.told.has_tokens:
             return
-        used = words.usage(*(tokens.get(word) for word in ("input", "output", "cached", "thoughts", "tool", "total")))
+        used = words.usage(
+            *(
+                tokens.get(word)
+                for word in ("input", "output", "cached", "thoughts", "tool", "total")
+            )
+        )
         if not used.total:
             return
         self.told.has_tokens = True
         model = pick(value, "model", of=str) or self.state.model
         prompt = used.input_tokens + used.cache_read_tokens
         summary = f"{prompt} tokens in, {used.output_tokens} out"
-        self.say("lifecycle", "", "tokens", "assistant", TOKENS, summary=summary, usage=used, tokens=used.total, model=model)
+        self.say(
+            "lifecycle",
+            "",
+            "tokens",
+            "assistant",
+            TOKENS,
+            summary=summary,
+            usage=used,
+            tokens=used.total,
+            model=model,
+        )
         call = api.Call(
-            key=self.native_id, session_uid=self.uid(self.session()), ts=self.ts, provider=words.provider_of(model), model=model,
-            input_tokens=used.input_tokens, output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens,
+            key=self.native_id, session_uid=self.uid(self.session()), ts=self.ts,
+            provider=words.provider_of(model), model=model,
+            input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+            cache_read_tokens=used.cache_read_tokens,
             reasoning_tokens=used.reasoning_tokens, is_sidechain=self.state.relation == "subagent",
         )  # fmt: skip
         self.out.calls.append((call, f"{self.native_id}#{TOKENS}"))
 
 
 def number_of(call_id: str) -> int:
-    """The number of a call among the parts of its message; the next one is that of its result. Where it stands may change."""
+    """The number of a call among the parts of its message; the next one is that of its result.
+    Where it stands may change."""
     return TOOLS + 2 * crc32(call_id.encode("utf-8", "replace"))
 
 

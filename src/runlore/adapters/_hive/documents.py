@@ -1,6 +1,8 @@
-"""The files of one session of hive as one list of records, in the order in which things happened. Reads, and knows no meaning.
+"""The files of one session of hive as one list of records, in the order in which things happened.
+Reads, and knows no meaning.
 
-A record is an object with one word for what it is, and beside that its node and its time, where these are known.
+A record is an object with one word for what it is, and beside that its node and its time, where
+these are known.
 """
 
 from __future__ import annotations
@@ -54,26 +56,49 @@ def records(folder: str, is_stale: bool) -> list[Item]:
         name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
         values = list(_values(entry.path, name))
         found += [(name, value) for value in values]
-        if name.startswith(f"{TALK}/parts/") and values and (seq := pick(values[0], "seq", of=int)) is not None:
+        if (
+            name.startswith(f"{TALK}/parts/")
+            and values
+            and (seq := pick(values[0], "seq", of=int)) is not None
+        ):
             written[seq] = _mtime(entry)
-    state = next((value for name, value in found if name == STATE and isinstance(value, dict)), None)
-    about = next((value for name, value in found if name == "meta.json" and isinstance(value, dict)), {})
+    state = next(
+        (value for name, value in found if name == STATE and isinstance(value, dict)), None
+    )
+    about = next(
+        (value for name, value in found if name == "meta.json" and isinstance(value, dict)), {}
+    )
     events = [value for name, value in found if name == EVENTS]
     talks = _talks(found, is_stale)
     is_flat = bool(events) or "" in talks
     steps = [value for name, value in found if name == "logs/tool_logs.jsonl"]
     if steps:
-        told = {(node, id_) for node, parts in talks.items() for part in parts for id_ in _calls(part)}
-        answered = {(node, pick(part, "tool_use_id", of=str)) for node, parts in talks.items() for part in parts}
+        told = {
+            (node, id_) for node, parts in talks.items() for part in parts for id_ in _calls(part)
+        }
+        answered = {
+            (node, pick(part, "tool_use_id", of=str))
+            for node, parts in talks.items()
+            for part in parts
+        }
         has_turns = any(pick(event, "type", of=str) == TURN for event in events)
         steps = [_untold(step, told, answered, is_flat, has_turns) for step in steps]
     nodes = [value for name, value in found if name == "logs/details.jsonl"]
     checkpoints = [value for name, value in found if name.startswith("checkpoints/cp_")]
-    items: list[Item] = [{"session": about, "at": utc(pick(about, "created_at", of=str))}] if about else []
-    items += [{"started": _begun(state), "at": utc(pick(state, "timestamps", "started_at", of=str))}] if state else []
+    items: list[Item] = (
+        [{"session": about, "at": utc(pick(about, "created_at", of=str))}] if about else []
+    )
+    items += (
+        [{"started": _begun(state), "at": utc(pick(state, "timestamps", "started_at", of=str))}]
+        if state
+        else []
+    )
     items += _prompts(found)
     seen: dict[str, int] = {}
-    told_steps = [{"step": step, **_visit(step, seen), "node": "" if is_flat else _node(step)} for step in steps]
+    told_steps = [
+        {"step": step, **_visit(step, seen), "node": "" if is_flat else _node(step)}
+        for step in steps
+    ]
     results = [{"result": item, **_visit(item, seen), "node": _node(item)} for item in nodes]
     logs = [*told_steps, *results] if is_stale else []
     if events:
@@ -82,9 +107,19 @@ def records(folder: str, is_stale: bool) -> list[Item]:
     items += _by_node(state, talks, logs, checkpoints)
     for word in ("decisions", "problems"):
         for value in (pick(state, word, of=list) or []) if state else []:
-            items.append({word[:-1]: value, "at": utc(pick(value, "timestamp", of=str)), "node": pick(value, "node_id", of=str)})
+            items.append(
+                {
+                    word[:-1]: value,
+                    "at": utc(pick(value, "timestamp", of=str)),
+                    "node": pick(value, "node_id", of=str),
+                }
+            )
     items += _ended(state, [value for name, value in found if name == "logs/summary.json"])
-    items += [{"damaged": value} for name, value in found if isinstance(value, str) and name.endswith(".json")]
+    items += [
+        {"damaged": value}
+        for name, value in found
+        if isinstance(value, str) and name.endswith(".json")
+    ]
     if not is_stale:  # While it goes on, what is new in a log comes last: only that is read then.
         items += [*results, *told_steps]
     return items
@@ -117,8 +152,8 @@ def _values(path: str, name: str) -> Iterator[Any]:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """The lines of a log. What a reply had grown to with each word is left out: only the last is wanted. What follows the last newline
-    is still being written."""
+    """The lines of a log. What a reply had grown to with each word is left out: only the last is
+    wanted. What follows the last newline is still being written."""
     held = b""
     with open(path, "rb") as file:
         for _ in range(LINES):
@@ -133,7 +168,8 @@ def _lines(path: str) -> Iterator[bytes]:
 
 
 def _talks(found: Iterable[tuple[str, Any]], is_stale: bool) -> dict[str, list[Item]]:
-    """The messages of each node in their order; those of a session without nodes are of one that has no name."""
+    """The messages of each node in their order; those of a session without nodes are of one that
+    has no name."""
     talks: dict[str, list[Item]] = {}
     for name, value in found:
         if not name.startswith(f"{TALK}/") or name.count("/") < 2:
@@ -142,9 +178,13 @@ def _talks(found: Iterable[tuple[str, Any]], is_stale: bool) -> dict[str, list[I
         if kind not in ("parts", "partials") or len(folders) > 1 or not isinstance(value, dict):
             continue
         if kind == "parts" or is_stale:
-            talks.setdefault("".join(folders), []).append({**value, "is_partial": True} if kind == "partials" else value)
+            talks.setdefault("".join(folders), []).append(
+                {**value, "is_partial": True} if kind == "partials" else value
+            )
     for parts in talks.values():
-        parts.sort(key=lambda part: (pick(part, "seq", of=int) or 0, part.get("is_partial") is True))
+        parts.sort(
+            key=lambda part: (pick(part, "seq", of=int) or 0, part.get("is_partial") is True)
+        )
     return talks
 
 
@@ -164,12 +204,23 @@ def _calls(part: Item) -> Iterator[str]:
             yield id_
 
 
-def _untold(step: Any, told: set[tuple[str, str]], answered: set[tuple[str, str | None]], is_flat: bool, has_turns: bool) -> Any:
-    """A step of the log of tools without what the messages tell of its calls, and the events of its tokens."""
+def _untold(
+    step: Any,
+    told: set[tuple[str, str]],
+    answered: set[tuple[str, str | None]],
+    is_flat: bool,
+    has_turns: bool,
+) -> Any:
+    """A step of the log of tools without what the messages tell of its calls, and the events of its
+    tokens."""
     if not isinstance(step, dict):
         return step
     if has_turns:
-        step = {word: value for word, value in step.items() if word not in ("input_tokens", "output_tokens")}
+        step = {
+            word: value
+            for word, value in step.items()
+            if word not in ("input_tokens", "output_tokens")
+        }
     calls = pick(step, "tool_calls", of=list)
     if not calls:
         return step
@@ -191,8 +242,9 @@ def _untold(step: Any, told: set[tuple[str, str]], answered: set[tuple[str, str 
 
 
 def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
-    """The events, and before each the messages up to the one that it tells of. Messages of which no event tells come before the next
-    one of which one does, or at the end. What a message says, its event does not say again."""
+    """The events, and before each the messages up to the one that it tells of. Messages of which no
+    event tells come before the next one of which one does, or at the end. What a message says, its
+    event does not say again."""
     places: dict[tuple[str, str], list[int]] = {}
     for n, part in enumerate(parts):
         for mark in _marks(part):
@@ -203,7 +255,11 @@ def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
         if word == "client_output_delta":
             snapshot = pick(data, "snapshot", of=str) or snapshot
             continue
-        text = snapshot if word == TURN else pick(data, "content" if word == INPUT else "tool_use_id", of=str) or ""
+        text = (
+            snapshot
+            if word == TURN
+            else pick(data, "content" if word == INPUT else "tool_use_id", of=str) or ""
+        )
         known = places.get((word, text), [])
         end = next((n + 1 for n in known[bisect_left(known, place) :]), place)
         at = utc(pick(event, "timestamp", of=str))
@@ -216,8 +272,9 @@ def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
 
 
 def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float]) -> Iterator[Item]:
-    """The same while the session goes on: events and messages as they were written, so that what is new comes last. What was told is
-    not told again, by whichever of the two comes second. What was typed has a message soon."""
+    """The same while the session goes on: events and messages as they were written, so that what is
+    new comes last. What was told is not told again, by whichever of the two comes second. What was
+    typed has a message soon."""
     at, all_ = 0.0, list[tuple[float, bool, Item]]()
     for part in parts:  # In their own order, whatever a copy made of the times of their files.
         seq = pick(part, "seq", of=int)
@@ -233,12 +290,19 @@ def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float])
             if (result := pick(item, "tool_use_id", of=str)) and result in answered:
                 continue
             calls = item.get("tool_calls")
-            left = [call for call in calls if pick(call, "id", of=str) not in told] if isinstance(calls, list) else calls
+            left = (
+                [call for call in calls if pick(call, "id", of=str) not in told]
+                if isinstance(calls, list)
+                else calls
+            )
             told.update(_calls(item))
             answered.update([result] if result else [])
             yield {"part": item if left == calls else {"content": "", **item, "tool_calls": left}}
             continue
-        word, id_ = pick(item, "type", of=str) or "", pick(item, "data", "tool_use_id", of=str) or ""
+        word, id_ = (
+            pick(item, "type", of=str) or "",
+            pick(item, "data", "tool_use_id", of=str) or "",
+        )
         seen = {STARTED: told, ENDED: answered}.get(word)
         if word in (INPUT, "client_output_delta") or (seen is not None and id_ in seen):
             continue
@@ -275,17 +339,27 @@ def _marks(part: Item) -> Iterator[tuple[str, str]]:
 # Graph agents: node by node.
 
 
-def _by_node(state: Item | None, talks: dict[str, list[Item]], logs: list[Item], checkpoints: list[Any]) -> Iterator[Item]:
+def _by_node(
+    state: Item | None, talks: dict[str, list[Item]], logs: list[Item], checkpoints: list[Any]
+) -> Iterator[Item]:
     """What nodes said and did between their checkpoints."""
     checkpoints.sort(key=lambda item: pick(item, "created_at", of=str) or "")
-    visited = [node for node in pick(state, "progress", "path", of=list) or [] if isinstance(node, str)]
+    visited = [
+        node for node in pick(state, "progress", "path", of=list) or [] if isinstance(node, str)
+    ]
     named = [pick(item, "current_node", of=str) or "" for item in checkpoints]
     for node in dict.fromkeys([*visited, *named, *talks, *(str(item["node"]) for item in logs)]):
         own = [item for item in checkpoints if (pick(item, "current_node", of=str) or "") == node]
-        yield from ({"checkpoint": item, "at": _made(item), "node": node} for item in own if _begins(item))
+        yield from (
+            {"checkpoint": item, "at": _made(item), "node": node} for item in own if _begins(item)
+        )
         yield from ({"part": part, "node": node} for part in talks.get(node, []))
         yield from (item for item in logs if item["node"] == node)
-        yield from ({"checkpoint": item, "at": _made(item), "node": node} for item in own if not _begins(item))
+        yield from (
+            {"checkpoint": item, "at": _made(item), "node": node}
+            for item in own
+            if not _begins(item)
+        )
 
 
 def _node(item: Any) -> str:
@@ -293,8 +367,13 @@ def _node(item: Any) -> str:
 
 
 def _visit(item: Any, seen: dict[str, int]) -> Item:
-    """A node that is visited again counts its steps from the beginning: which visit this one is of, but for the first."""
-    key = repr([item.get(word) for word in ("node_id", "step_index", "attempt", "exit_status")] if isinstance(item, dict) else item)
+    """A node that is visited again counts its steps from the beginning: which visit this one is of,
+    but for the first."""
+    key = repr(
+        [item.get(word) for word in ("node_id", "step_index", "attempt", "exit_status")]
+        if isinstance(item, dict)
+        else item
+    )
     again = seen[key] = seen.get(key, -1) + 1
     return {"visit": again} if again else {}
 
@@ -321,7 +400,14 @@ def _ended(state: Item | None, summaries: list[Any]) -> Iterator[Item]:
             yield {"summary": summary}
     if state is None or state.get("status") == "active":
         return
-    left = ("decisions", "problems", "input_data", "duration_ms", "is_resumable", "is_resumable_from_checkpoint")
+    left = (
+        "decisions",
+        "problems",
+        "input_data",
+        "duration_ms",
+        "is_resumable",
+        "is_resumable_from_checkpoint",
+    )
     told = {word: value for word, value in state.items() if word not in left}
     times = ("completed_at", "paused_at_time", "updated_at")
     at = next((at for word in times if (at := pick(state, "timestamps", word, of=str))), None)

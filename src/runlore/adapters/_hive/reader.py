@@ -1,4 +1,5 @@
-"""What the records of hive's sessions mean: a fold. See `hive.py` for the traps, and `documents.py` for what a record is."""
+"""What the records of hive's sessions mean: a fold. See `hive.py` for the traps, and `documents.py`
+for what a record is."""
 
 from __future__ import annotations
 
@@ -28,7 +29,15 @@ ACTIONS = {
 MADE_UP = ("is_system_reminder", "is_system_nudge", "is_transition_marker", "is_trigger")
 """Marks of messages that stand in the user's place, and that no user wrote."""
 JUDGE = "[Judge feedback]"
-BESIDE = frozenset({"node_loop_started", "node_loop_iteration", "node_loop_completed", "client_input_committed", "loop_state_changed"})
+BESIDE = frozenset(
+    {
+        "node_loop_started",
+        "node_loop_iteration",
+        "node_loop_completed",
+        "client_input_committed",
+        "loop_state_changed",
+    }
+)
 """Events that say nothing but that the loop goes on."""
 LOOSE = 1000  # What a call without an id is counted from, so that it takes no name away.
 NODE = frozenset({"id", "timestamp", "node_id"})
@@ -47,7 +56,9 @@ class Reader(EntryFold[Run]):
 
     def session(self, named: str | None = None) -> str:
         if not self.state.session:
-            self.state.session = clean(self.file) or clean(os.path.basename(self.folder)) or "unknown"
+            self.state.session = (
+                clean(self.file) or clean(os.path.basename(self.folder)) or "unknown"
+            )
         return self.state.session
 
     def line(self, value: dict[str, Any]) -> None:
@@ -68,7 +79,8 @@ class Reader(EntryFold[Run]):
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
-        self.state.anchor = ""  # Nothing is named by what came before it: that may be compacted away.
+        # Nothing is named by what came before it: that may be compacted away.
+        self.state.anchor = ""
 
     def called(self, *names: Any) -> None:
         """Names the current record by what it says of itself, when it does."""
@@ -82,8 +94,16 @@ class Reader(EntryFold[Run]):
         self.called("meta")
         if (origin := clean(pick(meta, "forked_from", of=str) or "")) and origin != self.session():
             self.state.parent, self.state.relation = self.uid(origin), "fork"
-        told: dict[str, Any] = {word: meta[word] for word in ("queen_id", "created_at") if word in meta}  # The phase changes.
-        self.emit("lifecycle", key_values(told), "meta.json", f"session of {one_line(text_of(meta.get('queen_id'))) or 'a worker'}")
+        # The phase changes.
+        told: dict[str, Any] = {
+            word: meta[word] for word in ("queen_id", "created_at") if word in meta
+        }
+        self.emit(
+            "lifecycle",
+            key_values(told),
+            "meta.json",
+            f"session of {one_line(text_of(meta.get('queen_id'))) or 'a worker'}",
+        )
 
     def started(self, state: dict[str, Any]) -> None:
         self.called("started")
@@ -92,13 +112,21 @@ class Reader(EntryFold[Run]):
 
     def prompt(self, meta: dict[str, Any]) -> None:
         self.called("prompt", self.node or "-")
-        self.emit("lifecycle", text_of(meta.get("system_prompt")), "system_prompt", f"prompt of {self.node or 'the session'}", "system")
+        self.emit(
+            "lifecycle",
+            text_of(meta.get("system_prompt")),
+            "system_prompt",
+            f"prompt of {self.node or 'the session'}",
+            "system",
+        )
 
     def ended(self, state: dict[str, Any]) -> None:
         """Where the run stands, and what came of it."""
         status = one_line(pick(state, "status", of=str) or "")[:100] or "unknown"
         self.called("state", status)
-        about = {word: value for word, value in state.items() if word not in ("result", "session_id")}
+        about = {
+            word: value for word, value in state.items() if word not in ("result", "session_id")
+        }
         self.emit("lifecycle", key_values(about), f"state/{status}", f"run {status}")
         result = pick(state, "result", of=dict)
         if result is None:
@@ -107,7 +135,9 @@ class Reader(EntryFold[Run]):
         if error:
             self.emit("error", error, f"result/{status}", None, "system", is_error=True)
         elif status == "completed" or result.get("success") is True:
-            self.emit("completion", output, f"result/{status}", one_line(output) or "completed", "system")
+            self.emit(
+                "completion", output, f"result/{status}", one_line(output) or "completed", "system"
+            )
         elif output:
             self.emit("lifecycle", output, f"result/{status}", None, "system")
 
@@ -125,33 +155,61 @@ class Reader(EntryFold[Run]):
         self.emit("lifecycle", key_values(value), f"checkpoint/{kind}", said)
 
     def decision(self, value: dict[str, Any]) -> None:
-        """What was decided, among what, and why. What came of it may be told later, and is a part of it then."""
+        """What was decided, among what, and why. What came of it may be told later, and is a part
+        of it then."""
         self.called("decision", identifier(value.get("id")))
         chosen = pick(value, "chosen_option", "description", of=str)
-        options = [option for option in pick(value, "options", of=list) or [] if isinstance(option, dict)]
+        options = [
+            option for option in pick(value, "options", of=list) or [] if isinstance(option, dict)
+        ]
         for option in options:
             if chosen is None and option.get("id") == value.get("chosen_option_id"):
                 chosen = pick(option, "description", of=str)
         intent = pick(value, "intent", of=str) or "decision"
-        told = {word: item for word, item in value.items() if word not in NODE | {"chosen_option"} and item not in (None, [], {})}
+        told = {
+            word: item
+            for word, item in value.items()
+            if word not in NODE | {"chosen_option"} and item not in (None, [], {})
+        }
         kind = one_line(pick(value, "decision_type", of=str) or "")[:100] or "unknown"
-        self.emit("decision", key_values(told), f"decision/{kind}", f"{intent}: {chosen}" if chosen else intent, "assistant")
+        self.emit(
+            "decision",
+            key_values(told),
+            f"decision/{kind}",
+            f"{intent}: {chosen}" if chosen else intent,
+            "assistant",
+        )
 
     def problem(self, value: dict[str, Any]) -> None:
         self.called("problem", identifier(value.get("id")))
         told = {word: item for word, item in value.items() if word not in NODE and item is not None}
         severity = one_line(pick(value, "severity", of=str) or "")[:100] or "unknown"
-        self.emit("error", key_values(told), f"problem/{severity}", pick(value, "description", of=str), "system", is_error=True)
+        self.emit(
+            "error",
+            key_values(told),
+            f"problem/{severity}",
+            pick(value, "description", of=str),
+            "system",
+            is_error=True,
+        )
 
     def result(self, value: dict[str, Any]) -> None:
         """How a node ended."""
-        self.called("node", self.node or "-", text_of(value.get("attempt")), identifier(value.get("exit_status")) or "-", *self.visit)
+        self.called(
+            "node",
+            self.node or "-",
+            text_of(value.get("attempt")),
+            identifier(value.get("exit_status")) or "-",
+            *self.visit,
+        )
         word = one_line(pick(value, "exit_status", of=str) or "")[:100] or "unknown"
         failed = value.get("success") is False
         said = pick(value, "error", of=str)
         self.emit(
-            "lifecycle", key_values({word: item for word, item in value.items() if item not in (None, "", [])}), f"node/{word}",
-            f"{self.node or 'node'}: {said or word}", is_error=failed, duration_ms=number(value.get("latency_ms")),
+            "lifecycle", key_values({word: item for word,
+            item in value.items() if item not in (None, "", [])}), f"node/{word}",
+            f"{self.node or 'node'}: {said or word}", is_error=failed,
+            duration_ms=number(value.get("latency_ms")),
         )  # fmt: skip
 
     # Messages.
@@ -164,7 +222,14 @@ class Reader(EntryFold[Run]):
         for block in pick(part, "thinking_blocks", of=list) or []:
             text = pick(block, "thinking", of=str)
             if text is None or text.strip():
-                self.emit("thinking", text_of(block) if text is None else text, "thinking", None, "assistant", model=self.state.model)
+                self.emit(
+                    "thinking",
+                    text_of(block) if text is None else text,
+                    "thinking",
+                    None,
+                    "assistant",
+                    model=self.state.model,
+                )
         role, text = role_of(part), spoken(part.get("content"))
         if role == "tool":
             self.answer(part.get("tool_use_id"), text, part.get("is_error") is True, "tool")
@@ -173,7 +238,12 @@ class Reader(EntryFold[Run]):
         calls = part.get("tool_calls")
         for call in calls if isinstance(calls, list) else [] if calls is None else [calls]:
             function = pick(call, "function", of=dict) or {}
-            self.call(pick(call, "id", of=str), function.get("name"), function.get("arguments", call), "tool_calls")
+            self.call(
+                pick(call, "id", of=str),
+                function.get("name"),
+                function.get("arguments", call),
+                "tool_calls",
+            )
         if not self.count and "content" not in part:
             self.unknown(role)
         elif not self.count:
@@ -182,12 +252,31 @@ class Reader(EntryFold[Run]):
     def say(self, role: str, text: str, part: dict[str, Any], is_partial: bool) -> None:
         mark = next((word for word in MADE_UP if part.get(word)), None)
         if role == "assistant":
-            native = "assistant/partial" if is_partial else "assistant/truncated" if part.get("truncated") is True else "assistant"
+            native = (
+                "assistant/partial"
+                if is_partial
+                else "assistant/truncated"
+                if part.get("truncated") is True
+                else "assistant"
+            )
             self.emit("assistant_msg", text, native, None, role, model=self.state.model)
         elif role != "user" or mark or text.startswith(JUDGE):
-            self.emit("lifecycle", text, f"{role[:100]}/{mark or 'text'}", None, role[:100] or None, view="context")
+            self.emit(
+                "lifecycle",
+                text,
+                f"{role[:100]}/{mark or 'text'}",
+                None,
+                role[:100] or None,
+                view="context",
+            )
         else:
-            self.emit("user_msg", text, "user/client_input" if part.get("is_client_input") is True else "user", None, role)
+            self.emit(
+                "user_msg",
+                text,
+                "user/client_input" if part.get("is_client_input") is True else "user",
+                None,
+                role,
+            )
             if not self.state.is_titled:
                 self.name(text, 1)
 
@@ -201,9 +290,15 @@ class Reader(EntryFold[Run]):
             if name in self.state.calls:
                 keep(self.state.again, name, f"~{own.rpartition('/')[2]}", CALLS)
             self.native_id = name + self.state.again.get(name, "")
-            keep(self.state.calls, name, Call(found.tool, found.action, found.kind == "test_run"), CALLS)
+            keep(
+                self.state.calls,
+                name,
+                Call(found.tool, found.action, found.kind == "test_run"),
+                CALLS,
+            )
         self.emit(
-            found.kind, found.body, native, found.summary, "assistant", found.tool, call_id, found.action,
+            found.kind, found.body, native, found.summary, "assistant", found.tool, call_id,
+            found.action,
             0 if call_id else LOOSE + self.count, files=found.files,
         )  # fmt: skip
         self.native_id = own
@@ -216,7 +311,8 @@ class Reader(EntryFold[Run]):
         if call_id:
             self.native_id = f"{name}{self.state.again.get(name, '')}/result"
         self.emit(
-            "tool_result", came.text, native, came.summary, "tool", call.tool, call_id, call.action, 0 if call_id else LOOSE + self.count,
+            "tool_result", came.text, native, came.summary, "tool", call.tool, call_id, call.action,
+            0 if call_id else LOOSE + self.count,
             is_error=is_error, tests=came.tests,
         )  # fmt: skip
         self.native_id = own
@@ -224,43 +320,83 @@ class Reader(EntryFold[Run]):
     # The log of tools.
 
     def step(self, step: dict[str, Any]) -> None:
-        """A turn of a node's loop: calls that no message tells of, what the model said, and how the judge took it."""
+        """A turn of a node's loop: calls that no message tells of, what the model said, and how the
+        judge took it."""
         self.called(self.node or "-", "step", text_of(step.get("step_index")), *self.visit)
         for call in pick(step, "tool_calls", of=list) or []:
             if not isinstance(call, dict):
-                self.emit("lifecycle", text_of(call), "tool_logs", "a call that cannot be read", part=LOOSE + self.count)
+                self.emit(
+                    "lifecycle",
+                    text_of(call),
+                    "tool_logs",
+                    "a call that cannot be read",
+                    part=LOOSE + self.count,
+                )
                 continue
             id_ = pick(call, "tool_use_id", of=str)
             if "tool_input" in call:
                 self.call(id_, call.get("tool_name"), call["tool_input"], "tool_logs")
             if "result" in call:
                 self.answer(id_, text_of(call["result"]), call.get("is_error") is True, "tool_logs")
-        feedback, verdict = text_of(step.get("verdict_feedback")), pick(step, "verdict", of=str) or ""
+        feedback, verdict = (
+            text_of(step.get("verdict_feedback")),
+            pick(step, "verdict", of=str) or "",
+        )
         said = f"step {one_line(text_of(step.get('step_index')))} of {self.node or 'the session'}"
         duration = number(step.get("latency_ms"))
-        self.emit("lifecycle", text_of(step.get("llm_text")), "step", said, "assistant", part=0, duration_ms=duration)
+        self.emit(
+            "lifecycle",
+            text_of(step.get("llm_text")),
+            "step",
+            said,
+            "assistant",
+            part=0,
+            duration_ms=duration,
+        )
         at = len(self.out.events) - 1
         has_room = self.room >= 0
         if feedback or verdict not in ("", "CONTINUE"):
             self.verdict(verdict, feedback, part=1)
         if error := text_of(step.get("error") or None):
             trace = text_of(step.get("stacktrace") or None)
-            self.emit("error", f"{error}\n{trace}" if trace else error, "step/error", error, "system", part=2, is_error=True)
-        used = Usage(input_tokens=number(step.get("input_tokens")) or 0, output_tokens=number(step.get("output_tokens")) or 0)
+            self.emit(
+                "error",
+                f"{error}\n{trace}" if trace else error,
+                "step/error",
+                error,
+                "system",
+                part=2,
+                is_error=True,
+            )
+        used = Usage(
+            input_tokens=number(step.get("input_tokens")) or 0,
+            output_tokens=number(step.get("output_tokens")) or 0,
+        )
         if used.total and has_room:
             event = self.out.events[at]
             self.out.events[at] = msgspec.structs.replace(event, usage=used, tokens=used.total)
             self.bill(event.native_id or "", used, None)
 
     def verdict(self, verdict: str, feedback: str, part: int = 0) -> None:
-        kind = {"RETRY": "retry", "ESCALATE": "human_intervention"}.get(verdict.upper(), "lifecycle")
+        kind = {"RETRY": "retry", "ESCALATE": "human_intervention"}.get(
+            verdict.upper(), "lifecycle"
+        )
         word = one_line(verdict)[:100] or "unknown"
-        self.emit(kind, feedback, f"verdict/{word}", one_line(feedback) or f"judge: {word}", "system", part=part)
+        self.emit(
+            kind,
+            feedback,
+            f"verdict/{word}",
+            one_line(feedback) or f"judge: {word}",
+            "system",
+            part=part,
+        )
 
     def bill(self, event: str, used: Usage, model: str | None) -> None:
         call = api.Call(
-            key=event, session_uid=self.uid(self.session()), ts=self.ts, model=model, input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens, cache_write_5m_tokens=used.cache_write_tokens,
+            key=event, session_uid=self.uid(self.session()), ts=self.ts, model=model,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens,
+            cache_write_5m_tokens=used.cache_write_tokens,
         )  # fmt: skip
         self.out.calls.append((call, event))
 
@@ -273,7 +409,9 @@ class Reader(EntryFold[Run]):
         if word in BESIDE:
             self.merge(word)
         elif word == "client_input_received":
-            self.say("user", text_of(data.get("content")), {"is_client_input": True}, is_partial=False)
+            self.say(
+                "user", text_of(data.get("content")), {"is_client_input": True}, is_partial=False
+            )
         elif word == "tool_call_started" or "tool_input" in data:
             self.call(id_, data.get("tool_name"), data.get("tool_input"), word)
         elif word == "tool_call_completed":
@@ -291,7 +429,11 @@ class Reader(EntryFold[Run]):
         native, body = word[:100] or "event", key_values(data)
         error = pick(data, "error", of=str)
         origin = clean(pick(data, "from_session_id", of=str) or "")
-        if word == "session_forked" and origin and pick(data, "new_session_id", of=str) == self.session():
+        if (
+            word == "session_forked"
+            and origin
+            and pick(data, "new_session_id", of=str) == self.session()
+        ):
             self.state.parent, self.state.relation = self.uid(origin), "fork"
         if word == "node_retry":
             self.emit("retry", body, native, error, "system")
@@ -299,21 +441,34 @@ class Reader(EntryFold[Run]):
             self.emit("error", body, native, error or native, "system", is_error=True)
         elif word in ("execution_completed", "worker_completed"):
             self.emit("completion", body, native, native, "system")
-        elif word == "escalation_requested" or (word == "execution_paused" and data.get("reason") == "user_stopped"):
+        elif word == "escalation_requested" or (
+            word == "execution_paused" and data.get("reason") == "user_stopped"
+        ):
             self.emit("human_intervention", body, native, native, "user")
         else:
             self.emit("lifecycle", body, native, native)
 
     def turn(self, data: dict[str, Any]) -> None:
-        model, reason = pick(data, "model", of=str) or self.state.model, one_line(text_of(data.get("stop_reason")))[:100]
+        model, reason = (
+            pick(data, "model", of=str) or self.state.model,
+            one_line(text_of(data.get("stop_reason")))[:100],
+        )
         self.state.model = model
         words = ("input_tokens", "output_tokens", "cached_tokens", "cache_creation_tokens")
         given, out, read, wrote = (number(data.get(word)) or 0 for word in words)
         used = Usage(
-            input_tokens=max(0, given - read - wrote), output_tokens=out, cache_read_tokens=min(read, given),
+            input_tokens=max(0, given - read - wrote), output_tokens=out,
+            cache_read_tokens=min(read, given),
             cache_write_tokens=min(wrote, max(0, given - read)),
         )  # fmt: skip
-        event = self.emit("lifecycle", "", "llm_turn_complete", f"turn ended: {reason or 'unknown'}", "system", model=model)
+        event = self.emit(
+            "lifecycle",
+            "",
+            "llm_turn_complete",
+            f"turn ended: {reason or 'unknown'}",
+            "system",
+            model=model,
+        )
         if used.total:
             self.charge(used, model)
             self.bill(event, used, model)
@@ -326,13 +481,20 @@ def role_of(part: dict[str, Any]) -> str:
         return role
     if part.get("tool_use_id"):
         return "tool"
-    return "assistant" if part.keys() & {"tool_calls", "thinking_blocks", "truncated"} else role or "user"
+    return (
+        "assistant"
+        if part.keys() & {"tool_calls", "thinking_blocks", "truncated"}
+        else role or "user"
+    )
 
 
 def spoken(content: Any) -> str:
     if not isinstance(content, list):
         return text_of(content)
-    return "\n".join(text if (text := pick(block, "text", of=str)) is not None else text_of(block) for block in content)
+    return "\n".join(
+        text if (text := pick(block, "text", of=str)) is not None else text_of(block)
+        for block in content
+    )
 
 
 Handler = Callable[[Reader, dict[str, Any]], None]

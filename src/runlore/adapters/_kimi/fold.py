@@ -1,4 +1,5 @@
-"""The fold that the logs of both programs share: whose log it is, what is said, calls, results, tokens. No record is known here."""
+"""The fold that the logs of both programs share: whose log it is, what is said, calls, results,
+tokens. No record is known here."""
 
 from __future__ import annotations
 
@@ -51,7 +52,11 @@ class LogFold(EntryFold[Log]):
 
     def session(self, named: str | None = None) -> str:
         if not self.state.session:
-            self.state.session = self.above if self.agent is None else f"{self.above}/agent-{clean(self.agent).removeprefix('agent-')}"
+            self.state.session = (
+                self.above
+                if self.agent is None
+                else f"{self.above}/agent-{clean(self.agent).removeprefix('agent-')}"
+            )
         return self.state.session
 
     def begin(self, raw: str | bytes) -> None:
@@ -70,7 +75,11 @@ class LogFold(EntryFold[Log]):
             return
         if name == "agents":
             listed = next((value for value, _, _ in parse(data)), None)
-            state.agents = {clean(agent) for agent in listed if isinstance(agent, str)} if isinstance(listed, list) else set()
+            state.agents = (
+                {clean(agent) for agent in listed if isinstance(agent, str)}
+                if isinstance(listed, list)
+                else set()
+            )
             return
         value = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         if name == "meta":
@@ -79,13 +88,21 @@ class LogFold(EntryFold[Log]):
             state.cwd = pick(value, "workDir", of=str) or pick(value, "cwd", of=str) or state.cwd
             if self.agent is None:
                 is_own = value.get("isCustomTitle") is True or value.get("titleKind") == "custom"
-                self.name(pick(value, "title", of=str) or pick(value, "custom_title", of=str), 3 if is_own else 2)
+                self.name(
+                    pick(value, "title", of=str) or pick(value, "custom_title", of=str),
+                    3 if is_own else 2,
+                )
                 if origin := clean(pick(value, "forkedFrom", of=str) or ""):
                     state.parent, state.relation = self.uid(origin), "fork"
                 if before := clean(pick(value, "custom", "kimi_cli_session_id", of=str) or ""):
                     state.parent, state.relation = self.uid(before), "continuation"
-            elif (above := pick(value, "agents", self.agent, "parentAgentId", of=str)) not in (None, "main"):
-                state.parent = self.uid(f"{self.above}/agent-{clean(str(above)).removeprefix('agent-')}")
+            elif (above := pick(value, "agents", self.agent, "parentAgentId", of=str)) not in (
+                None,
+                "main",
+            ):
+                state.parent = self.uid(
+                    f"{self.above}/agent-{clean(str(above)).removeprefix('agent-')}"
+                )
 
     # What is said.
 
@@ -124,25 +141,53 @@ class LogFold(EntryFold[Log]):
 
     def call(self, call_id: Any, name: Any, given: Any, native: str) -> None:
         found, own = words.describe(name, given), identifier(call_id)
-        self.emit(found.kind, found.body, native, found.summary, "assistant", found.tool, own, found.action, files=found.files)
+        self.emit(
+            found.kind,
+            found.body,
+            native,
+            found.summary,
+            "assistant",
+            found.tool,
+            own,
+            found.action,
+            files=found.files,
+        )
         if own:
-            keep(self.state.calls, own, Call(found.tool, found.action, found.kind == "test_run"), CALLS)
+            keep(
+                self.state.calls,
+                own,
+                Call(found.tool, found.action, found.kind == "test_run"),
+                CALLS,
+            )
 
     def result(self, call_id: Any, text: str, note: str, is_error: bool, native: str) -> None:
         """What came of a call; `note` is what the program says about it."""
         own = identifier(call_id)
         call = self.state.calls.get(own or "") or Call("unknown", "other")
-        found = words.EXIT.search(note or text[-300:]) if call.action == "shell" and is_error else None
+        found = (
+            words.EXIT.search(note or text[-300:]) if call.action == "shell" and is_error else None
+        )
         came = _calls.came(
-            f"{text.rstrip()}\n{note}" if text and note else text or note, is_error, int(found[1]) if found else None, call.is_test
+            f"{text.rstrip()}\n{note}" if text and note else text or note,
+            is_error,
+            int(found[1]) if found else None,
+            call.is_test,
         )
         is_refused = is_error and words.REFUSED in came.text[-2000:]
-        kind = "human_intervention" if is_refused else "decision" if call.tool in words.ASKS and not is_error else "tool_result"
+        kind = (
+            "human_intervention"
+            if is_refused
+            else "decision"
+            if call.tool in words.ASKS and not is_error
+            else "tool_result"
+        )
         below = words.BELOW.match(text) if call.action == "agent" else None
         self.emit(
-            kind, came.text, f"{native}/rejected" if is_refused else native, came.summary, "tool", call.tool, own, call.action,
+            kind, came.text, f"{native}/rejected" if is_refused else native, came.summary, "tool",
+            call.tool, own, call.action,
             is_error=is_error and not is_refused, exit_code=came.exit_code, tests=came.tests,
-            refs=(self.uid(f"{self.session()}/agent-{below[1].removeprefix('agent-')}"),) if below else (),
+            refs=(self.uid(f"{self.session()}/agent-{below[1].removeprefix('agent-')}"),
+            ) if below else (),
         )  # fmt: skip
 
     # Tokens.
@@ -151,10 +196,22 @@ class LogFold(EntryFold[Log]):
         """What a request took: an event of its own, for what it said has been told."""
         prompt = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
         summary = f"{prompt} tokens in, {used.output_tokens} out"
-        event = self.emit("lifecycle", "", native, summary, "assistant", usage=used, tokens=used.total, model=model)
+        event = self.emit(
+            "lifecycle",
+            "",
+            native,
+            summary,
+            "assistant",
+            usage=used,
+            tokens=used.total,
+            model=model,
+        )
         call = api.Call(
-            key=key, session_uid=self.uid(self.session()), ts=self.ts, provider=self.state.provider, model=model,
-            input_tokens=used.input_tokens, output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens,
-            cache_write_5m_tokens=used.cache_write_tokens, is_sidechain=self.is_below or self.state.relation == "subagent",
+            key=key, session_uid=self.uid(self.session()), ts=self.ts, provider=self.state.provider,
+            model=model,
+            input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+            cache_read_tokens=used.cache_read_tokens,
+            cache_write_5m_tokens=used.cache_write_tokens,
+            is_sidechain=self.is_below or self.state.relation == "subagent",
         )  # fmt: skip
         self.out.calls.append((call, event))

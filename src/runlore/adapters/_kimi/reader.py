@@ -1,4 +1,5 @@
-"""What the records of Kimi CLI and Kimi Code mean: one method for each type. See `kimi.py` for the traps."""
+"""What the records of Kimi CLI and Kimi Code mean: one method for each type. See `kimi.py` for the
+traps."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Reader(LogFold):
             self.logged(value, word)
 
     def take_up(self, is_timed: bool) -> bool:
-        """Names the current record. The session is no part of the name where there is a time: a fork has the same record."""
+        """Names the current record. The session is no part of the name where there is a time: a
+        fork has the same record."""
         name = self.untold() if is_timed else self.anonymous()
         return self.admit(name)
 
@@ -38,7 +40,13 @@ class Reader(LogFold):
     def shown(self, value: dict[str, Any], message: dict[str, Any]) -> None:
         """A message of Kimi CLI to what shows it."""
         seconds = value.get("timestamp")
-        self.ts = moment(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < 1 << 40 else None
+        self.ts = (
+            moment(seconds)
+            if isinstance(seconds, int | float)
+            and not isinstance(seconds, bool)
+            and 0 < seconds < 1 << 40
+            else None
+        )
         if self.take_up(self.ts is not None):
             name, follows = self.native_id, self.parent
             self.dispatch(message)
@@ -47,7 +55,9 @@ class Reader(LogFold):
     def dispatch(self, message: dict[str, Any]) -> None:
         word = pick(message, "type", of=str) or ""
         payload = pick(message, "payload", of=dict)
-        handler = SHOWN.get(word) or SHOWN.get(next((kind for name, kind in PAYLOADS.items() if name in (payload or {})), ""))
+        handler = SHOWN.get(word) or SHOWN.get(
+            next((kind for name, kind in PAYLOADS.items() if name in (payload or {})), "")
+        )
         if word in QUIET:
             self.merge(word)
         elif handler is not None and payload is not None:
@@ -68,8 +78,16 @@ class Reader(LogFold):
         self.emit("human_intervention", "", "StepInterrupted", "interrupted", "user")
 
     def retried(self, payload: dict[str, Any]) -> None:
-        attempt, most = number(payload.get("next_attempt")) or "?", number(payload.get("max_attempts")) or "?"
-        self.emit("retry", key_values(payload), "StepRetry", f"attempt {attempt} of {most}: {one_line(text_of(payload.get('error_type')))}")
+        attempt, most = (
+            number(payload.get("next_attempt")) or "?",
+            number(payload.get("max_attempts")) or "?",
+        )
+        self.emit(
+            "retry",
+            key_values(payload),
+            "StepRetry",
+            f"attempt {attempt} of {most}: {one_line(text_of(payload.get('error_type')))}",
+        )
 
     def spoken(self, payload: dict[str, Any]) -> None:
         self.part(payload, "ContentPart")
@@ -92,7 +110,11 @@ class Reader(LogFold):
         value = pick(payload, "return_value", of=dict) or {}
         is_error = value.get("is_error") is True
         self.result(
-            payload.get("tool_call_id"), words.shown(value.get("output")), pick(value, "message", of=str) or "", is_error, "ToolResult"
+            payload.get("tool_call_id"),
+            words.shown(value.get("output")),
+            pick(value, "message", of=str) or "",
+            is_error,
+            "ToolResult",
         )
 
     def status(self, payload: dict[str, Any]) -> None:
@@ -105,35 +127,75 @@ class Reader(LogFold):
     def approval(self, payload: dict[str, Any]) -> None:
         text = pick(payload, "description", of=str) or pick(payload, "action", of=str) or ""
         self.emit(
-            "lifecycle", text, "ApprovalRequest", f"asks: {one_line(text)}", "assistant", call_id=identifier(payload.get("tool_call_id"))
+            "lifecycle",
+            text,
+            "ApprovalRequest",
+            f"asks: {one_line(text)}",
+            "assistant",
+            call_id=identifier(payload.get("tool_call_id")),
         )
 
     def approved(self, payload: dict[str, Any]) -> None:
-        answer, why = pick(payload, "response", of=str) or "unknown", pick(payload, "feedback", of=str) or ""
+        answer, why = (
+            pick(payload, "response", of=str) or "unknown",
+            pick(payload, "feedback", of=str) or "",
+        )
         kind = "human_intervention" if answer == "reject" else "decision"
-        self.emit(kind, why, f"ApprovalResponse/{answer[:100]}", one_line(f"{answer[:100]}: {why}" if why else answer[:100]), "user")
+        self.emit(
+            kind,
+            why,
+            f"ApprovalResponse/{answer[:100]}",
+            one_line(f"{answer[:100]}: {why}" if why else answer[:100]),
+            "user",
+        )
 
     def question(self, payload: dict[str, Any]) -> None:
-        asked = [text_of(item.get("question")) for item in pick(payload, "questions", of=list) or [] if isinstance(item, dict)]
-        self.emit("lifecycle", "\n".join(asked), "QuestionRequest", None, "assistant", call_id=identifier(payload.get("tool_call_id")))
+        asked = [
+            text_of(item.get("question"))
+            for item in pick(payload, "questions", of=list) or []
+            if isinstance(item, dict)
+        ]
+        self.emit(
+            "lifecycle",
+            "\n".join(asked),
+            "QuestionRequest",
+            None,
+            "assistant",
+            call_id=identifier(payload.get("tool_call_id")),
+        )
 
     def hook(self, payload: dict[str, Any]) -> None:
         if payload.get("action") == "allow":
             self.merge("HookResolved")
             return
         why = text_of(payload.get("reason"))
-        self.emit("lifecycle", why, "HookResolved/block", one_line(f"hook of {text_of(payload.get('event'))} blocks: {why}"), "system")
+        self.emit(
+            "lifecycle",
+            why,
+            "HookResolved/block",
+            one_line(f"hook of {text_of(payload.get('event'))} blocks: {why}"),
+            "system",
+        )
 
     def compacted(self, payload: dict[str, Any]) -> None:
         self.emit("lifecycle", "", "CompactionEnd", "compacted", view="compact")
 
     def notified(self, payload: dict[str, Any]) -> None:
-        body = "\n".join(text for name in ("title", "body") if (text := pick(payload, name, of=str)))
+        body = "\n".join(
+            text for name in ("title", "body") if (text := pick(payload, name, of=str))
+        )
         self.emit("lifecycle", body, "Notification", None, "system")
 
     def plan(self, payload: dict[str, Any]) -> None:
         path = pick(payload, "file_path", of=str)
-        self.emit("lifecycle", text_of(payload.get("content")), "PlanDisplay", None, "assistant", files=(path,) if path else ())
+        self.emit(
+            "lifecycle",
+            text_of(payload.get("content")),
+            "PlanDisplay",
+            None,
+            "assistant",
+            files=(path,) if path else (),
+        )
 
     def aside_question(self, payload: dict[str, Any]) -> None:
         """A question beside the conversation (`/btw`), or its answer."""
@@ -143,7 +205,10 @@ class Reader(LogFold):
 
     def subagent(self, payload: dict[str, Any]) -> None:
         """What a subagent's log has as well, where there is one."""
-        agent, event = clean(pick(payload, "agent_id", of=str) or ""), pick(payload, "event", of=dict)
+        agent, event = (
+            clean(pick(payload, "agent_id", of=str) or ""),
+            pick(payload, "event", of=dict),
+        )
         if event is None or agent in self.state.agents:
             self.merge("SubagentEvent")
             return
@@ -161,7 +226,9 @@ class Reader(LogFold):
         if role in ("_checkpoint", "_usage"):
             self.merge(role)
         elif role == "_system_prompt":
-            self.emit("lifecycle", words.shown(value.get("content")), role, "system prompt", "system")
+            self.emit(
+                "lifecycle", words.shown(value.get("content")), role, "system prompt", "system"
+            )
         else:
             self.said(value, role, "context")
         self.dismiss(name, follows)
@@ -172,16 +239,34 @@ class Reader(LogFold):
         if role == "user":
             text, _ = words.said(content)
             if words.is_given(text):
-                self.emit("lifecycle", words.shown(content), f"{native}/given", None, "user", view="context")
+                self.emit(
+                    "lifecycle",
+                    words.shown(content),
+                    f"{native}/given",
+                    None,
+                    "user",
+                    view="context",
+                )
             else:
                 self.prompt(content, f"{native}/user")
         elif role == "assistant":
-            for part in content if isinstance(content, list) else [{"text": content}] if isinstance(content, str) else []:
+            for part in (
+                content
+                if isinstance(content, list)
+                else [{"text": content}]
+                if isinstance(content, str)
+                else []
+            ):
                 self.part(part, f"{native}/assistant")
             calls = message.get("tool_calls", message.get("toolCalls"))
             for item in calls if isinstance(calls, list) else []:
                 inner = pick(item, "function", of=dict) or (item if isinstance(item, dict) else {})
-                self.call(pick(item, "id", of=str), inner.get("name"), inner.get("arguments", inner.get("args")), f"{native}/call")
+                self.call(
+                    pick(item, "id", of=str),
+                    inner.get("name"),
+                    inner.get("arguments", inner.get("args")),
+                    f"{native}/call",
+                )
         elif role == "tool":
             text, is_error = words.answered(words.shown(content))
             own = message.get("tool_call_id", message.get("toolCallId"))
@@ -206,7 +291,9 @@ class Reader(LogFold):
             self.merge("taken over")
         elif self.take_up(ms is not None):
             name, follows = self.native_id, self.parent
-            handler = LOGGED.get(word) or LOGGED.get(next((kind for key, kind in RECORDS.items() if key in value), ""))
+            handler = LOGGED.get(word) or LOGGED.get(
+                next((kind for key, kind in RECORDS.items() if key in value), "")
+            )
             if word not in LOGGED and (word.partition(".")[0] in BOOKKEEPING or word in QUIET):
                 self.merge(word)
             elif handler is not None:
@@ -223,7 +310,9 @@ class Reader(LogFold):
         if origin == "user" or self.agent is not None:
             self.prompt(value.get("input"), pick(value, "type", of=str) or "turn.prompt")
         else:
-            self.emit("lifecycle", text, f"turn.prompt/{origin[:100]}", None, "user", view="context")
+            self.emit(
+                "lifecycle", text, f"turn.prompt/{origin[:100]}", None, "user", view="context"
+            )
 
     def appended(self, value: dict[str, Any]) -> None:
         message = pick(value, "message", of=dict) or {}
@@ -234,16 +323,27 @@ class Reader(LogFold):
             self.state.prompts.remove(own)
             self.merge("context.append_message")
         elif role == "user" and origin == "compaction_summary":
-            self.emit("lifecycle", text, "context.append_message/summary", None, "user", view="summary")
+            self.emit(
+                "lifecycle", text, "context.append_message/summary", None, "user", view="summary"
+            )
         elif role == "user" and origin != "user":
-            self.emit("lifecycle", text, f"context.append_message/{origin[:100]}", None, "user", view="context")
+            self.emit(
+                "lifecycle",
+                text,
+                f"context.append_message/{origin[:100]}",
+                None,
+                "user",
+                view="context",
+            )
         else:
             self.said(message, role, "context.append_message")
 
     def loop(self, value: dict[str, Any]) -> None:
         event = pick(value, "event", of=dict) or {}
         word = pick(event, "type", of=str) or ""
-        handler = LOOP.get(word) or LOOP.get(next((kind for name, kind in EVENTS.items() if name in event), ""))
+        handler = LOOP.get(word) or LOOP.get(
+            next((kind for name, kind in EVENTS.items() if name in event), "")
+        )
         if handler is not None:
             handler(self, event)
         elif word == "step.begin":
@@ -263,7 +363,13 @@ class Reader(LogFold):
         result = event.get("result")
         output = result.get("output") if isinstance(result, dict) else result
         is_error = pick(result, "isError", of=bool) is True
-        self.result(event.get("toolCallId"), words.shown(output) or ("" if output == [] else text_of(output)), "", is_error, "tool.result")
+        self.result(
+            event.get("toolCallId"),
+            words.shown(output) or ("" if output == [] else text_of(output)),
+            "",
+            is_error,
+            "tool.result",
+        )
 
     def loop_end(self, event: dict[str, Any]) -> None:
         used = words.usage(event.get("usage"))
@@ -301,7 +407,12 @@ class Reader(LogFold):
 
     def turn_ended(self, value: dict[str, Any]) -> None:
         reason = (pick(value, "reason", of=str) or "unknown")[:100]
-        kind = {"completed": "completion", "cancelled": "human_intervention", "failed": "error", "error": "error"}.get(reason, "lifecycle")
+        kind = {
+            "completed": "completion",
+            "cancelled": "human_intervention",
+            "failed": "error",
+            "error": "error",
+        }.get(reason, "lifecycle")
         why = text_of(pick(value, "error", "message", of=str) or value.get("error"))
         self.emit(
             kind,
@@ -318,7 +429,8 @@ class Reader(LogFold):
         kind = "decision" if decision == "approved" else "human_intervention"
         why = pick(value, "result", "feedback", of=str) or ""
         self.emit(
-            kind, why, f"approval/{decision}", one_line(f"{decision}: {text_of(value.get('action'))}"), "user",
+            kind, why, f"approval/{decision}",
+            one_line(f"{decision}: {text_of(value.get('action'))}"), "user",
             pick(value, "toolName", of=str), identifier(value.get("toolCallId")),
         )  # fmt: skip
         if (call_id := identifier(value.get("toolCallId"))) and call_id not in self.state.calls:
@@ -329,16 +441,30 @@ class Reader(LogFold):
         """Something that a person has to say, or has said."""
         is_done = "response" in value
         word = "interaction.resolved" if is_done else "interaction.request"
-        if pick(value, "kind", of=str) == "approval":  # There is a record of its own for what was decided.
+        # There is a record of its own for what was decided.
+        if pick(value, "kind", of=str) == "approval":
             self.merge(word)
             return
         text = text_of(value.get("response") if is_done else value.get("request"))
-        self.emit("decision" if is_done else "lifecycle", text, word, None, "user", call_id=identifier(value.get("toolCallId")))
+        self.emit(
+            "decision" if is_done else "lifecycle",
+            text,
+            word,
+            None,
+            "user",
+            call_id=identifier(value.get("toolCallId")),
+        )
 
     def undone(self, value: dict[str, Any]) -> None:
         """A person took turns back. What comes next stands beside the first of them."""
         state, count = self.state, number(value.get("count")) or 1
-        self.emit("human_intervention", "", "context.undo", f"/undo of {count} turns" if count > 1 else "/undo", "user")
+        self.emit(
+            "human_intervention",
+            "",
+            "context.undo",
+            f"/undo of {count} turns" if count > 1 else "/undo",
+            "user",
+        )
         if count <= len(state.turns):
             _, state.last = state.turns[-count]
             state.turns = state.turns[:-count]
@@ -348,26 +474,48 @@ class Reader(LogFold):
 
     def summarized(self, value: dict[str, Any]) -> None:
         before, after = number(value.get("tokensBefore")), number(value.get("tokensAfter"))
-        note = f"compacted from {before} to {after} tokens" if before is not None and after is not None else "compacted"
+        note = (
+            f"compacted from {before} to {after} tokens"
+            if before is not None and after is not None
+            else "compacted"
+        )
         self.emit("lifecycle", "", "context.apply_compaction", note, view="compact")
         summary = value.get("summary")
         text = (
-            summary if isinstance(summary, str) else pick(value, "contextSummary", of=str) or words.shown(pick(summary, "content", of=list))
+            summary
+            if isinstance(summary, str)
+            else pick(value, "contextSummary", of=str)
+            or words.shown(pick(summary, "content", of=list))
         )
         if text:
-            self.emit("lifecycle", text, "context.apply_compaction/summary", None, "user", view="summary")
+            self.emit(
+                "lifecycle", text, "context.apply_compaction/summary", None, "user", view="summary"
+            )
 
     def configured(self, value: dict[str, Any]) -> None:
-        """What was set: the folder, the model, the prompt of the program. Only another model, and the prompt, are worth telling."""
+        """What was set: the folder, the model, the prompt of the program. Only another model, and
+        the prompt, are worth telling."""
         state, before = self.state, self.state.model
-        state.cwd = state.cwd or pick(value, "cwd", of=str) or pick(value, "environmentDisclosure", "cwd", of=str)
+        state.cwd = (
+            state.cwd
+            or pick(value, "cwd", of=str)
+            or pick(value, "environmentDisclosure", "cwd", of=str)
+        )
         model = (pick(value, "modelAlias", of=str) or "").rpartition("/")[2]
         state.model = model or before
         prompt = pick(value, "systemPrompt", of=str)
         if prompt:
-            self.emit("lifecycle", prompt, pick(value, "type", of=str) or "config.update", "system prompt", "system")
+            self.emit(
+                "lifecycle",
+                prompt,
+                pick(value, "type", of=str) or "config.update",
+                "system prompt",
+                "system",
+            )
         elif model and before not in (None, model):
-            self.emit("lifecycle", model, "config.update/model", f"model {before} → {model}", "user")
+            self.emit(
+                "lifecycle", model, "config.update/model", f"model {before} → {model}", "user"
+            )
         else:
             self.merge("config.update")
 
@@ -377,13 +525,27 @@ class Reader(LogFold):
         if mode is None or before in (None, mode):
             self.merge("permission.set_mode")
         else:
-            self.emit("human_intervention", mode, "permission.set_mode", f"permission mode {before} → {mode}", "user")
+            self.emit(
+                "human_intervention",
+                mode,
+                "permission.set_mode",
+                f"permission mode {before} → {mode}",
+                "user",
+            )
 
     def told(self, value: dict[str, Any]) -> None:
         """What the program did, in its own words."""
         word = pick(value, "type", of=str) or "unknown"
-        about = {name: item for name, item in value.items() if name not in ("type", "time", "agentId")}
-        self.emit("decision" if word == "plan_mode.exit" else "lifecycle", key_values(about), word, word, "system")
+        about = {
+            name: item for name, item in value.items() if name not in ("type", "time", "agentId")
+        }
+        self.emit(
+            "decision" if word == "plan_mode.exit" else "lifecycle",
+            key_values(about),
+            word,
+            word,
+            "system",
+        )
 
 
 def stamp(text: str) -> bytes:
@@ -398,21 +560,48 @@ def role_of(message: dict[str, Any]) -> str:
     if message.get("tool_call_id", message.get("toolCallId")):
         return "tool"
     parts = message.get("content")
-    is_thought = any(pick(part, "think", of=str) is not None for part in parts) if isinstance(parts, list) else False
-    return "assistant" if is_thought or message.get("tool_calls") or message.get("toolCalls") else role
+    is_thought = (
+        any(pick(part, "think", of=str) is not None for part in parts)
+        if isinstance(parts, list)
+        else False
+    )
+    return (
+        "assistant" if is_thought or message.get("tool_calls") or message.get("toolCalls") else role
+    )
 
 
 def shown_input(payload: dict[str, Any]) -> str:
-    return next((text for name in ("question", "user_input", "input") if (text := words.shown(payload.get(name)))), key_values(payload))
+    return next(
+        (
+            text
+            for name in ("question", "user_input", "input")
+            if (text := words.shown(payload.get(name)))
+        ),
+        key_values(payload),
+    )
 
 
 Handler = Callable[[Reader, dict[str, Any]], None]
 
 ROLES = frozenset({"user", "assistant", "tool", "_system_prompt", "_checkpoint", "_usage"})
-QUIET = frozenset({"StepBegin", "CompactionBegin", "MCPLoadingBegin", "MCPLoadingEnd", "HookTriggered", "HookRequest",
-                   "ToolCallRequest", "full_compaction.begin", "full_compaction.complete", "context.undone"})  # fmt: skip
+QUIET = frozenset(
+    {
+        "StepBegin",
+        "CompactionBegin",
+        "MCPLoadingBegin",
+        "MCPLoadingEnd",
+        "HookTriggered",
+        "HookRequest",
+        "ToolCallRequest",
+        "full_compaction.begin",
+        "full_compaction.complete",
+        "context.undone",
+    }
+)
 """What is begun, asked for or repeated by another record."""
-BOOKKEEPING = frozenset({"tools", "token_counting", "runtime", "staleGuard", "plugin", "llm", "cron", "agent"})
+BOOKKEEPING = frozenset(
+    {"tools", "token_counting", "runtime", "staleGuard", "plugin", "llm", "cron", "agent"}
+)
 SHOWN: dict[str, Handler] = {
     "TurnBegin": Reader.turn,
     "SteerInput": Reader.steer,
@@ -436,7 +625,8 @@ SHOWN: dict[str, Handler] = {
     "BtwEnd": Reader.aside_question,
     "SubagentEvent": Reader.subagent,
 }
-PAYLOADS = {"return_value": "ToolResult", "function": "ToolCall", "think": "ContentPart", "text": "ContentPart", "user_input": "TurnBegin",
+PAYLOADS = {"return_value": "ToolResult", "function": "ToolCall", "think": "ContentPart",
+"text": "ContentPart", "user_input": "TurnBegin",
             "event": "SubagentEvent", "token_usage": "StatusUpdate"}  # fmt: skip
 """What tells the type of a message where that is missing or not known."""
 LOGGED: dict[str, Handler] = {
@@ -458,7 +648,8 @@ LOGGED: dict[str, Handler] = {
     "config.update": Reader.configured,
     "profile.bind": Reader.configured,
     **dict.fromkeys(
-        ("plan_mode.enter", "plan_mode.exit", "plan_mode.cancel", "plan.revision", "goal.create", "goal.update", "task.started",
+        ("plan_mode.enter", "plan_mode.exit", "plan_mode.cancel", "plan.revision", "goal.create",
+        "goal.update", "task.started",
          "task.terminated", "forked", "full_compaction.cancel"), Reader.told,
     ),
 }  # fmt: skip

@@ -1,4 +1,5 @@
-"""The words of both programs' logs, and what can be told from them alone: tools, parts of messages, tokens. Pure."""
+"""The words of both programs' logs, and what can be told from them alone: tools, parts of messages,
+tokens. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ ACTIONS = {
     **dict.fromkeys(("SearchWeb", "FetchURL", "WebSearch"), "web"),
     **dict.fromkeys(("Task", "Agent", "AgentSwarm", "CreateSubagent"), "agent"),
     **dict.fromkeys(
-        ("SetTodoList", "TodoList", "Think", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion", "CreateGoal", "UpdateGoal"), "plan"
+        ("SetTodoList", "TodoList", "Think", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion",
+        "CreateGoal", "UpdateGoal"), "plan"
     ),
 }  # fmt: skip
 ASKS = frozenset({"AskUserQuestion", "ExitPlanMode"})
@@ -47,7 +49,9 @@ def place(path: str) -> tuple[str, str | None]:
 
 def without_pictures(line: bytes) -> bytes:
     """A line whose long base64 values are replaced by their references."""
-    return _BASE64.sub(lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line)
+    return _BASE64.sub(
+        lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line
+    )
 
 
 def describe(name: Any, given: Any) -> Described:
@@ -57,7 +61,10 @@ def describe(name: Any, given: Any) -> Described:
         args = _calls.opened(completed(args))
     if isinstance(args, dict) and isinstance(args.get("edit"), dict | list):
         edits = args["edit"]
-        args = {**{word: item for word, item in args.items() if word != "edit"}, "edits": edits if isinstance(edits, list) else [edits]}
+        args = {
+            **{word: item for word, item in args.items() if word != "edit"},
+            "edits": edits if isinstance(edits, list) else [edits],
+        }
     return _calls.describe(name, args, _calls.action_of(text_of(name), ACTIONS))
 
 
@@ -84,7 +91,9 @@ def said(content: Any) -> tuple[str, list[str]]:
         return content, []
     parts = content if isinstance(content, list) else []
     texts = [text for part in parts if (text := pick(part, "text", of=str)) is not None]
-    return "\n".join(texts), [media(part) for part in parts if pick(part, "text", of=str) is None and part is not None]
+    return "\n".join(texts), [
+        media(part) for part in parts if pick(part, "text", of=str) is None and part is not None
+    ]
 
 
 def shown(content: Any) -> str:
@@ -109,7 +118,8 @@ def is_given(text: str) -> bool:
 
 
 def answered(text: str) -> tuple[str, bool]:
-    """A tool's answer as the model saw it without the frame around the program's words, and whether it failed."""
+    """A tool's answer as the model saw it without the frame around the program's words, and whether
+    it failed."""
     found = _SYSTEM.match(text)
     if found is None:
         return text, False
@@ -119,17 +129,21 @@ def answered(text: str) -> tuple[str, bool]:
 
 
 def usage(counts: Any) -> Usage | None:
-    """What a request took, in the words of either program; None when it does not say, or says nothing."""
+    """What a request took, in the words of either program; None when it does not say, or says
+    nothing."""
     if not isinstance(counts, dict):
         return None
     given, out, read, wrote = (
         number(counts.get(old, counts.get(new))) or 0
         for old, new in (
-            ("input_other", "inputOther"), ("output", "output"), ("input_cache_read", "inputCacheRead"),
+            ("input_other", "inputOther"), ("output", "output"),
+            ("input_cache_read", "inputCacheRead"),
             ("input_cache_creation", "inputCacheCreation"),
         )
     )  # fmt: skip
-    used = Usage(input_tokens=given, output_tokens=out, cache_read_tokens=read, cache_write_tokens=wrote)
+    used = Usage(
+        input_tokens=given, output_tokens=out, cache_read_tokens=read, cache_write_tokens=wrote
+    )
     return used if used.total else None
 
 

@@ -1,1 +1,2 @@
-"""Understands opencode's sessions: where they are kept (`database`, `tree`), and what they say (`reader`, `words`)."""
+"""Understands opencode's sessions: where they are kept (`database`, `tree`), and what they say
+(`reader`, `words`)."""

@@ -2,8 +2,8 @@
 
     storage/session/<project>/<session>.json    storage/message/<session>/<message>.json    storage/part/<message>/<part>.json
 
-Until 0.5 they lay below `project/<name>/storage/session/`, in `info`, `message` and `part/<session>`. Files are written in place, so
-that one may be found half written.
+Until 0.5 they lay below `project/<name>/storage/session/`, in `info`, `message` and
+`part/<session>`. Files are written in place, so that one may be found half written.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ class Tree:
         path = self.file or next((path for path in self._files([]) if self.id_of(path) == id), "")
         if not path.endswith(".json"):
             messages = self.messages(id)
-            return {"id": pick(_object(messages[0].place), "sessionID", of=str) or id} if messages else None
+            return (
+                {"id": pick(_object(messages[0].place), "sessionID", of=str) or id}
+                if messages
+                else None
+            )
         value = _object(path)
         names = ("title", "directory", "version", "agent", "parentID", "time", "model", "revert")
         return {"id": id, **{name: value[name] for name in names if name in value}}
@@ -88,25 +92,46 @@ class Tree:
         if not is_plain(id):
             return []
         folder = os.path.join(self.base, "message", id)
-        found = in_order([self._message(os.path.join(folder, name), id) for name in _names(folder, []) if name.endswith(".json")])
+        found = in_order(
+            [
+                self._message(os.path.join(folder, name), id)
+                for name in _names(folder, [])
+                if name.endswith(".json")
+            ]
+        )
         if found and found[-1].is_open:
             changed = max([_changed(found[-1].place), *(at for _, at in found[-1].parts)])
-            found[-1] = msgspec.structs.replace(found[-1], is_open=not is_stale(changed // 1_000_000))
+            found[-1] = msgspec.structs.replace(
+                found[-1], is_open=not is_stale(changed // 1_000_000)
+            )
         return found
 
     def _message(self, path: str, session: str) -> Message:
         info, stem = _object(path), os.path.basename(path).removesuffix(".json")
         id_ = pick(info, "id", of=str) or stem
         created = time_in(info, "created")
-        parts = tuple((os.path.basename(part).removesuffix(".json"), _changed(part)) for part in self._parts(session, id_))
-        return Message(id_, LATE if created is None else created, parts, is_open="data" in info or not is_finished(info), place=path)
+        parts = tuple(
+            (os.path.basename(part).removesuffix(".json"), _changed(part))
+            for part in self._parts(session, id_)
+        )
+        return Message(
+            id_,
+            LATE if created is None else created,
+            parts,
+            is_open="data" in info or not is_finished(info),
+            place=path,
+        )
 
     def _parts(self, session: str, message: str) -> list[str]:
         if not is_plain(message):
             return []
-        folder = os.path.join(self.base, "part", *((session, message) if self.is_old else (message,)))
+        folder = os.path.join(
+            self.base, "part", *((session, message) if self.is_old else (message,))
+        )
         if os.path.isdir(folder):
-            return [os.path.join(folder, name) for name in _names(folder, []) if name.endswith(".json")]
+            return [
+                os.path.join(folder, name) for name in _names(folder, []) if name.endswith(".json")
+            ]
         return self._flat.get(message, [])
 
     @cached_property
@@ -126,10 +151,14 @@ class Tree:
         parts = []
         for path in self._parts(session, message.id):
             part = _object(path)
-            parts.append({**part, "id": part.get("id", os.path.basename(path).removesuffix(".json"))})
+            parts.append(
+                {**part, "id": part.get("id", os.path.basename(path).removesuffix(".json"))}
+            )
         return {**info, "id": message.id, "sessionID": info.get("sessionID", session)}, parts
 
-    def near(self, begin: str, end: str, created: int, other_than: str) -> tuple[str, Message] | None:
+    def near(
+        self, begin: str, end: str, created: int, other_than: str
+    ) -> tuple[str, Message] | None:
         for name, session in self._named[bisect_left(self._named, (begin, "")) :]:
             if name > end:
                 break
@@ -142,12 +171,21 @@ class Tree:
     def _named(self) -> list[tuple[str, str]]:
         """All messages of all sessions, by name."""
         folder = os.path.join(self.base, "message")
-        return sorted((name, session) for session in _names(folder, []) for name in _names(os.path.join(folder, session), []))
+        return sorted(
+            (name, session)
+            for session in _names(folder, [])
+            for name in _names(os.path.join(folder, session), [])
+        )
 
 
 def is_plain(name: str) -> bool:
     """Whether this is a name in a folder, and leads nowhere else."""
-    return bool(name) and os.path.basename(name) == name and name not in (".", "..") and "\0" not in name
+    return (
+        bool(name)
+        and os.path.basename(name) == name
+        and name not in (".", "..")
+        and "\0" not in name
+    )
 
 
 def _names(folder: str, refused: list[ReadError]) -> list[str]:

@@ -1,6 +1,8 @@
-"""The fold over a live session log: what a record is called, what it follows, and which number its events get.
+"""The fold over a live session log: what a record is called, what it follows, and which number its
+events get.
 
-Knows nothing of what a record says; `reader.py` does, and calls `emit` for every event. The traps of the format are told in `runlore.py`.
+Knows nothing of what a record says; `reader.py` does, and calls `emit` for every event. The traps
+of the format are told in `runlore.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from .lines import CARRY, LAST_SEQ, Batch, Line, State, is_on, is_whole, kind_of
 
 OUTPUTS = 16  # Files with the whole of an output that are held for one line.
 MOST_EVENTS = 10_000  # Of one line; a line of a million blocks would take gigabytes.
-CALLS, SKILLS, NODES, REWINDS = 256, 256, 256, 1024  # How much is remembered between two reads, the oldest going first.
+# How much is remembered between two reads, the oldest going first.
+CALLS, SKILLS, NODES, REWINDS = 256, 256, 256, 1024
 
 V = TypeVar("V")
 
@@ -41,7 +44,8 @@ class Fold:
         self.out = Normalized()
         self.outputs: dict[str, str] = {}
         self.title: tuple[str, int] | None = None
-        self.pending: list[tuple[dict[str, Any], str]] = []  # The events of the record at hand: their fields, and their texts.
+        # The events of the record at hand: their fields, and their texts.
+        self.pending: list[tuple[dict[str, Any], str]] = []
         self.room = MOST_EVENTS
         self.ts: datetime | None = None
         self.usage: Usage | None = None
@@ -56,7 +60,12 @@ class Fold:
     def run(self, records: Iterable[Record]) -> Normalized:
         for record in records:
             if record.aside is not None:
-                keep(self.outputs, record.aside.partition(":")[2], record.data.decode("utf-8", "replace"), OUTPUTS)
+                keep(
+                    self.outputs,
+                    record.aside.partition(":")[2],
+                    record.data.decode("utf-8", "replace"),
+                    OUTPUTS,
+                )
                 continue
             self.state.records += 1
             self.room = MOST_EVENTS
@@ -92,7 +101,12 @@ class Fold:
             self.merge("blank")
         for value, text, problem in values:
             if not isinstance(value, dict):
-                self.strange(text, problem or "not an object", record.offset, "malformed" if value is MALFORMED else "unknown")
+                self.strange(
+                    text,
+                    problem or "not an object",
+                    record.offset,
+                    "malformed" if value is MALFORMED else "unknown",
+                )
                 continue
             batch, problems = lenient(Batch, value)
             lines = batch.b
@@ -101,7 +115,12 @@ class Fold:
                 lines = [line]
             self.take_all(lines)
             if problem or problems:
-                self.out.skips.append(Skip(record.offset, "; ".join([problem, *problems] if problem else problems)[:500]))
+                self.out.skips.append(
+                    Skip(
+                        record.offset,
+                        "; ".join([problem, *problems] if problem else problems)[:500],
+                    )
+                )
 
     def strange(self, text: str, reason: str, offset: int, native: str = "malformed") -> None:
         self.begin()
@@ -124,7 +143,9 @@ class Fold:
         if seq is None or not 0 <= seq < LAST_SEQ:
             seq = state.last + 1
         is_new = seq > state.last
-        name = line.i if line.i and is_new else self.name(seq, f"{line.i} {kind} {text_of(payload)}")
+        name = (
+            line.i if line.i and is_new else self.name(seq, f"{line.i} {kind} {text_of(payload)}")
+        )
         state.last = max(state.last, seq)
         if state.first is None:
             state.first = name
@@ -145,7 +166,8 @@ class Fold:
             self.out.aliases[f"{self.native}/{seq}"] = state.head
 
     def take_back(self, seq: int) -> None:
-        """Whoever speaks first after a rewind makes it good: all that was said on other ways than this one is taken back."""
+        """Whoever speaks first after a rewind makes it good: all that was said on other ways than
+        this one is taken back."""
         state = self.state
         if not self.pending or not state.starts or state.starts[-1] < state.said:
             return
@@ -169,28 +191,51 @@ class Fold:
     def begin(self, ts: datetime | None = None) -> None:
         self.pending, self.usage, self.spent, self.is_node, self.moved = [], None, None, False, None
         self.ts = None if ts is None else utc(ts)
-        if self.state.forked_at is not None and self.ts is not None and self.ts > self.state.forked_at:
+        if (
+            self.state.forked_at is not None
+            and self.ts is not None
+            and self.ts > self.state.forked_at
+        ):
             self.state.forked_at = None  # From here on it is the fork's own.
 
-    def emit(self, kind: str, body: str, native: str, summary: str | None = None, role: str | None = None, **more: Any) -> None:
+    def emit(
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        summary: str | None = None,
+        role: str | None = None,
+        **more: Any,
+    ) -> None:
         """One event of the record at hand. It gets its name and number when the record ends."""
         self.room -= 1
         if self.room < 0:
             return
         body = cap(body)
         if self.usage is not None:
-            more |= {"usage": self.usage, "tokens": self.usage.total, "model": more.get("model") or self.state.model}
+            more |= {
+                "usage": self.usage,
+                "tokens": self.usage.total,
+                "model": more.get("model") or self.state.model,
+            }
             self.usage = None
-        more |= {"kind": kind, "native": native, "role": role, "summary": one_line(body if summary is None else summary)}
+        more |= {
+            "kind": kind,
+            "native": native,
+            "role": role,
+            "summary": one_line(body if summary is None else summary),
+        }
         self.pending.append((more, body))
 
     def spend(self, usage: Any, about: Mapping[str, Any]) -> None:
-        """What the model took for the record at hand: its first event says so, and the ledger is told when the record ends."""
+        """What the model took for the record at hand: its first event says so, and the ledger is
+        told when the record ends."""
         self.usage = words.usage_of(usage)
         self.spent = words.spent_of(self.usage, usage, about) if self.usage is not None else None
 
     def end(self, name: str) -> None:
-        """Numbers and links the record's events. Those of the conversation go on from its head and are its head then."""
+        """Numbers and links the record's events. Those of the conversation go on from its head and
+        are its head then."""
         state, out = self.state, self.out
         parent = state.head
         last = len(self.pending) - 1
@@ -198,10 +243,19 @@ class Fold:
             # A record has the same name in every fork that took it along.
             first = name if self.is_node and last <= 0 else f"{name}#0"
             model = (self.spent.pop("model") or state.model or "")[:200] or None
-            out.calls.append((Call(key=name, session_uid=self.uid, ts=self.ts, model=model, **self.spent), first))
+            out.calls.append(
+                (Call(key=name, session_uid=self.uid, ts=self.ts, model=model, **self.spent), first)
+            )
         for n, (fields, body) in enumerate(self.pending):
             own = name if self.is_node and n == last else f"{name}#{n}"
-            event = SessionEvent(session_uid=self.uid, seq=state.seq, ts=self.ts, native_id=own, record=state.records - 1, **fields)
+            event = SessionEvent(
+                session_uid=self.uid,
+                seq=state.seq,
+                ts=self.ts,
+                native_id=own,
+                record=state.records - 1,
+                **fields,
+            )
             out.events.append(event)
             out.bodies.append(body)
             out.parents.append(parent)
@@ -226,7 +280,8 @@ class Fold:
         if state.records:
             title, rank = self.title or (None, 0)
             out.facts[self.uid] = Facts(
-                native_session_id=self.native, title=title, title_rank=rank, cwd=state.cwd, git_branch=state.branch, model=state.model,
+                native_session_id=self.native, title=title, title_rank=rank, cwd=state.cwd,
+                git_branch=state.branch, model=state.model,
                 parent_uid=state.parent, relation=state.relation,
             )  # fmt: skip
         out.carry = msgspec.msgpack.encode(state)

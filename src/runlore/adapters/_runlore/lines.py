@@ -1,4 +1,5 @@
-"""The records of a live session log as they stand on disk, what is remembered between two reads, and which records are in view.
+"""The records of a live session log as they stand on disk, what is remembered between two reads,
+and which records are in view.
 
 Values and pure functions; what a record says is in `words.py` and `reader.py`.
 """
@@ -22,7 +23,8 @@ LAST_SEQ = 1 << 53  # What every JSON reader counts exactly.
 
 
 class Line(msgspec.Struct):
-    """A `LogRecord` as it is written, of which anything may be missing: seq, id, time, type, payload."""
+    """A `LogRecord` as it is written, of which anything may be missing: seq, id, time, type,
+    payload."""
 
     n: int | None = None
     i: str | None = None
@@ -58,13 +60,15 @@ class State(msgspec.Struct):
     """That of the first record: where a rewind to the very beginning leads."""
     starts: list[int] = []
     parents: list[int] = []
-    """For each rewind and redo its seq, and the seq after which the conversation went on from there."""
+    """For each rewind and redo its seq, and the seq after which the conversation went on from
+    there."""
     redo: list[int] = []
     """The places that rewinds have left, the latest last, as long as nothing was said since."""
     said: int = -1
     """The seq of the last record of the conversation, on whatever branch."""
     nodes: list[tuple[int, str]] = []
-    """The latest records of the conversation by seq and name, of all branches: those that a rewind takes back or a compaction keeps."""
+    """The latest records of the conversation by seq and name, of all branches: those that a rewind
+    takes back or a compaction keeps."""
     calls: dict[str, Call] = {}
     skills: dict[str, str] = {}
     is_titled: bool = False
@@ -93,14 +97,16 @@ def kind_of(line: Line, known: Container[str]) -> str:
     if kind in known or kind.startswith(("state.", "checkpoint")):
         return kind
     looks = (
-        ("message", ("role", "content")), ("compact", ("summary", "upto")), ("skill.entry", ("skill", "attempts")),
+        ("message", ("role", "content")), ("compact", ("summary", "upto")),
+        ("skill.entry", ("skill", "attempts")),
         ("skill.attempt_finished", ("run", "attempt", "checks")),
     )  # fmt: skip
     return next((other for other, names in looks if all(name in payload for name in names)), kind)
 
 
 def path(state: State, position: int) -> list[tuple[int, int]]:
-    """The ranges of seqs, both ends included, that lead to a position: what lies between was rewound."""
+    """The ranges of seqs, both ends included, that lead to a position: what lies between was
+    rewound."""
     ranges: list[tuple[int, int]] = []
     while position >= 0 and len(ranges) <= len(state.starts):
         segment = bisect_right(state.starts, position) - 1
@@ -114,5 +120,6 @@ def is_on(seq: int, ranges: list[tuple[int, int]]) -> bool:
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether the line is as it was written, by the checksum at its end; one without is taken as it is."""
+    """Whether the line is as it was written, by the checksum at its end; one without is taken as it
+    is."""
     return line[-16:-10] != b',"c":"' or line[-10:-2] == b"%08x" % crc32(line[:-16])

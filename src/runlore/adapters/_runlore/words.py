@@ -1,6 +1,7 @@
 """What the blocks of a message, the calls and the checks in a live session log say.
 
-Pure. Agents that people write themselves call their tools what they like, so a call is understood by its arguments before its name.
+Pure. Agents that people write themselves call their tools what they like, so a call is understood
+by its arguments before its name.
 """
 
 from __future__ import annotations
@@ -12,11 +13,20 @@ from typing import Any
 import msgspec
 
 from ...model import Usage, split_cache_writes
-from .._tools import blob_reference, file_change, file_content, is_test_run, key_values, one_line, text_of
+from .._tools import (
+    blob_reference,
+    file_change,
+    file_content,
+    is_test_run,
+    key_values,
+    one_line,
+    text_of,
+)
 
-LARGEST = 1 << 40  # A larger count is damage. The sum over a million events still fits a database column.
+# A larger count is damage. The sum over a million events still fits a database column.
+LARGEST = 1 << 40
 
-# ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def blocks_of(content: Any) -> Iterator[tuple[str, Any]]:
@@ -35,7 +45,13 @@ def blocks_of(content: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _guess(block: Mapping[str, Any]) -> str:
-    names = (("tool_use_id", "tool_result"), ("input", "tool_use"), ("thinking", "thinking"), ("text", "text"), ("source", "image"))
+    names = (
+        ("tool_use_id", "tool_result"),
+        ("input", "tool_use"),
+        ("thinking", "thinking"),
+        ("text", "text"),
+        ("source", "image"),
+    )
     return next((kind for name, kind in names if name in block), "unknown")
 
 
@@ -53,7 +69,11 @@ def result_text(block: Mapping[str, Any]) -> str:
             return value
         if isinstance(value, list):
             return "\n".join([_part(part) for part in value])
-    rest = {name: value for name, value in block.items() if name not in ("type", "tool_use_id", "is_error")}
+    rest = {
+        name: value
+        for name, value in block.items()
+        if name not in ("type", "tool_use_id", "is_error")
+    }
     return text_of(rest) if rest else ""
 
 
@@ -81,14 +101,17 @@ _EXIT = re.compile(r"\[exit code: (-?\d{1,9})\]\s*\Z")
 def exit_of(block: Mapping[str, Any], text: str) -> int | None:
     """The exit code of a command, where its result tells it."""
     about = block.get("metadata")
-    for code in (block.get("exit_code"), about.get("exit_code") if isinstance(about, dict) else None):
+    for code in (
+        block.get("exit_code"),
+        about.get("exit_code") if isinstance(about, dict) else None,
+    ):
         if type(code) is int and abs(code) < 1 << 31:
             return code
     found = _EXIT.search(text, max(0, len(text) - 40))
     return int(found[1]) if found else None
 
 
-# ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── calls ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Described(msgspec.Struct):
@@ -103,7 +126,13 @@ class Described(msgspec.Struct):
 
 _PATHS = ("path", "file_path", "filename", "file", "target_file", "notebook_path")
 _COMMANDS = ("command", "cmd", "script")
-_PAIRS = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"), ("old", "new"), ("search", "replace"))
+_PAIRS = (
+    ("old_string", "new_string"),
+    ("old_str", "new_str"),
+    ("oldText", "newText"),
+    ("old", "new"),
+    ("search", "replace"),
+)
 _CONTENTS = ("content", "file_text", "contents", "text")
 _PATCHES = ("patch", "diff")
 _HINTS = (
@@ -122,15 +151,23 @@ def describe_call(tool: str, given: Any) -> Described:
     """What a call does, as its arguments and then its name tell."""
     if not isinstance(given, dict):
         return Described("tool_call", _hinted(tool) or "other", text_of(given), one_line(tool))
-    files = tuple([path for name in _PATHS if isinstance(path := given.get(name), str) and path])[:1]
+    files = tuple([path for name in _PATHS if isinstance(path := given.get(name), str) and path])[
+        :1
+    ]
     command = next((text for name in _COMMANDS if (text := _command(given.get(name)))), None)
     hint = _hinted(tool)
     if command and (hint == "shell" or not files):
-        return Described("test_run" if is_test_run(command) else "tool_call", "shell", command, one_line(command))
+        return Described(
+            "test_run" if is_test_run(command) else "tool_call", "shell", command, one_line(command)
+        )
     change = _change(files[0], given) if files else None
     if change is not None and hint in (None, "edit"):
         return Described("edit", "edit", change, one_line(files[0]), files)
-    headline = files[0] if files else next((value for value in given.values() if isinstance(value, str) and value), tool)
+    headline = (
+        files[0]
+        if files
+        else next((value for value in given.values() if isinstance(value, str) and value), tool)
+    )
     action = hint or ("read" if files else "other")
     return Described("tool_call", action, key_values(given), one_line(headline), files)
 
@@ -149,8 +186,15 @@ def _command(value: Any) -> str | None:
 def _change(path: str, given: Mapping[str, Any]) -> str | None:
     """What a call changes in a file; None when it changes nothing."""
     edits = given.get("edits")
-    pairs = [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [given]
-    changes = [(text_of(edit.get(old)), text_of(edit.get(new))) for edit in pairs for old, new in _PAIRS if isinstance(edit.get(new), str)]
+    pairs = (
+        [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [given]
+    )
+    changes = [
+        (text_of(edit.get(old)), text_of(edit.get(new)))
+        for edit in pairs
+        for old, new in _PAIRS
+        if isinstance(edit.get(new), str)
+    ]
     if changes:
         return file_change(path, changes)
     patch = next((given[name] for name in _PATCHES if isinstance(given.get(name), str)), None)
@@ -160,18 +204,22 @@ def _change(path: str, given: Mapping[str, Any]) -> str | None:
     return None if content is None else file_content(path, content)
 
 
-# ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── numbers ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def usage_of(value: Any) -> Usage | None:
-    """Tokens in the words of any provider, in buckets that do not overlap; None when there are none.
+    """Tokens in the words of any provider, in buckets that do not overlap; None when there are
+    none.
 
-    `prompt_tokens` contains what came from the cache, `input_tokens` does not, unless `input_tokens_details` says how much of it did, or
-    the total does not leave room for it.
+    `prompt_tokens` contains what came from the cache, `input_tokens` does not, unless
+    `input_tokens_details` says how much of it did, or the total does not leave room for it.
     """
     if not isinstance(value, dict):
         return None
-    given, said = _count(value, "input_tokens", "prompt_tokens", "prompt_token_count"), _count(value, "output_tokens", "completion_tokens")
+    given, said = (
+        _count(value, "input_tokens", "prompt_tokens", "prompt_token_count"),
+        _count(value, "output_tokens", "completion_tokens"),
+    )
     read = _count(value, "cache_read_input_tokens", "cache_read_tokens")
     written = _count(value, "cache_creation_input_tokens", "cache_write_tokens")
     inside, reasoned = 0, _count(value, "reasoning_tokens")
@@ -192,15 +240,22 @@ def usage_of(value: Any) -> Usage | None:
 
 
 def spent_of(usage: Usage, value: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as the fields of an API call: how long the cache keeps what was written, and how and where it was served."""
+    """The same as the fields of an API call: how long the cache keeps what was written, and how and
+    where it was served."""
     parts, tools = value.get("cache_creation"), value.get("server_tool_use")
-    in_5m, in_1h = (_count(parts, f"ephemeral_{ttl}_input_tokens") if isinstance(parts, dict) else 0 for ttl in ("5m", "1h"))
+    in_5m, in_1h = (
+        _count(parts, f"ephemeral_{ttl}_input_tokens") if isinstance(parts, dict) else 0
+        for ttl in ("5m", "1h")
+    )
     write_5m, write_1h = split_cache_writes(usage.cache_write_tokens, in_5m, in_1h)
     tier = value.get("service_tier")
     return dict(
-        provider=_name(about, "provider"), model=_name(about, "model"), tier=tier if tier in _TIERS else None,
-        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cache_read_tokens=usage.cache_read_tokens,
-        cache_write_5m_tokens=write_5m, cache_write_1h_tokens=write_1h, reasoning_tokens=usage.reasoning_tokens,
+        provider=_name(about, "provider"), model=_name(about, "model"),
+        tier=tier if tier in _TIERS else None,
+        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_5m_tokens=write_5m, cache_write_1h_tokens=write_1h,
+        reasoning_tokens=usage.reasoning_tokens,
         web_searches=_count(tools, "web_search_requests") if isinstance(tools, dict) else 0,
     )  # fmt: skip
 
@@ -211,7 +266,12 @@ def _name(about: Mapping[str, Any], name: str) -> str | None:
 
 
 _TIERS = ("fast", "priority", "flex", "batch")
-_DETAILS = ("prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details")
+_DETAILS = (
+    "prompt_tokens_details",
+    "input_tokens_details",
+    "completion_tokens_details",
+    "output_tokens_details",
+)
 
 
 def _count(value: Mapping[str, Any], *names: str) -> int:
@@ -223,10 +283,14 @@ def _count(value: Mapping[str, Any], *names: str) -> int:
 
 
 def milliseconds(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST else None
+    return (
+        int(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST
+        else None
+    )
 
 
-# ── skills ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── skills ────────────────────────────────────────────────────────────────────────────────────────
 
 _FAILURES = frozenset({"fail", "failed", "failure", "error"})
 
@@ -245,7 +309,11 @@ def attempt_of(payload: Mapping[str, Any]) -> Tried:
     texts = [payload.get(name) for name in ("output_summary", "runner_output", "feedback", "error")]
     listed = payload.get("checks")
     checks = listed if isinstance(listed, list) else []
-    told = [check.get("passed") for check in checks if isinstance(check, dict) and isinstance(check.get("passed"), bool)]
+    told = [
+        check.get("passed")
+        for check in checks
+        if isinstance(check, dict) and isinstance(check.get("passed"), bool)
+    ]
     word = "unchecked" if not told else "verified" if all(told) else "failed"
     body = "\n".join([text for text in texts if isinstance(text, str) and text])
     return Tried(body, error if isinstance(error, str) and error else None, word, checks)
@@ -270,7 +338,11 @@ def check_of(check: Any) -> Checked | None:
     if not isinstance(check, dict):
         return None
     command, detail = check.get("command"), check.get("detail")
-    code = check["exit_code"] if type(check.get("exit_code")) is int and abs(check["exit_code"]) < 1 << 31 else None
+    code = (
+        check["exit_code"]
+        if type(check.get("exit_code")) is int and abs(check["exit_code"]) < 1 << 31
+        else None
+    )
     passed = check["passed"] if isinstance(check.get("passed"), bool) else None
     word = "not known" if passed is None else "passed" if passed else "failed"
     return Checked(
@@ -288,5 +360,9 @@ def is_failure(status: str) -> bool:
 
 def headline(kind: str, payload: Mapping[str, Any]) -> str:
     """One line for a record that has no rule of its own: its type, and the first things it says."""
-    told = [f"{name}: {value}" for name, value in payload.items() if isinstance(value, str | int | float) and name != "run"]
+    told = [
+        f"{name}: {value}"
+        for name, value in payload.items()
+        if isinstance(value, str | int | float) and name != "run"
+    ]
     return f"{kind} {', '.join(told[:4])}".strip()

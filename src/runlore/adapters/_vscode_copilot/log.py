@@ -1,4 +1,5 @@
-"""The document of a session: as it is written, or replayed from a log of the changes to it. Touches the disk, and writes nothing."""
+"""The document of a session: as it is written, or replayed from a log of the changes to it. Touches
+the disk, and writes nothing."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def load(path: str) -> dict[str, Any]:
 
 
 def _replayed(path: str) -> Any:
-    """The document after all changes that are whole; None when not even its beginning is. Lines that are no change
-    leave it as it is, and are noted in it."""
+    """The document after all changes that are whole; None when not even its beginning is. Lines
+    that are no change leave it as it is, and are noted in it."""
     with open(path, "rb") as file:
         data = read_up_to(LARGEST + 1, file)
     if len(data) > LARGEST:

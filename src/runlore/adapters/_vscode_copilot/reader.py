@@ -24,12 +24,23 @@ CARRY = 1
 EDITED = 100  # Files of a request that are remembered as changed.
 FAILED, CANCELLED = 3, 2  # States of a request.
 CREDIT_USD = 0.01
-"""What a credit costs. The totals of Copilot CLI, which have credits and tokens, are exactly the list prices at this rate."""
+"""What a credit costs. The totals of Copilot CLI, which have credits and tokens, are exactly the
+list prices at this rate."""
 QUIET = frozenset(
-    {"undoStop", "mcpServersStarting", "prepareToolInvocation", "codeblockUri", "codeCitation", "reference", "toolPreparation"}
+    {
+        "undoStop",
+        "mcpServersStarting",
+        "prepareToolInvocation",
+        "codeblockUri",
+        "codeCitation",
+        "reference",
+        "toolPreparation",
+    }
 )
 """Parts of an answer that only its drawing needs."""
-ASKED = frozenset({"confirmation", "elicitation", "elicitationSerialized", "elicitation2", "questionCarousel"})
+ASKED = frozenset(
+    {"confirmation", "elicitation", "elicitationSerialized", "elicitation2", "questionCarousel"}
+)
 
 
 class Chat(State):
@@ -56,7 +67,9 @@ class Reader(Fold[Chat]):
             self.name(pick(value, "customTitle", of=str), 2)
         else:
             folder = words.place(pick(value, "folder", of=str))
-            file = words.place(pick(value, "workspace", of=str) or pick(value, "configuration", of=str))
+            file = words.place(
+                pick(value, "workspace", of=str) or pick(value, "configuration", of=str)
+            )
             self.state.cwd = folder or (file.rpartition("/")[0] if file else None) or self.state.cwd
 
     # Records.
@@ -90,17 +103,34 @@ class Reader(Fold[Chat]):
             self.merge("empty prompt")
         self.surroundings(pick(value, "global", of=str), 1)
         if context := pick(value, "context", of=str):
-            self.emit("lifecycle", context, "renderedUserMessage", None, "user", part=2, view="context")
+            self.emit(
+                "lifecycle", context, "renderedUserMessage", None, "user", part=2, view="context"
+            )
         for n, item in enumerate(pick(value, "variables", of=list) or []):
             path = pick(item, "path", of=str)
-            body = "\n".join(part for part in (pick(item, "name", of=str), path, pick(item, "text", of=str)) if part)
-            self.emit("lifecycle", body, "variable", None, "user", part=10 + n, view="context", files=(path,) if path else ())
+            body = "\n".join(
+                part
+                for part in (pick(item, "name", of=str), path, pick(item, "text", of=str))
+                if part
+            )
+            self.emit(
+                "lifecycle",
+                body,
+                "variable",
+                None,
+                "user",
+                part=10 + n,
+                view="context",
+                files=(path,) if path else (),
+            )
 
     def surroundings(self, text: str | None, part: int) -> None:
         stamp = blake2b(text.encode("utf-8", "replace"), digest_size=8).digest() if text else b""
         if text and stamp != self.state.context:
             self.state.context = stamp
-            self.emit("lifecycle", text, "renderedGlobalContext", None, "user", part=part, view="context")
+            self.emit(
+                "lifecycle", text, "renderedGlobalContext", None, "user", part=part, view="context"
+            )
 
     def text(self, value: dict[str, Any]) -> None:
         text = text_of(value.get("text"))
@@ -123,7 +153,9 @@ class Reader(Fold[Chat]):
         part = pick(value, "part", of=dict) or {}
         path, native = words.path_of(part) or "", pick(value, "kind", of=str) or "textEditGroup"
         kind = "lifecycle" if _plain(path) in self.state.edited else "edit"
-        body = "\n".join(text for text in (path, words.added(part)) if text) or text_of(value.get("part"))
+        body = "\n".join(text for text in (path, words.added(part)) if text) or text_of(
+            value.get("part")
+        )
         files = (path,) if path else ()
         self.emit(kind, body, native, path or None, "assistant", action="edit", files=files)
 
@@ -131,8 +163,16 @@ class Reader(Fold[Chat]):
         part = value.get("part", value.get("value", value))
         text = words.rest_of(part)
         if kind in ASKED:
-            answer = pick(part, "state", of=str) or ("used" if pick(part, "isUsed", of=bool) else None)
-            self.emit("human_intervention", text, kind, f"{answer}: {one_line(text)}" if answer else None, "user")
+            answer = pick(part, "state", of=str) or (
+                "used" if pick(part, "isUsed", of=bool) else None
+            )
+            self.emit(
+                "human_intervention",
+                text,
+                kind,
+                f"{answer}: {one_line(text)}" if answer else None,
+                "user",
+            )
         elif kind == "warning":
             self.emit("error", text, kind, None, "system")
         else:
@@ -145,19 +185,37 @@ class Reader(Fold[Chat]):
         tool = self.tool_of(value, part)
         call_id = identifier(value.get("id")) or identifier(part.get("toolCallId"))
         if (again := number(value.get("retry"))) and again > 0:
-            self.emit("retry", "", "toolInputRetry", f"attempt {again + 1} at the arguments of {tool}", "system", part=3)
+            self.emit(
+                "retry",
+                "",
+                "toolInputRetry",
+                f"attempt {again + 1} at the arguments of {tool}",
+                "system",
+                part=3,
+            )
         terminal = pick(part, "toolSpecificData", of=dict) or {}
-        command = pick(terminal, "commandLine", "original", of=str) or pick(terminal, "command", of=str)
-        given = words.arguments(tool, value.get("arguments", {"command": command} if command else pick(terminal, "rawInput", of=dict)))
+        command = pick(terminal, "commandLine", "original", of=str) or pick(
+            terminal, "command", of=str
+        )
+        given = words.arguments(
+            tool,
+            value.get(
+                "arguments",
+                {"command": command} if command else pick(terminal, "rawInput", of=dict),
+            ),
+        )
         is_mcp = pick(part, "source", of=str) == "mcp"
         action = "mcp" if is_mcp else action_of(tool, words.ACTIONS)
-        message = words.said(part.get("pastTenseMessage")) or words.said(part.get("invocationMessage"))
+        message = words.said(part.get("pastTenseMessage")) or words.said(
+            part.get("invocationMessage")
+        )
         found = describe(tool, given if given else message, action)
         kind = "test_run" if tool == "runTests" else found.kind
         summary = found.summary if given else one_line(message) or found.summary
         cwd = words.path_of(terminal.get("cwd"))
         self.emit(
-            kind, found.body, "toolInvocation", summary, "assistant", found.tool, call_id, found.action, part=0, files=found.files,
+            kind, found.body, "toolInvocation", summary, "assistant", found.tool, call_id,
+            found.action, part=0, files=found.files,
             cwd=cwd if cwd != self.state.cwd else None,
         )  # fmt: skip
         if found.kind == "edit":
@@ -169,7 +227,15 @@ class Reader(Fold[Chat]):
         name = pick(value, "name", of=str) or words.SHOWN.get(shown or "") or shown or "unknown"
         return name[:200]
 
-    def result(self, value: dict[str, Any], part: dict[str, Any], tool: str, action: str, call_id: str | None, is_test: bool) -> None:
+    def result(
+        self,
+        value: dict[str, Any],
+        part: dict[str, Any],
+        tool: str,
+        action: str,
+        call_id: str | None,
+        is_test: bool,
+    ) -> None:
         confirmed = part.get("isConfirmed")
         way = confirmed if isinstance(confirmed, bool) else pick(confirmed, "type", of=int)
         state = pick(part, "toolSpecificData", "terminalCommandState", of=dict) or {}
@@ -178,7 +244,17 @@ class Reader(Fold[Chat]):
         self.ts = at(state.get("timestamp")) or self.ts
         if way is False or (way in (words.DENIED, words.SKIPPED) and way is not True):
             word = "skipped" if way == words.SKIPPED else "refused"
-            self.emit("human_intervention", text or "", f"toolInvocation/{word}", word, "user", tool, call_id, action, part=1)
+            self.emit(
+                "human_intervention",
+                text or "",
+                f"toolInvocation/{word}",
+                word,
+                "user",
+                tool,
+                call_id,
+                action,
+                part=1,
+            )
             return
         if text is None:
             return
@@ -187,8 +263,10 @@ class Reader(Fold[Chat]):
         is_error = pick(part, "resultDetails", "isError", of=bool) is True
         found = came(text, is_error or bool(code), code, is_test)
         self.emit(
-            "decision" if tool in words.ASKS else "tool_result", text, "toolResult", found.summary, "tool", tool, call_id, action, part=1,
-            is_error=found.is_error, exit_code=found.exit_code, tests=found.tests, duration_ms=number(state.get("duration")),
+            "decision" if tool in words.ASKS else "tool_result", text, "toolResult", found.summary,
+            "tool", tool, call_id, action, part=1,
+            is_error=found.is_error, exit_code=found.exit_code, tests=found.tests,
+            duration_ms=number(state.get("duration")),
         )  # fmt: skip
 
     # The end of a request.
@@ -199,29 +277,62 @@ class Reader(Fold[Chat]):
         self.ts = at(value.get("completed")) or (at(started + took) if started and took else None)
         message = pick(value, "error", "message", of=str) or text_of(value.get("error"))
         if value.get("canceled") is True or state == CANCELLED:
-            self.emit("human_intervention", message, "request/cancelled", "interrupted", "user", duration_ms=took)
+            self.emit(
+                "human_intervention",
+                message,
+                "request/cancelled",
+                "interrupted",
+                "user",
+                duration_ms=took,
+            )
         elif message or state == FAILED:
-            self.emit("error", message or "the request failed", "request/failed", None, "system", is_error=True, duration_ms=took)
+            self.emit(
+                "error",
+                message or "the request failed",
+                "request/failed",
+                None,
+                "system",
+                is_error=True,
+                duration_ms=took,
+            )
         elif value.get("open") is True:
             self.emit("lifecycle", "", "request/open", "never finished", "system")
         else:
-            self.emit("completion", "", "request/complete", "answered", "assistant", duration_ms=took)
+            self.emit(
+                "completion", "", "request/complete", "answered", "assistant", duration_ms=took
+            )
         self.used(value)
         if (vote := value.get("vote")) is not None:
-            self.emit("human_intervention", text_of(vote), "vote", "voted " + ("up" if vote == 1 else "down"), "user", part=5)
+            self.emit(
+                "human_intervention",
+                text_of(vote),
+                "vote",
+                "voted " + ("up" if vote == 1 else "down"),
+                "user",
+                part=5,
+            )
 
     def used(self, value: dict[str, Any]) -> None:
         """The output of all rounds, and of the prompts that of the last: more is not told."""
-        used = Usage(input_tokens=number(value.get("input")) or 0, output_tokens=number(value.get("output")) or 0)
+        used = Usage(
+            input_tokens=number(value.get("input")) or 0,
+            output_tokens=number(value.get("output")) or 0,
+        )
         paid = value.get("credits")
-        invoiced = to_units(paid * CREDIT_USD) if isinstance(paid, int | float) and number(paid) is not None else None
+        invoiced = (
+            to_units(paid * CREDIT_USD)
+            if isinstance(paid, int | float) and number(paid) is not None
+            else None
+        )
         if not used.total and not invoiced:
             return
         model = words.model_of(value.get("model")) or self.state.model
         event = self.charge(used, model)
         call = api.Call(
-            key=self.native_id, session_uid=self.uid(self.session()), ts=self.ts, model=model, input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens, is_sum=(number(value.get("rounds")) or 0) > 1, invoiced=invoiced or None,
+            key=self.native_id, session_uid=self.uid(self.session()), ts=self.ts, model=model,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens, is_sum=(number(value.get("rounds")) or 0) > 1,
+            invoiced=invoiced or None,
         )  # fmt: skip
         self.out.calls.append((call, event))
 
@@ -244,7 +355,9 @@ def guess(value: dict[str, Any]) -> str:
     """What a record must be whose kind is missing or not known."""
     if value.keys() & {"variables", "context", "global", "mode"}:
         return "prompt"
-    if value.keys() & {"arguments", "name", "result"} or "toolCallId" in (pick(value, "part", of=dict) or {}):
+    if value.keys() & {"arguments", "name", "result"} or "toolCallId" in (
+        pick(value, "part", of=dict) or {}
+    ):
         return "call"
     if value.keys() & {"started", "completed", "elapsed", "rounds"}:
         return "end"

@@ -1,6 +1,8 @@
-"""A document as a list of records, in the order in which things happened: what was asked, each part of the answer, how it ended. Pure.
+"""A document as a list of records, in the order in which things happened: what was asked, each part
+of the answer, how it ended. Pure.
 
-A call is shown to people in one place, what was given to it and what came of it stand in others: here they are put together.
+A call is shown to people in one place, what was given to it and what came of it stand in others:
+here they are put together.
 """
 
 from __future__ import annotations
@@ -13,20 +15,26 @@ from .._calls import opened
 from .._pick import pick
 from .words import path_of, shown, told_in
 
-FINAL = (1, 2, 3)  # Complete, cancelled, failed: the states of a request in which nothing is added to it.
+# Complete, cancelled, failed: the states of a request in which nothing is added to it.
+FINAL = (1, 2, 3)
 MORE = 1_000_000  # Where calls are numbered of which only the model's own rounds tell.
 _SUFFIX = re.compile(r"__vscode-\d+\Z")
 
 
 def is_open(request: Any) -> bool:
     """Whether a request is still being answered."""
-    if not isinstance(request, dict) or request.get("isCanceled") is True or isinstance(request.get("result"), dict):
+    if (
+        not isinstance(request, dict)
+        or request.get("isCanceled") is True
+        or isinstance(request.get("result"), dict)
+    ):
         return False
     return pick(request, "modelState", "value", of=int) not in FINAL
 
 
 def records(requests: list[Any], strange: list[tuple[int, Any]]) -> Iterator[dict[str, Any]]:
-    """All records of these requests, and between them what is strange in the log, each with the number of requests that it stands after."""
+    """All records of these requests, and between them what is strange in the log, each with the
+    number of requests that it stands after."""
     for n, request in enumerate(requests):
         yield from ({"kind": "strange", "value": value} for place, value in strange if place == n)
         if not isinstance(request, dict):
@@ -35,7 +43,9 @@ def records(requests: list[Any], strange: list[tuple[int, Any]]) -> Iterator[dic
         name = pick(request, "requestId", of=str) or str(n)
         for record in _request(request):
             yield {"request": name, **record}
-    yield from ({"kind": "strange", "value": value} for place, value in strange if place == len(requests))
+    yield from (
+        {"kind": "strange", "value": value} for place, value in strange if place == len(requests)
+    )
 
 
 def _request(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -55,7 +65,10 @@ def _prompt(request: dict[str, Any]) -> dict[str, Any]:
         "model": request.get("modelId"),
         "mode": pick(request, "modeInfo", "kind", of=str) or pick(request, "agent", "name", of=str),
         "command": pick(request, "slashCommand", "name", of=str),
-        "variables": [{"name": pick(item, "name", of=str), "path": path_of(item), "text": _text(item)} for item in variables],
+        "variables": [
+            {"name": pick(item, "name", of=str), "path": path_of(item), "text": _text(item)}
+            for item in variables
+        ],
         "global": told_in(metadata.get("renderedGlobalContext")),
         "context": told_in(metadata.get("renderedUserMessage")),
     }
@@ -84,13 +97,21 @@ def _answer(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if run is not None:
             yield run
             run = None
-        yield calls.of(n, part) if kind == "toolInvocationSerialized" else {"kind": kind, "n": n, "part": part}
+        yield (
+            calls.of(n, part)
+            if kind == "toolInvocationSerialized"
+            else {"kind": kind, "n": n, "part": part}
+        )
     if run is not None:
         yield run
     yield from calls.others()
 
 
-_KEYS = {"toolCallId": "toolInvocationSerialized", "inlineReference": "inlineReference", "edits": "textEditGroup"}
+_KEYS = {
+    "toolCallId": "toolInvocationSerialized",
+    "inlineReference": "inlineReference",
+    "edits": "textEditGroup",
+}
 
 
 def kind_of(part: Any) -> str:
@@ -99,24 +120,36 @@ def kind_of(part: Any) -> str:
         return "markdown" if isinstance(part, str) else "unknown"
     word = pick(part, "kind", of=str)
     if word is None:
-        return next((kind for key, kind in _KEYS.items() if key in part), "markdown" if "value" in part else "unknown")
+        return next(
+            (kind for key, kind in _KEYS.items() if key in part),
+            "markdown" if "value" in part else "unknown",
+        )
     return "markdown" if word in ("markdownContent", "markdownVuln") else word
 
 
 class _Calls:
     """What was given to the calls of a request, and what came of them.
 
-    Newer versions show a call under the id that the model gave it; before, only their order tells which is which."""
+    Newer versions show a call under the id that the model gave it; before, only their order tells
+    which is which."""
 
     def __init__(self, request: dict[str, Any], parts: list[Any]) -> None:
         metadata = pick(request, "result", "metadata", of=dict) or {}
         self.results = pick(metadata, "toolCallResults", of=dict) or {}
         self.rounds: list[tuple[str, dict[str, Any]]] = []
         for turn in pick(metadata, "toolCallRounds", of=list) or []:
-            about = {"retry": pick(turn, "toolInputRetry", of=int), "timestamp": pick(turn, "timestamp", of=int)}
+            about = {
+                "retry": pick(turn, "toolInputRetry", of=int),
+                "timestamp": pick(turn, "timestamp", of=int),
+            }
             for call in pick(turn, "toolCalls", of=list) or []:
                 given = call if isinstance(call, dict) else {}
-                self.rounds.append((str(given.get("id")), {**given, **{name: value for name, value in about.items() if value}}))
+                self.rounds.append(
+                    (
+                        str(given.get("id")),
+                        {**given, **{name: value for name, value in about.items() if value}},
+                    )
+                )
                 about.pop("retry", None)
         self.left = dict.fromkeys(range(len(self.rounds)))
         self.by_id = {_SUFFIX.sub("", name): n for n, (name, _) in enumerate(self.rounds)}
@@ -129,7 +162,12 @@ class _Calls:
         place = self.by_id.get(str(part.get("toolCallId")))
         if place is None and self.is_ordered:
             place = next(iter(self.left), None)
-        return {"kind": "call", "n": n, "part": _slim(part), **(self._given(place) if place is not None else {})}
+        return {
+            "kind": "call",
+            "n": n,
+            "part": _slim(part),
+            **(self._given(place) if place is not None else {}),
+        }
 
     def others(self) -> Iterator[dict[str, Any]]:
         """Calls that were not shown."""
@@ -145,16 +183,20 @@ class _Calls:
             "arguments": opened(call.get("arguments")),
             "retry": call.get("retry"),
             "timestamp": call.get("timestamp"),
-            "result": told_in(pick(self.results.get(name), "content", of=list)) if name in self.results else None,
+            "result": told_in(pick(self.results.get(name), "content", of=list))
+            if name in self.results
+            else None,
         }
         return {word: value for word, value in found.items() if value is not None}
 
 
 def _slim(part: dict[str, Any]) -> dict[str, Any]:
     """A call as it is shown, without what it is drawn with."""
-    return {word: value for word, value in part.items() if word not in ("source", "presentation", "generatedTitle", "kind")} | {
-        "source": pick(part, "source", "type", of=str)
-    }
+    return {
+        word: value
+        for word, value in part.items()
+        if word not in ("source", "presentation", "generatedTitle", "kind")
+    } | {"source": pick(part, "source", "type", of=str)}
 
 
 def _end(request: dict[str, Any]) -> dict[str, Any]:

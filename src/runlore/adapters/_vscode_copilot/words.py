@@ -1,4 +1,5 @@
-"""The words of VS Code's chat, and what can be told from them alone: places, pieces of text, tools, results. Pure."""
+"""The words of VS Code's chat, and what can be told from them alone: places, pieces of text, tools,
+results. Pure."""
 
 from __future__ import annotations
 
@@ -11,32 +12,43 @@ from .._tools import text_of
 
 ACTIONS = {
     **dict.fromkeys(
-        ("run_in_terminal", "get_terminal_output", "terminal_last_command", "terminal_selection", "send_to_terminal", "kill_terminal",
+        ("run_in_terminal", "get_terminal_output", "terminal_last_command", "terminal_selection",
+        "send_to_terminal", "kill_terminal",
          "create_and_run_task", "run_task", "get_task_output", "run_notebook_cell", "runTests"),
         "shell",
     ),
-    **dict.fromkeys(("read_file", "copilot_getNotebookSummary", "read_notebook_cell_output", "view_image", "get_changed_files"), "read"),
+    **dict.fromkeys(("read_file", "copilot_getNotebookSummary", "read_notebook_cell_output",
+    "view_image", "get_changed_files"), "read"),
     **dict.fromkeys(
-        ("replace_string_in_file", "multi_replace_string_in_file", "insert_edit_into_file", "create_file", "apply_patch",
+        ("replace_string_in_file", "multi_replace_string_in_file", "insert_edit_into_file",
+        "create_file", "apply_patch",
          "edit_notebook_file", "edit_files", "create_directory"),
         "edit",
     ),
     **dict.fromkeys(
-        ("grep_search", "file_search", "semantic_search", "list_dir", "list_code_usages", "get_errors", "test_search", "test_failure",
+        ("grep_search", "file_search", "semantic_search", "list_dir", "list_code_usages",
+        "get_errors", "test_search", "test_failure",
          "get_search_view_results", "search_workspace_symbols", "tool_search"),
         "search",
     ),
-    **dict.fromkeys(("fetch_webpage", "open_simple_browser", "github_repo", "vscode_websearchforcopilot_webSearch"), "web"),
+    **dict.fromkeys(("fetch_webpage", "open_simple_browser", "github_repo",
+    "vscode_websearchforcopilot_webSearch"), "web"),
     **dict.fromkeys(("runSubagent", "search_subagent", "execution_subagent"), "agent"),
     **dict.fromkeys(("manage_todo_list", "think", "vscode_askQuestions", "task_complete"), "plan"),
 }  # fmt: skip
 SHOWN = {
-    "copilot_readFile": "read_file", "copilot_findTextInFiles": "grep_search", "copilot_findFiles": "file_search",
-    "copilot_searchCodebase": "semantic_search", "copilot_listDirectory": "list_dir", "copilot_replaceString": "replace_string_in_file",
-    "copilot_multiReplaceString": "multi_replace_string_in_file", "copilot_insertEdit": "insert_edit_into_file",
-    "copilot_createFile": "create_file", "copilot_createDirectory": "create_directory", "copilot_applyPatch": "apply_patch",
-    "copilot_editNotebook": "edit_notebook_file", "copilot_getErrors": "get_errors", "copilot_fetchWebPage": "fetch_webpage",
-    "copilot_listCodeUsages": "list_code_usages", "copilot_getChangedFiles": "get_changed_files", "copilot_testFailure": "test_failure",
+    "copilot_readFile": "read_file", "copilot_findTextInFiles": "grep_search",
+    "copilot_findFiles": "file_search",
+    "copilot_searchCodebase": "semantic_search", "copilot_listDirectory": "list_dir",
+    "copilot_replaceString": "replace_string_in_file",
+    "copilot_multiReplaceString": "multi_replace_string_in_file",
+    "copilot_insertEdit": "insert_edit_into_file",
+    "copilot_createFile": "create_file", "copilot_createDirectory": "create_directory",
+    "copilot_applyPatch": "apply_patch",
+    "copilot_editNotebook": "edit_notebook_file", "copilot_getErrors": "get_errors",
+    "copilot_fetchWebPage": "fetch_webpage",
+    "copilot_listCodeUsages": "list_code_usages", "copilot_getChangedFiles": "get_changed_files",
+    "copilot_testFailure": "test_failure",
     "copilot_githubRepo": "github_repo", "copilot_think": "think",
 }  # fmt: skip
 """What the model calls a tool that is shown under another name."""
@@ -78,7 +90,14 @@ def path_of(value: Any) -> str | None:
             return None
         if path := pick(value, "fsPath", of=str) or pick(value, "path", of=str):
             return _local(path)
-        value = next((value[name] for name in ("uri", "value", "location", "reference", "resource") if name in value), None)
+        value = next(
+            (
+                value[name]
+                for name in ("uri", "value", "location", "reference", "resource")
+                if name in value
+            ),
+            None,
+        )
     return None
 
 
@@ -107,12 +126,14 @@ def said(part: Any) -> str:
 
 
 def is_fence(text: str) -> bool:
-    """Whether there is nothing to read: what is left of a block of code that is shown as a change to a file."""
+    """Whether there is nothing to read: what is left of a block of code that is shown as a change
+    to a file."""
     return _FENCES.match(text) is not None
 
 
 def told_in(content: Any) -> str | None:
-    """The text of what was sent to the model: pieces of text, and trees that have text in their leaves."""
+    """The text of what was sent to the model: pieces of text, and trees that have text in their
+    leaves."""
     if not isinstance(content, list):
         return None
     return "\n".join(text for item in content if (text := _piece(item)))
@@ -127,7 +148,8 @@ def _piece(item: Any) -> str:
 
 
 def _leaves(root: dict[str, Any]) -> str:
-    """The texts of a tree from left to right. A list and not a recursion: a tree may be deeper than Python calls."""
+    """The texts of a tree from left to right. A list and not a recursion: a tree may be deeper than
+    Python calls."""
     texts: list[str] = []
     pending: list[tuple[Any, int]] = [(root, 0)]
     for _ in range(MOST_NODES):
@@ -135,9 +157,15 @@ def _leaves(root: dict[str, Any]) -> str:
             break
         node, depth = pending.pop()
         if text := pick(node, "text", of=str):
-            texts.append(f"\n{text}" if texts and node.get("lineBreakBefore") is True and not texts[-1].endswith("\n") else text)
+            texts.append(
+                f"\n{text}"
+                if texts and node.get("lineBreakBefore") is True and not texts[-1].endswith("\n")
+                else text
+            )
         if depth < DEEPEST:
-            pending += [(child, depth + 1) for child in reversed(pick(node, "children", of=list) or [])]
+            pending += [
+                (child, depth + 1) for child in reversed(pick(node, "children", of=list) or [])
+            ]
     return "".join(texts)
 
 
@@ -147,7 +175,11 @@ def arguments(tool: str, given: Any) -> Any:
         if tool == "apply_patch" and (patch := pick(given, "input", of=str)):
             return patch
         if isinstance(changes := given.get("replacements"), list) and changes:
-            return {"filePath": pick(changes[0], "filePath", of=str) or "", **given, "edits": changes}
+            return {
+                "filePath": pick(changes[0], "filePath", of=str) or "",
+                **given,
+                "edits": changes,
+            }
     return given
 
 
@@ -165,7 +197,9 @@ def output_of(part: dict[str, Any]) -> str | None:
         return "\n".join(text for item in outputs if (text := pick(item, "value", of=str)))
     if isinstance(output := pick(details, "output", of=str), str):
         return output
-    if (text := pick(part, "toolSpecificData", "terminalCommandOutput", "text", of=str)) is not None:
+    if (
+        text := pick(part, "toolSpecificData", "terminalCommandOutput", "text", of=str)
+    ) is not None:
         return text
     if isinstance(details, list):
         return "\n".join(dict.fromkeys(path for item in details if (path := path_of(item))))
@@ -180,9 +214,15 @@ def added(part: dict[str, Any]) -> str:
             text = pick(edit, "text", of=str)
             if text is None:
                 continue
-            span = [pick(edit, "range", name, of=int) for name in ("startLineNumber", "endLineNumber")]
+            span = [
+                pick(edit, "range", name, of=int) for name in ("startLineNumber", "endLineNumber")
+            ]
             lines = "\n+".join(text.removesuffix("\n").split("\n"))
-            texts.append(f"@@ lines {span[0]} to {span[1]}\n+{lines}" if None not in span else f"@@\n+{lines}")
+            texts.append(
+                f"@@ lines {span[0]} to {span[1]}\n+{lines}"
+                if None not in span
+                else f"@@\n+{lines}"
+            )
     return "\n".join(texts)
 
 

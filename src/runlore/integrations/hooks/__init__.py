@@ -3,8 +3,9 @@
 At the start of a session, print a line on earlier sessions in the repository and the lessons that
 apply (`start.py`). When a tool fails, print what is known to help (`fail.py`). At the end of a
 session, start a sync in the background (`end.py`, `sync.py`). The agent waits for the hook, so a
-call takes at most a second: a watchdog ends it, every failure is silent, and each event imports only
-its own module. Nothing here knows an agent; options of the command select the format of the reply.
+call takes at most a second: a watchdog ends it, every failure is silent, and each event imports
+only its own module. Nothing here knows an agent; options of the command select the format of the
+reply.
 """
 
 from __future__ import annotations
@@ -94,4 +95,9 @@ def answer(line: str, event: str = "SessionStart", *, is_json: bool) -> bytes:
     """Return the reply to the agent. In JSON it repeats `event`, the agent's name for the event."""
     if not is_json:
         return f"{line}\n".encode()
-    return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": line}}).encode() + b"\n"
+    return (
+        json.dumps(
+            {"hookSpecificOutput": {"hookEventName": event, "additionalContext": line}}
+        ).encode()
+        + b"\n"
+    )

@@ -15,7 +15,9 @@ NAME = 80
 """Characters of a name that are shown."""
 
 
-def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str = "", command: str = "") -> str | None:
+def lessons_of(
+    agent: str, call: dict[str, object], cwd: str, fingerprint: str = "", command: str = ""
+) -> str | None:
     """Return the lessons on the repository, error or command, and record the exposure."""
     home = Path(home_folder())
     folder = home / "lessons"
@@ -28,14 +30,25 @@ def lessons_of(agent: str, call: dict[str, object], cwd: str, fingerprint: str =
     now = datetime.now(UTC)
     tool, path = tool_of(call) if fingerprint or command else (None, None)
     place = deliver.Place(agent=agent, repo=repo, tool=tool, path=path)
-    found = deliver.choose_lessons(folder, now, config.lessons, place, fingerprint=fingerprint, command=command)
+    found = deliver.choose_lessons(
+        folder, now, config.lessons, place, fingerprint=fingerprint, command=command
+    )
     text, told = deliver.render_lessons(found, config.lessons.most, config.lessons.max_tokens)
     if not told:
         return None
     session = str(call.get("session_id") or "")[:NAME]
     ids = tuple(one.id for one in told)
     what = fingerprint if fingerprint in {one.fingerprint for one in told} - {""} else command
-    deliver.record_delivery(home, text, now, agent=agent, session=session, repo=repo or "", lessons=ids, fingerprint=what)
+    deliver.record_delivery(
+        home,
+        text,
+        now,
+        agent=agent,
+        session=session,
+        repo=repo or "",
+        lessons=ids,
+        fingerprint=what,
+    )
     return text
 
 
@@ -66,5 +79,7 @@ def quoted(text: str, most: int) -> str:
 def plain(text: str, most: int) -> str:
     """Return the text on one line, cut, and without characters that could end a quotation or look
     like a tag."""
-    line = "".join(char if char.isprintable() else " " for char in one_line(text)).translate(str.maketrans('"`<>', "''‹›"))
+    line = "".join(char if char.isprintable() else " " for char in one_line(text)).translate(
+        str.maketrans('"`<>', "''‹›")
+    )
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -34,7 +34,12 @@ def failed(agent: str, call: dict[str, object]) -> str | None:
     Returns None if there is neither, or if the session was already shown it.
     """
     text, cwd = call.get("error"), str(call.get("cwd") or "")
-    if not isinstance(text, str) or not text.strip() or call.get("is_interrupt") or not os.path.isabs(cwd):
+    if (
+        not isinstance(text, str)
+        or not text.strip()
+        or call.get("is_interrupt")
+        or not os.path.isabs(cwd)
+    ):
         return None
     home = Path(home_folder())
     if not home.is_dir():
@@ -43,7 +48,8 @@ def failed(agent: str, call: dict[str, object]) -> str | None:
     session = str(call.get("session_id") or "")[:NAME]
     known = "" if found is None or found.kind in WEAK else found.fingerprint
     fingerprint, command = (
-        one if one and not deliver.was_delivered(home, agent, session, one) else "" for one in (known, command_of(call))
+        one if one and not deliver.was_delivered(home, agent, session, one) else ""
+        for one in (known, command_of(call))
     )
     if not (fingerprint or command):
         return None
@@ -78,5 +84,13 @@ def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
     met = "1 earlier session" if known[0].sessions == 1 else f"{known[0].sessions} earlier sessions"
     where = f"in {plain(best.uid, NAME)}#{best.seq} it was gone after this {describe_how(best.how)}"
     line = f"{OWN} this error was met in {met}; {where}: {step}{change}. `runlore fix` knows more."
-    deliver.record_delivery(Path(home_folder()), line, now, agent=agent, session=session, repo=repo or "", fingerprint=fingerprint)
+    deliver.record_delivery(
+        Path(home_folder()),
+        line,
+        now,
+        agent=agent,
+        session=session,
+        repo=repo or "",
+        fingerprint=fingerprint,
+    )
     return line

@@ -37,7 +37,8 @@ def started(agent: str, call: dict[str, object]) -> str:
 
 
 def known_of(cwd: str) -> str | None:
-    """A line on the sessions in the repository of this folder, or None when there are none. Only reads."""
+    """A line on the sessions in the repository of this folder, or None when there are none. Only
+    reads."""
     folder = Path(cwd)
     if not cwd or not folder.is_absolute():
         return None
@@ -59,8 +60,9 @@ def sentence(place: str, number: int, last: Last) -> str:
     failed = ", which failed" if outcome == "fail" else ""
     title = f": {quoted(name, TITLE)}" if name else ""
     line = (
-        f"{OWN} {sessions} in {quoted(place, NAME)}; the last one{when}{failed}{title} ({plain(uid, NAME)})."
-        " The tools of the MCP server runlore, or `runlore search WORDS`, find what was tried before."
+        f"{OWN} {sessions} in {quoted(place, NAME)}; the last one{when}{failed}{title}"
+        f" ({plain(uid, NAME)}). The tools of the MCP server runlore, or `runlore search WORDS`,"
+        " find what was tried before."
     )
     return line[:LONGEST]
 
@@ -70,8 +72,14 @@ def earlier(store: Store, repo: str | None, cwd: str) -> tuple[int, Last | None]
 
     Without a repository, the sessions of the folder count.
     """
-    these = f"from sessions where {'repo' if repo else 'cwd'} = ? and coalesce(relation, '') != 'subagent'"
-    sql = f"select uid, coalesce(name, title), ended_at, outcome {these} order by ended_at desc, uid limit 1"
+    these = (
+        f"from sessions where {'repo' if repo else 'cwd'} = ? and coalesce(relation, '') !="
+        " 'subagent'"
+    )
+    sql = (
+        f"select uid, coalesce(name, title), ended_at, outcome {these} order by ended_at desc, uid"
+        " limit 1"
+    )
     last = next((Last(*row) for row in store.rows(sql, (repo or cwd,))), None)
     ((number,),) = store.rows(f"select count(*) {these}", (repo or cwd,))
     return int(number), last

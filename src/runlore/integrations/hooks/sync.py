@@ -76,8 +76,13 @@ def _sync(store: Store, config: Config, agent: str) -> None:
     """Run a sync and record its result, because its output is not shown to anybody."""
     outcome: dict[str, object] = {}
     try:
-        report = pipeline.sync(store, config, agents=[agent], quiet_s=0)  # A session has just ended.
-        outcome = {"sessions": report.sessions, "events": report.events, "problems": len(report.problems)}
+        # A session has just ended.
+        report = pipeline.sync(store, config, agents=[agent], quiet_s=0)
+        outcome = {
+            "sessions": report.sessions,
+            "events": report.events,
+            "problems": len(report.problems),
+        }
     except StoreBusy:
         raise
     except Exception as error:  # Whatever it is, `runlore hooks status` tells it.

@@ -1,8 +1,10 @@
-"""The MCP server: agents ask what earlier sessions did, and get small answers with citations, marked as data.
+"""The MCP server: agents ask what earlier sessions did, and get small answers with citations,
+marked as data.
 
-`_tools.py` says what can be asked and finds it, `_answer.py` makes it fit, `_recorded.py` fences what was recorded. Here is what speaks
-the protocol, through the official SDK (the extra `mcp`). The store is only read (a lesson that is proposed is a file of its own), nothing
-runs beside it, and a sync may run meanwhile.
+`_tools.py` says what can be asked and finds it, `_answer.py` makes it fit, `_recorded.py` fences
+what was recorded. Here is what speaks the protocol, through the official SDK (the extra `mcp`). The
+store is only read (a lesson that is proposed is a file of its own), nothing runs beside it, and a
+sync may run meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, ToolAnnotations
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    ToolAnnotations,
+)
 from mcp.types import Tool as ToolType
 
 from ..._version import __version__
@@ -46,15 +55,16 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 
 def serve_stdio() -> None:
     """Answers on stdin and stdout until stdin is closed. To be called by the main thread."""
-    # A thread that waits for stdin cannot be interrupted, and Python would wait for it. There is nothing here to be tidied up.
+    # A thread that waits for stdin cannot be interrupted, and Python would wait for it. There is
+    # nothing here to be tidied up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _settle()
     anyio.run(_run_stdio)
 
 
 def _settle() -> None:
-    """What was imported stays, and need not be looked through for cycles whenever an answer makes many values: of a report over
-    10,000 sessions that is a third."""
+    """What was imported stays, and need not be looked through for cycles whenever an answer makes
+    many values: of a report over 10,000 sessions that is a third."""
     gc.collect()
     gc.freeze()
 
@@ -66,29 +76,39 @@ async def _run_stdio() -> None:
 
 
 def serve_http(port: int, ready: Callable[[str], object]) -> None:
-    """Answers over HTTP on this machine alone, until it is interrupted. `ready` is told the address. Raises OSError when the port is
-    taken."""
+    """Answers over HTTP on this machine alone, until it is interrupted. `ready` is told the
+    address. Raises OSError when the port is taken."""
     _settle()
     with _bound(port) as bound:
         port = bound.getsockname()[1]
-        # Named exactly: a page in a browser that reaches this port under another name, or from another one, is refused.
+        # Named exactly: a page in a browser that reaches this port under another name, or from
+        # another one, is refused.
         names = [f"{host}:{port}" for host in (HOST, "localhost")]
-        security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
-        app = make_server().streamable_http_app(json_response=True, stateless_http=True, transport_security=security, host=HOST)
+        security = TransportSecuritySettings(
+            allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names]
+        )
+        app = make_server().streamable_http_app(
+            json_response=True, stateless_http=True, transport_security=security, host=HOST
+        )
         ready(f"http://{HOST}:{port}/mcp")
-        uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, lifespan="on")).run(sockets=[bound])
+        uvicorn.Server(
+            uvicorn.Config(app, log_level="critical", access_log=False, lifespan="on")
+        ).run(sockets=[bound])
 
 
 def _bound(port: int) -> socket.socket:
-    # TCP by name: asyncio sends at once only what it knows to be TCP, and an answer would wait 40 ms for another packet otherwise.
+    # TCP by name: asyncio sends at once only what it knows to be TCP, and an answer would wait 40
+    # ms for another packet otherwise.
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows lets a second program take a port otherwise.
+        # Windows lets a second program take a port otherwise.
+        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):
             made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((HOST, port))
-        made.listen()  # Whoever is told the address may come at once, and waits until somebody answers.
+        # Whoever is told the address may come at once, and waits until somebody answers.
+        made.listen()
     except BaseException:
         made.close()
         raise
@@ -99,10 +119,14 @@ def make_server() -> Server[Any]:
     """The server, for any transport."""
     stores, lanes = Stores(), CapacityLimiter(MOST)
 
-    async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(
+        _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+    ) -> ListToolsResult:
         return ListToolsResult(tools=[_described(tool) for tool in TOOLS])
 
-    async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        _: ServerRequestContext[Any], params: CallToolRequestParams
+    ) -> CallToolResult:
         return await run_sync(partial(call, stores, params.name, params.arguments), limiter=lanes)
 
     return Server(
@@ -121,7 +145,10 @@ def _described(tool: Tool) -> ToolType:
         description=tool.about,
         input_schema=_arguments.schema(tool.kind),
         annotations=ToolAnnotations(
-            read_only_hint=not tool.is_writing, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            read_only_hint=not tool.is_writing,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
         ),
     )
 
@@ -133,8 +160,12 @@ def call(stores: Stores, name: str, given: dict[str, Any] | None) -> CallToolRes
     except Exception as error:  # A client gets one sentence of any error, and the server goes on.
         failure = _failure.told(error)
         text = TextContent(type="text", text=msgspec.json.encode(failure).decode())
-        return CallToolResult(content=[text], structured_content=msgspec.to_builtins(failure), is_error=True)
-    return CallToolResult(content=[TextContent(type="text", text=made.text)], structured_content=made.data)
+        return CallToolResult(
+            content=[text], structured_content=msgspec.to_builtins(failure), is_error=True
+        )
+    return CallToolResult(
+        content=[TextContent(type="text", text=made.text)], structured_content=made.data
+    )
 
 
 def answer(stores: Stores, name: str, given: dict[str, Any] | None) -> _answer.Answer:

@@ -1,7 +1,9 @@
-"""An answer that fits: as many pieces as there is room for, fenced, in two forms, and where it goes on.
+"""An answer that fits: as many pieces as there is room for, fenced, in two forms, and where it goes
+on.
 
-A client hands its model either the text or the structured form, so each has everything and each keeps to the budget. What was
-recorded is only ever inside the fence; beside it stand numbers, times and names (`_recorded.is_name`).
+A client hands its model either the text or the structured form, so each has everything and each
+keeps to the budget. What was recorded is only ever inside the fence; beside it stand numbers, times
+and names (`_recorded.is_name`).
 """
 
 from __future__ import annotations
@@ -71,12 +73,14 @@ def fit(found: Found, question: Any, room: int) -> Answer:
 
 
 def _bare(found: Found, hints: list[str]) -> int:
-    """What the answer costs with nothing between its fences. By `tokens` the parts of a text never cost less than the whole."""
+    """What the answer costs with nothing between its fences. By `tokens` the parts of a text never
+    cost less than the whole."""
     return size(_made(found, [" "], [], hints, _LONGEST_CURSOR, _LONGEST_MARK))
 
 
 def _taken(found: Found, room: int) -> tuple[list[str], list[Any], Place | None]:
-    """As many of the pieces as there is room for, what stands outside the fence of them, and where the rest begins."""
+    """As many of the pieces as there is room for, what stands outside the fence of them, and where
+    the rest begins."""
     texts: list[str] = []
     items: list[Any] = []
     last = 0
@@ -89,7 +93,11 @@ def _taken(found: Found, room: int) -> tuple[list[str], list[Any], Place | None]
             if texts:
                 return texts, items, Place(piece.at, piece.offset, last)
             # Not even one fits: what it is called must do, and the next page begins behind it.
-            return [cut(piece.head, max(8, room - 4))], [], Place(piece.at + 1, 0, _cursor.hash_of(piece.key))
+            return (
+                [cut(piece.head, max(8, room - 4))],
+                [],
+                Place(piece.at + 1, 0, _cursor.hash_of(piece.key)),
+            )
         shown = quoted(piece.body[piece.offset : piece.offset + length])
         texts.append(f"{piece.head}\n{shown}" if shown else piece.head)
         items += [] if piece.data is None else [piece.data]
@@ -101,7 +109,8 @@ def _taken(found: Found, room: int) -> tuple[list[str], list[Any], Place | None]
 
 
 def part(body: str, offset: int, room: int) -> int:
-    """How many characters of the body from here on fit, ended at a line where one ends late enough."""
+    """How many characters of the body from here on fit, ended at a line where one ends late
+    enough."""
     length = min(len(body) - offset, max(0, room) * _LOOSEST)
     while length and tokens_of(quoted(body[offset : offset + length])) > room:
         length = length * 4 // 5
@@ -111,9 +120,13 @@ def part(body: str, offset: int, room: int) -> int:
     return length
 
 
-def _made(found: Found, texts: list[str], items: list[Any], hints: list[str], cursor: str, mark: str = "") -> Answer:
+def _made(
+    found: Found, texts: list[str], items: list[Any], hints: list[str], cursor: str, mark: str = ""
+) -> Answer:
     data: dict[str, Any] = {**found.about}
-    lines = [", ".join(f"{name}: {value}" for name, value in found.about.items() if value is not None)]
+    lines = [
+        ", ".join(f"{name}: {value}" for name, value in found.about.items() if value is not None)
+    ]
     if texts:
         notice, fenced = fence("\n".join(texts), mark)
         data |= {"notice": notice, "recorded": fenced}

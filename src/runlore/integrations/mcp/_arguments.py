@@ -1,4 +1,5 @@
-"""What each tool may be asked. The types are the schema that clients see, and the check of what they send."""
+"""What each tool may be asked. The types are the schema that clients see, and the check of what
+they send."""
 
 from __future__ import annotations
 
@@ -24,10 +25,16 @@ class BadArguments(RunloreError):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    max_tokens: Annotated[int, Meta(ge=LEAST, le=MOST, description="Room for the answer, in tokens.")] = USUAL
-    cursor: Annotated[str, Meta(max_length=_cursor.LONGEST, description="From an answer that has more; all other arguments as before.")] = (
-        ""
-    )
+    max_tokens: Annotated[
+        int, Meta(ge=LEAST, le=MOST, description="Room for the answer, in tokens.")
+    ] = USUAL
+    cursor: Annotated[
+        str,
+        Meta(
+            max_length=_cursor.LONGEST,
+            description="From an answer that has more; all other arguments as before.",
+        ),
+    ] = ""
 
 
 def _text(description: str, longest: int = 200, **more: Any) -> Meta:
@@ -35,21 +42,34 @@ def _text(description: str, longest: int = 200, **more: Any) -> Meta:
 
 
 Agent = Annotated[str, _text("Only of this agent: what stands before the colon of a uid.")]
-Repo = Annotated[str, _text("Only in this repository: owner/name, or the name alone; * is a wildcard.")]
+Repo = Annotated[
+    str, _text("Only in this repository: owner/name, or the name alone; * is a wildcard.")
+]
 Model = Annotated[str, _text("Only with this model, or a part of its name.")]
 Since = Annotated[str, _text("From then on: 7d, 24h, yesterday, 2026-03-14, ISO 8601.", 60)]
 Until = Annotated[str, _text("Before then, in the same words.", 60)]
 
 
 class Search(Asked, frozen=True, kw_only=True):
-    query: Annotated[str, _text('Words, all of them wanted: word begin* "a phrase" a OR b -word, and fields.', 2_000, min_length=1)]
-    sort: Annotated[Literal["relevance", "newest"], Meta(description="What comes first.")] = "relevance"
+    query: Annotated[
+        str,
+        _text(
+            'Words, all of them wanted: word begin* "a phrase" a OR b -word, and fields.',
+            2_000,
+            min_length=1,
+        ),
+    ]
+    sort: Annotated[Literal["relevance", "newest"], Meta(description="What comes first.")] = (
+        "relevance"
+    )
 
 
 class Sessions(Asked, frozen=True, kw_only=True):
     agent: Agent = ""
     repo: Repo = ""
-    cwd: Annotated[str, _text("Only in this folder and below (a whole path), or with this in its path.", 1_000)] = ""
+    cwd: Annotated[
+        str, _text("Only in this folder and below (a whole path), or with this in its path.", 1_000)
+    ] = ""
     branch: Annotated[str, _text("Only on this git branch, or a part of its name.")] = ""
     model: Model = ""
     since: Since = ""
@@ -57,31 +77,64 @@ class Sessions(Asked, frozen=True, kw_only=True):
     text: Annotated[str, _text("Only with this in the title or the folder.")] = ""
     errors: Annotated[bool, Meta(description="Only with errors.")] = False
     subagents: Annotated[bool, Meta(description="Subagents' sessions too.")] = False
-    sort: Annotated[Literal["ended", "started", "events", "errors", "tokens", "duration"], Meta(description="The most first.")] = "ended"
+    sort: Annotated[
+        Literal["ended", "started", "events", "errors", "tokens", "duration"],
+        Meta(description="The most first."),
+    ] = "ended"
 
 
 class Show(Asked, frozen=True, kw_only=True):
     session: Annotated[
         str,
-        _text("A uid, the beginning of one, `latest`, `latest:AGENT` or `latest:REPO`; uid#seq is one event, whole.", 400, min_length=1),
+        _text(
+            "A uid, the beginning of one, `latest`, `latest:AGENT` or `latest:REPO`; uid#seq is one"
+            " event, whole.",
+            400,
+            min_length=1,
+        ),
     ]
     first: Annotated[int, Meta(ge=0, le=LAST_SEQ, description="The first event (its seq).")] = 0
-    last: Annotated[int, Meta(ge=0, le=LAST_SEQ, description="The last event (its seq).")] = LAST_SEQ
-    full: Annotated[bool, Meta(description="Long texts whole, and what is left out otherwise.")] = False
-    context: Annotated[bool, Meta(description="With uid#seq: what the model saw when that event had happened.")] = False
+    last: Annotated[int, Meta(ge=0, le=LAST_SEQ, description="The last event (its seq).")] = (
+        LAST_SEQ
+    )
+    full: Annotated[bool, Meta(description="Long texts whole, and what is left out otherwise.")] = (
+        False
+    )
+    context: Annotated[
+        bool, Meta(description="With uid#seq: what the model saw when that event had happened.")
+    ] = False
 
 
 class File(Asked, frozen=True, kw_only=True):
-    path: Annotated[str, _text("A whole path, or the end of one: main.py, src/main.py, */main.py.", 1_000, min_length=1)]
+    path: Annotated[
+        str,
+        _text(
+            "A whole path, or the end of one: main.py, src/main.py, */main.py.", 1_000, min_length=1
+        ),
+    ]
 
 
 class Commit(Asked, frozen=True, kw_only=True):
-    sha: Annotated[str, _text("4 or more characters of its name.", 40, min_length=4, pattern="^[0-9a-fA-F]+$")]
+    sha: Annotated[
+        str, _text("4 or more characters of its name.", 40, min_length=4, pattern="^[0-9a-fA-F]+$")
+    ]
 
 
 class Usage(Asked, frozen=True, kw_only=True):
     by: Annotated[
-        Literal["day", "week", "month", "session", "model", "agent", "project", "branch", "machine", "subagent", "block"],
+        Literal[
+            "day",
+            "week",
+            "month",
+            "session",
+            "model",
+            "agent",
+            "project",
+            "branch",
+            "machine",
+            "subagent",
+            "block",
+        ],
         Meta(description="A row for each."),
     ] = "day"
     agent: Agent = ""
@@ -98,7 +151,9 @@ ErrorText = Annotated[str, _text("The error that it is about, as it was printed.
 
 
 class Fix(Asked, frozen=True, kw_only=True):
-    error: Annotated[str, _text("The error as it was printed, or the log that it is in.", 20_000, min_length=1)]
+    error: Annotated[
+        str, _text("The error as it was printed, or the log that it is in.", 20_000, min_length=1)
+    ]
     repo: Repo = ""
 
 
@@ -113,10 +168,14 @@ class Lessons(Asked, frozen=True, kw_only=True):
 
 class Propose(Asked, frozen=True, kw_only=True):
     problem: Annotated[str, _text("What goes wrong, in a sentence.", 1_000, min_length=1)]
-    resolution: Annotated[str, _text("What to do about it, in a few sentences.", 4_000, min_length=1)]
+    resolution: Annotated[
+        str, _text("What to do about it, in a few sentences.", 4_000, min_length=1)
+    ]
     evidence: Annotated[
         list[Annotated[str, Meta(max_length=400)]],
-        Meta(min_length=1, max_length=12, description="Events that show it, as uid#seq; or sessions."),
+        Meta(
+            min_length=1, max_length=12, description="Events that show it, as uid#seq; or sessions."
+        ),
     ]
     error: ErrorText = ""
     repo: Repo = ""
@@ -133,12 +192,20 @@ def schema(kind: type[Asked]) -> dict[str, Any]:
     _, components = msgspec.json.schema_components([kind])
     found: dict[str, Any] = components[kind.__name__]
     # Those of the tool itself first: what a model reads first is what it thinks of.
-    properties = {name: found["properties"][name] for name in sorted(found["properties"], key=Asked.__struct_fields__.__contains__)}
+    properties = {
+        name: found["properties"][name]
+        for name in sorted(found["properties"], key=Asked.__struct_fields__.__contains__)
+    }
     for one in properties.values():
         one.pop("title", None)
         if one.get("default") in ("", False, LAST_SEQ):
             del one["default"]
-    return {"type": "object", "properties": properties, "required": found.get("required", []), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": found.get("required", []),
+        "additionalProperties": False,
+    }
 
 
 def check(kind: type[Kind], given: dict[str, Any] | None) -> Kind:
@@ -154,5 +221,13 @@ def check(kind: type[Kind], given: dict[str, Any] | None) -> Kind:
 
 
 def question(tool: str, args: Asked) -> dict[str, Any]:
-    """What a cursor belongs to: everything that was asked but where to begin and how much to say."""
-    return {"tool": tool, **{name: value for name, value in msgspec.structs.asdict(args).items() if name not in Asked.__struct_fields__}}
+    """What a cursor belongs to: everything that was asked but where to begin and how much to
+    say."""
+    return {
+        "tool": tool,
+        **{
+            name: value
+            for name, value in msgspec.structs.asdict(args).items()
+            if name not in Asked.__struct_fields__
+        },
+    }

@@ -1,4 +1,5 @@
-"""Where an answer goes on: a short text that only fits the question it was given for. Nothing is remembered between two calls."""
+"""Where an answer goes on: a short text that only fits the question it was given for. Nothing is
+remembered between two calls."""
 
 from __future__ import annotations
 
@@ -21,11 +22,15 @@ class BadCursor(RunloreError):
     """A cursor that is damaged, or that was given for another question."""
 
     code = "bad_cursor"
-    hint = "ask again without a cursor, or with the one of the last answer and all other arguments as they were"
+    hint = (
+        "ask again without a cursor, or with the one of the last answer and all other arguments as"
+        " they were"
+    )
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The item that comes next, the character of its text to begin at, and a hash of the item before it."""
+    """The item that comes next, the character of its text to begin at, and a hash of the item
+    before it."""
 
     at: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)] = 0
     offset: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)] = 0
@@ -59,7 +64,8 @@ def hash_of(key: str) -> int:
 
 
 def resume(place: Place, keys: Sequence[str]) -> int:
-    """Where in a list to go on, also when it has changed meanwhile: behind the item that was shown last, if it is there."""
+    """Where in a list to go on, also when it has changed meanwhile: behind the item that was shown
+    last, if it is there."""
     if place.at == 0 or (place.at <= len(keys) and hash_of(keys[place.at - 1]) == place.last):
         return place.at
     return next((n + 1 for n, key in enumerate(keys) if hash_of(key) == place.last), place.at)

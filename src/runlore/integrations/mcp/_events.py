@@ -1,4 +1,5 @@
-"""A session and its events as a model reads them: a head for each, and its text, shortened unless all of it is wanted."""
+"""A session and its events as a model reads them: a head for each, and its text, shortened unless
+all of it is wanted."""
 
 from __future__ import annotations
 
@@ -12,8 +13,16 @@ from ...timeline import ContextEvent, active, is_prompt
 from ._answer import Piece
 from ._recorded import line
 
-SHOWN = {"prompt": 1_500, "reply": 1_500, "error": 1_000, "call": 400, "result": 400, "thinking": 200}
-"""Characters of a text that is shortened: most of what is asked for is in what people and the agent said, and in what failed."""
+SHOWN = {
+    "prompt": 1_500,
+    "reply": 1_500,
+    "error": 1_000,
+    "call": 400,
+    "result": 400,
+    "thinking": 200,
+}
+"""Characters of a text that is shortened: most of what is asked for is in what people and the agent
+said, and in what failed."""
 
 CHUNK = 64
 """Events that are read at once: a page seldom has more."""
@@ -24,11 +33,15 @@ MARKED = 3_000
 CHILDREN = 8
 
 
-# ── heads ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── heads ─────────────────────────────────────────────────────────────────────────────────────────
 def session_head(session: Session, children: Iterable[SessionLine]) -> str:
     """What is known of a session, in a few lines."""
     cost, below = session.cost, list(children)
-    where = [line(session.repo), f"on {line(session.git_branch, 80)}" if session.git_branch else "", line(session.model, 80)]
+    where = [
+        line(session.repo),
+        f"on {line(session.git_branch, 80)}" if session.git_branch else "",
+        line(session.model, 80),
+    ]
     figures = [
         f"{cost.turns} turns",
         f"{session.events} events up to #{session.last_seq}",
@@ -44,8 +57,15 @@ def session_head(session: Session, children: Iterable[SessionLine]) -> str:
         f"folder: {line(session.cwd, 200)}" if session.cwd else "",
         f"{_time(session.started_at)} to {_time(session.ended_at)}",
         ", ".join(part for part in figures if part),
-        f"{session.relation or 'child'} of {line(session.parent_uid, 200)}" if session.parent_uid else "",
-        *(f"{child.relation or 'child'}: {line(child.uid, 200)}  {line(child.title, 80)}" for child in below[:CHILDREN]),
+        (
+            f"{session.relation or 'child'} of {line(session.parent_uid, 200)}"
+            if session.parent_uid
+            else ""
+        ),
+        *(
+            f"{child.relation or 'child'}: {line(child.uid, 200)}  {line(child.title, 80)}"
+            for child in below[:CHILDREN]
+        ),
         f"and {len(below) - CHILDREN} more that came out of it" if len(below) > CHILDREN else "",
         "its text is no longer stored" if session.evicted_at else "",
     ]
@@ -61,8 +81,15 @@ def event_facts(event: SessionEvent) -> str:
         "follows": "" if event.parent_seq is None else f"#{event.parent_seq}",
         "copied from": line(event.origin, 220),
         "took": "" if event.duration_ms is None else f"{event.duration_ms} ms",
-        "tests": f"{tests.passed} passed, {tests.failed} failed, {tests.skipped} skipped" if tests else "",
-        "files": ", ".join(line(file, 120) for file in event.files[:8]) + (" and more" if len(event.files) > 8 else ""),
+        "tests": (
+            f"{tests.passed} passed, {tests.failed} failed, {tests.skipped} skipped"
+            if tests
+            else ""
+        ),
+        "files": (
+            ", ".join(line(file, 120) for file in event.files[:8])
+            + (" and more" if len(event.files) > 8 else "")
+        ),
         "folder": line(event.cwd, 200),
     }
     return "\n".join(f"{name}: {value}" for name, value in known.items() if value)
@@ -81,28 +108,48 @@ def _time(moment: datetime | None) -> str:
     return "?" if moment is None else format_time(moment)[:16] + "Z"
 
 
-# ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-def told(store: Store, uid: str, first: int, last: int, offset: int, *, full: bool, active_seqs: set[int] | None) -> Iterator[Piece]:
-    """The events of a range, read as they are wanted. `active_seqs` are those that no rewind left behind, when that is known."""
+# ── events ────────────────────────────────────────────────────────────────────────────────────────
+def told(
+    store: Store,
+    uid: str,
+    first: int,
+    last: int,
+    offset: int,
+    *,
+    full: bool,
+    active_seqs: set[int] | None,
+) -> Iterator[Piece]:
+    """The events of a range, read as they are wanted. `active_seqs` are those that no rewind left
+    behind, when that is known."""
     while first <= last:
         events = _chunk(store, uid, first, last)
         if not events:
             return
         bodies = bodies_of(store, uid, events[0].seq, events[-1].seq)
         for event in events:
-            notes = ["rewound later"] if active_seqs is not None and event.seq not in active_seqs else []
-            yield from _piece(event, bodies.get(event.seq), offset if event.seq == first else 0, full, notes)
+            notes = (
+                ["rewound later"]
+                if active_seqs is not None and event.seq not in active_seqs
+                else []
+            )
+            yield from _piece(
+                event, bodies.get(event.seq), offset if event.seq == first else 0, full, notes
+            )
         first, offset = events[-1].seq + 1, 0
 
 
-def seen(found: Iterable[ContextEvent], store: Store, uid: str, first: int, offset: int, *, full: bool) -> Iterator[Piece]:
+def seen(
+    found: Iterable[ContextEvent], store: Store, uid: str, first: int, offset: int, *, full: bool
+) -> Iterator[Piece]:
     """What the model saw, from one event on."""
     for one in found:
         event = one.event
         if event.seq < first:
             continue
         if one.is_cleared:
-            yield Piece(at=event.seq, head=event_head(event, "cleared: the model no longer saw this text"))
+            yield Piece(
+                at=event.seq, head=event_head(event, "cleared: the model no longer saw this text")
+            )
             continue
         body = bodies_of(store, uid, event.seq, event.seq).get(event.seq)
         yield from _piece(event, body, offset if event.seq == first else 0, full, [], is_seen=True)
@@ -114,7 +161,8 @@ def whole(event: SessionEvent, body: str | None, offset: int) -> Iterator[Piece]
 
 
 def _chunk(store: Store, uid: str, first: int, last: int) -> list[SessionEvent]:
-    """The next events of a range. Numbers may have gaps as wide as a block, so what lies beyond is only looked for once."""
+    """The next events of a range. Numbers may have gaps as wide as a block, so what lies beyond is
+    only looked for once."""
     return store.events(uid, first, min(last, first + CHUNK - 1)) or store.events(uid, first, last)
 
 
@@ -126,16 +174,32 @@ def bodies_of(store: Store, uid: str, first: int, last: int) -> dict[int, str | 
         return {}
 
 
-def _piece(event: SessionEvent, body: str | None, offset: int, full: bool, notes: list[str], *, is_seen: bool = False) -> Iterator[Piece]:
+def _piece(
+    event: SessionEvent,
+    body: str | None,
+    offset: int,
+    full: bool,
+    notes: list[str],
+    *,
+    is_seen: bool = False,
+) -> Iterator[Piece]:
     if not (full or is_seen):
         if event.origin is not None:
-            yield Piece(at=event.seq, head=event_head(event, *notes, f"copied from {line(event.origin, 220)}"))
+            yield Piece(
+                at=event.seq,
+                head=event_head(event, *notes, f"copied from {line(event.origin, 220)}"),
+            )
             return
         if event.kind == "lifecycle" and event.view is None:
             return
     text = body if body is not None else event.summary or ""
     text = text if full else shortened(text, SHOWN[_sort_of(event)], event.seq)
-    yield Piece(at=event.seq, head=event_head(event, *notes, _continued(offset)), body=text, offset=min(offset, len(text)))
+    yield Piece(
+        at=event.seq,
+        head=event_head(event, *notes, _continued(offset)),
+        body=text,
+        offset=min(offset, len(text)),
+    )
 
 
 def _sort_of(event: SessionEvent) -> str:
@@ -145,7 +209,13 @@ def _sort_of(event: SessionEvent) -> str:
         return "thinking"
     if event.is_error or event.kind in ("error", "retry"):
         return "error"
-    return "call" if event.is_call else "result" if event.kind in ("tool_result", "lifecycle") else "reply"
+    return (
+        "call"
+        if event.is_call
+        else "result"
+        if event.kind in ("tool_result", "lifecycle")
+        else "reply"
+    )
 
 
 def shortened(text: str, length: int, seq: int) -> str:
@@ -153,7 +223,10 @@ def shortened(text: str, length: int, seq: int) -> str:
     if len(text) <= length * 5 // 4:
         return text
     head, tail = length * 2 // 3, length // 3
-    return f"{text[:head]}\n[… {len(text) - head - tail} characters left out: uid#{seq} shows all …]\n{text[-tail:]}"
+    return (
+        f"{text[:head]}\n[… {len(text) - head - tail} characters left out: uid#{seq} shows all"
+        f" …]\n{text[-tail:]}"
+    )
 
 
 def _continued(offset: int) -> str:

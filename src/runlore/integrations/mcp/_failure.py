@@ -1,4 +1,5 @@
-"""What a client is told of an error: a code that stays, a sentence, and what to try. Never a traceback, never recorded text."""
+"""What a client is told of an error: a code that stays, a sentence, and what to try. Never a
+traceback, never recorded text."""
 
 from __future__ import annotations
 
@@ -37,10 +38,20 @@ def told(error: Exception) -> Failure:
         sys.excepthook(type(error), error, error.__traceback__)
     kind = type(error)
     # A row with a flipped bit is no valid text, or decodes to what cannot be.
-    if kind.__module__.partition(".")[0] in _DATABASES or isinstance(error, (UnicodeDecodeError, msgspec.MsgspecError)):
-        return Failure(code="store", message=f"the store cannot be read ({kind.__name__})", hint="run `runlore doctor` in a shell")
+    if kind.__module__.partition(".")[0] in _DATABASES or isinstance(
+        error, (UnicodeDecodeError, msgspec.MsgspecError)
+    ):
+        return Failure(
+            code="store",
+            message=f"the store cannot be read ({kind.__name__})",
+            hint="run `runlore doctor` in a shell",
+        )
     # What else it says may be recorded text, and stays here.
-    return Failure(code="internal", message=f"this is a bug in runlore ({kind.__name__})", hint="try other arguments, and report it")
+    return Failure(
+        code="internal",
+        message=f"this is a bug in runlore ({kind.__name__})",
+        hint="try other arguments, and report it",
+    )
 
 
 def _message(error: RunloreError) -> str:

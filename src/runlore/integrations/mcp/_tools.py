@@ -1,4 +1,5 @@
-"""The tools: what each is for, and what it finds, asked of `query`, `search`, `trace` and `usage` as the command line does."""
+"""The tools: what each is for, and what it finds, asked of `query`, `search`, `trace` and `usage`
+as the command line does."""
 
 from __future__ import annotations
 
@@ -26,19 +27,21 @@ from ._cursor import Place, hash_of, resume
 from ._recorded import is_name, line
 
 HIT, LINE = 250, 40
-"""Tokens that a session with its events, and one without, takes at least, or nearly: so many are looked for as a page may have."""
+"""Tokens that a session with its events, and one without, takes at least, or nearly: so many are
+looked for as a page may have."""
 
 EVENTS = 2
 """Events of each session that a search shows."""
 
 PROOFS, TOUCHES, MENTIONS = 100, 250, 60
-"""Segments that are looked at for a search (its first page), a file and a commit: about 80 ms. The command line takes its time and looks
-at more."""
+"""Segments that are looked at for a search (its first page), a file and a commit: about 80 ms. The
+command line takes its time and looks at more."""
 
 STALE_S = 3_600
 
 DEEP = 20_000
-"""Events in front of one up to which what the model saw there is worked out: a third of a second."""
+"""Events in front of one up to which what the model saw there is worked out: a third of a
+second."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,34 +53,51 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it leaves something behind. What it leaves is never in the store."""
 
 
-# ── search ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── search ────────────────────────────────────────────────────────────────────────────────────────
 def search(store: Store, config: Config, args: ask.Search, place: Place | None) -> Found:
     asked = engine.parse(args.query)
     seen = place.at if place else 0
     most = seen + max(3, args.max_tokens // HIT)
-    answer = engine.search(store, asked, limit=most, sort=args.sort, events=EVENTS, proofs=PROOFS * (1 + seen // 8))
+    answer = engine.search(
+        store, asked, limit=most, sort=args.sort, events=EVENTS, proofs=PROOFS * (1 + seen // 8)
+    )
     hits = answer.hits
     start = resume(place, [hit.session.uid for hit in hits]) if place else 0
     return Found(
         name="hits",
-        pieces=(_hit(at, hits[at].session, hits[at].events, hits[at].missing) for at in range(start, len(hits))),
+        pieces=(
+            _hit(at, hits[at].session, hits[at].events, hits[at].missing)
+            for at in range(start, len(hits))
+        ),
         about={"total": answer.total, "partial": answer.is_partial},
         hints=_advice(store, config, args.query, asked, answer),
         more=Place(len(hits)) if len(hits) >= most else None,
     )
 
 
-def _hit(at: int, session: SessionLine, events: Sequence[EventHit], missing: Sequence[str] = (), note: str = "") -> Piece:
+def _hit(
+    at: int,
+    session: SessionLine,
+    events: Sequence[EventHit],
+    missing: Sequence[str] = (),
+    note: str = "",
+) -> Piece:
     without = f"  without: {line(', '.join(missing))}" if missing else ""
     lines = [_session_line(session, note, is_named=not events) + without]
     for event in events:
         label = f"{event.kind}{f'/{line(event.tool, 40)}' if event.tool else ''}{' error' if event.is_error else ''}"
         lines.append(f"  {line(session.uid, 200)}#{event.seq} {label}: {line(event.snippet, 240)}")
-    data = {"uid": session.uid, "events": [event.seq for event in events]} if is_name(session.uid) else None
+    data = (
+        {"uid": session.uid, "events": [event.seq for event in events]}
+        if is_name(session.uid)
+        else None
+    )
     return Piece(at=at, key=session.uid, head="\n".join(lines), data=data)
 
 
-def _advice(store: Store, config: Config, text: str, asked: engine.Query, answer: engine.Answer) -> list[str]:
+def _advice(
+    store: Store, config: Config, text: str, asked: engine.Query, answer: engine.Answer
+) -> list[str]:
     """What the asker must know to judge the answer, and what to try instead."""
     said = []
     if answer.missing:
@@ -85,12 +105,15 @@ def _advice(store: Store, config: Config, text: str, asked: engine.Query, answer
     if answer.ignored:
         said.append(f"not words, and ignored: {line(' '.join(answer.ignored))}")
     if answer.is_damaged:
-        said.append("the store is damaged, and not all of its texts can be read; `runlore doctor` says more")
+        said.append(
+            "the store is damaged, and not all of its texts can be read; `runlore doctor` says more"
+        )
     if answer.is_partial:
         said.append("not everything was looked at; a rarer word or a narrower field finds more")
     said += engine.remarks(text)
     if not answer.hits:
-        said += engine.blame(store, asked) + _nothing(store, config)  # It searches once more for each field.
+        # It searches once more for each field.
+        said += engine.blame(store, asked) + _nothing(store, config)
     return [line(one, 300) for one in said]
 
 
@@ -100,13 +123,20 @@ def _nothing(store: Store, config: Config) -> list[str]:
         raise NotFound(query.EMPTY)
     synced = query.last_sync(config)
     age = (datetime.now(UTC) - synced).total_seconds() if synced else 0
-    return [f"the last sync was {age / 3600:.0f} h ago; `runlore sync` reads what is new"] if age > STALE_S else []
+    return (
+        [f"the last sync was {age / 3600:.0f} h ago; `runlore sync` reads what is new"]
+        if age > STALE_S
+        else []
+    )
 
 
-# ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 def sessions(store: Store, config: Config, args: ask.Sessions, place: Place | None) -> Found:
     chosen = Filter(
-        **{name: getattr(args, name) or None for name in ("agent", "repo", "cwd", "branch", "model", "text")},
+        **{
+            name: getattr(args, name) or None
+            for name in ("agent", "repo", "cwd", "branch", "model", "text")
+        },
         pinned=False,
         since=_moment(args.since),
         until=_moment(args.until),
@@ -120,7 +150,11 @@ def sessions(store: Store, config: Config, args: ask.Sessions, place: Place | No
         name="sessions",
         pieces=(_listed(at, one) for at, one in enumerate(lines, start)),
         about={"total": store.count(chosen)},
-        hints=[] if lines else ["no session matches all of this; leave something out", *_nothing(store, config)],
+        hints=(
+            []
+            if lines
+            else ["no session matches all of this; leave something out", *_nothing(store, config)]
+        ),
         more=Place(start + most) if len(lines) >= most else None,
     )
 
@@ -136,7 +170,9 @@ def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
 
 
 def _listed(at: int, one: SessionLine) -> Piece:
-    figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors" + ("" if one.usd is None else f", {one.usd:.2f} USD")
+    figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors" + (
+        "" if one.usd is None else f", {one.usd:.2f} USD"
+    )
     data = {"uid": one.uid, "ended_at": one.ended_at} if is_name(one.uid) else None
     return Piece(at=at, key=one.uid, head=_session_line(one) + figures, data=data)
 
@@ -144,11 +180,17 @@ def _listed(at: int, one: SessionLine) -> Piece:
 def _session_line(one: SessionLine, note: str = "", *, is_named: bool = True) -> str:
     """In one line. Where its events follow, they name it."""
     name = line(one.uid, 200) if is_named else ""
-    parts = [name, note, (one.ended_at or "?")[:16], line(one.repo, 80) or line(one.cwd, 80), line(one.title) or "(no title)"]
+    parts = [
+        name,
+        note,
+        (one.ended_at or "?")[:16],
+        line(one.repo, 80) or line(one.cwd, 80),
+        line(one.title) or "(no title)",
+    ]
     return "  ".join(part for part in parts if part)
 
 
-# ── show ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── show ──────────────────────────────────────────────────────────────────────────────────────────
 def show(store: Store, _: Config, args: ask.Show, place: Place | None) -> Found:
     name, seq = query.split_name(args.session)
     if seq is not None and seq > ask.LAST_SEQ:
@@ -173,13 +215,22 @@ def _range(store: Store, uid: str, args: ask.Show, place: Place | None) -> Found
 
     def pieces() -> Iterator[Piece]:
         if place is None:
-            children = store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started", limit=100)[::-1]
+            children = store.sessions(
+                Filter(parent_uid=uid, parents_only=False), sort="started", limit=100
+            )[::-1]
             yield Piece(at=first - 1, head=_events.session_head(session, children))
         yield from _events.told(store, uid, first, last, offset, full=args.full, active_seqs=seqs)
 
-    hints = [] if args.full or place else ["notes of the agent itself are left out and long texts shortened; full shows all"]
+    hints = (
+        []
+        if args.full or place
+        else ["notes of the agent itself are left out and long texts shortened; full shows all"]
+    )
     if seqs is None:
-        hints.append("in a session this long it is not marked what was rewound; context shows what the model saw")
+        hints.append(
+            "in a session this long it is not marked what was rewound; context shows what the"
+            " model saw"
+        )
     return Found(name="events", pieces=pieces(), about=_about(uid), hints=hints)
 
 
@@ -198,14 +249,21 @@ def _event(store: Store, uid: str, seq: int, place: Place | None) -> Found:
 def _context(store: Store, uid: str, seq: int, args: ask.Show, place: Place | None) -> Found:
     _event_at(store, uid, seq)
     if (before := min(query.get(store, uid).events, seq)) > DEEP:
-        raise BadArguments(f"there are {before} events before it, and what the model saw is worked out for up to {DEEP}")
+        raise BadArguments(
+            f"there are {before} events before it, and what the model saw is worked out for up to"
+            f" {DEEP}"
+        )
     found = model_context(store.events(uid, 0, seq), seq)
     first, offset = (place.at, place.offset) if place else (0, 0)
     return Found(
         name="events",
         pieces=_events.seen(found, store, uid, first, offset, full=args.full),
         about={**_about(uid, seq), "seen": len(found)},
-        hints=[] if args.full or place else ["long texts are shortened; full shows them as the model saw them"],
+        hints=(
+            []
+            if args.full or place
+            else ["long texts are shortened; full shows them as the model saw them"]
+        ),
     )
 
 
@@ -213,20 +271,29 @@ def _event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
     try:
         return query.event_at(store, uid, seq)
     except NotFound:  # It names the uid, which a transcript may have chosen.
-        raise NotFound(f"this session has no event {seq}; its last is {query.get(store, uid).last_seq}") from None
+        raise NotFound(
+            f"this session has no event {seq}; its last is {query.get(store, uid).last_seq}"
+        ) from None
 
 
 def _about(uid: str, seq: int | None = None) -> dict[str, Any]:
     return {"session": uid, **({} if seq is None else {"event": seq})} if is_name(uid) else {}
 
 
-# ── file, commit ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── file, commit ──────────────────────────────────────────────────────────────────────────────────
 def file(store: Store, config: Config, args: ask.File, place: Place | None) -> Found:
     answer = trace.file(store, args.path, folder=_here(), limit=1 << 30, proofs=TOUCHES)
     start = resume(place, [one.session.uid for one in answer.found]) if place else 0
-    hints = ["not everything was looked at; more of the path finds the rest"] if answer.is_partial else []
+    hints = (
+        ["not everything was looked at; more of the path finds the rest"]
+        if answer.is_partial
+        else []
+    )
     if answer.elsewhere:
-        hints.append(f"{answer.elsewhere} sessions touched only other files whose path ends so; a path that begins with */ finds them")
+        hints.append(
+            f"{answer.elsewhere} sessions touched only other files whose path ends so; a path that"
+            " begins with */ finds them"
+        )
     if not answer.found:
         hints += ["the name alone, or a search for it, may find more", *_nothing(store, config)]
     return Found(
@@ -240,9 +307,18 @@ def file(store: Store, config: Config, args: ask.File, place: Place | None) -> F
 def _touched(at: int, found: trace.FileTrace) -> Piece:
     ref = f"{line(found.session.uid, 200)}#{found.last_seq}"
     did = ", ".join(f"{line(action, 20)} {number}" for action, number in found.actions.items())
-    files = ", ".join(line(path, 160) for path in found.files[:3]) + (" and more" if len(found.files) > 3 else "")
-    data = {"uid": found.session.uid, "last": found.last_seq, "actions": found.actions} if is_name(found.session.uid) else None
-    head = f"{_session_line(found.session)}\n  {did}; last {ref} {(found.last_at or '?')[:16]}: {files}"
+    files = ", ".join(line(path, 160) for path in found.files[:3]) + (
+        " and more" if len(found.files) > 3 else ""
+    )
+    data = (
+        {"uid": found.session.uid, "last": found.last_seq, "actions": found.actions}
+        if is_name(found.session.uid)
+        else None
+    )
+    head = (
+        f"{_session_line(found.session)}\n  {did}; last {ref} {(found.last_at or '?')[:16]}:"
+        f" {files}"
+    )
     return Piece(at=at, key=found.session.uid, head=head, data=data)
 
 
@@ -250,13 +326,24 @@ def commit(store: Store, config: Config, args: ask.Commit, place: Place | None) 
     answer = trace.commit(store, args.sha, limit=1 << 30, proofs=MENTIONS)
     found = answer.found
     start = resume(place, [one.session.uid for one in found]) if place else 0
-    hints = ["not everything was looked at; more of the name finds the rest"] if answer.is_partial else []
+    hints = (
+        ["not everything was looked at; more of the name finds the rest"]
+        if answer.is_partial
+        else []
+    )
     if not found:
         hints += ["its message may be found by a search", *_nothing(store, config)]
 
     def piece(at: int) -> Piece:
-        made = _hit(at, found[at].session, found[at].events, note="made it" if found[at].is_made else "mentions it")
-        return msgspec.structs.replace(made, data=made.data and {**made.data, "made": found[at].is_made})
+        made = _hit(
+            at,
+            found[at].session,
+            found[at].events,
+            note="made it" if found[at].is_made else "mentions it",
+        )
+        return msgspec.structs.replace(
+            made, data=made.data and {**made.data, "made": found[at].is_made}
+        )
 
     return Found(
         name="sessions",
@@ -273,7 +360,7 @@ def _here() -> str:
         return os.path.expanduser("~")
 
 
-# ── usage ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── usage ─────────────────────────────────────────────────────────────────────────────────────────
 def cost(store: Store, config: Config, args: ask.Usage, place: Place | None) -> Found:
     zone = usage.Zone()
     chosen = CallFilter(
@@ -285,11 +372,14 @@ def cost(store: Store, config: Config, args: ask.Usage, place: Place | None) -> 
         session=query.resolve(store, args.session) if args.session else None,
     )
     made = usage.report(store, args.by, chosen, zone=zone)
-    rows = made.rows[::-1] if args.by in ("day", "week", "month", "block") else made.rows  # The latest first.
+    # The latest first.
+    rows = made.rows[::-1] if args.by in ("day", "week", "month", "block") else made.rows
     start = resume(place, [row.key or "" for row in rows]) if place else 0
     total = made.total
     hints = [f"{total.unpriced} calls have no price"] if total.unpriced else []
-    hints += [f"{total.fuzzy} calls have the price of a model with a like name"] if total.fuzzy else []
+    hints += (
+        [f"{total.fuzzy} calls have the price of a model with a like name"] if total.fuzzy else []
+    )
     if not rows:
         hints += ["no call matches", *_nothing(store, config)]
     return Found(
@@ -304,10 +394,22 @@ def _row(store: Store, at: int, row: usage.Row, by: str) -> Piece:
     title = ""
     if by in ("session", "subagent") and row.key:
         found = store.sessions(Filter(name=row.key, parents_only=False), limit=1)
-        title = f"  {line(found[0].title, 80)}" if found and found[0].uid == row.key and found[0].title else ""
+        title = (
+            f"  {line(found[0].title, 80)}"
+            if found and found[0].uid == row.key and found[0].title
+            else ""
+        )
     sums = _sums(row)
-    head = f"{line(row.key, 200) or '(not known)'}: {', '.join(f'{name} {value}' for name, value in sums.items())}{title}"
-    return Piece(at=at, key=row.key or "", head=head, data={"key": row.key if is_name(row.key) else None, **sums})
+    head = (
+        f"{line(row.key, 200) or '(not known)'}:"
+        f" {', '.join(f'{name} {value}' for name, value in sums.items())}{title}"
+    )
+    return Piece(
+        at=at,
+        key=row.key or "",
+        head=head,
+        data={"key": row.key if is_name(row.key) else None, **sums},
+    )
 
 
 def _sums(row: usage.Row) -> dict[str, Any]:
@@ -328,7 +430,9 @@ def _moment(text: str, zone: usage.Zone | None = None) -> datetime | None:
     try:
         return zone.moment(text, now) if zone else moment(text, now)
     except (ModelError, OverflowError, ValueError):
-        raise BadArguments(f"{line(text, 60)!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
+        raise BadArguments(
+            f"{line(text, 60)!r} is not a time: try 7d, 24h, yesterday or 2026-03-14"
+        ) from None
 
 
 TOOLS = (
@@ -336,55 +440,82 @@ TOOLS = (
         name="search",
         kind=ask.Search,
         find=search,
-        about="Has this been seen before? Searches prompts, replies, tool calls and their output of all recorded sessions of coding"
-        " agents: an error message, a command, a name, a decision. The best sessions first, each with the events that have the words."
-        " Fields narrow it: agent: repo: cwd: branch: model: after:7d before: session: choose sessions, tool: kind: is:error file:"
-        " events.",
+        about=(
+            "Has this been seen before? Searches prompts, replies, tool calls and their output of"
+            " all recorded sessions of coding agents: an error message, a command, a name, a"
+            " decision. The best sessions first, each with the events that have the words. Fields"
+            " narrow it: agent: repo: cwd: branch: model: after:7d before: session: choose"
+            " sessions, tool: kind: is:error file: events."
+        ),
     ),
     Tool(
         name="sessions",
         kind=ask.Sessions,
         find=sessions,
-        about="Lists recorded sessions, newest first: what was worked on in a repository or a folder, and when.",
+        about=(
+            "Lists recorded sessions, newest first: what was worked on in a repository or a folder,"
+            " and when."
+        ),
     ),
     Tool(
         name="show",
         kind=ask.Show,
         find=show,
-        about="Reads a recorded session: all of it or a range of events, shortened; one event whole (session uid#seq); or what the"
-        " model saw when an event had happened (context).",
+        about=(
+            "Reads a recorded session: all of it or a range of events, shortened; one event whole"
+            " (session uid#seq); or what the model saw when an event had happened (context)."
+        ),
     ),
     Tool(
         name="file",
         kind=ask.File,
         find=file,
-        about="Which sessions edited or read a file, the last first: whom to ask why it is as it is.",
+        about=(
+            "Which sessions edited or read a file, the last first: whom to ask why it is as it is."
+        ),
     ),
-    Tool(name="commit", kind=ask.Commit, find=commit, about="Which sessions made a git commit, and which mention it."),
+    Tool(
+        name="commit",
+        kind=ask.Commit,
+        find=commit,
+        about="Which sessions made a git commit, and which mention it.",
+    ),
     Tool(
         name="usage",
         kind=ask.Usage,
         find=cost,
-        about="Tokens and cost in USD of all recorded sessions, each API call counted once, by day, model, repository and so on.",
+        about=(
+            "Tokens and cost in USD of all recorded sessions, each API call counted once, by day,"
+            " model, repository and so on."
+        ),
     ),
     Tool(
         name="fix",
         kind=ask.Fix,
         find=_learned.fix,
-        about="Seen this error before, and what fixed it? The same error whatever agent or repository met it, with the edit or command"
-        " after which it was gone; where it is not known, the nearest.",
+        about=(
+            "Seen this error before, and what fixed it? The same error whatever agent or repository"
+            " met it, with the edit or command after which it was gone; where it is not known, the"
+            " nearest."
+        ),
     ),
     Tool(
         name="lessons",
         kind=ask.Lessons,
         find=_learned.lessons,
-        about="Lessons that people have approved for a task, a file or an error: what to do about what kept going wrong here.",
+        about=(
+            "Lessons that people have approved for a task, a file or an error: what to do about"
+            " what kept going wrong here."
+        ),
     ),
     Tool(
         name="propose_lesson",
         kind=ask.Propose,
         find=_learned.propose,
-        about="Writes down what you have learned, as a proposal with its evidence. A person decides whether other agents are told.",
+        about=(
+            "Writes down what you have learned, as a proposal with its evidence. A person decides"
+            " whether other agents are told."
+        ),
         is_writing=True,
     ),
 )

@@ -61,7 +61,11 @@ def _load_miner(name: str) -> Miner:
         "recurred": "recurred",
         "was_met": "was_met",
     }
-    parts = {field: getattr(module, attribute) for field, attribute in optional.items() if hasattr(module, attribute)}
+    parts = {
+        field: getattr(module, attribute)
+        for field, attribute in optional.items()
+        if hasattr(module, attribute)
+    }
     return Miner(name=name, mine=module.mine, **parts)
 
 

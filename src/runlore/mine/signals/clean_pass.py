@@ -11,7 +11,12 @@ from ..values import Case, Fleet, Signal
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
     digest = case.digest
     is_clean = not (digest.errors or digest.corrections or digest.interventions or digest.retries)
-    if digest.outcome == "success" and digest.quality == "real" and is_clean and (digest.tests or digest.commits):
+    if (
+        digest.outcome == "success"
+        and digest.quality == "real"
+        and is_clean
+        and (digest.tests or digest.commits)
+    ):
         yield Signal(
             type="clean_pass",
             polarity="success",

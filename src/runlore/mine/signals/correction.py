@@ -19,9 +19,10 @@ KIND = "correction"
 
 _WORD = re.compile(r"[^\W_]{2,}")
 _STOP_WORDS = frozenset(
-    "the to of and or in on at is are was be it its this that with for from as by an you your we our i me my no not don dont do does did"
-    " please just again instead use used using should must have has had will would can could but so if then there here what why how all"
-    " any some more also still only wrong stop actually never always".split()
+    "the to of and or in on at is are was be it its this that with for from as by an you your we"
+    " our i me my no not don dont do does did please just again instead use used using should must"
+    " have has had will would can could but so if then there here what why how all any some more"
+    " also still only wrong stop actually never always".split()
 )
 MIN_WORDS = 2
 """Words that say what a correction is about. With fewer, `no, wrong` would be a lesson."""
@@ -68,4 +69,8 @@ def recurred(about: str, case: Case) -> bool:
 
 def find_topic_words(text: str) -> frozenset[str]:
     """Return the words that say what a correction is about."""
-    return frozenset(word for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS and not word.isdecimal())
+    return frozenset(
+        word
+        for word in _WORD.findall(text.lower())
+        if word not in _STOP_WORDS and not word.isdecimal()
+    )

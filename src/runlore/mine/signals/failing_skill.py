@@ -17,7 +17,9 @@ KIND = "skill"
 
 def mine(case: Case, _: Fleet) -> Iterator[Signal]:
     for name in dict.fromkeys(skill.name for skill in case.skills):
-        results = [skill.passed for skill in case.skills if skill.name == name and skill.passed is not None]
+        results = [
+            skill.passed for skill in case.skills if skill.name == name and skill.passed is not None
+        ]
         failed = results.count(False)
         if failed > len(results) / 2:
             yield Signal(
@@ -35,7 +37,9 @@ def find_ends(group: Group) -> list[End]:
     name = group.pattern.locus.key
     ends = [End(case.root, case.at, case.uid) for case in group.cases]
     for case in group.all_cases.values():
-        models = {skill.rescued_by for skill in case.skills if skill.name == name and skill.rescued_by}
+        models = {
+            skill.rescued_by for skill in case.skills if skill.name == name and skill.rescued_by
+        }
         ends += [End(case.root, case.at, case.uid, model, is_over=True) for model in sorted(models)]
     return ends
 
@@ -52,7 +56,10 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
         about=pattern.locus.key,
         key=model,
         problem=one_line(pattern.what),
-        resolution=shorten(f"Give it to {one_line(model)}: it passed the check there where another model had failed."),
+        resolution=shorten(
+            f"Give it to {one_line(model)}: it passed the check there where another model had"
+            " failed."
+        ),
         signals=pattern.signals,
         last_at=pattern.last_at,
         **count_evidence(common, ends),

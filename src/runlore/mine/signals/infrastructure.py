@@ -21,7 +21,11 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
     total = sum(actions.values())
     overhead = sum(count for action, count in actions.items() if action in OVERHEAD_ACTIONS)
     # A session that is all about one server (a browser, a design tool) does its work there.
-    if total < MIN_CALLS or overhead < MIN_SHARE * total or not any(action in WORK_ACTIONS for action in actions):
+    if (
+        total < MIN_CALLS
+        or overhead < MIN_SHARE * total
+        or not any(action in WORK_ACTIONS for action in actions)
+    ):
         return
     main = max(OVERHEAD_ACTIONS & actions.keys(), key=lambda action: (actions[action], action))
     yield Signal(

@@ -17,7 +17,12 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
     errors = {error.signature.fingerprint: error for error in case.digest.errors}
     for fix in case.digest.fixes:
         error = errors.get(fix.fingerprint)
-        if error is None or not fix.is_shown or fix.how == "retry" or error.signature.kind in WEAK_KINDS:
+        if (
+            error is None
+            or not fix.is_shown
+            or fix.how == "retry"
+            or error.signature.kind in WEAK_KINDS
+        ):
             continue
         template, first = error.signature.template, fix.steps[0]
         yield Signal(
@@ -26,6 +31,10 @@ def mine(case: Case, _: Fleet) -> Iterator[Signal]:
             uid=case.uid,
             locus=ErrorLocus(fix.fingerprint, template),
             what=f"{template} → {first.summary}",
-            seqs=(fix.failed_seq, first.seq, *([fix.fixed_seq] if fix.fixed_seq is not None else [])),
+            seqs=(
+                fix.failed_seq,
+                first.seq,
+                *([fix.fixed_seq] if fix.fixed_seq is not None else []),
+            ),
             magnitude=fix.confidence,
         )

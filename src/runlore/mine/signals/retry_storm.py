@@ -13,7 +13,10 @@ from ..ends import End, count_evidence, describe_common_fix, find_common_ends, i
 from ..loci import CommandLocus
 from ..values import Case, Fleet, Signal
 
-ADVICE = "read the error before the second try; find out what the command needs, and write it down where agents look"
+ADVICE = (
+    "read the error before the second try; find out what the command needs, and write it down where"
+    " agents look"
+)
 KIND = "retries"
 
 MIN_FAILURES = 3
@@ -47,7 +50,11 @@ def find_ends(group: Group) -> list[End]:
 
 def _find_end(head: str, case: Case) -> End:
     """Return the end by the most certain fix of the command's errors."""
-    errors = {error.signature.fingerprint: error for error in case.digest.errors if error.command and command_head(error.command) == head}
+    errors = {
+        error.signature.fingerprint: error
+        for error in case.digest.errors
+        if error.command and command_head(error.command) == head
+    }
     fixes = [fix for fix in case.digest.fixes if fix.fingerprint in errors]
     is_over = any(fix.fixed_seq is not None for fix in fixes)
     instructive = [fix for fix in fixes if is_instructive(fix, errors[fix.fingerprint])]
@@ -56,7 +63,15 @@ def _find_end(head: str, case: Case) -> End:
         return End(case.root, case.at, f"{case.uid}#{last_seq}", is_over=is_over)
     fix = max(instructive, key=lambda fix: fix.confidence)
     error = errors[fix.fingerprint]
-    return End(case.root, case.at, f"{case.uid}#{fix.steps[0].seq}", fix_key(fix, error), fix, is_over, error.command or "")
+    return End(
+        case.root,
+        case.at,
+        f"{case.uid}#{fix.steps[0].seq}",
+        fix_key(fix, error),
+        fix,
+        is_over,
+        error.command or "",
+    )
 
 
 def draft(group: Group, ends: Sequence[End]) -> Draft | None:

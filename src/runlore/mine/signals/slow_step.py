@@ -44,14 +44,24 @@ def draft(group: Group, _: Sequence[End]) -> Draft:
     """
     pattern = group.pattern
     head = pattern.locus.key
-    times = sorted(slow.seconds / slow.count for case in group.cases for slow in case.digest.slow if command_head(slow.command) == head)
-    usual, longest = (max(1, round(seconds / 60)) for seconds in (times[len(times) // 2], times[-1]))
+    times = sorted(
+        slow.seconds / slow.count
+        for case in group.cases
+        for slow in case.digest.slow
+        if command_head(slow.command) == head
+    )
+    usual, longest = (
+        max(1, round(seconds / 60)) for seconds in (times[len(times) // 2], times[-1])
+    )
     return Draft(
         id=pattern.id,
         kind=KIND,
         about=head,
         problem=one_line(pattern.what),
-        resolution=f"One run takes about {usual} min, at most {longest} were seen: allow that much, or let it run in the background.",
+        resolution=(
+            f"One run takes about {usual} min, at most {longest} were seen: allow that much, or let"
+            " it run in the background."
+        ),
         repo=pattern.repo or "",
         evidence=pattern.examples,
         signals=pattern.signals,
