@@ -101,9 +101,8 @@ def agents_page() -> str:
     for name, adapter in adapters.load().items():
         if not Path(adapters.__file__).with_name(f"{name}.py").is_file():
             continue  # of another package, which documents it
-        about = (importlib.import_module(f"{adapters.__name__}.{name}").__doc__ or "").partition(
-            "\n"
-        )[0]
+        doc = importlib.import_module(f"{adapters.__name__}.{name}").__doc__ or ""
+        about = " ".join(doc.partition("\n\n")[0].split())
         roots = ", ".join(f"`{root}`" for root in adapter.roots)
         variables = ", ".join(
             f"`{root[1:].partition('/')[0]}`" for root in adapter.roots if root.startswith("$")

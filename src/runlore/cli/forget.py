@@ -1,6 +1,7 @@
-"""Remove sessions from the store for good. Shows what would go; --yes does it. Subagents go with
-their session. Every tier is emptied, and a tombstone keeps the next sync from bringing them back.
-The agents' own files are never touched. With --json an object (docs/json.md).
+"""Remove sessions from the store for good.
+
+Shows what would go; --yes does it. Subagents go with their session. Every tier is emptied, and a
+tombstone keeps the next sync from bringing them back. The agents' own files are never touched. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Where secrets were found, never what they were. The store does not have them; the agents' own
-files do, and a model has seen them: replace them. The same six digits mean the same secret. With
---json an array (docs/json.md).
+"""Where secrets were found, never what they were.
+
+The store does not have them; the agents' own files do, and a model has seen them: replace them.
+The same six digits mean the same secret. With --json an array (docs/json.md).
 """
 
 from __future__ import annotations

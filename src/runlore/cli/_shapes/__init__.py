@@ -1,9 +1,8 @@
 """What --json prints: one declaration for each form of each command's answer.
 
-docs/json.md is written from these, --fields is checked against them, and the tests hold every
-command to them. They are a contract: fields are added, none is renamed or taken away. The lines of
-a docstring that begin with a field's name say what it means. Nothing here is imported to print an
-answer as it is.
+docs/json.md is written from these, --fields is checked against them, and the tests hold every command to them. They are a contract:
+fields are added, none is renamed or taken away. The lines of a docstring that begin with a field's name say what it means.
+Nothing here is imported to print an answer as it is.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from . import digests, errors, lessons, live, retro, sessions, spent, stored
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """A form of an answer. `items` names the list from which --max-tokens takes items and which
-    --offset counts; "" is the answer itself. `whole` says how to get a text that was cut; a stream
-    is one value on each line."""
+    """A form of an answer. `items` names the list from which --max-tokens takes items and which --offset counts; "" is the answer itself.
+    `whole` says how to get a text that was cut; a stream is one value on each line."""
 
     type: Any
     items: str | None = None
@@ -112,10 +110,9 @@ SHAPES: dict[str, dict[str, Shape]] = {
 """By command, and then by the option that asks for another form."""
 
 
-# ── what a type has ───────────────────────────────────────────────────────────────────────────────
+# ── what a type has ──────────────────────────────────────────────────────────────────────────────────────────────────
 def fields_of(kind: Any) -> dict[str, Any]:
-    """The fields below a type, each with its own; of an object with any keys one that is called
-    `*`."""
+    """The fields below a type, each with its own; of an object with any keys one that is called `*`."""
     kind = item_of(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return hints_of(kind)

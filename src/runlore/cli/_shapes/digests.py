@@ -144,15 +144,21 @@ class RequestedLesson(Value):
 class Digest(Value, forbid_unknown_fields=False):
     """What is kept of a session. What it cost is in the ledger: `runlore usage --session`.
 
-    version: of the rules that made it made_at: null when it was made to be shown goal: the first
-    prompt that asks for something edits: files that were changed several times, with how often
-    actions: calls by what they do: shell, read, edit, search, … wall_s: from the first event to the
-    last active_s: without the times when nobody did anything corrections: what a person said next
-    that rejects or redirects what was done outcome: success, fail, abandoned, unknown
-    outcome_level: what the outcome rests on outcome_evidence: events, by seq quality: real,
-    trivial, automated, one_shot, subagent excerpts: of the events that errors and fixes cite cut:
-    by name, how many more there were before: what was known when events left that did not come
-    back; all of it is in the other fields too
+    version: of the rules that made it
+    made_at: null when it was made to be shown
+    goal: the first prompt that asks for something
+    edits: files that were changed several times, with how often
+    actions: calls by what they do: shell, read, edit, search, …
+    wall_s: from the first event to the last
+    active_s: without the times when nobody did anything
+    corrections: what a person said next that rejects or redirects what was done
+    outcome: success, fail, abandoned, unknown
+    outcome_level: what the outcome rests on
+    outcome_evidence: events, by seq
+    quality: real, trivial, automated, one_shot, subagent
+    excerpts: of the events that errors and fixes cite
+    cut: by name, how many more there were
+    before: what was known when events left that did not come back; all of it is in the other fields too
     """
 
     session_uid: str

@@ -46,15 +46,17 @@ class KnownFix(Value):
 class KnownError(Value):
     """An error that sessions met.
 
-    fingerprint: the same for the same error, whichever tool or agent printed it kind: exception,
-    test, compile, shell, git, http, json, message, text, exit name: the exception, the code or the
-    missing command, where there is one template: the line that matters, with what changes from time
-    to time named trend: by sessions of the last 30 days and the 30 before: new, rising, steady,
-    falling, stopped fixed: sessions in which it went away for a reason that is known stayed:
-    sessions in which it never did, or in which nobody tried again usd: what the calls cost from
-    where it was first seen to where it was gone, in all sessions; null when no price is known
-    fixes: the surest first, no two that say the same likeness: to what was asked for; 1 is the same
-    error last_ref: where it was met last
+    fingerprint: the same for the same error, whichever tool or agent printed it
+    kind: exception, test, compile, shell, git, http, json, message, text, exit
+    name: the exception, the code or the missing command, where there is one
+    template: the line that matters, with what changes from time to time named
+    trend: by sessions of the last 30 days and the 30 before: new, rising, steady, falling, stopped
+    fixed: sessions in which it went away for a reason that is known
+    stayed: sessions in which it never did, or in which nobody tried again
+    usd: what the calls cost from where it was first seen to where it was gone, in all sessions; null when no price is known
+    fixes: the surest first, no two that say the same
+    likeness: to what was asked for; 1 is the same error
+    last_ref: where it was met last
     """
 
     fingerprint: str

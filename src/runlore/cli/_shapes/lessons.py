@@ -115,8 +115,7 @@ class Change(Value):
 class Share(Change):
     """Sessions in which something came, before a lesson was told and after.
 
-    expected: the share before, with the agents and repositories of after; the bounds are of the
-    difference to this
+    expected: the share before, with the agents and repositories of after; the bounds are of the difference to this
     """
 
     expected: Number
@@ -125,13 +124,14 @@ class Share(Change):
 class Effect(Value):
     """What became of a lesson that was told.
 
-    verdict: effective, harmful, no effect seen, too early, not measurable told: sessions ways: the
-    same by how they were told, some in several ways: start, fail (by hooks), file (`lessons
-    render`), asked (MCP) compared: which sessions stand beside those before: told at start, told on
-    failure, could ask tokens: what telling it cost, with what was told beside it recurs: of
-    sessions told at their start, or that could ask, those that met what it is about stays: of
-    sessions that met it, those that did not get over it; judged where sessions were told after they
-    had met it success: of those whose end is known
+    verdict: effective, harmful, no effect seen, too early, not measurable
+    told: sessions
+    ways: the same by how they were told, some in several ways: start, fail (by hooks), file (`lessons render`), asked (MCP)
+    compared: which sessions stand beside those before: told at start, told on failure, could ask
+    tokens: what telling it cost, with what was told beside it
+    recurs: of sessions told at their start, or that could ask, those that met what it is about
+    stays: of sessions that met it, those that did not get over it; judged where sessions were told after they had met it
+    success: of those whose end is known
     """
 
     id: str

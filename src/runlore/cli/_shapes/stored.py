@@ -108,8 +108,8 @@ class Backup(Value):
 
 
 class Copied(Value):
-    """What was brought from one store to another. `unchanged` were there already, `forgotten` were
-    forgotten there. `problems` are what the doctor finds wrong with the copy."""
+    """What was brought from one store to another. `unchanged` were there already, `forgotten` were forgotten there. `problems` are what
+    the doctor finds wrong with the copy."""
 
     source: str
     target: str
