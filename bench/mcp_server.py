@@ -32,7 +32,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 sys.path.insert(0, str(BENCH.parent / "src"))
 
 from runlore.integrations.mcp import call
-from runlore.lending import Stores
+from runlore.query.open_stores import Stores
 from runlore.store import Filter, SessionLine, Store, open_store
 from runlore.text.tokens import tokens, tokens_of
 

@@ -35,11 +35,11 @@ from sync import stage
 
 sys.path.insert(0, str(BENCH.parent / "src"))
 
-from runlore import pipeline
 from runlore.config import Config
 from runlore.search import search
 from runlore.store import CallFilter, Store, open_store
 from runlore.store.sqlite import SqliteStore
+from runlore.sync import pipeline
 
 PARTS = ("first", "growth", "peer")
 ABSENT = "—"

@@ -26,9 +26,9 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 from runlore import config as settings
-from runlore import pipeline
 from runlore.live import SessionStore
 from runlore.store import open_store
+from runlore.sync import pipeline
 from runlore.web.serving import bind, door_for, serve, url_of
 
 ROOT = Path(__file__).parents[1]

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from runlore.adapters import Facts, Normalized, Position, Record, Source
-from runlore.billing import settle
 from runlore.model import Call
 from runlore.pricing.ledger import merge
 from runlore.store import Batch, Kept, Piece, PriceRow, Store, open_store
 from runlore.store.pieces import ROW
+from runlore.sync.billing import settle
 from runlore.timeline import Tally
 from tests.toy import Toy
 

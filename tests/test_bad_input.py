@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import _jsonl
 from runlore.store import Filter, Store, open_store
+from runlore.sync import pipeline
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 UID = f"claude:{SESSION}"

@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import billing
 from runlore.config import Config
 from runlore.errors import ConfigError
 from runlore.model import USD, Call
 from runlore.pricing import ledger
+from runlore.pricing.sheets import stored_parts
 from runlore.store import CallFilter, Store
 from runlore.store.calls import hash_of
+from runlore.sync import billing
 from tests.ledgers import NOON, call, keep, open_ledger
 from tests.test_ledger import calls as any_call
 
@@ -117,9 +118,9 @@ def test_a_price_of_the_user_that_is_none_is_said(store: Store, tmp_path: Path) 
 def test_parts_are_known_from_the_sheets_that_were_used(store: Store, tmp_path: Path) -> None:
     sonnet = call("k1", model="claude-sonnet-4-5", provider="anthropic", output_tokens=10)
     keep(store, [sonnet])
-    assert billing.stored_parts(config(tmp_path))(sonnet) == (), "nothing was looked up yet"
+    assert stored_parts(config(tmp_path))(sonnet) == (), "nothing was looked up yet"
     billing.price(store, config(tmp_path))
-    parts = billing.stored_parts(config(tmp_path))(sonnet)
+    parts = stored_parts(config(tmp_path))(sonnet)
     [one] = store.billed("toy:s1")
     assert one.price is not None
     assert sum(part.usd for part in parts) == one.price.usd > 0
@@ -129,7 +130,7 @@ def test_parts_are_rebuilt_without_the_price_list(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path
 from runlore.pricing import prices
-from runlore.billing import stored_parts
+from runlore.pricing.sheets import stored_parts
 from runlore.config import Config
 from runlore.model import Call
 stored_parts(Config(home=Path({str(tmp_path)!r}), store=""))(Call(key="k", session_uid="toy:s1", model="claude-opus-4-6"))

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from runlore import config as config_module
-from runlore import doctor, pipeline
+from runlore import doctor
 from runlore.config import Config
 from runlore.store import Filter, Store, open_store
+from runlore.sync import pipeline
 from tests.test_law import contents
 from tests.toy import Toy, line
 

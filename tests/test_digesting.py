@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 
 from runlore import config as settings
-from runlore import digesting, doctor, pipeline
+from runlore import doctor
 from runlore.config import Config
 from runlore.digest import session as digests
-from runlore.evicting import let_go
-from runlore.leaks import leaks
 from runlore.model import Digest
+from runlore.query.leaks import leaks
+from runlore.retention.evict import let_go
 from runlore.store import Filter, Store, open_store
 from runlore.store.digest_rows import pack_digest
-from runlore.tasks import start_workers
+from runlore.sync import digests as digesting
+from runlore.sync import pipeline
+from runlore.sync.runner import start_workers
 from runlore.usage.waste import wasted
 from tests.test_law import CASES
 from tests.toy import START, Toy, line

@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from runlore import config as settings
-from runlore import doctor, pipeline
+from runlore import doctor
 from runlore.cli import cli
 from runlore.cli.doctor import sign
 from runlore.config import Config
@@ -29,6 +29,7 @@ from runlore.lessons.shelf import Shelf
 from runlore.model import BLOCK
 from runlore.store import Filter, Store, open_store
 from runlore.store import _sqlite_check as checker
+from runlore.sync import pipeline
 from tests.toy import Toy, line
 
 WORDS = ("apple", "pear", "parseHttpUrl", "http", "question", "zqiserror")

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from runlore import adapters, config, pipeline
+from runlore import adapters, config
 from runlore.cli import cli
 from runlore.cli._integrate import find_target, hook_command
 from runlore.digest.errors import signature
@@ -32,6 +32,7 @@ from runlore.lessons.shelf import Shelf
 from runlore.search import search
 from runlore.store import Filter, open_for_reading, open_store
 from runlore.store.retention import Marks
+from runlore.sync import pipeline
 from runlore.text.clean import OWN
 from runlore.text.tokens import tokens
 from tests.mine.test_known_errors import fix
@@ -590,7 +591,7 @@ def test_a_call_imports_little() -> None:
     heavy = {
         "click",
         "re2",
-        "runlore.pipeline",
+        "runlore.sync.pipeline",
         "runlore.redact.engine",
         "runlore.query",
         "runlore.cli",

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.search import search
 from runlore.store import open_store
+from runlore.sync import pipeline
 
 TRAJECTORIES = Path(__file__).parents[2] / "shared/corpus/labelled/vorflux/trajs"
 

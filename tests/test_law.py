@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from runlore import adapters, config, pipeline, prepare
+from runlore import adapters, config
 from runlore.store import Filter, Resume, Store, open_store
+from runlore.sync import pipeline, prepare
 
 FIXTURES = Path(__file__).parent / "adapters" / "fixtures"
 CASES = sorted(case for case in FIXTURES.glob("*/*") if (case / "root").is_dir())

@@ -23,17 +23,19 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult
 
-from runlore import adapters, config, lending, pipeline, query
+from runlore import adapters, config, query
 from runlore.digest.requested_lessons import find_requested_lessons
 from runlore.integrations import mcp
 from runlore.integrations.mcp import BY_NAME, _cursor, call
 from runlore.integrations.mcp._answer import LEAST, MOST, USUAL
 from runlore.integrations.mcp._recorded import fence, line, plain, quoted
-from runlore.lending import Stores
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
 from runlore.model import SessionEvent, is_own
+from runlore.query import open_stores
+from runlore.query.open_stores import Stores
 from runlore.store import Filter, open_store
+from runlore.sync import pipeline
 from runlore.text.clean import clean
 from runlore.text.tokens import tokens, tokens_of
 from tests.ledgers import Paid
@@ -945,9 +947,9 @@ def test_no_more_stores_stay_open_than_are_of_use(stores: Stores) -> None:
     from contextlib import ExitStack
 
     with ExitStack() as stack:
-        for _ in range(lending.MOST + 3):
+        for _ in range(open_stores.MAX_OPEN + 3):
             stack.enter_context(stores.lend())
-    assert len(stores._idle) == lending.MOST
+    assert len(stores._idle) == open_stores.MAX_OPEN
 
 
 def test_a_store_that_another_question_was_quicker_to_take_is_opened_anew(stores: Stores) -> None:
@@ -983,13 +985,13 @@ PARALLEL = """
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from runlore.integrations.mcp import call
-from runlore.lending import MOST, Stores
+from runlore.query.open_stores import MAX_OPEN, Stores
 
 def ask(n):
     result = call(stores, "show", {"session": f"toy:s{n % 8}", "full": True, "max_tokens": 400})
     return result.structured_content["recorded"].split("\\n")[1:-1]
 
-with closing(Stores()) as stores, ThreadPoolExecutor(MOST) as pool:
+with closing(Stores()) as stores, ThreadPoolExecutor(MAX_OPEN) as pool:
     alone = [ask(n) for n in range(8)]
     assert all(f"w{n} 0" in str(lines) for n, lines in enumerate(alone))
     assert all(lines == alone[n % 8] for n, lines in enumerate(pool.map(ask, range(800))))

@@ -17,12 +17,12 @@ import pytest
 
 import tests.toy as toy_module
 from runlore import config as config_module
-from runlore import pipeline
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, StoreBusy, StoreError, StoreLost
 from runlore.model import BLOCK
 from runlore.store import Batch, CallFilter, Filter, Put, Store, open_store
+from runlore.sync import pipeline
 from tests.ledgers import Paid
 from tests.toy import Toy, line
 
@@ -270,7 +270,7 @@ def test_a_newer_adapter_can_read_what_was_stored_in_many_batches(
     toy: Toy,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    monkeypatch.setattr("runlore.sync.prepare.BATCH_BYTES", 100)
     append(
         root / "s1.jsonl", *(line(id=f"n{n}", up=f"n{n - 1}", text=f"word{n}") for n in range(20))
     )
@@ -292,7 +292,7 @@ def test_a_newer_adapter_keeps_what_is_gone_from_its_source(
     monkeypatch: pytest.MonkeyPatch,
     is_there: bool,
 ) -> None:
-    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    monkeypatch.setattr("runlore.sync.prepare.BATCH_BYTES", 100)
     append(root / "s1.jsonl", *(line(id=f"n{n}", text=f"old{n}", tokens=1) for n in range(9)))
     sync()
     (root / "s1.jsonl").write_bytes(
@@ -332,7 +332,7 @@ def test_a_read_that_fails_halfway_leaves_what_was_there(
     toy: Toy,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    monkeypatch.setattr("runlore.sync.prepare.BATCH_BYTES", 100)
     append(root / "s1.jsonl", *(line(id=f"n{n}", text=f"word{n}") for n in range(20)))
     append(root / "s2.jsonl", line(id="x", text="fine"))
     sync()
@@ -358,7 +358,7 @@ def test_a_file_replaced_between_two_parts_is_read_again_the_next_time(
     toy: Toy,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    monkeypatch.setattr("runlore.sync.prepare.BATCH_BYTES", 100)
     file = root / "s1.jsonl"
     append(file, *(line(id=f"n{n}", text=f"word{n}") for n in range(20)))
     real, reads = toy.read, []
@@ -385,7 +385,7 @@ def test_a_file_that_says_it_is_of_1970_is_read_anew_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
     version: int,
 ) -> None:
-    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", 100)
+    monkeypatch.setattr("runlore.sync.prepare.BATCH_BYTES", 100)
     file = root / "s1.jsonl"
     file.write_bytes(b"".join(line(id=f"n{n}", text=f"word{n}") for n in range(20)))
     sync()
@@ -422,7 +422,7 @@ def test_sessions_with_copies_come_to_rest_with_the_first_sync(
     files: dict[str, list[bytes]],
     size: int,
 ) -> None:
-    monkeypatch.setattr("runlore.prepare.BATCH_BYTES", size)
+    monkeypatch.setattr("runlore.sync.prepare.BATCH_BYTES", size)
     for number, (name, lines) in enumerate(files.items(), start=1):
         (root / f"{name}.jsonl").write_bytes(b"".join(lines))
         os.utime(root / f"{name}.jsonl", (number, number))
@@ -449,7 +449,7 @@ def test_a_copy_of_what_its_own_session_has_is_the_same_event_in_parts_of_any_si
     )
     told = []
     for size in (1, 1 << 20):
-        monkeypatch.setattr("runlore.prepare.BATCH_BYTES", size)
+        monkeypatch.setattr("runlore.sync.prepare.BATCH_BYTES", size)
         with closing(open_store(str(tmp_path / f"{size}.db"))) as store:
             pipeline.sync(store, config)
             told.append(

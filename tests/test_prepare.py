@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runlore import config
-from runlore.prepare import Job, Preparer, _followed, setting
+from runlore.sync.prepare import Job, Preparer, _followed, setting
 from runlore.testing import Fixture, iter_fixtures
 
 FIXTURES = list(iter_fixtures(Path(__file__).parent / "adapters" / "fixtures"))

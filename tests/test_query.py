@@ -13,11 +13,12 @@ import msgspec
 import pytest
 
 from runlore import config as config_module
-from runlore import naming, pipeline, query
+from runlore import query
 from runlore.config import Config
 from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
-from runlore.places import Places
+from runlore.query import names as naming
 from runlore.store import FORGOTTEN, Filter, SessionLine, Store, open_for_reading, open_store
+from runlore.sync import pipeline
 from runlore.text.words import moment
 from tests.store.test_contract import Agent
 from tests.toy import Toy, line
@@ -153,7 +154,7 @@ def test_short_ids_are_the_same_among_few_and_among_many(
 ) -> None:
     lines = store.sessions(Filter(parents_only=False))
     few = naming.short_ids(store, lines)
-    monkeypatch.setattr(naming, "FEW", 0)
+    monkeypatch.setattr(naming, "MAX_LOOKUPS", 0)
     assert naming.short_ids(store, lines) == few
 
 
@@ -167,7 +168,7 @@ def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(
         )
     lines = [found for found in store.sessions(Filter()) if found.uid in uids]
     short = naming.short_ids(store, lines)
-    assert max(map(len, short)) <= naming.LONGEST_ID
+    assert max(map(len, short)) <= naming.MAX_ID
     assert [query.resolve(store, name) for name in short] == [found.uid for found in lines]
     with pytest.raises(NotFound):
         query.resolve(store, "+nobody")
@@ -180,7 +181,7 @@ def test_two_ids_that_differ_at_their_end_alone_leave_room_for_other_columns() -
     ]
     short = naming.short_ids(None, lines[:2], is_all=True)  # type: ignore[arg-type]
     assert [len(name) for name in short] == [9, 9]
-    assert naming._shortened([lines[2].uid], [line.uid for line in lines[:2]]) == [
+    assert naming.shorten([lines[2].uid], [line.uid for line in lines[:2]]) == [
         naming.handle(lines[2].uid)
     ]
 
@@ -197,7 +198,7 @@ def test_ids_that_begin_alike_are_made_longer_in_linear_time() -> None:
     lines = [msgspec.convert(_line(f"toy:session-{n:05}"), SessionLine) for n in range(3000)]
     short = naming.short_ids(None, lines, is_all=True)  # type: ignore[arg-type]
     assert len(set(short)) == 3000
-    assert min(map(len, short)) >= naming.SHORTEST_ID
+    assert min(map(len, short)) >= naming.MIN_ID
 
 
 def _line(uid: str) -> dict[str, object]:
@@ -370,7 +371,7 @@ def test_what_is_left_out_on_purpose_is_no_risk(
     config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
     known = store.sources()[str(home / ".toy/0.jsonl")].source
-    problem = Places(config).excluded if problem == "excluded" else problem
+    problem = config.exclude.mark if problem == "excluded" else problem
     store.touch(known, adapter_version=1, redact_version="", problem=problem)
     assert risks_of(store, config, monkeypatch) == 0
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.config import size_bytes
-from runlore.retain import PINNED, REFERRED, UNANALYZED, by_name, by_policy
+from runlore.retention.policy import PINNED, REFERRED, UNANALYZED, by_name, by_policy
 from runlore.store.retention import Bulk, Weight
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)

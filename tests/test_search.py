@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from runlore import adapters
 from runlore import search as engine
 from runlore.errors import NotFound, RunloreError
-from runlore.prepare import Job, Preparer, Setting
 from runlore.search import Answer, QueryError, advice, parse, ranked, scan
 from runlore.search.text import SNIPPET, snippet
 from runlore.store import Store, open_store
 from runlore.store.pieces import SEGMENT_BYTES
+from runlore.sync.prepare import Job, Preparer, Setting
 from tests.toy import Toy, line
 
 NOW = datetime(2026, 3, 14, 12, tzinfo=UTC)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore._task_ref import task_ref
 from runlore.model import Cost, Relation, Session, SessionEvent, Usage
+from runlore.sync.task_ref import task_ref
 from runlore.timeline import (
     Node,
     Tally,

@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import adapters, pipeline
+from runlore import adapters
 from runlore.cli._usage import check_lines, explanation_lines
 from runlore.config import Budget, Config, SourceConfig
 from runlore.errors import ModelError
 from runlore.model import USD, Call
 from runlore.pricing.ledger import rank
 from runlore.store import CallFilter, Store, copying, open_store
+from runlore.sync import pipeline
 from runlore.usage import BY, Zone, blocks, report, status
 from runlore.usage.budget import budgets
 from runlore.usage.explain import check, explain, why

@@ -20,10 +20,10 @@ import msgspec
 import pytest
 
 from runlore import config as config_module
-from runlore import pipeline
 from runlore.live import SessionStore
 from runlore.model import USD, Call
 from runlore.store import Kept, Store, open_store
+from runlore.sync import pipeline
 
 Lines = Sequence[dict[str, Any] | bytes]
 Files = dict[str, Lines]

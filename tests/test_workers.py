@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runlore import workers
 from runlore.errors import RunloreError, StoreLost
-from runlore.workers import Workers, result_of
+from runlore.sync import workers
+from runlore.sync.workers import Workers, result_of
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -134,7 +134,7 @@ def test_closing_waits_for_the_job_in_work_and_drops_the_others() -> None:
 SCRIPT = """
 import sys, time
 sys.path[:0] = {path!r}
-from runlore.workers import Workers, result_of
+from runlore.sync.workers import Workers, result_of
 from tests.test_workers import begin, nap
 if __name__ == "__main__":
     running = Workers(2, begin, "")
@@ -185,7 +185,7 @@ def test_ctrl_c_ends_the_program_after_the_job_in_work_and_no_worker_says_a_word
 def test_only_a_program_without_threads_is_forked() -> None:
     script = """
 import threading
-from runlore.workers import _start_method
+from runlore.sync.workers import _start_method
 assert _start_method() == "fork"
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 assert _start_method() == "spawn"
@@ -195,7 +195,7 @@ assert _start_method() == "spawn"
 
 ONLY_TWO = """
 import os
-from runlore.tasks import start_workers
+from runlore.sync.runner import start_workers
 from runlore.config import load
 
 fork, count = os.fork, 0

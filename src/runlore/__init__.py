@@ -1,8 +1,8 @@
 """runlore keeps every session your coding agents ever ran, and makes them readable for people and
 programs.
 
-What is in `__all__` is the public API; all else may change on any day. A name is imported when it
-is first used, so `import runlore` costs next to nothing.
+The names in `__all__` are the public API; everything else may change at any time. A name is
+imported when it is first used, so `import runlore` is cheap.
 
     import runlore
 
@@ -15,7 +15,7 @@ is first used, so `import runlore` costs next to nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ._version import __version__
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .adapters import Adapter, Facts, Normalized, Position, Record, Skip, Source
@@ -63,8 +63,9 @@ if TYPE_CHECKING:
         is_evictable,
         make_uid,
     )
-    from .pipeline import Progress, Report, sync
     from .store import Filter, SessionLine, Store, open_store
+    from .sync.pipeline import Progress, Report
+    from .sync.pipeline import sync as sync_store
     from .timeline import (
         Branch,
         ContextEvent,
@@ -95,13 +96,16 @@ _HOMES = {
     "model": (
         "SCHEMA_VERSION Call Cost LogRecord Session SessionEvent Tests Usage is_evictable make_uid"
     ),
-    "pipeline": "Progress Report sync",
     "store": "Filter SessionLine Store open_store",
+    "sync.pipeline": "Progress Report",
     "timeline": (
         "Branch ContextEvent Node ToolCall Turn abandoned active branches cost_of is_prompt"
         " model_context nest pairs turns walk"
     ),
 }
+
+_RENAMED = {"load_config": ("config", "load"), "sync_store": ("sync.pipeline", "sync")}
+"""Names that would be unclear here, or that a room has: where they are, and their name there."""
 
 __all__ = [
     "Adapter",
@@ -169,15 +173,16 @@ __all__ = [
     "open_store",
     "pairs",
     "should_compact",
-    "sync",
+    "sync_store",
     "turns",
     "walk",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name == "load_config":
-        return import_module(f"{__name__}.config").load
+    if name in _RENAMED:
+        home, original = _RENAMED[name]
+        return getattr(import_module(f"{__name__}.{home}"), original)
     for home, names in _HOMES.items():
         if name in names.split():
             return getattr(import_module(f"{__name__}.{home}"), name)

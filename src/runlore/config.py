@@ -58,8 +58,9 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -89,8 +90,16 @@ class Exclude(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     paths: list[str] = []
     repos: list[str] = []
 
+    @property
+    def mark(self) -> str:
+        """The problem noted for a source that these rules leave out.
+
+        It differs for other rules, so that a source is looked at again when the rules change.
+        """
+        return "excluded " + blake2b(msgspec.json.encode(self), digest_size=4).hexdigest()
+
     def matches(self, cwd: str | None, repo: str | None) -> bool:
-        """Whether a session with this folder or repository is not to be stored."""
+        """Return True if sessions of this folder or repository must not be stored."""
         home = os.path.expanduser("~")
         paths = [
             pattern.replace("~", home, 1) if pattern.startswith("~") else pattern
@@ -200,11 +209,30 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     retain: Retain = Retain()
     lessons: Lessons = Lessons()
     prices: dict[str, Any] = {}
-    """By model, as in the file: read by `billing` when something is priced."""
+    """By model, as in the file: read by `pricing.sheets` when something is priced."""
+
+    def roots_of(
+        self, agent: str, find_own: Callable[[Mapping[str, str]], list[Path]]
+    ) -> list[tuple[Path, str | None]]:
+        """Return the folders in which to look for an agent's sessions, each with its machine.
+
+        Configured folders replace those that `find_own` finds for an environment. The machine is
+        None for this one.
+        """
+        setting = self.sources.get(agent, SourceConfig())
+        own = find_own(os.environ) if setting.roots is None else map(absolute, setting.roots)
+        return [(root, None) for root in own] + [
+            (absolute(root.path), root.machine) for root in setting.also
+        ]
 
     def domain(self, repo: str | None) -> str | None:
         """The domain of a repository: the first pattern that fits, in the order of the file."""
         return next((name for pattern, name in self.domains.items() if _names(pattern, repo)), None)
+
+
+def absolute(path: str) -> Path:
+    """Return the path from the root, with `~` replaced by the user's home."""
+    return Path(path).expanduser().absolute()
 
 
 def home_folder(env: Mapping[str, str] = os.environ) -> str:

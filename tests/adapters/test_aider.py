@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, pipeline, query
+from runlore import config, query
 from runlore.adapters import Record, get
 from runlore.adapters._aider.pieces import edits, pieces
 from runlore.store import Store
+from runlore.sync import pipeline
 from runlore.testing import iter_fixtures
 from runlore.timeline import pairs
 

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import get
 from runlore.errors import ReadError
 from runlore.model import Session
 from runlore.store import Store
+from runlore.sync import pipeline
 from runlore.testing import iter_fixtures
 
 ADAPTER = get("amp")

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import get
 from runlore.errors import ReadError
-from runlore.pipeline import Report
 from runlore.store import CallFilter, Store, open_store
+from runlore.sync import pipeline
+from runlore.sync.pipeline import Report
 
 ADAPTER = get("atif")
 INNER = {

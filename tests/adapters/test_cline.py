@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import LOST, Normalized, get
 from runlore.adapters._cline import documents, words
 from runlore.errors import ReadError
 from runlore.model import SessionEvent
-from runlore.pipeline import Report
 from runlore.store import Filter, Store, open_store
+from runlore.sync import pipeline
+from runlore.sync.pipeline import Report
 
 ADAPTER = get("cline")
 FIXTURES = Path(__file__).parent / "fixtures/cline"

@@ -16,11 +16,12 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, pipeline, timeline
+from runlore import config, timeline
 from runlore.adapters import LOST, Normalized, Position, Record, Source, codex, get
 from runlore.adapters._codex import fold, tools, words
 from runlore.model import Session, SessionEvent, Usage, make_uid
 from runlore.store import Store
+from runlore.sync import pipeline
 from runlore.testing import check_law, iter_fixtures
 
 ADAPTER = get("codex")

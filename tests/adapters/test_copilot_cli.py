@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import Normalized, Source, get
 from runlore.model import Session
 from runlore.store import Store
+from runlore.sync import pipeline
 from runlore.timeline import model_context
 
 ADAPTER = get("copilot_cli")

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import get
 from runlore.store import open_store
+from runlore.sync import pipeline
 from runlore.testing import check_breakage, check_law, check_noise
 from tests.adapters import corpus
 

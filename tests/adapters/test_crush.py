@@ -18,10 +18,11 @@ from typing import Any
 import apsw
 import pytest
 
-from runlore import config, doctor, pipeline
+from runlore import config, doctor
 from runlore.adapters import Normalized, Source, get
 from runlore.model import Session
 from runlore.store import Store, open_store
+from runlore.sync import pipeline
 from runlore.testing import derive
 from runlore.timeline import model_context
 from tests.adapters import corpus

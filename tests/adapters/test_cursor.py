@@ -17,10 +17,11 @@ from typing import Any
 import apsw
 import pytest
 
-from runlore import config, doctor, pipeline
+from runlore import config, doctor
 from runlore.adapters import Source, get
 from runlore.model import Session
 from runlore.store import Store, open_store
+from runlore.sync import pipeline
 from runlore.testing import derive
 
 ADAPTER = get("cursor")

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import get, integration
 from runlore.errors import ConfigError
 from runlore.store import open_store
+from runlore.sync import pipeline
 from runlore.testing import iter_fixtures
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import Normalized, Position, Record, Source, _objects, get
 from runlore.adapters._gemini_cli import reader, words
 from runlore.model import Session
 from runlore.pricing.ledger import merge
 from runlore.store import Filter, Store
+from runlore.sync import pipeline
 from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, model_context
 

@@ -15,10 +15,11 @@ import apsw
 import msgspec
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import Source, get
 from runlore.model import Session
 from runlore.store import Store
+from runlore.sync import pipeline
 from runlore.testing import derive
 from runlore.timeline import model_context
 

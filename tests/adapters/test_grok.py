@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, doctor, pipeline
+from runlore import config, doctor
 from runlore.adapters import Normalized, Record, Source, _grok_chat, _grok_events, _objects, get
 from runlore.model import Session, make_uid
 from runlore.store import Filter, Store, open_store
+from runlore.sync import pipeline
 from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, model_context
 

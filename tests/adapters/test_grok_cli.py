@@ -15,11 +15,12 @@ from typing import Any
 import apsw
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import Normalized, Source, _grok_cli, _sqlite, get
 from runlore.errors import ReadError
 from runlore.model import Session
 from runlore.store import Filter, Store, open_store
+from runlore.sync import pipeline
 from runlore.testing import check_law
 from runlore.timeline import model_context
 

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import get
 from runlore.adapters._hive.documents import records
 from runlore.model import SessionEvent
 from runlore.pricing.ledger import merge
 from runlore.store import Store
+from runlore.sync import pipeline
 
 ADAPTER = get("hive")
 FIXTURES = Path(__file__).parent / "fixtures/hive"

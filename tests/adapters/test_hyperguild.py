@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import get
 from runlore.live.old import read_skills
 from runlore.store import open_store
+from runlore.sync import pipeline
 
 ADAPTER = get("hyperguild")
 ROOT = Path(__file__).parent / "fixtures/hyperguild/skills/root"

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import Source, get
 from runlore.adapters._mini_swe_agent import output_in, parts
 from runlore.errors import ReadError
-from runlore.pipeline import Report
 from runlore.store import CallFilter, Filter, Store, open_store
+from runlore.sync import pipeline
+from runlore.sync.pipeline import Report
 
 ADAPTER = get("mini_swe_agent")
 

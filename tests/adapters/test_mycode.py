@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from runlore import config, pipeline, query
+from runlore import config, query
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.store import Store
+from runlore.sync import pipeline
 from runlore.timeline import active, model_context
 
 ADAPTER = get("mycode")

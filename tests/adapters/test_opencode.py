@@ -16,10 +16,11 @@ from typing import Any
 import apsw
 import pytest
 
-from runlore import config, doctor, pipeline
+from runlore import config, doctor
 from runlore.adapters import Normalized, Position, Source, _sqlite, get
 from runlore.model import Session
 from runlore.store import Filter, Store, open_store
+from runlore.sync import pipeline
 from runlore.testing import derive
 from runlore.timeline import abandoned, model_context
 

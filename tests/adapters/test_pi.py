@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.model import Session
 from runlore.store import Store
+from runlore.sync import pipeline
 from runlore.testing import Fixture, iter_fixtures
 from runlore.timeline import abandoned, active, model_context
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import get
 from runlore.store import Filter, open_store
+from runlore.sync import pipeline
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RELEASED = {"roo": 1761955200000}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, pipeline, timeline
+from runlore import config, timeline
 from runlore.adapters import Normalized, Source, get
 from runlore.adapters._runlore import words
 from runlore.adapters._runlore.lines import Line
@@ -21,6 +21,7 @@ from runlore.errors import LogError
 from runlore.live import LiveSession, SessionStore
 from runlore.model import LogRecord, SessionEvent, Usage
 from runlore.store import Filter, Store, open_store
+from runlore.sync import pipeline
 
 ADAPTER = get("runlore")
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from runlore import config, doctor, pipeline
+from runlore import config, doctor
 from runlore.store import CallFilter, CallSum, Filter, Store, open_store
+from runlore.sync import pipeline
 from runlore.testing import Fixture, iter_fixtures
 
 FIXTURES = list(iter_fixtures(Path(__file__).parent / "fixtures"))

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.adapters import Source, get
 from runlore.model import USD
 from runlore.store import Store
+from runlore.sync import pipeline
 
 ADAPTER = get("vscode_copilot")
 FIXTURES = Path(__file__).parent / "fixtures/vscode_copilot"

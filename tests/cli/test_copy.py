@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore import config, pipeline
+from runlore import config
 from runlore.errors import StoreLost
 from runlore.store import CallFilter, Filter, Store, copying, open_store
+from runlore.sync import pipeline
 from tests import postgres
 from tests.cli.conftest import Run
 from tests.toy import Toy, line

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from runlore import config as settings
-from runlore import pipeline
 from runlore.cli.patterns import as_lines
 from runlore.mine.loci import SessionLocus
 from runlore.mine.values import Pattern
 from runlore.store import Filter, open_store
+from runlore.sync import pipeline
 from tests.cli.conftest import Run
 from tests.toy import Toy, line
 

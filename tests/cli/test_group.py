@@ -146,7 +146,8 @@ def test_a_list_and_a_report_import_nothing_that_they_do_not_need(stored: Path, 
     loaded = modules_after(words)
     assert (
         sorted(
-            loaded & {*HEAVY, "multiprocessing", "re2", "runlore.pipeline", "runlore.redact.engine"}
+            loaded
+            & {*HEAVY, "multiprocessing", "re2", "runlore.sync.pipeline", "runlore.redact.engine"}
         )
         == []
     )

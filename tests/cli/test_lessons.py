@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runlore import adapters, pipeline
+from runlore import adapters
 from runlore import config as settings
 from runlore.digest.errors import signature
 from runlore.errors import ModelError
@@ -23,6 +23,7 @@ from runlore.live import SessionStore
 from runlore.mine.cases import read_cases
 from runlore.model import format_time
 from runlore.store import Filter, open_store
+from runlore.sync import pipeline
 from tests.cli.conftest import Run
 from tests.mine.test_known_errors import ERRORS, NOW, fix, session
 from tests.projects import checkout

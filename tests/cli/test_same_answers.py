@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from runlore import adapters, config, pipeline
-from runlore.evicting import let_go
+from runlore import adapters, config
+from runlore.retention.evict import let_go
 from runlore.store import Filter, open_store
+from runlore.sync import pipeline
 from tests.cli.conftest import Run
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"

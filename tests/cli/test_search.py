@@ -13,11 +13,10 @@ import msgspec
 import pytest
 
 from runlore import search as engine
-from runlore import trace
 from runlore.adapters import Facts
 from runlore.cli import _hits
 from runlore.cli._out import cells
-from runlore.search import EventHit
+from runlore.search import EventHit, trace
 from runlore.store import Filter
 from tests.cli.conftest import Run
 from tests.cli.test_group import python
@@ -763,7 +762,7 @@ def test_the_end_of_a_long_path_is_what_is_shown(
 def test_they_look_at_no_more_than_they_may(
     run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace, "PROOFS", 1)
+    monkeypatch.setattr(trace, "MAX_SEGMENTS", 1)
     assert data(run, "commit", SHA)["partial"]
     assert [session["uid"] for session in data(run, "commit", SHA)["sessions"]] == ["toy:maker"], (
         "the oldest are looked at: one of them made it"
@@ -774,7 +773,7 @@ def test_they_look_at_no_more_than_they_may(
     assert data(run, "file", "/work/other/main.py")["partial"], (
         "a path may be written from where an agent is"
     )
-    monkeypatch.setattr(trace, "PROOFS", 9)
+    monkeypatch.setattr(trace, "MAX_SEGMENTS", 9)
     assert not data(run, "file", "/work/other/main.py")["partial"]
 
 
@@ -824,5 +823,6 @@ def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
     loaded = set(python(code).stderr.split())
     assert "runlore.cli.search" in loaded
     assert (
-        not {"rich", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact.engine"} & loaded
+        not {"rich", "watchfiles", "shutil", "runlore.sync.pipeline", "runlore.redact.engine"}
+        & loaded
     )

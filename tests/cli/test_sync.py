@@ -16,9 +16,9 @@ import pytest
 
 from runlore import config
 from runlore.cli import _watch, sync
-from runlore.pipeline import Report
 from runlore.query import synced_mark
 from runlore.store import open_store
+from runlore.sync.pipeline import Report
 from tests.cli.conftest import Run
 from tests.toy import Toy, line
 
@@ -65,7 +65,7 @@ def test_an_interrupted_sync_says_what_stays(
     def interrupt(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runlore.pipeline.sync", interrupt)
+    monkeypatch.setattr("runlore.sync.pipeline.sync", interrupt)
     result = run("sync")
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "stopped; what was committed stays, `runlore sync` goes on from there\n"
@@ -196,7 +196,8 @@ def test_the_mark_is_new_after_every_sync_and_tells_of_problems(
     run("sync")
     assert time.time() - mark.stat().st_mtime < 60
     monkeypatch.setattr(
-        "runlore.pipeline.sync", lambda *args, **options: Report(problems=[("/x", "not readable")])
+        "runlore.sync.pipeline.sync",
+        lambda *args, **options: Report(problems=[("/x", "not readable")]),
     )
     run("sync")
     assert mark.read_text() == "1\n"

@@ -9,7 +9,7 @@ import pytest
 
 from runlore.cli import _watch
 from runlore.errors import StoreBusy
-from runlore.pipeline import Report
+from runlore.sync.pipeline import Report
 
 
 def watched(

@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from runlore import config as settings
-from runlore import pipeline
 from runlore.config import Config
 from runlore.errors import NotFound
 from runlore.export.html import html
@@ -24,6 +23,7 @@ from runlore.export.markdown import fenced, markdown
 from runlore.export.taking import take
 from runlore.store import Store, open_store
 from runlore.store.retention import Marks
+from runlore.sync import pipeline
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run  # A fixture.
 from tests.test_redact import make

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from runlore import config as settings
-from runlore import pipeline
 from runlore.errors import NotFound
 from runlore.export.outline import bodies_of, outline, started_by, texts
 from runlore.model import SessionEvent
 from runlore.store import SessionLine, Store, open_store
+from runlore.sync import pipeline
 from runlore.timeline import ToolCall
 from tests.toy import Toy, line
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runlore._conformance import CHECKS, run_store_conformance
 from runlore.live import SessionStore
+from runlore.testing.store_conformance import CHECKS, run_store_conformance
 from tests.live.system1 import open_old
 
 

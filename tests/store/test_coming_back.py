@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from runlore import config as settings
-from runlore import doctor, pipeline, prepare
+from runlore import doctor
 from runlore.config import Config
-from runlore.evicting import let_go
 from runlore.mine import known_errors
 from runlore.model import Digest, Session
+from runlore.retention.evict import let_go
 from runlore.store import Filter, Store
+from runlore.sync import pipeline, prepare
 from tests.toy import Toy, line
 
 ALL = Filter(parents_only=False)

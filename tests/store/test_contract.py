@@ -16,10 +16,8 @@ import msgspec
 import pytest
 
 from runlore.adapters import Source
-from runlore.billing import settle
 from runlore.errors import StoreBusy, StoreError
 from runlore.model import BLOCK, MAX_UNITS, USD, Call, format_time
-from runlore.prepare import Job, Preparer, Setting
 from runlore.store import (
     Batch,
     CallFilter,
@@ -34,6 +32,8 @@ from runlore.store import (
 )
 from runlore.store.calls import hash_of
 from runlore.store.pieces import native_hash
+from runlore.sync.billing import settle
+from runlore.sync.prepare import Job, Preparer, Setting
 from tests.toy import Toy, line
 
 IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from runlore import config
-from runlore.billing import settle
 from runlore.errors import StoreError
 from runlore.mine.cases import mine_store, read_cases
 from runlore.model import USD, Call, Covers, Digest, ErrorSummary, Fix, Moment, Signature, Step
@@ -20,6 +19,7 @@ from runlore.store._sql_list import UNCOVERED
 from runlore.store.bodies import Bodies
 from runlore.store.calls import hash_of
 from runlore.store.copying import copy
+from runlore.sync.billing import settle
 from tests.store.test_contract import Agent
 from tests.toy import START, Toy, line
 

@@ -20,14 +20,13 @@ import msgspec
 import pytest
 from psycopg import Copy, Cursor
 
-from runlore import doctor, pipeline
+from runlore import doctor
 from runlore import search as engine
 from runlore.config import Config
 from runlore.errors import RunloreError, StoreError
-from runlore.lending import Stores
 from runlore.mine.known_errors import find_recurring
 from runlore.model import Digest
-from runlore.prepare import Job, Preparer, Setting
+from runlore.query.open_stores import Stores
 from runlore.store import (
     CallFilter,
     Filter,
@@ -42,6 +41,8 @@ from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
 from runlore.store.pieces import native_hash
 from runlore.store.postgres import PARTITIONED, PostgresStore, partition, without_password
+from runlore.sync import pipeline
+from runlore.sync.prepare import Job, Preparer, Setting
 from tests.postgres import Server
 from tests.toy import Toy, line
 

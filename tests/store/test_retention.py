@@ -11,12 +11,12 @@ import apsw
 import msgspec
 import pytest
 
-from runlore import evicting
-from runlore import leaks as leaks_module
 from runlore.adapters import Source
-from runlore.evicting import let_go
-from runlore.leaks import leaks
 from runlore.model import Digest
+from runlore.query import leaks as leaks_module
+from runlore.query.leaks import leaks
+from runlore.retention import evict as evicting
+from runlore.retention.evict import let_go
 from runlore.store import DAMAGED, Filter, Store, open_store
 from runlore.store.retention import Marks
 from runlore.store.sqlite import SqliteStore
@@ -148,7 +148,7 @@ def test_what_was_done_to_files_and_where_secrets_stood_is_written_down_before_t
 def test_files_that_are_too_many_to_be_written_down_are_counted_also_when_more_leave_later(
     store: Store, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runlore.evicting.MOST_TOUCHED", 1)
+    monkeypatch.setattr("runlore.retention.evict.MAX_TOUCHED", 1)
     agent = Agent(store, toy, tmp_path / "root" / "s1.jsonl")
     for last in (2, 4):
         edits = [
@@ -187,8 +187,8 @@ def test_of_a_quoted_event_only_what_is_known_nowhere_else_is_left_and_it_says_w
 def test_of_very_many_files_and_secrets_the_digest_says_how_many_more_there_were(
     store: Store, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evicting, "MOST_TOUCHED", 2)
-    monkeypatch.setattr(leaks_module, "MOST_SECRETS", 3)
+    monkeypatch.setattr(evicting, "MAX_TOUCHED", 2)
+    monkeypatch.setattr(leaks_module, "MAX_SECRETS", 3)
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     Agent(store, toy, tmp_path / "root" / "s1.jsonl").put(
         *(

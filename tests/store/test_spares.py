@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from runlore import config, doctor, pipeline
+from runlore import config, doctor
 from runlore.model import BLOCK
 from runlore.store import Store, open_store
 from runlore.store.copying import copy
+from runlore.sync import pipeline
 from tests.store.test_contract import IN_A_FILE
 from tests.toy import Toy, line
 

@@ -15,12 +15,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runlore import adapters, billing, digesting, doctor, pipeline, timeline
+from runlore import adapters, doctor, timeline
 from runlore.config import Config, SourceConfig
-from runlore.evicting import let_go
 from runlore.model import CALL_KINDS, SessionEvent
+from runlore.retention.evict import let_go
 from runlore.store import CallFilter, Filter, Store, copying, open_store
 from runlore.store.asked import WASTED
+from runlore.sync import billing, pipeline
+from runlore.sync import digests as digesting
 from runlore.usage.report import row_of_call, total
 from runlore.usage.waste import Wasted, wasted
 from tests import postgres

@@ -16,7 +16,7 @@ import uvicorn
 
 from runlore import config as settings
 from runlore.cli.demo import fill
-from runlore.lending import Stores
+from runlore.query.open_stores import Stores
 from runlore.store import open_store
 from runlore.web._guard import Door
 from runlore.web.app import make_app

@@ -14,10 +14,10 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from runlore import config as settings
-from runlore import pipeline
 from runlore.config import Config
 from runlore.live import SessionStore
 from runlore.store import open_store
+from runlore.sync import pipeline
 from runlore.usage import Zone
 from runlore.web._guard import Door
 from tests.ledgers import call, keep, price

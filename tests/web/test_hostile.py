@@ -13,12 +13,12 @@ import pytest
 from playwright.sync_api import Browser
 
 from runlore import config as settings
-from runlore import pipeline
 from runlore.export.html import html
 from runlore.export.taking import take
 from runlore.live import SessionStore
 from runlore.store import open_store
 from runlore.store.retention import Marks
+from runlore.sync import pipeline
 from tests.ledgers import call, keep, price
 from tests.toy import Toy, line
 from tests.web.browsing import browser, needs_chromium, watched

@@ -16,10 +16,11 @@ from urllib.parse import quote
 import pytest
 from markupsafe import Markup
 
-from runlore import pipeline, query, usage
+from runlore import query, usage
 from runlore.config import Config
 from runlore.live import SessionStore
 from runlore.store import open_store
+from runlore.sync import pipeline
 from runlore.usage import Zone
 from runlore.web._charts import REST, bars, heatmap, stacked
 from runlore.web._kept import Kept

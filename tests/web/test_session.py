@@ -13,10 +13,10 @@ from urllib.parse import quote
 import pytest
 
 from runlore import config as settings
-from runlore import pipeline
 from runlore.config import Config
 from runlore.store import open_store
 from runlore.store.retention import Marks
+from runlore.sync import pipeline
 from runlore.web.session import PART
 from tests.toy import Toy, line
 from tests.web.conftest import SHOP, Client, serving

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from .. import naming
 from ..mine.known_errors import KnownFix, Recurring
+from ..query import names as naming
 from ..store import Store
 from ._out import clean, fit, one_line, paint, screen
 from ._words import ago, count

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from .._version import __version__
+from .. import __version__
 from ._failure import shown_errors
 from ._out import settle_streams
 from ._wanted import WORDS

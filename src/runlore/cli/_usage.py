@@ -13,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-from .. import naming, usage
+from .. import usage
 from ..model import USD, Call, format_time, parse_time
+from ..query import names as naming
 from ..store import CallFilter, Store
 from ..usage import Report, Row, Status
 from ..usage.budget import Spent

@@ -13,7 +13,7 @@ import apsw
 import watchfiles
 
 from ..errors import StoreBusy, StoreError
-from ..pipeline import Report
+from ..sync.pipeline import Report
 from ._out import note
 from ._words import count
 

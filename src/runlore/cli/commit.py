@@ -13,9 +13,10 @@ from typing import Any
 
 import click
 
-from .. import naming, query, trace
+from .. import query
 from ..errors import NotFound
-from ..search import QueryError
+from ..query import names as naming
+from ..search import QueryError, trace
 from ..store import Store
 from ._hits import event_data, event_lines, heads, session_data
 from ._options import as_json_list, is_paged, no_pager, open_store, skipped

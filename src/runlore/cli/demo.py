@@ -15,10 +15,10 @@ from shutil import which
 import click
 
 from .. import config as settings
-from .. import pipeline
 from .. import store as stores
 from ..errors import RunloreError
 from ..store import Filter, Store
+from ..sync import pipeline
 from . import ls
 from ._options import as_json
 from ._out import echo, note, write_json

@@ -18,13 +18,15 @@ from typing import Any
 import click
 import msgspec
 
-from .. import config, naming, query, retain
+from .. import config, query
 from .. import store as stores
 from ..errors import NotFound
-from ..evicting import let_go
-from ..pipeline import sync
+from ..query import names as naming
+from ..retention import policy as retain
+from ..retention.evict import let_go
 from ..store import DAMAGED, Store
 from ..store.retention import Weight
+from ..sync.pipeline import sync
 from ._options import ParamType, SessionName, as_json_list, open_store
 from ._out import Column, echo, note, one_line, paint, table, warn, write_json
 from ._progress import Progress

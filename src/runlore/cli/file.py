@@ -14,9 +14,10 @@ from typing import Any
 
 import click
 
-from .. import naming, query, trace
+from .. import query
 from ..errors import NotFound
-from ..search import QueryError
+from ..query import names as naming
+from ..search import QueryError, trace
 from ..store import Store
 from ._hits import repo, session_data, when
 from ._options import as_json_list, is_paged, no_pager, open_store, skipped

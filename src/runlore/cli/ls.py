@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 import click
 
-from .. import naming, query
+from .. import query
 from ..config import Config
 from ..errors import NotFound
+from ..query import names as naming
 from ..store import Filter, SessionLine, Store
 from ._options import as_json_list, filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, note, one_line, page, paint, screen, table, title_of, warn, write_json

@@ -11,11 +11,12 @@ from typing import Any
 import click
 import msgspec
 
-from .. import naming, query
+from .. import query
 from ..errors import NotFound
 from ..mine.cases import mine_store
 from ..mine.signals import load_miners
 from ..mine.values import Pattern
+from ..query import names as naming
 from ..store import Filter
 from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, echo, note, one_line, page, paint, table, write_json

@@ -21,9 +21,10 @@ from typing import Any
 
 import click
 
-from .. import naming, query
+from .. import query
 from .. import search as engine
 from ..config import Config
+from ..query import names as naming
 from ..store import Store
 from ._failure import Failure
 from ._hits import event_data, event_lines, heads, session_data

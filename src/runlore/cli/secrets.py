@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ..leaks import Leak, leaks
+from ..query.leaks import Leak, leaks
 from ..store import Filter
 from ._options import as_json_list, filters, is_paged, no_pager, open_store
 from ._out import note, one_line, page, write_json

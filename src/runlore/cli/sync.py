@@ -18,12 +18,13 @@ from typing import Any
 
 import click
 
-from .. import adapters, pipeline, query
+from .. import adapters, query
 from .. import config as settings
 from .. import store as stores
 from ..errors import ConfigError
-from ..finding import find_roots
-from ..pipeline import Report
+from ..sync import pipeline
+from ..sync.discover import find_roots
+from ..sync.pipeline import Report
 from ._options import AgentName, as_json_list
 from ._out import note, one_line, paint, warn, write_json
 from ._progress import Progress

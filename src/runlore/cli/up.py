@@ -20,8 +20,8 @@ from .. import config as settings
 from .. import store as stores
 from ..config import Config
 from ..errors import RunloreError, StoreBusy
-from ..pipeline import Report
 from ..store import Filter
+from ..sync.pipeline import Report
 from ..web.serving import bind, serve, url_of
 from ._options import as_json
 from ._out import note, warn

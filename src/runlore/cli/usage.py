@@ -21,13 +21,14 @@ from typing import Any
 
 import click
 
-from .. import billing, config, query, usage
+from .. import config, query, usage
 from ..config import Config
 from ..errors import ModelError, NotFound, StoreError
 from ..pricing.fetched import ADDRESS
 from ..pricing.prices import fetch, providers_of, table_of
 from ..store import CallFilter, Filter, Store, open_for_reading
 from ..store import open_store as open_for_writing
+from ..sync import billing
 from ..usage.budget import Spent, budgets
 from ..usage.explain import check, explain
 from ..usage.table import write_csv

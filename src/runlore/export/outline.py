@@ -15,9 +15,10 @@ from typing import Literal
 
 import msgspec
 
-from .. import naming, query
+from .. import query
 from ..errors import NotFound
 from ..model import CALL_KINDS, USD, Session, SessionEvent, parse_time
+from ..query import names as naming
 from ..store import Filter, SessionLine, Store
 from ..timeline import Branch, ToolCall, branches, is_prompt, pairs, wall_clock_s
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ..adapters import LOST
-from ..billing import stored_parts
 from ..config import Config
 from ..model import Call
 from ..pricing.ledger import Merged, Part, by_request
+from ..pricing.sheets import stored_parts
 from ..store import Billed, CallFilter, Kept, Store
 from .report import Row, merged, row_of, row_of_call, total
 

@@ -12,8 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from .. import config as settings
-from .. import doctor, query, retain
+from .. import doctor, query
 from ..config import Config
+from ..retention import policy as retain
 from ..store import Store, open_for_reading
 from ._view import lent, render
 

@@ -24,7 +24,7 @@ from ..export.outline import Turn, bodies_of
 from ..live.skills import Rate
 from ..mine.known_errors import Answer, Recurring
 from ..model import Session, SessionEvent
-from ..retain import Plan
+from ..retention.policy import Plan
 from ..store import SessionLine, Store
 from ..store.digests import SessionError
 from ..text.clean import encoded

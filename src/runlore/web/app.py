@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFound, StoreMissing
-from ..lending import Stores
+from ..query.open_stores import Stores
 from ..search import QueryError
 from . import (
     _files,

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import naming
 from ..errors import NotFound
 from ..mine import known_errors
 from ..mine.known_errors import Answer, Recurring
+from ..query import names as naming
 from ..store import Filter, Store
 from ..store.digests import SessionError
 from ..text.words import moment

@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import naming, query, usage
+from .. import query, usage
 from ..config import Config
 from ..export.pages import usd
 from ..model import format_time
+from ..query import names as naming
 from ..store import CallFilter, Filter, SessionLine, Store
 from ..store.asked import SLOT
 from ..text.words import count, short

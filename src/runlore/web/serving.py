@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 
 from ..errors import RunloreError
-from ..lending import Stores
+from ..query.open_stores import Stores
 from ._guard import LOOPBACK, Door, is_loopback
 from ._view import warm
 from .app import make_app

@@ -12,9 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import naming, query
+from .. import query
 from .. import search as engine
 from ..errors import ModelError
+from ..query import names as naming
 from ..store import Filter, SessionLine, Store
 from ..text.words import moment
 from ._view import lent, render

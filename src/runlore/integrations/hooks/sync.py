@@ -12,11 +12,11 @@ import apsw
 import msgspec
 
 from ... import config as settings
-from ... import pipeline
 from ...config import Config
 from ...errors import StoreBusy, StoreError
 from ...model import format_time
 from ...store import Store, open_store
+from ...sync import pipeline
 from .end import DEBOUNCE_S, safe
 
 BUSY_S, TRIES = 1.0, 300

@@ -35,8 +35,8 @@ from mcp.types import (
 )
 from mcp.types import Tool as ToolType
 
-from ..._version import __version__
-from ...lending import MOST, Stores
+from ... import __version__
+from ...query.open_stores import MAX_OPEN, Stores
 from . import _answer, _arguments, _cursor, _failure
 from ._arguments import BadArguments
 from ._tools import TOOLS, Tool
@@ -117,7 +117,7 @@ def _bound(port: int) -> socket.socket:
 
 def make_server() -> Server[Any]:
     """The server, for any transport."""
-    stores, lanes = Stores(), CapacityLimiter(MOST)
+    stores, lanes = Stores(), CapacityLimiter(MAX_OPEN)
 
     async def list_tools(
         _: ServerRequestContext[Any], __: PaginatedRequestParams | None

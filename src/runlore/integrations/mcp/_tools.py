@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from ... import query, trace, usage
+from ... import query, usage
 from ... import search as engine
 from ...config import Config
 from ...errors import ModelError, NotFound
 from ...model import USD, SessionEvent
-from ...search import EventHit
+from ...search import EventHit, trace
 from ...store import CallFilter, Filter, SessionLine, Store
 from ...text.words import moment
 from ...timeline import model_context

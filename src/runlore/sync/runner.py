@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from . import adapters
-from .adapters import Position, Record, Source
-from .config import Config
-from .errors import ReadError
+from .. import adapters
+from ..adapters import Position, Record, Source
+from ..config import Config
+from ..errors import ReadError
+from ..store import Batch, Resume, SourceState, Store
+from ..timeline import PAUSE
 from .prepare import BATCH_BYTES, Job, Preparer, Result, begin_work, prepare_in_worker, setting
-from .store import Batch, Resume, SourceState, Store
-from .timeline import PAUSE
 from .workers import Workers, result_of
 
 AHEAD_BYTES = 32 * 1024 * 1024

@@ -3,16 +3,15 @@ store."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from . import adapters
-from .adapters import Adapter, Source
-from .config import Config
-from .errors import ConfigError
+from .. import adapters
+from ..adapters import Adapter, Source
+from ..config import Config, absolute
+from ..errors import ConfigError
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -74,19 +73,5 @@ def find_roots(
     """Where to look for an agent's sessions, each with the machine they come from: given,
     configured, or its own."""
     if roots:
-        return [(_absolute(root), None) for root in roots]
-    setting = config.sources.get(adapter.name)
-    if setting is None:
-        return [(root, None) for root in adapter.find_roots(os.environ)]
-    own = (
-        adapter.find_roots(os.environ)
-        if setting.roots is None
-        else [_absolute(root) for root in setting.roots]
-    )
-    return [(root, None) for root in own] + [
-        (_absolute(root.path), root.machine) for root in setting.also
-    ]
-
-
-def _absolute(root: str) -> Path:
-    return Path(root).expanduser().absolute()
+        return [(absolute(root), None) for root in roots]
+    return config.roots_of(adapter.name, adapter.find_roots)

@@ -17,16 +17,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import force_setattr
 
-from . import adapters, timeline
-from .adapters import Adapter, Facts, Normalized, Position, Record, Source
-from .config import Config, Quality, make_home
-from .errors import ReadError
-from .model import SUMMARY_LENGTH, Call, Digest, Session, SessionEvent, shorten
-from .pricing.ledger import merge
-from .redact.engine import Redactor, rules_from_config, without_noted
-from .redact.key import load_key
-from .store import Batch, Kept, Piece, Resume, StreamState
-from .store.pieces import (
+from .. import adapters, timeline
+from ..adapters import Adapter, Facts, Normalized, Position, Record, Source
+from ..config import Config, Quality, make_home
+from ..errors import ReadError
+from ..model import SUMMARY_LENGTH, Call, Digest, Session, SessionEvent, shorten
+from ..pricing.ledger import merge
+from ..redact.engine import Redactor, rules_from_config, without_noted
+from ..redact.key import load_key
+from ..store import Batch, Kept, Piece, Resume, StreamState
+from ..store.pieces import (  # fmt: skip
     clean_carry,
     clean_facts,
     cut_words,
@@ -37,8 +37,8 @@ from .store.pieces import (
     pack_records,
     redact_record,
     update_facts,
-)  # fmt: skip
-from .timeline import PAUSE, Tally
+)
+from ..timeline import PAUSE, Tally
 
 BATCH_BYTES = 8 * 1024 * 1024
 """How much of a source is taken at a time. Memory is a small multiple of it in each process; a
@@ -295,7 +295,7 @@ class Preparer:
         if not part.events or not is_quiet:
             return None
         # The digest room compiles a hundred patterns, and a sync with nothing new needs none.
-        from .digest.session import make
+        from ..digest.session import make
 
         total, facts = timeline.merge([part.tally]), part.facts
         try:

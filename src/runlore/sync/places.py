@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from ._task_ref import task_ref
-from .config import Config
-from .files.git import git_remote
-from .store import Batch
+from ..config import Config
+from ..files.git import git_remote
+from ..store import Batch
+from .task_ref import task_ref
 
 Place = tuple[str | None, str | None]
 """Repository, task."""

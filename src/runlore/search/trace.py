@@ -1,7 +1,7 @@
-"""Which sessions a commit or a file comes from: who made it, who touched it, who only speaks of it.
+"""Find the sessions behind a commit or a file: those that made or touched it, and those that only
+mention it.
 
-The index says where to look and the events themselves are the proof. Nothing here prints, and
-nothing is written.
+The index gives candidates, and the events themselves are the proof. Nothing here prints or writes.
 """
 
 from __future__ import annotations
@@ -13,39 +13,37 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from .digest import commits
-from .errors import RunloreError, StoreError
-from .model import Digest, FileActivity, SessionEvent, format_time, is_own
-from .search import SNIPPET, EventHit, QueryError
-from .search.text import without_own
-from .store import SegmentEvent, SessionLine, Store
+from ..digest import commits
+from ..errors import RunloreError, StoreError
+from ..model import Digest, FileActivity, SessionEvent, format_time, is_own
+from ..store import SegmentEvent, SessionLine, Store
+from . import SNIPPET, EventHit, QueryError
+from .text import without_own
 
-PROOFS = 800
-"""How many segments are unpacked at most: about a quarter of a second. Then the answer says that it
-is partial."""
+MAX_SEGMENTS = 800
+"""Segments that are unpacked for one question. With more of them the answer is partial."""
 
-SHORTEST_SHA, ABBREVIATED, LONGEST_SHA = 4, 7, 40
-"""What git takes, what it prints unless it must print more, and all of it."""
+MIN_SHA, ABBREVIATED, MAX_SHA = 4, 7, 40
+"""The characters that git takes, prints unless it must print more, and a whole name has."""
 
-EVENTS = 3
+MAX_SHOWN = 3
 """Events shown of each session."""
 
-_NEAR = (4, 64)
-"""Events between a result and its call: most have none, and no agent was seen to do more, parallel
-calls and other agents included."""
+_DISTANCES = (4, 64)
+"""Events between a result and its call. Most have none; the second covers parallel calls and other
+agents."""
 
 ACTIONS = ("edit", "read", "search")
-"""What is done to a file; the rest is other."""
+"""Actions on a file that are counted by name. All others count as "other"."""
 
-FIRST = 2
-"""Of the results of a session that name a commit, so many may be what made it: before that it had
-no name."""
+MAX_RESULTS = 2
+"""Results of a session that may have made a commit: the first ones that name it, because it had no
+name before."""
 
 
 # ── commits ───────────────────────────────────────────────────────────────────────────────────────
 class CommitTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that made a commit, or has its name. The events are those that show it, the first
-    ones."""
+    """A session that made a commit, or mentions it, with the first events that show it."""
 
     session: SessionLine
     is_made: bool
@@ -53,7 +51,7 @@ class CommitTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Those who made it first, then those who mention it; newest first."""
+    """Sessions that made a commit, then those that mention it; newest first."""
 
     found: list[CommitTrace]
     total: int
@@ -61,16 +59,21 @@ class CommitAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def commit(store: Store, sha: str, *, limit: int = 20, proofs: int | None = None) -> CommitAnswer:
-    """The sessions that know a commit by this name or a longer or shorter form of it. Where there
-    are too many, the oldest are looked at: one of them made it. Raises QueryError."""
+    """Return the sessions that name a commit in full or abbreviated.
+
+    If there are too many, the oldest are examined, because one of them made it. Raises QueryError.
+    """
     sha = sha.lower()
-    if not re.fullmatch(f"[0-9a-f]{{{SHORTEST_SHA},{LONGEST_SHA}}}", sha):
+    if not re.fullmatch(f"[0-9a-f]{{{MIN_SHA},{MAX_SHA}}}", sha):
         raise QueryError(
-            f"{sha!r} is not the name of a commit: give {SHORTEST_SHA} to {LONGEST_SHA} characters"
+            f"{sha!r} is not the name of a commit: give {MIN_SHA} to {MAX_SHA} characters"
             " of 0-9 and a-f"
         )
     candidates, is_partial = _newest_first(
-        store, store.postings(sha[:ABBREVIATED], prefix=True), proofs or PROOFS, keeps_oldest=True
+        store,
+        store.postings(sha[:ABBREVIATED], prefix=True),
+        proofs or MAX_SEGMENTS,
+        keeps_oldest=True,
     )
     found = [
         trace
@@ -84,16 +87,40 @@ def commit(store: Store, sha: str, *, limit: int = 20, proofs: int | None = None
 def _trace_commit(
     store: Store, session: SessionLine, segments: list[int], sha: str
 ) -> CommitTrace | None:
-    mentioned: list[EventHit] = []
-    made: list[EventHit] = []
+    """Return the events of a session that mention a commit, or those that made it."""
     digest = _digest(store, session.uid)
-    told = {
-        made.seq
-        for made in (digest.commits if digest else ())
-        if made.sha.startswith(sha) or sha.startswith(made.sha)
+    reported = {
+        commit.seq
+        for commit in (digest.commits if digest else ())
+        if commit.sha.startswith(sha) or sha.startswith(commit.sha)
     }
-    left = (digest.before or digest) if digest and session.evicted_at else None
+    evicted = (digest.before or digest) if digest and session.evicted_at else None
+    mentions: list[EventHit] = []
+    proofs: list[EventHit] = []
     results = 0
+    for event, text, hit in _mentions(store, segments, sha):
+        mentions.append(hit)
+        if event.seq in reported:
+            proofs.append(hit)
+            continue
+        # The commands of evicted events are gone: their digest reports the commits they made.
+        is_evicted = evicted is not None and evicted.knows(event.seq)
+        if event.kind != "tool_result" or results >= MAX_RESULTS or is_evicted:
+            continue
+        results += 1
+        if makes_commit(_command_of(store, session.uid, event.seq), text, sha, event.is_error):
+            proofs.append(hit)
+    if not mentions:
+        return None
+    return CommitTrace(
+        session=session, is_made=bool(proofs), events=(proofs or mentions)[:MAX_SHOWN]
+    )
+
+
+def _mentions(
+    store: Store, segments: list[int], sha: str
+) -> Iterator[tuple[SegmentEvent, str, EventHit]]:
+    """Yield the events that name a commit, with their text and the hit to show."""
     begin = sha[:ABBREVIATED].encode()
     for data, events in _unpacked(store, segments):
         lower = data.lower()
@@ -101,10 +128,10 @@ def _trace_commit(
             if lower.find(begin, event.offset, event.offset + event.length) < 0:
                 continue
             text = data[event.offset : event.offset + event.length].decode("utf-8", "replace")
-            spot = next(find_sha(text, sha), None)
-            if spot is None:
+            span = next(find_sha(text, sha), None)
+            if span is None:
                 continue
-            snippet, marks = _line_around(text, *spot)
+            snippet, marks = _line_around(text, *span)
             hit = EventHit(
                 seq=event.seq,
                 kind=event.kind,
@@ -114,22 +141,7 @@ def _trace_commit(
                 snippet=snippet,
                 marks=marks,
             )
-            mentioned.append(hit)
-            if event.seq in told:
-                made.append(hit)
-                continue
-            if event.kind != "tool_result" or results >= FIRST or (left and left.knows(event.seq)):
-                # Of what has left, the commands are not there any more: what they made is told by
-                # the digest.
-                continue
-            results += 1
-            if makes_commit(_command_of(store, session.uid, event.seq), text, sha, event.is_error):
-                made.append(hit)
-    return (
-        CommitTrace(session=session, is_made=bool(made), events=(made or mentioned)[:EVENTS])
-        if mentioned
-        else None
-    )
+            yield event, text, hit
 
 
 def _digest(store: Store, uid: str) -> Digest | None:
@@ -140,8 +152,8 @@ def _digest(store: Store, uid: str) -> Digest | None:
 
 
 def _command_of(store: Store, uid: str, seq: int) -> str:
-    """What the shell was given that answered with this event; nothing when it was no shell."""
-    for distance in _NEAR:
+    """Return the shell command whose result is this event; empty if it was no shell."""
+    for distance in _DISTANCES:
         near = store.events(uid, max(0, seq - distance), seq)
         for event in reversed(near):
             if event.is_call and event.call_id == near[-1].call_id:
@@ -154,14 +166,13 @@ def _command_of(store: Store, uid: str, seq: int) -> str:
 
 
 def find_sha(text: str, sha: str) -> Iterator[tuple[int, int]]:
-    """Where a text has this commit: its whole name, or as much of it as git abbreviates it to."""
+    """Yield the places where a text names this commit, in full or abbreviated as git does it."""
     pattern = rf"(?<![0-9A-Za-z_]){sha[:ABBREVIATED]}[0-9a-f]*(?![0-9A-Za-z_])"
     for match in re.finditer(pattern, text, re.IGNORECASE):
         name = match.group().lower()
-        if not (name.startswith(sha) or sha.startswith(name)) or len(name) > LONGEST_SHA:
+        if not (name.startswith(sha) or sha.startswith(name)) or len(name) > MAX_SHA:
             continue
-        # A short one is only told from words (dead, facade) and from numbers by having both letters
-        # and digits.
+        # A short name has both letters and digits. Others are words (dead, facade) or numbers.
         is_short = len(name) < ABBREVIATED or (name.isdecimal() and len(sha) < ABBREVIATED)
         if not (is_short and (name.isalpha() or name.isdecimal())) and not _is_uuid(
             text, *match.span()
@@ -170,7 +181,7 @@ def find_sha(text: str, sha: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_uuid(text: str, first: int, last: int) -> bool:
-    """Whether this is a part of an id like 1a2b3c4d-0000-4000-8000-000000000000."""
+    """Return True if this is a part of an id like 1a2b3c4d-0000-4000-8000-000000000000."""
     return bool(
         re.match("-[0-9a-fA-F]{4}-", text[last : last + 6])
         or re.match("-[0-9a-fA-F]{4}-", text[max(0, first - 6) : first])
@@ -178,27 +189,27 @@ def _is_uuid(text: str, first: int, last: int) -> bool:
 
 
 def makes_commit(command: str, output: str, sha: str, is_error: bool = False) -> bool:
-    """Whether a shell command that says `output` made this commit.
+    """Return True if a shell command with this output made the commit.
 
-    git tells what it made, `[main 1a2b3c4] Subject`, also when what follows fails. A quiet one is
-    seen in what is printed after it: the subject that the command gave it, or, where nothing tells
-    them apart, the first name that there is.
+    git prints `[main 1a2b3c4] Subject`, also when a later command fails. A quiet commit is
+    recognized in what is printed after it: by the subject that the command gave it, or else as the
+    first name of a commit in the output.
     """
-    made = commits.find_reported_commits(command, lambda: output)
-    if made or is_error or not commits.git_verbs(command) & commits.COMMITTING:
-        return any(sha.startswith(name) or name.startswith(sha) for name, _ in made)
-    told = [name for name, _ in commits.find_printed_commits(command, output)]
-    if not told:
-        told = [
-            found.group()
-            for found in commits.COMMIT_NAME.finditer(output)
-            if not found.group().isdecimal()
+    reported = commits.find_reported_commits(command, lambda: output)
+    if reported or is_error or not commits.git_verbs(command) & commits.COMMITTING:
+        return any(sha.startswith(name) or name.startswith(sha) for name, _ in reported)
+    printed = [name for name, _ in commits.find_printed_commits(command, output)]
+    if not printed:
+        printed = [
+            match.group()
+            for match in commits.COMMIT_NAME.finditer(output)
+            if not match.group().isdecimal()
         ][:1]
-    return any(next(find_sha(name, sha), None) for name in told)
+    return any(next(find_sha(name, sha), None) for name in printed)
 
 
 def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int, int]]]:
-    """The line with this in it, or as much as a snippet holds, and where in it this is."""
+    """Return the line around a match, as much as a snippet holds, and the match's place in it."""
     begin = text.rfind("\n", 0, first) + 1
     end = text.find("\n", last)
     end = len(text) if end < 0 else end
@@ -213,24 +224,24 @@ def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int,
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
 class FileTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session did to a file. `actions` counts calls by what they do: edit, read, search,
-    other."""
+    """The calls of a session on a file, counted by action: edit, read, search, other."""
 
     session: SessionLine
     actions: dict[str, int]
     files: list[str]
-    """The paths that were meant, in full where they are known."""
+    """The paths of the file, in full where they are known."""
     last_seq: int
     last_at: str | None
 
 
 class FileAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The last to touch it comes first. `elsewhere` counts sessions that touched only other files
-    whose path ends alike."""
+    """Sessions that touched a file, the last one first.
+
+    `elsewhere` counts sessions that touched only other files whose path ends alike.
+    """
 
     path: str | None
-    """The one file that all of `found` is about; None when an end of a path is all that is known of
-    it."""
+    """The one file that all of `found` is about; None if only the end of a path is known."""
     found: list[FileTrace]
     total: int
     elsewhere: int
@@ -240,62 +251,70 @@ class FileAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def file(
     store: Store, path: str, *, folder: str, limit: int = 20, proofs: int | None = None
 ) -> FileAnswer:
-    """The sessions that touched a file: the one at this path, seen from `folder`; where none did,
-    or the path begins with `*/`, any whose path ends so. Raises QueryError."""
+    """Return the sessions that touched a file, given by its path from `folder`.
+
+    If none did, or if the path begins with `*/`, any file whose path ends alike counts. Raises
+    QueryError.
+    """
     end = _names(path.removeprefix("*/"))
     if not end:
         raise QueryError(f"{path!r} names no file")
     exact = None if path.startswith("*/") else _full(os.path.expanduser(path), folder)
-    proofs = proofs or PROOFS
+    proofs = proofs or MAX_SEGMENTS
     segments, is_narrowed = _naming(store, end, proofs)
     candidates, is_partial = _newest_first(store, segments, proofs)
-    left = dict(store.digests_of_evicted(end[-1]))
-    digests = {digest.session_uid: digest for digest in left.values()}
-    also = digests.keys() - {session.uid for session, _ in candidates}
+    evicted = dict(store.digests_of_evicted(end[-1]))
+    digests = {digest.session_uid: digest for digest in evicted.values()}
+    indexed = {session.uid for session, _ in candidates}
     candidates += [
-        (session, []) for session in store.lines(list(left)).values() if session.uid in also
+        (session, [])
+        for session in store.lines(list(evicted)).values()
+        if session.uid in digests and session.uid not in indexed
     ]
     here: list[FileTrace] = []
     alike: list[FileTrace] = []
-    for session, segments in candidates:
-        touches = _touched_in(store, session, segments, end, digests.get(session.uid))
-        own = [
-            touch for touch in touches if exact is not None and touch.path.lower() == exact.lower()
-        ]
+    for session, its_segments in candidates:
+        touches = _touched_in(store, session, its_segments, end, digests.get(session.uid))
+        own = [touch for touch in touches if exact and touch.path.lower() == exact.lower()]
         if own:
             here.append(_trace_file(session, own))
         elif touches:
             alike.append(_trace_file(session, touches))
-    found = sorted(
+    traces = sorted(
         here or alike,
         key=lambda trace: (trace.last_at or "", trace.session.ended_at or "", trace.session.uid),
         reverse=True,
     )
     return FileAnswer(
         path=exact if here else None,
-        found=found[:limit],
-        total=len(found),
+        found=traces[:limit],
+        total=len(traces),
         elsewhere=len(alike) if here else 0,
         is_partial=is_partial or is_narrowed,
     )
 
 
 def _naming(store: Store, names: list[str], proofs: int) -> tuple[list[int], bool]:
-    """The segments that have the last of these names. An agent may write a path in full or from
-    where it is, so the others are asked for only while there are too many; then some may be
-    missing."""
-    every = found = store.postings(names[-1])
+    """Return the segments that have the last of these names, and True if some may be missing.
+
+    An agent may write a path in full or from its folder. So the names before the last one are used
+    only while there are too many segments.
+    """
+    every = narrowed = store.postings(names[-1])
     for n in range(2, len(names) + 1):
-        if len(found) <= proofs:
+        if len(narrowed) <= proofs:
             break
-        found = store.postings("/".join(names[-n:]))
-    return found, len(found) < len(every)
+        narrowed = store.postings("/".join(names[-n:]))
+    return narrowed, len(narrowed) < len(every)
 
 
 def _touched_in(
     store: Store, session: SessionLine, segments: list[int], end: list[str], left: Digest | None
 ) -> list[FileActivity]:
-    """What a session did to each file whose path ends so. What has left is told by its digest."""
+    """Return what a session did to each file whose path ends so.
+
+    The digest answers for evicted events.
+    """
     before = left and (left.before or left)
     touches = _touches(store, session, segments, end)
     if before is None or not before.touched:
@@ -307,7 +326,7 @@ def _touched_in(
 def _touches(
     store: Store, session: SessionLine, segments: list[int], end: list[str]
 ) -> Iterator[tuple[SessionEvent, str]]:
-    """The events on a file whose path ends so, each with that path."""
+    """Yield the events on a file whose path ends so, each with that path."""
     for _, events in _unpacked(store, segments):
         for event in events:
             # Most have none.
@@ -324,8 +343,11 @@ def _paths(event: SessionEvent, folder: str | None) -> list[str]:
 
 
 def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) -> list[FileActivity]:
-    """What these events of a session did to files, as `file` tells it, for when they have left:
-    where their text names the file. What the session has from another is told there."""
+    """Return what these events did to files, as `file` reports it, for a digest that outlives them.
+
+    Only events whose text names the file count. Copied events count in the session where they
+    happened.
+    """
     by_segment: dict[int, list[SessionEvent]] = {}
     for event in events:
         if event.files and event.origin is None and event.payload_ref and not is_own(event.tool):
@@ -377,7 +399,7 @@ def _trace_file(session: SessionLine, touches: list[FileActivity]) -> FileTrace:
 
 
 def _full(path: str, folder: str | None) -> str:
-    """The path from the root, written in one way."""
+    """Return the normalized path from the root."""
     path = path.replace("\\", "/")
     if folder and not re.match(r"/|[A-Za-z]:/", path):
         path = f"{folder.replace(chr(92), '/')}/{path}"
@@ -385,13 +407,12 @@ def _full(path: str, folder: str | None) -> str:
 
 
 def _ends_so(path: str, end: list[str]) -> bool:
-    """Whether these are the last names of a path, in whatever case: not every system tells them
-    apart."""
+    """Return True if these are the last names of a path, in whatever case."""
     return [name.lower() for name in _names(path)[-len(end) :]] == [name.lower() for name in end]
 
 
 def _names(path: str) -> list[str]:
-    """The names that a path is made of."""
+    """Split a path into names."""
     return [name for name in path.replace("\\", "/").split("/") if name not in ("", ".", "..", "~")]
 
 
@@ -399,8 +420,10 @@ def _names(path: str) -> list[str]:
 def _newest_first(
     store: Store, segments: list[int], proofs: int, *, keeps_oldest: bool = False
 ) -> tuple[list[tuple[SessionLine, list[int]]], bool]:
-    """The sessions of these segments with their own, as many as may be looked at, and whether some
-    had to be left out: the oldest, unless those are what is looked for."""
+    """Return the sessions of these segments with their own ones, and True if some are left out.
+
+    The oldest are left out, or the newest with `keeps_oldest`.
+    """
     by_session: dict[int, list[int]] = {}
     for segment in segments:
         by_session.setdefault(segment >> 20, []).append(segment)

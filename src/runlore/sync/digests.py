@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .config import Config, Quality
-from .errors import NotFound, StoreLost
-from .model import DIGEST_VERSION, Digest
-from .store import Store, open_store
-from .tasks import start_workers
-from .timeline import PAUSE
+from ..config import Config, Quality
+from ..errors import NotFound, StoreLost
+from ..model import DIGEST_VERSION, Digest
+from ..store import Store, open_store
+from ..timeline import PAUSE
+from .runner import start_workers
 from .workers import Workers, default_workers, result_of
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ def digest_of(store: Store, uid: str, limits: Quality) -> Digest | None:
     """The digest of a session as it is stored now; None when there is nothing to make one from. Of
     one that was evicted, what was known when it was, and what came since."""
     # The digest room compiles a hundred patterns, and a sync with nothing new needs none.
-    from .digest.join import join
-    from .digest.session import make
+    from ..digest.join import join
+    from ..digest.session import make
 
     session = store.session(uid)
     if session is None:

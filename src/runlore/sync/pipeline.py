@@ -19,22 +19,22 @@ from typing import Protocol
 
 import msgspec
 
-from . import adapters
-from .adapters import LOST, Source
+from .. import adapters
+from ..adapters import LOST, Source
+from ..config import Config
+from ..errors import ConfigError, ReadError, StoreLost
+from ..lessons import rendered_files
+from ..model import Digest
+from ..redact.rules import RULES_VERSION
+from ..store import DAMAGED, FORGOTTEN, Batch, Filter, Put, SourceState, Store
+from ..text import words
+from ..timeline import PAUSE
 from .billing import Pricer, price, price_again, settle
-from .config import Config
-from .digesting import digest_stale
-from .errors import ConfigError, ReadError, StoreLost
-from .finding import find
-from .lessons import rendered_files
-from .model import Digest
+from .digests import digest_stale
+from .discover import find
 from .places import Places
 from .prepare import Preparer, Result, setting
-from .redact.rules import RULES_VERSION
-from .store import DAMAGED, FORGOTTEN, Batch, Filter, Put, SourceState, Store
-from .tasks import TOGETHER, Runner, Task, groups, moved_from, start_workers
-from .text import words
-from .timeline import PAUSE
+from .runner import TOGETHER, Runner, Task, groups, moved_from, start_workers
 from .workers import Workers, default_workers
 
 COMMIT_BYTES = 32 * 1024 * 1024

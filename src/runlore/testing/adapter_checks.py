@@ -1,15 +1,4 @@
-"""For people who write adapters or session stores: fixtures, and the promises that each keeps.
-
-A fixture is a folder `<agent>/<case>/` with `root/`, what the agent left on disk, and
-`expected.json`, what the adapter makes of it. The checks raise AssertionError with what is wrong;
-none needs a store or a test runner.
-
-    for fixture in iter_fixtures(Path("tests/adapters/fixtures")):
-        check_law(fixture.adapter, fixture.root)
-
-`run_store_conformance(factory)` kills, tears and damages a session store, anyone's: see
-`docs/live.md`.
-"""
+"""The promises that an adapter keeps, as checks. They raise AssertionError with what is wrong."""
 
 from __future__ import annotations
 
@@ -23,52 +12,12 @@ from typing import Any
 
 import msgspec
 
-from . import adapters
-from ._conformance import Check, StoreReport, run_store_conformance
-from .adapters import Adapter, Facts, Normalized, Record, Source
-from .pricing.ledger import Merged, merge
+from ..adapters import Adapter, Facts, Normalized, Record, Source
+from ..pricing.ledger import Merged, merge
+from .fixtures import read_sources
 
-__all__ = [
-    "Check", "Fixture", "StoreReport", "check_breakage", "check_law", "check_noise", "derive",
-    "iter_fixtures",
-    "run_store_conformance",
-]  # fmt: skip
-
-WRONG: tuple[Any, ...] = (None, 17, "x", [], {}, True)
-"""What stands where something else was expected."""
-
-
-class Fixture(msgspec.Struct, frozen=True):
-    agent: str
-    case: str
-    folder: Path
-
-    @property
-    def adapter(self) -> Adapter:
-        return adapters.get(self.agent)
-
-    @property
-    def root(self) -> Path:
-        return self.folder / "root"
-
-    @property
-    def expected(self) -> Path:
-        return self.folder / "expected.json"
-
-
-def iter_fixtures(folder: Path) -> Iterator[Fixture]:
-    """All fixtures below a folder, sorted: `<folder>/<agent>/<case>/root`."""
-    for root in sorted(folder.glob("*/*/root")):
-        yield Fixture(root.parent.parent.name, root.parent.name, root.parent)
-
-
-def derive(adapter: Adapter, root: Path) -> list[dict[str, Any]]:
-    """What an adapter makes of a folder, for reading and comparing: one entry for each source,
-    defaults left out."""
-    return [
-        _readable(source, adapter.normalize(source, records, None))
-        for source, records in _sources(adapter, root)
-    ]
+WRONG_VALUES: tuple[Any, ...] = (None, 17, "x", [], {}, True)
+"""Values of every type, to stand where another was expected."""
 
 
 def check_law(adapter: Adapter, root: Path, cuts: int = 20, seed: int = 0) -> None:
@@ -157,47 +106,12 @@ def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) ->
             )  # one promise
 
 
-# ── what the checks are made of ───────────────────────────────────────────────────────────────────
-
-
-def _sources(adapter: Adapter, root: Path) -> Iterator[tuple[Source, list[Record]]]:
-    for source in adapter.discover(root):
-        yield source, list(adapter.read(source, None))
-
-
+# ── parts of the checks ──────────────────────────────────────────────────────────────────────────
 def _some_sources(adapter: Adapter, root: Path) -> list[tuple[Source, list[Record]]]:
     """Return the sources of a folder. A promise about none of them proves nothing."""
-    sources = list(_sources(adapter, root))
+    sources = list(read_sources(adapter, root))
     assert sources, f"no source of {adapter.name} below {root}"
     return sources
-
-
-def _readable(source: Source, found: Normalized) -> dict[str, Any]:
-    events = []
-    for event, body, parent, original in zip(
-        found.events, found.bodies, found.parents, found.originals, strict=True
-    ):
-        default = type(event)(session_uid=event.session_uid, seq=-0).to_dict()
-        row = {
-            name: value
-            for name, value in event.to_dict().items()
-            if name in ("session_uid", "seq") or value != default.get(name)
-        }
-        more = {"body": body, "parent": parent, "original": original}
-        events.append({**row, **{name: value for name, value in more.items() if value}})
-    facts = msgspec.to_builtins(found.facts)
-    for about in facts.values():  # Where the fixture lies is another place on every machine.
-        if str(about.get("cwd", "")).startswith(source.root):
-            about["cwd"] = Path(about["cwd"]).relative_to(source.root).as_posix()
-        about.pop("written_at", None)  # And when it was put there.
-    return {
-        "source": Path(source.path).relative_to(source.root).as_posix(),
-        "facts": facts,
-        "events": events,
-        "aliases": found.aliases,
-        "merged": found.merged,
-        "skips": [f"{skip.offset}: {skip.reason}" for skip in found.skips],
-    }
 
 
 def _steps(records: Sequence[Record]) -> list[list[Record]]:
@@ -350,7 +264,7 @@ def _broken(value: Any, path: tuple[str | int, ...]) -> Iterator[bytes]:
     for key in path[:-1]:
         holder = holder[key]
     right = holder[path[-1]]
-    for wrong in WRONG:
+    for wrong in WRONG_VALUES:
         if type(wrong) is not type(right) or isinstance(right, str | bool):
             holder[path[-1]] = wrong
             yield json.dumps(value).encode()

@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from .errors import RunloreError, StoreLost
+from ..errors import RunloreError, StoreLost
 
 MAX_WORKERS = 16
 """One process writes what the workers prepare, so more of them would have nothing to do."""

@@ -1,0 +1,50 @@
+"""Questions that every face asks: the command line, the web page and the MCP server.
+
+Nothing here prints or writes, and nothing knows which face asks. `names` gives short ids, `leaks`
+the places where secrets were redacted, and `open_stores` keeps stores open for faces that stay.
+Searching is in `search`, which finds its sessions by name here.
+"""
+
+from .freshness import Risk, last_sync, sources_at_risk, synced_mark
+from .overview import FACETS, AgentFacts, Day, Root, activity, agents, facets
+from .sessions import EMPTY, get, is_empty, resolve, split_name, with_subagents
+from .transcripts import (
+    Transcript,
+    context_at,
+    event_at,
+    has_left,
+    has_text,
+    in_shell,
+    raw_records,
+    resume_command,
+    transcript,
+)
+
+__all__ = [
+    "EMPTY",
+    "FACETS",
+    "AgentFacts",
+    "Day",
+    "Risk",
+    "Root",
+    "Transcript",
+    "activity",
+    "agents",
+    "context_at",
+    "event_at",
+    "facets",
+    "get",
+    "has_left",
+    "has_text",
+    "in_shell",
+    "is_empty",
+    "last_sync",
+    "raw_records",
+    "resolve",
+    "resume_command",
+    "sources_at_risk",
+    "split_name",
+    "synced_mark",
+    "transcript",
+    "with_subagents",
+]

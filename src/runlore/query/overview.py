@@ -1,0 +1,175 @@
+"""The store as a whole: activity by day, common values, and the agents whose sessions it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime
+from itertools import islice
+
+import msgspec
+
+from .. import adapters
+from ..adapters import Adapter
+from ..config import Config
+from ..model import format_time
+from ..store import Store
+from .freshness import last_sync
+
+FACETS = {
+    "agent": "flavor",
+    "repo": "repo",
+    "branch": "git_branch",
+    "model": "model",
+    "outcome": "outcome",
+    "quality": "quality",
+    "machine": "machine",
+}
+"""Properties by which sessions can be chosen, each with its column."""
+
+MAX_SOURCES, MAX_RECORDS, MAX_RECORD_BYTES = 5, 20, 20_000
+"""Limits for finding an agent's version: its newest sources, the first records of each, and the
+first bytes of each record."""
+
+_VERSION = rb'version"\s*:\s*(?!null|true|false)"?([0-9A-Za-z][0-9A-Za-z.+-]{0,23})'
+_VERSIONS = (
+    re.compile(rb'"(?:cli_?|copilot_?|client_?|agent_?)' + _VERSION, re.IGNORECASE),
+    re.compile(rb'"(?:(?:message_)?format_?|schema_?|protocol_?)?' + _VERSION, re.IGNORECASE),
+)
+"""The version of the agent, else one that may be it or the version of its format."""
+
+
+class Day(msgspec.Struct, frozen=True, gc=False):
+    """Sessions that began on a day, without subagents, and the prompts and errors in them."""
+
+    sessions: int
+    turns: int
+    errors: int
+
+
+def activity(store: Store, since: datetime, day_of: Callable[[datetime], date]) -> dict[date, Day]:
+    """Return the sessions that began on each day since then.
+
+    `day_of` gives the local day of a moment. It is called once for each hour with sessions.
+    """
+    sql = (
+        "select substr(started_at, 1, 13), count(*), sum(turns), sum(errors) from sessions"
+        " where coalesce(relation, '') != 'subagent' and started_at >= ? group by 1"
+    )
+    days: dict[date, Day] = {}
+    for hour, sessions, turns, errors in store.rows(sql, (format_time(since),)):
+        # Half past, because some zones are half an hour off.
+        day = day_of(datetime.fromisoformat(f"{hour}:30:00+00:00"))
+        before = days.get(day, Day(0, 0, 0))
+        days[day] = Day(
+            before.sessions + int(sessions),
+            before.turns + int(turns or 0),
+            before.errors + int(errors or 0),
+        )
+    return days
+
+
+def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
+    """Return the most common values of each of FACETS, with their number of sessions.
+
+    Subagents are not counted.
+    """
+    sql = (
+        "select {0}, count(*) from sessions where coalesce(relation, '') != 'subagent' and {0} is"
+        " not null group by {0} order by 2 desc, 1 limit ?"
+    )
+    return {
+        name: [(value, int(count)) for value, count in store.rows(sql.format(column), (limit,))]
+        for name, column in FACETS.items()
+    }
+
+
+# ── agents ────────────────────────────────────────────────────────────────────────────────────────
+class Root(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder in which an agent's sessions are looked for."""
+
+    path: str
+    exists: bool
+    machine: str | None
+
+
+class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that can be read: where its sessions are looked for, and how much is stored."""
+
+    name: str
+    label: str
+    enabled: bool
+    roots: list[Root]
+    keeps_days: int | None
+    """The days after which the agent deletes its transcripts."""
+    lacks: list[str]
+    """Facts that its files never have."""
+    sources: int
+    sessions: int
+    source_bytes: int
+    last_sync: datetime | None
+    version_seen: str | None = None
+    """The version of the agent or of its format, from the newest of its sources."""
+
+    @property
+    def is_there(self) -> bool:
+        return any(root.exists for root in self.roots)
+
+
+def agents(store: Store | None, config: Config) -> list[AgentFacts]:
+    """Return every installed adapter, with what is stored of its sessions if there is a store."""
+    sources: dict[str, tuple[int, int]] = {}
+    sessions: dict[str, int] = {}
+    if store:
+        sql = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
+        sources = {name: (int(count), int(size)) for name, count, size in store.rows(sql)}
+        sql = "select flavor, count(*) from sessions group by flavor"
+        sessions = {name: int(count) for name, count in store.rows(sql)}
+    facts = []
+    for name in adapters.names():
+        adapter, setting = adapters.get(name), config.sources.get(name)
+        count, size = sources.get(name, (0, 0))
+        facts.append(
+            AgentFacts(
+                name=name,
+                label=adapter.label,
+                enabled=setting is None or setting.enabled,
+                roots=_roots_of(config, adapter),
+                keeps_days=adapter.keeps_days,
+                lacks=list(adapters.lacks(adapter)),
+                sources=count,
+                sessions=sessions.get(name, 0),
+                source_bytes=size,
+                last_sync=last_sync(config) if count else None,
+                version_seen=_find_version(store, name) if store and count else None,
+            )
+        )
+    return facts
+
+
+def _roots_of(config: Config, adapter: Adapter) -> list[Root]:
+    return [
+        Root(path=str(root), exists=root.exists(), machine=machine)
+        for root, machine in config.roots_of(adapter.name, adapter.find_roots)
+    ]
+
+
+def _find_version(store: Store, agent: str) -> str | None:
+    """Return the version of an agent, or of its format, from the first records of its sources.
+
+    None if no record has one, or if the records are not stored.
+    """
+    sql = (
+        "select number from sources where agent = ? and records > 0 order by mtime_ns desc, path"
+        " limit ?"
+    )
+    for (number,) in store.rows(sql, (agent, MAX_SOURCES)):
+        # With its sidecars: some agents write their version there.
+        texts = [
+            record.data[:MAX_RECORD_BYTES] for record in islice(store.kept(number), MAX_RECORDS)
+        ]
+        for pattern in _VERSIONS:
+            for text in texts:
+                if match := pattern.search(text):
+                    return match[1].decode("ascii")
+    return None

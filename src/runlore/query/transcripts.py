@@ -1,0 +1,166 @@
+"""One session: its events, the model's view of them, its native records, and how to resume it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from subprocess import list2cmdline
+
+import msgspec
+
+from .. import adapters
+from ..errors import NotFound, RunloreError
+from ..model import BLOCK, Session, SessionEvent
+from ..store import Filter, SessionLine, Store
+from ..text.clean import clean
+from ..timeline import Branch, ContextEvent, ToolCall, branches, model_context, pairs
+from .names import names
+from .sessions import get, split_name
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    """A session with all that happened in it."""
+
+    session: Session
+    events: list[SessionEvent]
+    bodies: dict[int, str]
+    branches: list[Branch]
+    calls: list[ToolCall]
+    children: list[SessionLine]
+    """Sessions that came out of this one: subagents, forks, continuations."""
+    names: dict[str, str]
+    """The short ids, by uid, of this session, its children, and the session it came out of."""
+
+
+def transcript(store: Store, uid: str) -> Transcript:
+    """Return a session with its events. Raises NotFound."""
+    session = get(store, uid)
+    events = store.events(uid)
+    children = store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1]
+    return Transcript(
+        session=session,
+        events=events,
+        bodies=store.bodies(uid),
+        branches=branches(events),
+        calls=pairs(events),
+        children=children,
+        names=names(
+            store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]
+        ),
+    )
+
+
+def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
+    """Return one event and its body. Raises NotFound."""
+    for event in store.events(uid, seq, seq):
+        return event, store.bodies(uid, seq, seq).get(seq, "")
+    raise NotFound(f"{uid} has no event {seq}; its last is {get(store, uid).last_seq}")
+
+
+def has_text(store: Store, uid: str, seq: int | None) -> bool:
+    """Return True if text of this event is stored.
+
+    For an evicted event that is the text that its digest quotes.
+    """
+    return seq is not None and bool(store.bodies(uid, seq, seq).get(seq))
+
+
+def has_left(store: Store, uid: str, seq: int) -> bool:
+    """Return True if the text of an event was evicted, except what its digest quotes."""
+    digest = store.digest(uid) if get(store, uid).evicted_at else None
+    return digest is not None and (digest.before or digest).knows(seq)
+
+
+def context_at(store: Store, uid: str, seq: int) -> list[tuple[ContextEvent, str]]:
+    """Return the model's context after event `seq`: events and their bodies. Raises NotFound."""
+    event_at(store, uid, seq)
+    bodies = store.bodies(uid, 0, seq)
+    return [
+        (item, bodies.get(item.event.seq, ""))
+        for item in model_context(store.events(uid, 0, seq), seq)
+    ]
+
+
+# ── native records ────────────────────────────────────────────────────────────────────────────────
+def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[bytes]:
+    """Yield the native records of a session, or the one that an event came from.
+
+    Raises NotFound if none are stored.
+    """
+    session = get(store, uid)
+    path = session.source_path
+    if seq is None:
+        records = _all_records(store, session)
+    else:
+        event, _ = event_at(store, uid, seq)
+        if event.origin is not None:
+            origin, at = split_name(event.origin)
+            yield from raw_records(store, origin, at)
+            return
+        records = iter(())
+        if location := store.record_of(uid, seq):
+            path, number = location
+            records = (data for _, _, data in store.records(path, number, number))
+    first = next(records, None)
+    if first is None:
+        raise NotFound(
+            f"no native records of {uid} are kept; its source was {path or 'not a file'}"
+        )
+    yield first
+    yield from records
+
+
+def _all_records(store: Store, session: Session) -> Iterator[bytes]:
+    """Yield the records of every file that a session has a part in.
+
+    Of a file that a subagent shares with its parent, only the subagent's own records are given.
+    """
+    blocks: dict[int, list[SessionEvent]] = {}
+    for event in store.events(session.session_uid):
+        if event.record is not None:
+            blocks.setdefault(event.seq // BLOCK, []).append(event)
+    files: dict[str, set[int | None]] = {session.source_path or "": set()}
+    for events in blocks.values():
+        if location := store.record_of(session.session_uid, events[0].seq):
+            files.setdefault(location[0], set()).update(event.record for event in events)
+    shared = _parent_source(store, session)
+    for path, own in files.items():
+        yield from (
+            data for number, _, data in store.records(path) if path != shared or number in own
+        )
+
+
+def _parent_source(store: Store, session: Session) -> str | None:
+    """Return the path of the source of a subagent's parent."""
+    if session.relation != "subagent" or not session.parent_uid:
+        return None
+    parent = store.session(session.parent_uid)
+    return parent.source_path if parent else None
+
+
+# ── resuming ──────────────────────────────────────────────────────────────────────────────────────
+def resume_command(session: Session) -> list[str]:
+    """Return the words of the agent's own command that resumes a session.
+
+    Raises RunloreError if there is none, or if it would not be safe on a command line.
+    """
+    adapter = adapters.get(session.flavor)
+    words = adapter.resume(session)
+    if words is None:
+        raise RunloreError(f"{adapter.label} has no command that takes a session up again")
+    if session.native_session_id.startswith("-") or any(
+        clean(word) != word for word in (*words, session.cwd or "")
+    ):
+        raise RunloreError(
+            f"{session.session_uid}: its id or folder would not be safe on a command line"
+        )
+    return words
+
+
+def in_shell(words: Sequence[str], cwd: str | None) -> str:
+    """Return a command as one types it, with a change to its folder before it."""
+    is_windows = os.name == "nt"
+    change_folder = (["cd", "/d", cwd] if is_windows else ["cd", cwd]) if cwd else []
+    quote = list2cmdline if is_windows else shlex.join
+    return " && ".join(quote(part) for part in (change_folder, words) if part)

@@ -1,0 +1,144 @@
+"""The ledger's part of a sync: of all copies of a call one is counted, and what counts is priced.
+
+It stands between the store, which keeps calls, and `pricing`, which computes. Each step can be run
+twice, or after being killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from ..config import Config
+from ..model import Call
+from ..pricing import ledger
+from ..pricing.sheets import PriceSheets
+from ..store import Batch, Kept, PriceRow, Store
+from ..store.calls import costs_alike, hash_of
+
+
+def settle(
+    store: Store, batch: Batch, price: Callable[[Call], PriceRow | None] | None = None
+) -> Batch:
+    """Return the batch with its calls as the ledger is to keep them.
+
+    They are merged with the copies that the ledger has, without those that add nothing. With
+    `price` they are priced at once; the function `price` prices the others later.
+    """
+    if not batch.calls:
+        return batch
+    known = {
+        hash_of(stored.call): stored
+        for stored in store.calls([hash_of(new.call) for new in batch.calls])
+    }
+    calls = list(_merge(batch.calls, known)) if known else batch.calls
+    if price is not None:
+        calls = [
+            call if _costs_as_before(call, known) else _with_price(call, price(call.call))
+            for call in calls
+        ]
+    return msgspec.structs.replace(batch, calls=calls)
+
+
+def _costs_as_before(new: Kept, known: dict[int, Kept]) -> bool:
+    """Return True if everything that the price depends on is as in the ledger."""
+    old = known.get(hash_of(new.call)) if known else None
+    return old is not None and costs_alike(old.call, new.call)
+
+
+def _with_price(entry: Kept, price: PriceRow | None) -> Kept:
+    return Kept(call=entry.call, superseded=entry.superseded, event=entry.event, price=price)
+
+
+def _merge(calls: Iterable[Kept], known: dict[int, Kept]) -> Iterator[Kept]:
+    """Merge new calls with those in the ledger; yield the entries that are new or changed."""
+    for new in calls:
+        old = known.get(hash_of(new.call))
+        if old is None:
+            yield new
+            continue
+        before, after = _copies(old), _copies(new)
+        [merged] = ledger.merge([*before, *after])
+        if (merged.call, *merged.superseded) == before:
+            continue
+        # A copy that still counts keeps its event. The event of another copy is not its own.
+        call = (
+            msgspec.structs.replace(merged.call, seq=old.call.seq)
+            if merged.call == before[0]
+            else merged.call
+        )
+        yield Kept(
+            call=call,
+            superseded=merged.superseded,
+            event=new.event if merged.call == after[0] else 0,
+        )
+
+
+def _copies(entry: Kept) -> tuple[Call, ...]:
+    """Return all copies of a call without the number of their event, which may change."""
+    return tuple(
+        msgspec.structs.replace(call, seq=-1) if call.seq != -1 else call
+        for call in (entry.call, *entry.superseded)
+    )
+
+
+class Pricer:
+    """Prices calls by the user's own prices and the current table."""
+
+    def __init__(self, config: Config) -> None:
+        self._sheets = PriceSheets(config)
+
+    @property
+    def version(self) -> str:
+        """The version of the price table."""
+        return self._sheets.table.version
+
+    def __call__(self, call: Call) -> PriceRow:
+        price = ledger.cost(call, self._sheets.find(call))
+        return PriceRow(
+            hash_of(call),
+            price.usd,
+            price.basis,
+            price.source or self.version,  # For a call without a price: which table had none.
+            price.since.isoformat() if price.since else None,
+            price.match,
+            price.name,
+            price.above,
+            ", ".join(price.notes) or None,
+        )
+
+    def save(self) -> None:
+        """Save the price sheets that were looked up."""
+        self._sheets.save()
+
+
+def price(store: Store, config: Config) -> int:
+    """Price calls without a price, and those that an older table had no exact price for.
+
+    Return the number of calls. Nothing happens while every call has a price.
+    """
+    return price_again(store, Pricer(config)) if store.unpriced(limit=1) else 0
+
+
+def price_again(store: Store, pricer: Pricer) -> int:
+    """Price calls without a price, and those that another table had no exact price for.
+
+    Return the number of calls.
+    """
+    store.unprice([pricer.version, "config", "built-in"])
+    count = 0
+    while calls := store.unpriced():
+        store.set_prices([pricer(call) for _, call in calls])
+        count += len(calls)
+    pricer.save()
+    return count
+
+
+def reprice(store: Store, config: Config) -> int:
+    """Price every call again that was not invoiced, and return their number.
+
+    The first price of a call stays beside the new one.
+    """
+    store.unprice()
+    return price(store, config)

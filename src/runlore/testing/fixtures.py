@@ -1,0 +1,79 @@
+"""Fixtures of adapters: a folder `<agent>/<case>/` with `root/` and `expected.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .. import adapters
+from ..adapters import Adapter, Normalized, Record, Source
+
+
+class Fixture(msgspec.Struct, frozen=True):
+    agent: str
+    case: str
+    folder: Path
+
+    @property
+    def adapter(self) -> Adapter:
+        return adapters.get(self.agent)
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    @property
+    def expected(self) -> Path:
+        return self.folder / "expected.json"
+
+
+def iter_fixtures(folder: Path) -> Iterator[Fixture]:
+    """All fixtures below a folder, sorted: `<folder>/<agent>/<case>/root`."""
+    for root in sorted(folder.glob("*/*/root")):
+        yield Fixture(root.parent.parent.name, root.parent.name, root.parent)
+
+
+def derive(adapter: Adapter, root: Path) -> list[dict[str, Any]]:
+    """What an adapter makes of a folder, for reading and comparing: one entry for each source,
+    defaults left out."""
+    return [
+        _readable(source, adapter.normalize(source, records, None))
+        for source, records in read_sources(adapter, root)
+    ]
+
+
+def read_sources(adapter: Adapter, root: Path) -> Iterator[tuple[Source, list[Record]]]:
+    """Yield the sources of a folder with their records."""
+    for source in adapter.discover(root):
+        yield source, list(adapter.read(source, None))
+
+
+def _readable(source: Source, found: Normalized) -> dict[str, Any]:
+    events = []
+    for event, body, parent, original in zip(
+        found.events, found.bodies, found.parents, found.originals, strict=True
+    ):
+        default = type(event)(session_uid=event.session_uid, seq=-0).to_dict()
+        row = {
+            name: value
+            for name, value in event.to_dict().items()
+            if name in ("session_uid", "seq") or value != default.get(name)
+        }
+        more = {"body": body, "parent": parent, "original": original}
+        events.append({**row, **{name: value for name, value in more.items() if value}})
+    facts = msgspec.to_builtins(found.facts)
+    for about in facts.values():  # Where the fixture lies is another place on every machine.
+        if str(about.get("cwd", "")).startswith(source.root):
+            about["cwd"] = Path(about["cwd"]).relative_to(source.root).as_posix()
+        about.pop("written_at", None)  # And when it was put there.
+    return {
+        "source": Path(source.path).relative_to(source.root).as_posix(),
+        "facts": facts,
+        "events": events,
+        "aliases": found.aliases,
+        "merged": found.merged,
+        "skips": [f"{skip.offset}: {skip.reason}" for skip in found.skips],
+    }
