@@ -20,7 +20,7 @@ import pytest
 
 from runlore import adapters
 from runlore.adapters import Facts, Normalized, Record, Skip, Source
-from runlore.adapters._jsonl import JsonLines
+from runlore.adapters.shared.jsonl import JsonLines
 from runlore.model import SessionEvent, Usage, make_uid
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -99,7 +99,7 @@ def agents_page() -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, adapter in adapters.load().items():
-        if not Path(adapters.__file__).with_name(f"{name}.py").is_file():
+        if name not in adapters.own_names():
             continue  # of another package, which documents it
         doc = importlib.import_module(f"{adapters.__name__}.{name}").__doc__ or ""
         about = " ".join(doc.partition("\n\n")[0].split())

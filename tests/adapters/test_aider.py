@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runlore import config, pipeline, query
 from runlore.adapters import Record, get
-from runlore.adapters._aider.pieces import edits, pieces
+from runlore.adapters.aider.history import edits, pieces
 from runlore.store import Store
 from runlore.testing import iter_fixtures
 from runlore.timeline import pairs

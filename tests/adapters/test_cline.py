@@ -12,7 +12,7 @@ import pytest
 
 from runlore import config, pipeline
 from runlore.adapters import LOST, Normalized, get
-from runlore.adapters._cline import documents, words
+from runlore.adapters.cline import documents, words
 from runlore.errors import ReadError
 from runlore.model import SessionEvent
 from runlore.pipeline import Report

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from runlore import config, pipeline, timeline
 from runlore.adapters import LOST, Normalized, Position, Record, Source, codex, get
-from runlore.adapters._codex import fold, tools, words
+from runlore.adapters.codex import fold, tools, words
 from runlore.model import Session, SessionEvent, Usage, make_uid
 from runlore.store import Store
 from runlore.testing import check_law, iter_fixtures

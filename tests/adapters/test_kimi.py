@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runlore import config, pipeline
 from runlore.adapters import Normalized, Record, Source, get
-from runlore.adapters._kimi.words import place
+from runlore.adapters.kimi.words import place
 from runlore.model import Session
 from runlore.store import Store
 from runlore.testing import Fixture, iter_fixtures

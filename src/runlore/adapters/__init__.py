@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 GROUP = "runlore.adapters"
 
+SHARED = "shared"
+"""The package here that is no agent: what adapters are built of."""
+
 MARK = " -m runlore hooks run "
 """In every command that we put into a list: it says which elements are ours."""
 
@@ -188,7 +191,7 @@ class Integration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adapter(Protocol):
-    """What runlore asks of an agent's adapter. `adapters/_jsonl.py` answers most of it for files of
+    """What runlore asks of an agent's adapter. `shared/jsonl.py` answers most of it for files of
     JSON lines.
 
     An adapter whose sources are no files of their own, say the sessions of one database, also has
@@ -294,12 +297,15 @@ def load() -> dict[str, Adapter]:
 @cache
 def names() -> tuple[str, ...]:
     """The names of the installed adapters, without importing them."""
-    ours = {
-        file[:-3]
-        for file in os.listdir(os.path.dirname(__file__))
-        if file.endswith(".py") and file[0] != "_"
-    }
-    return tuple(sorted(ours | set(_foreign())))
+    return tuple(sorted({*own_names(), *_foreign()}))
+
+
+@cache
+def own_names() -> tuple[str, ...]:
+    """The names of the adapters that come with runlore: each module and package here is one, but
+    for `shared`."""
+    listed = {name.removesuffix(".py") for name in os.listdir(os.path.dirname(__file__))}
+    return tuple(sorted(name for name in listed if name[0].isalpha() and name != SHARED))
 
 
 @cache
@@ -354,7 +360,7 @@ def _entry_point_files() -> Iterator[str]:
 
 def read_loosely(line: bytes) -> list[Any] | None:
     """The JSON values of a line that a strict decoder refuses; None when it is not JSON at all."""
-    from ._jsonl import values_of
+    from .shared.jsonl import values_of
 
     return values_of(line)
 

@@ -1,0 +1,41 @@
+"""iFlow CLI: one file of JSON lines for each session, with the envelope of Claude Code and the
+tools of Gemini CLI.
+
+Learned from one real session of 2026-01 and from where others look for them. Last checked 2026-11.
+The traps:
+
+- Replies are written as they grow: a call stands in every line until its result has come, and is
+  told once.
+- A result holds what Gemini CLI has: `responseParts` for the model, `resultDisplay` for the person,
+  the lines that changed with it.
+- `usage` is there and is always zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...model import Session
+from .. import Normalized, Record, Source
+from ..shared.jsonl import JsonLines
+from .reader import Reader
+
+
+class Adapter(JsonLines):
+    name = "iflow"
+    label = "iFlow CLI"
+    version = 1
+    roots = ("~/.iflow/projects",)
+    lacks = ("tokens",)
+    instructions = ("IFLOW.md",)
+
+    def normalize(
+        self, source: Source, records: Iterable[Record], carry: bytes | None
+    ) -> Normalized:
+        return Reader(source, carry).run(records)
+
+    def resume(self, session: Session) -> list[str] | None:
+        return None
+
+
+adapter = Adapter()

@@ -1,0 +1,584 @@
+"""What the messages of an opencode session mean: a fold over messages with their parts. See
+`opencode.py` for the traps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Unpack
+
+import msgspec
+
+from ... import model as api
+from ...model import Relation, SessionEvent, Usage
+from .. import Facts, Normalized, Record, Skip, Source
+from ..shared.fold import AllFields, keep, load
+from ..shared.jsonl import MALFORMED, parse, to_json
+from ..shared.pick import clean, moment, number, pick
+from ..shared.tools import cap, key_values, one_line, text_of
+from . import words
+
+CARRY = 1
+"""The layout of `State`; changed only together with the adapter's `version`."""
+MAIN = "main"  # The agent that is none of the subagents. Only a fork names it.
+AGENTS = 64  # Subagents of one session whose last events are remembered.
+# Messages whose first event is remembered. A compaction, or going back, names one of the last.
+FIRSTS = 2000
+MOST_EVENTS = 10_000  # Of one message.
+
+_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decode = msgspec.json.Decoder().decode
+
+
+class State(msgspec.Struct, array_like=True):
+    """Ids, paths and numbers; nothing that people wrote."""
+
+    version: int = CARRY
+    records: int = 0
+    seq: int = 0
+    session: str = ""
+    has_begun: bool = False
+    last: str | None = None
+    """The last event of the line that goes on."""
+    aside: str | None = None
+    """The last event of messages that were taken back, while these are being told."""
+    retracted: str = ""
+    """The first of these messages."""
+    reverted: str = ""
+    """The message before which the session stands now, while what follows it is still there."""
+    model: str | None = None
+    cwd: str | None = None
+    parent: str | None = None
+    relation: Relation | None = None
+    call: str | None = None
+    shell: str = ""
+    """The message with which a person ran a command."""
+    firsts: dict[str, str] = {}
+    agents: dict[str, str] = {}
+    """The last event of each subagent whose messages stand in this session."""
+
+
+class Reader:
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        self.flavor, self.state = source.agent, load(carry, State, CARRY)
+        self.fallback = (
+            clean(os.path.basename(source.path.replace("\\", "/")).removesuffix(".json"))
+            or "unknown"
+        )
+        self.out = Normalized()
+        self.title: str | None = None
+        self.offset = self.record = self.room = self.count = 0
+        self.ts: datetime | None = None
+        self.message = ""
+        self.copied: tuple[str, list[Any]] | None = None
+        """The message that the current one is a copy of, and its parts."""
+        self.original: str | None = None
+        self.is_removed = False
+        self.parent: str | None = None
+        self.agent = ""
+        """The subagent whose message this is."""
+
+    def run(self, records: Iterable[Record]) -> Normalized:
+        for record in records:
+            # What stands beside the messages belongs to the one that follows, and has that one's
+            # number.
+            self.room, self.record = MOST_EVENTS, self.state.records
+            if record.aside is not None:
+                self.beside(record.aside, record.data)
+                continue
+            self.state.records += 1
+            self.offset = record.offset
+            self.take(record)
+            if self.room < 0:
+                reason = f"{-self.room} more events of this record are left out"
+                self.room = 1
+                self.strange(reason, reason, "left-out")
+        return self.finish()
+
+    def take(self, record: Record) -> None:
+        try:
+            found: list[tuple[Any, str, str | None]] = (
+                [(_decode(record.data), "", None)] if record.problem is None else []
+            )
+        except _REFUSALS:
+            found = parse(record.data)
+        if not found:
+            self.strange(record.data.decode("utf-8", "replace"), record.problem or "empty")
+        for value, text, problem in found:
+            if isinstance(value, dict):
+                self.step(value)
+                if problem:
+                    self.out.skips.append(Skip(self.offset, problem))
+            else:
+                raw = text or record.data.decode("utf-8", "replace")
+                self.strange(
+                    raw,
+                    problem or "not an object",
+                    "malformed" if value is MALFORMED else "unknown",
+                )
+
+    def strange(self, text: str, reason: str, native: str = "malformed") -> None:
+        name = self.anonymous(text.encode("utf-8", "replace"))
+        self.begin(name, None, is_removed=False)
+        self.emit("lifecycle", text, native, name, reason)
+        self.out.skips.append(Skip(self.offset, reason))
+
+    def anonymous(self, data: bytes) -> str:
+        """A name for a message that has none."""
+        return (
+            "~"
+            + blake2b(
+                f"{self.session()} {self.offset}\n".encode("utf-8", "replace") + data, digest_size=8
+            ).hexdigest()
+        )
+
+    def merge(self, word: str) -> None:
+        self.out.merged[word] = self.out.merged.get(word, 0) + 1
+
+    # The session.
+
+    def session(self, named: str | None = None) -> str:
+        state = self.state
+        if not state.session:
+            state.session = clean(named or "") or self.fallback
+        return state.session
+
+    def uid(self, session: str) -> str:
+        return f"{self.flavor}:{session}"
+
+    def beside(self, name: str, data: bytes) -> None:
+        try:
+            value = _decode(data)
+        except _REFUSALS:
+            return
+        if name == "session" and isinstance(value, dict):
+            self.about(value)
+        elif name == "revert":
+            self.revert(value)
+
+    def about(self, value: dict[str, Any]) -> None:
+        state = self.state
+        session = self.session(pick(value, "id", of=str))
+        title = one_line(pick(value, "title", of=str) or "")
+        self.title = title if title and not title.startswith(words.UNNAMED) else None
+        state.cwd = (pick(value, "directory", of=str) or "")[:4096] or state.cwd
+        if above := clean(pick(value, "parentID", of=str) or ""):
+            state.parent, state.relation = self.uid(above), "subagent"
+            state.call = (pick(value, "call", of=str) or "")[:200] or state.call
+        if state.has_begun:
+            return
+        state.has_begun = True
+        self.begin(
+            f"{session}/start",
+            (pick(value, "time", of=dict) or {}).get("created"),
+            is_removed=False,
+        )
+        told = {name: text for name in ("version", "agent") if (text := pick(value, name, of=str))}
+        self.emit("lifecycle", key_values(told), "session", self.message, "session started")
+
+    def revert(self, value: Any) -> None:
+        """Where a person has gone back to, for now: what follows is deleted with the next prompt,
+        or comes back."""
+        state = self.state
+        message = (pick(value, "messageID", of=str) or "")[:200]
+        if message == state.reverted:
+            return
+        if message:
+            part = pick(value, "partID", of=str)
+            first = f"{message}/{part}" if part else state.firsts.get(message)
+            self.take_back(message, (first, "..", state.last) if first and state.last else ())
+        else:
+            self.begin(f"{state.reverted}/back", None, is_removed=False)
+            name = f"{state.reverted}/revert"
+            self.emit(
+                "human_intervention",
+                "",
+                "unrevert",
+                self.message,
+                "what was taken back is back",
+                "user",
+                view="retract",
+                refs=(name,),
+            )
+        state.reverted = message
+
+    def take_back(self, message: str, refs: tuple[str, ...]) -> None:
+        """A person went back to before this message. The line does not go on from here."""
+        before = self.state.last
+        self.begin(f"{message}/revert", None, is_removed=False)
+        view = "retract" if refs else None
+        self.emit(
+            "human_intervention",
+            "",
+            "revert",
+            self.message,
+            "went back to before a message",
+            "user",
+            view=view,
+            refs=refs,
+        )
+        self.state.last = before
+
+    # Messages.
+
+    def begin(
+        self, name: str, created: Any, *, is_removed: bool,
+        copied: tuple[str, list[Any]] | None = None, agent: str = ""
+    ) -> None:  # fmt: skip
+        """Makes this message the current one. What was taken back before it lies on a line of its
+        own."""
+        state = self.state
+        self.message, self.count, self.copied, self.original, self.agent = (
+            name,
+            0,
+            copied,
+            None,
+            agent,
+        )
+        self.ts = time_of(created)
+        self.is_removed = is_removed
+        if is_removed:
+            state.retracted = state.retracted or name
+            self.parent = state.aside or state.last
+        else:
+            self.parent = state.agents.get(self.agent, state.last)
+
+    def step(self, value: dict[str, Any]) -> None:
+        info, parts = pick(value, "info", of=dict) or {}, value.get("parts")
+        self.session(pick(info, "sessionID", of=str))
+        name = (pick(info, "id", of=str) or "")[:200]
+        name = (
+            name
+            or "~"
+            + blake2b(
+                f"{self.session()} {self.offset}\n".encode("utf-8", "replace") + to_json(value),
+                digest_size=8,
+            ).hexdigest()
+        )
+        is_removed = value.get("removed") is True
+        if not is_removed and self.state.retracted:
+            first, end = self.state.retracted, self.state.aside
+            head = self.state.firsts.get(first)
+            self.state.retracted, self.state.aside = "", None
+            self.take_back(first, (head, "..", end) if head and end else ())
+        copy = pick(value, "original", "message", of=str)
+        copied = (copy, pick(value, "original", "parts", of=list) or []) if copy else None
+        agent, created = (
+            (pick(info, "agentID", of=str) or MAIN)[:200],
+            (pick(info, "time", of=dict) or {}).get("created"),
+        )
+        self.begin(
+            name,
+            created,
+            is_removed=is_removed,
+            copied=copied,
+            agent="" if agent == MAIN else agent,
+        )
+        if (
+            copied
+            and not self.state.parent
+            and (origin := clean(pick(value, "original", "session", of=str) or ""))
+        ):
+            self.state.parent, self.state.relation = self.uid(origin), "fork"
+        self.say(info, parts if isinstance(parts, list) else [parts] if parts else [])
+        if not self.count:
+            if "data" in info or not info:
+                self.emit(
+                    "lifecycle",
+                    text_of(info.get("data", value)),
+                    "malformed",
+                    name,
+                    "the message is not JSON",
+                )
+                self.out.skips.append(Skip(self.offset, "the message is not JSON"))
+            elif info.keys() & {"parts", "content", "text"}:
+                self.emit(
+                    "lifecycle", text_of(info), "unknown", name, "a message of another layout"
+                )
+                self.out.skips.append(Skip(self.offset, "a message of another layout"))
+            else:
+                self.merge("empty")
+
+    def say(self, info: dict[str, Any], parts: list[Any]) -> None:
+        state = self.state
+        role = pick(info, "role", of=str) or (
+            "assistant" if info.keys() & {"parentID", "tokens", "finish"} else "user"
+        )
+        is_answer = role != "user"
+        state.model = (
+            pick(info, "modelID", of=str) or pick(info, "model", "modelID", of=str) or state.model
+        )
+        steps = 0
+        for n, part in enumerate(parts):
+            self.original = None
+            name = f"{self.message}/{(pick(part, 'id', of=str) or str(n))[:200]}"
+            if self.copied and n < len(self.copied[1]) and isinstance(self.copied[1][n], str):
+                self.original = f"{self.copied[0]}/{self.copied[1][n]}"[:500]
+            if not isinstance(part, dict):
+                self.emit("lifecycle", text_of(part), "unknown", name, "unknown part", role)
+                self.out.skips.append(Skip(self.offset, "a part is not an object"))
+                continue
+            kind = words.kind_of(part)
+            if kind == "step-finish" and (usage := words.usage_of(part.get("tokens"))):
+                self.used(usage, info, part, name, steps)
+                steps += 1
+            elif is_answer or kind in ("tool", "reasoning"):
+                self.answer(kind, part, name, info)
+            else:
+                self.prompt(kind, part, name)
+        self.ts = time_of((pick(info, "time", of=dict) or {}).get("completed")) or self.ts
+        self.original = None
+        self.fail(info.get("error"))
+        if not steps and (usage := words.usage_of(info.get("tokens"))):
+            self.original = f"{self.copied[0]}/usage" if self.copied else None
+            self.used(usage, info, info, f"{self.message}/usage", 0)
+
+    def prompt(self, kind: str, part: dict[str, Any], name: str) -> None:
+        text = text_of(part.get("text"))
+        if kind != "text":
+            self.other(kind, part, name, "user")
+        elif part.get("synthetic") is True or part.get("ignored") is True:
+            view = None if part.get("ignored") is True else "context"
+            if text.startswith(words.BY_USER):
+                self.state.shell = self.message
+            self.emit("lifecycle", text, "text/synthetic", name, None, "user", view=view)
+        elif text.strip():
+            self.emit("user_msg", text, "text", name, None, "user")
+        else:
+            self.merge("empty part")
+
+    def answer(self, kind: str, part: dict[str, Any], name: str, info: dict[str, Any]) -> None:
+        self.ts = time_of((pick(part, "time", of=dict) or {}).get("start")) or self.ts
+        text = text_of(part.get("text"))
+        if kind == "tool":
+            self.tool(
+                part,
+                name,
+                "user"
+                if self.state.shell and info.get("parentID") == self.state.shell
+                else "assistant",
+                info,
+            )
+        elif kind not in ("text", "reasoning"):
+            self.other(kind, part, name, "assistant")
+        elif not text.strip():
+            self.merge("empty part")
+        elif kind == "reasoning":
+            self.emit("thinking", text, kind, name, None, "assistant", model=self.state.model)
+        elif info.get("summary") is True:
+            self.emit(
+                "lifecycle", text, "compaction/summary", name, None, "assistant", view="summary"
+            )
+        elif part.get("synthetic") is True:
+            self.emit("lifecycle", text, "text/synthetic", name, None, "assistant", view="context")
+        else:
+            self.emit(
+                "assistant_msg",
+                text,
+                kind,
+                name,
+                None,
+                "assistant",
+                model=self.state.model,
+                cwd=self.elsewhere(info),
+            )
+
+    def other(self, kind: str, part: dict[str, Any], name: str, role: str) -> None:
+        """What is neither said nor done by a tool."""
+        if kind in ("step-start", "step-finish", "snapshot"):
+            self.merge(kind)
+        elif kind == "file":
+            self.emit("lifecycle", words.shown(part), kind, name, None, role, view="context")
+        elif kind == "agent":
+            self.emit(
+                "lifecycle", f"@{text_of(part.get('name'))}", kind, name, None, role, view="context"
+            )
+        elif kind == "subtask":
+            summary = pick(part, "description", of=str) or pick(part, "command", of=str)
+            self.emit("user_msg", text_of(part.get("prompt")), kind, name, summary, role)
+        elif kind == "patch":
+            files = tuple(
+                file for file in pick(part, "files", of=list) or [] if isinstance(file, str)
+            )[:1000]
+            self.emit(
+                "lifecycle",
+                "\n".join(files),
+                kind,
+                name,
+                f"{len(files)} files changed",
+                role,
+                files=files,
+            )
+        elif kind == "compaction":
+            self.compact(part, name)
+        elif kind == "retry":
+            text = pick(part, "error", "data", "message", of=str) or text_of(part.get("error"))
+            self.emit("retry", text, kind, name, None, "system", is_error=True)
+        else:
+            native = kind[:200] if "data" not in part else "malformed"
+            self.emit(
+                "lifecycle", text_of(part.get("data", part)), native, name, f"part: {native}", role
+            )
+            if native == "malformed":
+                self.out.skips.append(Skip(self.offset, "a part is not JSON"))
+
+    def compact(self, part: dict[str, Any], name: str) -> None:
+        """Everything before leaves the model's context, but for the messages from a certain one
+        on."""
+        kept = self.state.firsts.get(pick(part, "tail_start_id", of=str) or "")
+        refs = (kept, "..", self.state.last) if kept and self.state.last else ()
+        summary = "compacted" if part.get("auto") is not True else "compacted by itself"
+        self.emit("lifecycle", "", "compaction", name, summary, "user", view="compact", refs=refs)
+
+    def tool(self, part: dict[str, Any], name: str, role: str, info: dict[str, Any]) -> None:
+        tool, state = (
+            (pick(part, "tool", of=str) or "unknown")[:200],
+            pick(part, "state", of=dict) or {},
+        )
+        times = pick(state, "time", of=dict) or {}
+        start, end = number(times.get("start"), 1 << 50), number(times.get("end"), 1 << 50)
+        call_id = (pick(part, "callID", of=str) or "")[:200] or None
+        call = words.call_of(tool, state)
+        self.ts = time_of(start) or self.ts
+        native = "tool" if role == "assistant" else "tool/by-user"
+        cwd = self.elsewhere(info)
+        self.emit(
+            call.kind,
+            call.body,
+            native,
+            name,
+            call.summary,
+            role,
+            tool,
+            call_id,
+            call.action,
+            files=call.files,
+            cwd=cwd,
+        )
+        found = words.outcome_of(tool, state, call)
+        if found is None:
+            return
+        self.ts = time_of(end) or self.ts
+        self.original = self.original and f"{self.original}#1"
+        tests = found.tests
+        summary = f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None
+        took = end - start if start is not None and end is not None and end >= start else None
+        self.emit(
+            found.kind, found.text, found.native, f"{name}#1", summary, "tool", tool, call_id,
+            call.action, is_error=found.is_error,
+            exit_code=found.exit_code, tests=tests, duration_ms=took,
+        )  # fmt: skip
+
+    def elsewhere(self, info: dict[str, Any]) -> str | None:
+        """The folder of a step, when it is not the session's."""
+        folder = pick(info, "path", "cwd", of=str)
+        return folder[:4096] if folder and folder != self.state.cwd else None
+
+    def fail(self, error: Any) -> None:
+        if not error:
+            return
+        self.original = f"{self.copied[0]}/error" if self.copied else None
+        word = (pick(error, "name", of=str) or "error")[:200]
+        text = pick(error, "data", "message", of=str) or text_of(error)
+        if word == "MessageAbortedError":
+            self.emit(
+                "human_intervention", text, word, f"{self.message}/error", "interrupted", "user"
+            )
+        else:
+            self.emit(
+                "error",
+                text,
+                word,
+                f"{self.message}/error",
+                f"{word}: {text}",
+                "system",
+                is_error=True,
+            )
+
+    def used(
+        self, usage: Usage, info: dict[str, Any], told: dict[str, Any], name: str, step: int
+    ) -> None:
+        """What a call of the model took; for the ledger, under the name that it has in every copy
+        of the message."""
+        cost = told.get("cost")
+        micros = (
+            number(cost * 1e6)
+            if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9
+            else None
+        )
+        reason = pick(told, "reason", of=str) or pick(told, "finish", of=str) or "usage"
+        self.emit(
+            "lifecycle", "", f"step-finish/{reason[:100]}", name, f"{usage.total} tokens",
+            usage=usage, tokens=usage.total,
+            model=self.state.model, extra={"cost_estimate_micros": micros} if micros else {},
+        )  # fmt: skip
+        if self.room < 0:
+            return
+        key = self.copied[0] if self.copied else self.message
+        call = api.Call(
+            key=f"{key}/{step}" if step else key, session_uid=self.uid(self.session()), ts=self.ts,
+            provider=pick(info, "providerID", of=str), model=self.state.model,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens, cache_read_tokens=usage.cache_read_tokens,
+            cache_write_5m_tokens=usage.cache_write_tokens, reasoning_tokens=usage.reasoning_tokens,
+            is_sidechain=self.state.relation == "subagent" or bool(self.agent),
+        )  # fmt: skip
+        self.out.calls.append((call, name))
+
+    # Events.
+
+    def emit(
+        self, kind: str, body: str, native: str, name: str, summary: str | None = None,
+        role: str | None = None, tool: str | None = None,
+        call_id: str | None = None, action: str | None = None, **more: Unpack[AllFields],
+    ) -> None:  # fmt: skip
+        self.room -= 1
+        if self.room < 0:
+            return
+        state, out = self.state, self.out
+        body = cap(body)
+        if state.relation == "subagent" or self.agent:
+            more["is_sidechain"] = True
+        out.events.append(
+            SessionEvent(
+                session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind,
+                role=role, tool=tool,
+                summary=one_line(body if summary is None else summary), native_id=name,
+                call_id=call_id, action=action, native=native,
+                record=self.record, **more,
+            )
+        )  # fmt: skip
+        out.bodies.append(body)
+        out.parents.append(self.parent)
+        out.originals.append(self.original)
+        if not self.count:
+            keep(state.firsts, self.message, name, FIRSTS)
+        self.parent = name
+        if self.is_removed:
+            state.aside = name
+        elif self.agent:
+            keep(state.agents, self.agent, name, AGENTS)
+        else:
+            state.last = name
+        state.seq += 1
+        self.count += 1
+
+    def finish(self) -> Normalized:
+        state, out = self.state, self.out
+        if state.records or out.events:
+            session = self.session()
+            out.facts[self.uid(session)] = Facts(
+                native_session_id=session, title=self.title, title_rank=2 if self.title else 0,
+                cwd=state.cwd, model=state.model,
+                parent_uid=state.parent, relation=state.relation, parent_call=state.call,
+            )  # fmt: skip
+        out.carry = msgspec.msgpack.encode(state)
+        return out
+
+
+def time_of(value: Any) -> datetime | None:
+    """A time in milliseconds."""
+    found = number(value, 1 << 50)
+    return moment(found / 1000) if found else None
