@@ -483,7 +483,7 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
                     for root, machine in roots
                 ],
                 keeps_days=adapter.keeps_days,
-                lacks=list(adapters.lacks(adapter)),
+                lacks=list(adapter.lacks),
                 sources=number,
                 sessions=sessions.get(name, 0),
                 source_bytes=size,

@@ -406,7 +406,7 @@ def test_the_doctor_knows_where_a_session_is(
     ]
     source = source_of(root, MAIN)
     live.execute("delete from cursorDiskKV where key = ?", (f"composerData:{MAIN}",))
-    assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined] # ours has it
+    assert ADAPTER.refresh(source) is None
 
 
 def test_a_session_of_the_command_line_is_taken_up_again_by_its_name() -> None:

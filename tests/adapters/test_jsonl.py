@@ -16,18 +16,18 @@ from runlore.adapters import Record, Source
 from runlore.adapters.shared import jsonl
 from runlore.adapters.shared.jsonl import (
     MALFORMED,
-    JsonLines,
+    JsonlAdapter,
     lenient,
     parse,
     read_small,
     to_json,
     values_of,
 )
-from runlore.adapters.shared.sqlite import SqliteFile
+from runlore.adapters.shared.sqlite import SqliteAdapter
 from runlore.errors import ReadError
 
 
-class Plain(JsonLines):
+class Plain(JsonlAdapter):
     name = "plain"
     label = "Plain"
     version = 1
@@ -123,7 +123,7 @@ def test_a_missing_root_has_no_sources(tmp_path: Path) -> None:
 
 
 def found_and_refused(
-    adapter: JsonLines | SqliteFile, root: Path
+    adapter: JsonlAdapter | SqliteAdapter, root: Path
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """The names of what is found below a root, and what could not be looked at."""
     found = [os.path.relpath(source.path, root) for source in adapter.discover(root)]
@@ -166,7 +166,7 @@ def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
     assert found_and_refused(Plain(), tmp_path / "1.jsonl") == ([], [(".", "not a directory")])
 
 
-class Base(SqliteFile):
+class Base(SqliteAdapter):
     name = "base"
     files = ("one.db", "two.db")
 

@@ -179,7 +179,7 @@ def only(content: Content, number: int) -> Content:
 
 def sources(root: Path) -> list[Source]:
     found = list(ADAPTER.discover(root))
-    assert not ADAPTER.refused  # type: ignore[attr-defined] # ours has it
+    assert not ADAPTER.refused
     return found
 
 
@@ -744,9 +744,9 @@ def test_the_doctor_knows_where_a_session_is(
         if "not there" in note or "rewritten" in note or "grown" in note
     ]
     source = sources(root)[0]
-    assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # ours has it
+    assert ADAPTER.refresh(source) == source
     live.execute("delete from message")
-    assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined]
+    assert ADAPTER.refresh(source) is None
 
 
 def test_a_message_beyond_all_bounds_is_named_and_not_kept(

@@ -23,24 +23,22 @@ checked 2026-11. The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import ReadError
-from .. import Normalized, Position, Record, Source
+from .. import Position, Record, Source
+from ..shared.base import stat_source
 from ..shared.jsonl import (
     LONGEST,
-    JsonLines,
+    JsonlAdapter,
     aged,
-    as_it_is,
     is_stale,
     note_refusal,
     read_small,
     reason_of,
     to_json,
 )
-from .history import pieces, typed
-from .reader import Reader
 
 HISTORY, TYPED = ".aider.chat.history.md", ".aider.input.history"
 DEEP = 8  # Folders between a root and a repository.
@@ -55,10 +53,11 @@ CHUNK = 4 << 20  # Bytes that are looked at together.
 SMALL = 16 << 20  # Bytes of what was typed.
 
 
-class Adapter(JsonLines):
+class AiderAdapter(JsonlAdapter):
     name = "aider"
     label = "aider"
     version = 2
+    reader = "runlore.adapters.aider.reader"
     roots = ("$AIDER_CHAT_HISTORY_FILE", f"~/{HISTORY}")
     lacks = ("times of replies", "exact tokens", "what commands printed")
 
@@ -67,19 +66,21 @@ class Adapter(JsonLines):
         self.refused = refused = list[ReadError]()
         paths = [str(root)] if root.is_file() else _histories(str(root), refused)
         for path in paths:
-            source = as_it_is(
+            source = stat_source(
                 Source(agent=self.name, path=path, root=str(root), size=0, mtime_ns=0)
             )
             if source is not None and source.size:
                 yield aged(source, STALE_S)
 
     def refresh(self, source: Source) -> Source | None:
-        found = as_it_is(source)
+        found = super().refresh(source)
         return found and aged(found, STALE_S)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """What was said, piece by piece. The last piece may go on, and is given when it cannot any
         more."""
+        from .history import pieces, typed
+
         start, room = since.offset if since else 0, CHUNK
         try:
             with open(source.path, "rb") as file:
@@ -101,13 +102,8 @@ class Adapter(JsonLines):
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
 
-
-adapter = Adapter()
+adapter = AiderAdapter()
 
 
 def _histories(root: str, refused: list[ReadError]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 
 from ... import model as api
 from ...model import Usage
-from .. import Facts, Normalized, Source
+from .. import Facts, Normalized, Record, Source
 from ..shared.fold import keep, load
 from ..shared.pick import pick, time_of
 from ..shared.stream import Fold, State
@@ -31,6 +32,11 @@ _COUNT = r"([\d.,]+[kM]?)"
 _TOKENS = re.compile(
     rf"Tokens: {_COUNT} sent(?:, {_COUNT} cache write)?(?:, {_COUNT} cache hit)?, {_COUNT} received"
 )
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class History(State):

@@ -23,17 +23,15 @@ The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Normalized, Record, Source, usual_roots
+from .. import Record, Source
 from ..cline import EDITORS
-from ..shared.document import Growing, load_document
-from ..shared.jsonl import aged, as_it_is, is_stale, to_json
-from ..shared.tools import without_base64
-from .reader import Reader, finished, told
+from ..shared.document import GrowingAdapter, load_document
+from ..shared.jsonl import aged, is_stale, to_json
 
 STALE_S = 3600  # A thread that has not changed for so long is not being written any more.
 THREADS = ("threads", "threads3")
@@ -41,10 +39,12 @@ OTHERS = frozenset({"secrets.json", "session.json", "settings.json", "device-id.
 """What the agent keeps beside its threads. Some of it is secret."""
 
 
-class Adapter(Growing):
+class AmpAdapter(GrowingAdapter):
     name = "amp"
     label = "Amp"
     version = 2
+    blob_mark = b'"data"'
+    reader = "runlore.adapters.amp.reader"
     roots: tuple[str, ...] = (
         *(f"{editor}/globalStorage/sourcegraph.amp/threads3" for editor in EDITORS),
         "$AMP_DATA_DIR/threads", "$XDG_DATA_HOME/amp/threads", "~/.local/share/amp/threads",
@@ -53,17 +53,6 @@ class Adapter(Growing):
     lacks = ("times of replies before 2026",)
     instructions = ("AGENTS.md",)
 
-    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        """With `*` for the editors that are there."""
-        home = Path("~").expanduser().absolute()
-        found = [
-            path
-            for root in self.roots
-            if "*" in root
-            for path in sorted(home.glob(root.removeprefix("~/")))
-        ]
-        return found + usual_roots([root for root in self.roots if "*" not in root], env)
-
     def discover(self, root: Path) -> Iterator[Source]:
         is_own = root.name in THREADS
         for source in super().discover(root):
@@ -71,10 +60,12 @@ class Adapter(Growing):
                 yield aged(source, STALE_S)
 
     def refresh(self, source: Source) -> Source | None:
-        found = as_it_is(source)
+        found = super().refresh(source)
         return found and aged(found, STALE_S)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
+        from .reader import finished, told
+
         thread = load_document(source.path)
         messages = thread.get("messages") if isinstance(thread, dict) else None
         if not isinstance(messages, list):
@@ -83,16 +74,6 @@ class Adapter(Growing):
         return [Record(to_json(value), -1, name) for name, value in told(thread, messages)], [
             to_json(item) for item in records
         ]
-
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
-
-    def slim(self, line: bytes) -> bytes:
-        if b'"data"' not in line:
-            return line
-        return without_base64(line)
 
     def resume(self, session: Session) -> list[str] | None:
         """A subagent is not taken up."""
@@ -103,7 +84,7 @@ class Adapter(Growing):
         )
 
 
-adapter = Adapter()
+adapter = AmpAdapter()
 
 
 def _is_thread(path: str, is_own: bool) -> bool:

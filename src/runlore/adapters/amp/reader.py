@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ... import model as api
 from ...model import Usage
-from .. import Source
+from .. import Normalized, Record, Source
 from ..shared import calls
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
-from ..shared.pick import clean, moment, number, pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold, identifier
+from ..shared.pick import clean, identifier, moment, number, pick, time_of
+from ..shared.stream import CALLS, Call, Entries, EntryFold
 from ..shared.tools import blob_reference, is_test_run, one_line, text_of
 
 CARRY = 1
@@ -121,6 +121,11 @@ def _is_open(message: Any) -> bool:
 
 
 # The fold.
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Thread(Entries):

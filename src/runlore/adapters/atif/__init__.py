@@ -24,25 +24,25 @@ documents of NVIDIA's NeMo Agent Toolkit. Last checked 2026-11. The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from ...errors import ReadError
-from .. import Normalized, Record, Source
-from ..shared.document import Growing, load_document
-from ..shared.jsonl import as_it_is, to_json
-from .reader import Reader, parts
+from .. import Record, Source
+from ..shared.document import GrowingAdapter, load_document
+from ..shared.jsonl import to_json
 
 RESULT = "result.json"
 TRANSCRIPTS = "transcripts"
 
 
-class Adapter(Growing):
+class AtifAdapter(GrowingAdapter):
     name = "atif"
     label = "ATIF (Harbor, Devin CLI and others)"
     version = 2
+    reader = "runlore.adapters.atif.reader"
     roots: tuple[str, ...] = (
         "~/.local/share/devin/cli/transcripts",
         "~/Library/Application Support/devin/cli/transcripts",
@@ -56,10 +56,12 @@ class Adapter(Growing):
         )
 
     def refresh(self, source: Source) -> Source | None:
-        found = as_it_is(source)
+        found = super().refresh(source)
         return found and _with_result(found)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
+        from .reader import parts
+
         document = load_document(source.path)
         if not isinstance(document, dict) or not str(document.get("schema_version", "")).startswith(
             "ATIF-"
@@ -67,13 +69,8 @@ class Adapter(Growing):
             raise ReadError(source.path, "not a trajectory in ATIF: it does not say so")
         return [], [to_json(item) for item in parts(source, document, _result(source.path))]
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
 
-
-adapter = Adapter()
+adapter = AtifAdapter()
 
 
 def _may_be_one(path: str) -> bool:

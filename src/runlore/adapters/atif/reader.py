@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
 from ... import model as api
-from .. import Source
+from .. import Normalized, Record, Source
 from ..shared.calls import action_of, came, describe
 from ..shared.fold import load
-from ..shared.pick import clean, number, pick, time_of
-from ..shared.stream import Fold, State, identifier
+from ..shared.pick import clean, identifier, number, pick, time_of
+from ..shared.stream import Fold, State
 from ..shared.tools import blob_reference, text_of
 
 CARRY = 1
@@ -137,6 +137,11 @@ _CONTINUED = re.compile(r"cont-(\d{1,6})")
 
 
 # The fold.
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Memory(State):

@@ -31,22 +31,20 @@ from pathlib import Path
 import msgspec
 
 from ...model import Session
-from .. import Integration, Normalized, Record, Source
-from ..shared.jsonl import JsonLines, read_small
-from ..shared.tools import without_base64
-from . import words
+from .. import Integration, Record, Source
+from ..shared.jsonl import JsonlAdapter, read_small
 from .integration import INTEGRATION
 from .paths import OVERFLOWS, Place
-from .reader import Reader
-from .words import without_signatures
 
 OVERFLOW_BYTES = 8 << 20
 
 
-class Adapter(JsonLines):
+class ClaudeAdapter(JsonlAdapter):
     name = "claude"
     label = "Claude Code"
     version = 5
+    blob_mark = b'"base64"'
+    reader = "runlore.adapters.claude.reader"
     roots: tuple[str, ...] = (
         "$CLAUDE_PROJECTS_DIR",
         "$CLAUDE_CONFIG_DIR/projects",
@@ -85,6 +83,8 @@ class Adapter(JsonLines):
     def before(self, source: Source, line: bytes) -> Iterable[Record]:
         """The whole outputs of which the line holds a preview. Only the file's name is taken from
         the line, never a path."""
+        from . import words
+
         folder = Place(source.path).folder or source.path.removesuffix(self.suffix)
         for name in islice(
             dict.fromkeys(words.overflows(line.decode("utf-8", "replace"), is_json=True)), OVERFLOWS
@@ -93,17 +93,13 @@ class Adapter(JsonLines):
             if data is not None:
                 yield Record(data, -1, f"overflow:{name}")
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
-
     def slim(self, line: bytes) -> bytes:
-        if b'"base64"' in line:
-            line = without_base64(line)
-        if b'"type":"thinking","thinking":"' in line:
-            line = without_signatures(line)
-        return line
+        line = super().slim(line)
+        if b'"type":"thinking","thinking":"' not in line:
+            return line
+        from .words import without_signatures
+
+        return without_signatures(line)
 
     def resume(self, session: Session) -> list[str] | None:
         """A subagent cannot be taken up alone: its session is. To be run in the session's
@@ -114,4 +110,4 @@ class Adapter(JsonLines):
         return INTEGRATION
 
 
-adapter = Adapter()
+adapter = ClaudeAdapter()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from ...text.clean import own_tool
-from .. import Source
+from .. import Normalized, Record, Source
 from ..shared.fold import Fields, keep
 from ..shared.jsonl import parse
 from ..shared.tools import one_line, test_counts, text_of
@@ -15,6 +15,11 @@ from .fold import CALLS, TASKS, Fold
 from .lines import Block, Call, Line, Outcome, RareLine
 
 SYNTHETIC = "<synthetic>"
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Reader(Fold):

@@ -33,22 +33,16 @@ traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
 from ...errors import ReadError
-from .. import Normalized, Position, Record, Source, usual_roots
-from ..shared.fold import as_spare, dated
-from ..shared.jsonl import JsonLines, note_refusal, reason_of, to_json
-from .documents import beside, identity, items
-from .messages import Reader
-from .task import Task
-from .words import without_data
+from .. import Normalized, Position, Record, Source
+from ..shared.jsonl import JsonlAdapter, note_refusal, reason_of, to_json
+from .paths import HISTORY, MESSAGES, identity
 
 TIMELINES = ("ui_messages.json", "claude_messages.json")
-HISTORY = "api_conversation_history.json"
-MESSAGES = ".messages.json"
 ABOUT = ("task_metadata.json", "history_item.json")
 OTHERS = frozenset({"checkpoints", "settings", "cache", "logs", "db", "node_modules", ".git"})
 """Folders without sessions. Some hold secrets, some hold thousands of files."""
@@ -62,7 +56,7 @@ EDITORS = (
 """VS Code and those that are made from it, on three systems and over a connection."""
 
 
-class Adapter(JsonLines):
+class ClineAdapter(JsonlAdapter):
     name = "cline"
     label = "Cline"
     version = 3
@@ -74,14 +68,6 @@ class Adapter(JsonLines):
     """Since when the tokens of a prompt that a task tells of include what the cache had, whoever
     the provider is."""
     instructions = ("AGENTS.md",)
-
-    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        """With `*` for the editors that are there."""
-        found: list[Path] = []
-        for root in self.roots:
-            if "*" in root:
-                found += sorted(Path("~").expanduser().absolute().glob(root.removeprefix("~/")))
-        return found + usual_roots([root for root in self.roots if "*" not in root], env)
 
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()
@@ -129,6 +115,8 @@ class Adapter(JsonLines):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        from .documents import items
+
         # Every time: it may have changed, whether or not the documents have.
         yield from self.beside(source)
         try:
@@ -143,24 +131,26 @@ class Adapter(JsonLines):
 
     def beside(self, source: Source) -> Iterable[Record]:
         """What is said of the task or the session elsewhere."""
+        from .documents import beside
+
         return [Record(data, -1, name) for name, data in beside(source)]
 
     def normalize(
         self, source: Source, records: Iterable[Record], carry: bytes | None
     ) -> Normalized:
-        if source.path.endswith(MESSAGES):
-            return Reader(source, carry).run(records)
-        # All is taken from the history where there is no timeline yet.
-        found = Task(source, carry, self.whole_prompts_since).run(records)
-        return as_spare(dated(found, source), 1) if source.path.endswith(HISTORY) else found
+        from .reader import normalize
+
+        return normalize(source, records, carry, self.whole_prompts_since)
 
     def slim(self, line: bytes) -> bytes:
         if b"base64" not in line and b'"data"' not in line:
             return line
+        from .words import without_data
+
         return without_data(line)
 
 
-adapter = Adapter()
+adapter = ClineAdapter()
 
 
 def _documents(files: frozenset[str]) -> list[str]:

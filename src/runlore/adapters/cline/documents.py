@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -18,12 +17,10 @@ from ...errors import ReadError
 from .. import Source
 from ..shared.jsonl import LONGEST, parse, read_small, read_up_to, to_json
 from ..shared.pick import milliseconds, pick
+from .paths import HISTORY, MESSAGES, paths_of
 from .words import around_in, loads, results_in, spoken
 
 SMALL = 16 << 20  # Bytes of a file that says something of many tasks.
-MOST_COMPACTIONS = 16  # Files beside a session.
-MESSAGES, COMPACTION = ".messages.json", ".compaction.json"
-HISTORY = "api_conversation_history.json"
 OUTPUTS = frozenset(
     {
         "command_output",
@@ -39,35 +36,12 @@ REQUESTS = frozenset({"api_req_started", "api_req_finished", "deleted_api_reqs",
 PROOF = 200  # Characters at the end of an output that must be in the result.
 
 
-def identity(source: Source) -> tuple[bytes, bytes]:
-    """What tells whether the documents are still the same."""
-    hashes = []
-    for path in _paths(source):
-        with open(path, "rb") as file:
-            hashes.append(blake2b(read_up_to(LONGEST, file), digest_size=16).digest())
-    return hashes[0], blake2b(b"".join(hashes), digest_size=16).digest()
-
-
-def _paths(source: Source) -> list[str]:
-    """The files that records are made of."""
-    folder, name = os.path.split(source.path)
-    if name.endswith(MESSAGES):
-        more = sorted(file for file in os.listdir(folder) if file.endswith(COMPACTION))[
-            :MOST_COMPACTIONS
-        ]
-    else:
-        more = (
-            [HISTORY] if name != HISTORY and os.path.isfile(os.path.join(folder, HISTORY)) else []
-        )
-    return [source.path, *(os.path.join(folder, file) for file in more)]
-
-
 def items(source: Source) -> list[Any]:
     """The records of a source. Raises ReadError when a document is no whole JSON: it is being
     written, and is read again."""
     if source.path.endswith(MESSAGES):
         return _session(source)
-    documents = [_list(path) for path in _paths(source)]
+    documents = [_list(path) for path in paths_of(source)]
     is_alone = len(documents) == 1
     if source.path.endswith(HISTORY):
         return _history([_parted(message) for message in documents[0]])
@@ -112,7 +86,7 @@ def _session(source: Source) -> list[Any]:
 
 
 def _compactions(source: Source, session: Any) -> Iterator[Any]:
-    for path in _paths(source)[1:]:
+    for path in paths_of(source)[1:]:
         value = _small(path)
         messages = pick(value, "messages", of=list)
         if messages is not None and value.get("sessionId") == session:

@@ -13,10 +13,10 @@ from ..shared.fold import keep, load
 from ..shared.pick import pick, time_of
 from . import words
 from .fold import CALLS, Call, Fold, State, time_at
+from .paths import MESSAGES
 
 CARRY = 1
 """The layout of `Memory`; changed only together with the adapter's `version`."""
-MESSAGES = ".messages.json"
 NOTICE = "<SYSTEM_NOTICE>"
 HEAD = frozenset({"version", "updated_at", "agent", "sessionId", "origin", "taskType"})
 

@@ -15,13 +15,13 @@ from ..shared.pick import number, pick
 from ..shared.tools import key_values, text_of
 from . import words
 from .fold import CALLS, Call, Fold, State, time_at
+from .paths import HISTORY
 
 CARRY = 1
 """The layout of `Memory`; changed only together with the adapter's `version`."""
 OPEN = 64  # Calls without a result that are remembered.
 MODELS = 200  # Changes of the model that are remembered.
 
-HISTORY = "api_conversation_history.json"
 CALLED = frozenset({
     "tool", "command", "use_mcp_server", "browser_action", "browser_action_launch", "followup",
     "new_task", "use_subagents", "subagent",

@@ -44,23 +44,22 @@ import zstandard
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Integration, Normalized, Position, Record, Source
-from ..shared.document import Documents
+from .. import Integration, Position, Record, Source
+from ..shared.document import DocumentAdapter
 from ..shared.jsonl import (
     LONGEST,
-    JsonLines,
-    _samples,
-    _walk,
+    JsonlAdapter,
     note_refusal,
     parse,
     read_small,
     read_up_to,
     reason_of,
+    sample_hashes,
     to_json,
+    walk_files,
 )
 from .integration import INTEGRATION
-from .items import Items
-from .words import thread_in, without_blobs
+from .paths import thread_in
 
 FOLDERS = ("sessions", "archived_sessions")
 NAMES = "session_index.jsonl"
@@ -79,10 +78,11 @@ class Named(msgspec.Struct, gc=False):
     updated_at: datetime | None = None
 
 
-class Adapter(Documents):
+class CodexAdapter(DocumentAdapter):
     name = "codex"
     label = "Codex"
     version = 6
+    reader = "runlore.adapters.codex.items"
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")
     command: str | None = "codex"
     instructions = ("AGENTS.md",)
@@ -92,7 +92,7 @@ class Adapter(Documents):
         places = [place for name in FOLDERS if os.path.isdir(place := root / name)] or [root]
         self.refused = refused = list[ReadError]()
         named = _names(str(root))
-        for entry in (entry for place in places for entry in _walk(str(place), "", refused)):
+        for entry in (entry for place in places for entry in walk_files(str(place), "", refused)):
             name = entry.name
             is_rollout = name.endswith((".jsonl", ".jsonl.zst")) or (
                 name.startswith("rollout-") and name.endswith(".json")
@@ -121,14 +121,14 @@ class Adapter(Documents):
     def identity(self, path: str) -> tuple[bytes, bytes]:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            head, tail = _samples(file, size)
+            head, tail = sample_hashes(file, size)
         return head, blake2b(b"%s%d" % (tail, size), digest_size=16).digest()
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         if since is not None or not self.is_appended(source.path):
             yield from self.beside(source)
         if self.is_appended(source.path):
-            yield from JsonLines.read(self, source, since)
+            yield from JsonlAdapter.read(self, source, since)
             return
         start = since.offset if since else 0
         try:
@@ -148,15 +148,12 @@ class Adapter(Documents):
         if name := _name_of(source.path, _names(source.root))[0]:
             yield Record(msgspec.json.encode({"thread_name": name}), -1, "name")
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Items(source, carry).run(records)
-
     def slim(self, line: bytes) -> bytes:
         begin = line.find(b";")  # Most lines have none, which is seen in a tenth of the time.
         if (begin < 0 or line.find(b";base64,", begin) < 0) and b'"encrypted_content"' not in line:
             return line
+        from .words import without_blobs
+
         return without_blobs(line)
 
     def resume(self, session: Session) -> list[str] | None:
@@ -170,7 +167,7 @@ class Adapter(Documents):
         return INTEGRATION
 
 
-adapter = Adapter()
+adapter = CodexAdapter()
 
 
 def _names(root: str) -> Mapping[str, tuple[str, int]]:

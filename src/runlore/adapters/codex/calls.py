@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..shared.fold import AllFields, keep
+from ..shared.pick import clean
 from ..shared.tools import one_line, test_counts, text_of
 from . import tools, words
 from .fold import CALLS, DONE, EVENT, LONGEST_NAME, RESPONSE, SHELLS, Fold
@@ -287,9 +288,7 @@ class Calls(Fold):
         plain, word = self.plain(), payload.type or "collab"
         thread = plain.get("new_thread_id") or plain.get("receiver_thread_id")
         refs = (
-            (f"{self.flavor}:{words.clean(thread)}",)
-            if isinstance(thread, str) and words.clean(thread)
-            else ()
+            (f"{self.flavor}:{clean(thread)}",) if isinstance(thread, str) and clean(thread) else ()
         )
         if not self.is_known(payload.call_id, word, refs=refs or None):
             self.emit(
@@ -305,9 +304,7 @@ class Calls(Fold):
             self.merge("twin")
             return
         refs = (
-            (f"{self.flavor}:{words.clean(thread)}",)
-            if isinstance(thread, str) and words.clean(thread)
-            else ()
+            (f"{self.flavor}:{clean(thread)}",) if isinstance(thread, str) and clean(thread) else ()
         )
         call = plain.get("event_id")
         self.emit(

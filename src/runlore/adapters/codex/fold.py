@@ -20,9 +20,11 @@ from ...model import SessionEvent, parse_time
 from .. import Facts, Normalized, Record, Skip, Source
 from ..shared.fold import AllFields, keep, load
 from ..shared.jsonl import MALFORMED, lenient, parse
+from ..shared.pick import clean
 from ..shared.tools import LONGEST_BODY, cap, one_line
 from . import words
 from .lines import CARRY, Header, Kin, Line, Payload, Replay, State
+from .paths import thread_in
 
 # How much is remembered between two reads, the oldest going first.
 CALLS, DONE, SHELLS, TWINS, TOTALS, PROMPTS, TURNS, COUNTS = 256, 256, 64, 64, 64, 128, 64, 1024
@@ -203,7 +205,7 @@ class Fold:
     def head(self, line: Line, header: Header) -> None:
         """The first line of an old rollout, which has the only time in it."""
         state = self.state
-        self.name(words.clean(header.id or ""))
+        self.name(clean(header.id or ""))
         self.begin(line)
         state.began, state.is_named = self.ts, True
         self.place(
@@ -225,7 +227,7 @@ class Fold:
         by the file's name."""
         state = self.state
         if not state.thread:
-            state.thread = thread or words.thread_in(self.path)
+            state.thread = thread or thread_in(self.path)
             state.kin = [Kin(state.thread, words.born_at(state.thread))]
             self.uid = f"{self.flavor}:{state.thread}"
 

@@ -9,9 +9,11 @@ told before only says how it ended. Names of fields have been written in two way
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from .. import Normalized, Record, Source
+from ..shared.pick import clean
 from ..shared.tools import key_values, one_line, text_of
 from . import tools, words
 from .fold import ITEM, LONGEST_NAME
@@ -20,6 +22,11 @@ from .reader import Reader
 
 _AGENT_TOOLS = {"wait": "wait_agent"}
 """What other records call it. A `wait` by itself is for a command."""
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Items(source, carry).run(records)
 
 
 class Items(Reader):
@@ -134,7 +141,7 @@ class Items(Reader):
             item.get("receiver_thread_ids"),
         )
         threads = (
-            [words.clean(name) for name in named if isinstance(name, str)]
+            [clean(name) for name in named if isinstance(name, str)]
             if isinstance(named, list)
             else []
         )

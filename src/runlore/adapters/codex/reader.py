@@ -15,6 +15,7 @@ from ...text.clean import own_tool
 from .. import LOST, Skip
 from ..shared.fold import keep
 from ..shared.jsonl import lenient
+from ..shared.pick import clean
 from ..shared.tools import key_values, one_line, text_of
 from . import words
 from .calls import Calls
@@ -36,7 +37,7 @@ class Reader(Calls):
     # The thread.
 
     def meta(self, payload: Payload) -> None:
-        state, named = self.state, words.clean(payload.id or "")
+        state, named = self.state, clean(payload.id or "")
         was_head = state.is_head
         self.name(named)
         self.begin(self.line)
@@ -90,10 +91,9 @@ class Reader(Calls):
         subagent = payload.source.get("subagent") if isinstance(payload.source, dict) else None
         spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
         above = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
-        fork = words.clean(payload.forked_from_id or "")
+        fork = clean(payload.forked_from_id or "")
         parent = (
-            words.clean(payload.parent_thread_id or (above if isinstance(above, str) else ""))
-            or fork
+            clean(payload.parent_thread_id or (above if isinstance(above, str) else "")) or fork
         )
         is_internal = isinstance(payload.source, dict) and "internal" in payload.source
         state.is_side = (

@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from ...model import Tests
+from ..shared.pick import clean
 from ..shared.tools import file_content, is_test_run, key_values, one_line, text_of
-from .words import clean, exit_number, milliseconds
+from .words import exit_number, milliseconds
 
 _ACTIONS = {
     **dict.fromkeys(

@@ -120,27 +120,6 @@ def born_at(thread: str) -> int | None:
 
 
 _V7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
-_UUID_IN_NAME = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-
-
-def thread_in(path: str) -> str:
-    """The thread that a file is named for: `rollout-<time>-<thread>[_<rollout>].jsonl`; else the
-    name itself."""
-    name = re.split(r"[/\\]", path)[-1]
-    for suffix in (".zst", ".jsonl", ".json"):
-        name = name.removesuffix(suffix)
-    found = _UUID_IN_NAME.search(name)
-    return found[0] if found else clean(name) or "unknown"
-
-
-def clean(name: str) -> str:
-    """A name as a session's id may hold it."""
-    name = name[:200].strip()
-    return (
-        name
-        if name.isprintable()
-        else "".join(c if c.isprintable() else "\ufffd" for c in name).strip()
-    )
 
 
 def place(name: str) -> str:

@@ -35,12 +35,9 @@ from typing import Any
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Normalized, Position, Record, Source
-from ..shared.document import Documents
-from ..shared.fold import as_spare
-from ..shared.jsonl import JsonLines, _entries, _walk, note_refusal, read_small
-from ..shared.tools import without_base64
-from .reader import Reader
+from .. import Position, Record, Source
+from ..shared.document import DocumentAdapter
+from ..shared.jsonl import JsonlAdapter, list_entries, note_refusal, read_small, walk_files
 
 LOGS, DOCUMENTS = "session-state", "history-session-state"
 LOG, ABOUT = "events.jsonl", "workspace.yaml"
@@ -48,10 +45,12 @@ SMALL = 1 << 20  # Bytes of the file about a session.
 _DOCUMENT = re.compile(r"session_(.+)_\d+\.json\Z")
 
 
-class Adapter(Documents):
+class CopilotCliAdapter(DocumentAdapter):
     name = "copilot_cli"
     label = "GitHub Copilot CLI"
     version = 4
+    reader = "runlore.adapters.copilot_cli.reader"
+    blob_mark = b'"data"'
     lacks = ("tokens of the input of a run that was killed",)
     instructions = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
     roots: tuple[str, ...] = ("$COPILOT_HOME", "$XDG_STATE_HOME/.copilot", "~/.copilot")
@@ -94,7 +93,7 @@ class Adapter(Documents):
         # What is said about a session may be new, whether or not its log has grown.
         if since is not None:
             yield from self.beside(source)
-        yield from JsonLines.read(self, source, since)
+        yield from JsonlAdapter.read(self, source, since)
 
     def beside(self, source: Source) -> Iterable[Record]:
         about = _about(source.path)
@@ -114,23 +113,13 @@ class Adapter(Documents):
             *timeline,
         ]
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return as_spare(Reader(source, carry).run(records), 0 if is_log(source.path) else 1)
-
-    def slim(self, line: bytes) -> bytes:
-        if b'"data"' not in line:
-            return line
-        return without_base64(line)
-
     def resume(self, session: Session) -> list[str] | None:
         """To be run in the session's folder; a subagent cannot be taken up alone: its session
         is."""
         return ["copilot", "--resume", session.native_session_id.partition("/")[0]]
 
 
-adapter = Adapter()
+adapter = CopilotCliAdapter()
 
 
 def is_log(path: str) -> bool:
@@ -148,7 +137,7 @@ def _about(path: str) -> str | None:
 def _files(home: str, refused: list[ReadError]) -> Iterator[str]:
     """Of each session in a home the file that the agent itself would open."""
     known: set[str] = set()
-    for entry in reversed(_entries(os.path.join(home, LOGS), refused)):
+    for entry in reversed(list_entries(os.path.join(home, LOGS), refused)):
         if is_log(entry.name) and entry.is_file():
             known.add(entry.name.removesuffix(".jsonl"))
             yield entry.path
@@ -159,12 +148,12 @@ def _files(home: str, refused: list[ReadError]) -> Iterator[str]:
         ):
             known.add(entry.name)
             yield os.path.join(entry.path, LOG)
-    for entry in reversed(_entries(os.path.join(home, DOCUMENTS), refused)):
+    for entry in reversed(list_entries(os.path.join(home, DOCUMENTS), refused)):
         if (found := _DOCUMENT.match(entry.name)) and found[1] not in known and entry.is_file():
             yield entry.path
 
 
 def _anything(root: str, refused: list[ReadError]) -> Iterator[str]:
-    for entry in _walk(root, "", refused):
+    for entry in walk_files(root, "", refused):
         if is_log(entry.name) or _DOCUMENT.match(entry.name):
             yield entry.path

@@ -15,8 +15,8 @@ from ...model import Relation, Usage
 from .. import Facts, Normalized, Source
 from ..shared.calls import came, describe, opened
 from ..shared.fold import keep, load
-from ..shared.pick import pick
-from ..shared.stream import CALLS, REPEATS, Call, Fold, State, identifier
+from ..shared.pick import identifier, pick
+from ..shared.stream import CALLS, REPEATS, Call, Fold, State
 from . import words
 from .tokens import Counts
 

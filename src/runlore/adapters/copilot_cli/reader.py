@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from ...model import Usage
-from ..shared.fold import keep
+from .. import Normalized, Record, Source
+from ..shared.fold import as_spare, keep
 from ..shared.pick import clean, moment, number, pick, time_of
 from ..shared.tools import key_values, one_line, text_of
-from . import words
+from . import is_log, words
 from .fold import AGENTS, UUID
 from .timeline import Timeline
 from .tokens import Counts, counts_of, unaccounted
@@ -35,6 +37,11 @@ QUIET = frozenset(
     }
 )  # fmt: skip
 """What the program tells of its own progress, and what another record says better."""
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return as_spare(Reader(source, carry).run(records), 0 if is_log(source.path) else 1)
 
 
 class Reader(Timeline):

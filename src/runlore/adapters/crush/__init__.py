@@ -30,21 +30,21 @@ import apsw
 import msgspec
 
 from ...errors import ReadError
-from .. import Normalized, Position, Record, Source
+from .. import Position, Record, Source
 from ..shared.jsonl import read_small
-from ..shared.sqlite import _paths, as_record, columns, reading, rows
-from ..shared.sqlite_sessions import UNIT, SqliteSessions
-from .reader import Reader, without_pictures
+from ..shared.sqlite import as_record, columns, find_databases, reading, rows
+from ..shared.sqlite_sessions import UNIT, SqliteSessionsAdapter
 
 DEEP = 8  # Folders between a root and a database, where a root is one that projects lie in.
 STALE_S = 3600  # A message that has not changed for so long is not being written any more.
 SMALL = 4 << 20  # Bytes of the list of projects.
 
 
-class Adapter(SqliteSessions):
+class CrushAdapter(SqliteSessionsAdapter):
     name = "crush"
     label = "Crush"
     version = 3
+    reader = "runlore.adapters.crush.reader"
     roots: tuple[str, ...] = (
         "$CRUSH_GLOBAL_DATA",
         "$XDG_DATA_HOME/crush",
@@ -57,7 +57,7 @@ class Adapter(SqliteSessions):
     """What a project's folder has, and in that."""
 
     def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
-        return [*_listed(root, self.file), *_paths(root, (self.file,), refused, DEEP)]
+        return [*_listed(root, self.file), *find_databases(root, (self.file,), refused, DEEP)]
 
     def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
         return _found(db, only)
@@ -96,18 +96,15 @@ class Adapter(SqliteSessions):
                     data if problem else _opened(data), n * UNIT, None, problem, (n + 1) * UNIT
                 )
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
-
     def slim(self, line: bytes) -> bytes:
         if b'"Data"' not in line and b'"data"' not in line:
             return line
+        from .reader import without_pictures
+
         return without_pictures(line)
 
 
-adapter = Adapter()
+adapter = CrushAdapter()
 
 
 def _listed(root: str, file: str) -> list[str]:

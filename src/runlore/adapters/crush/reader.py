@@ -4,14 +4,15 @@ for the traps."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from .. import Skip, Source
+from .. import Normalized, Record, Skip, Source
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
-from ..shared.pick import clean, moment, number, pick
-from ..shared.stream import CALLS, Call, Fold, State, identifier
+from ..shared.pick import clean, identifier, moment, number, pick
+from ..shared.stream import CALLS, Call, Fold, State
 from ..shared.tools import (
     blob_reference,
     file_change,
@@ -50,6 +51,11 @@ def without_pictures(line: bytes) -> bytes:
     return _BASE64.sub(
         lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line
     )
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Talk(State):

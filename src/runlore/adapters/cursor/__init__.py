@@ -31,7 +31,7 @@ others of the rest. Cursor is closed source. Last checked 2026-11. The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,29 +39,21 @@ import apsw
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Normalized, Position, Record, Source, usual_roots
-from ..shared.document import Growing
-from ..shared.fold import as_spare, dated
+from .. import Position, Record, Source, usual_roots
+from ..shared.document import GrowingAdapter
 from ..shared.jsonl import (
     LONGEST,
-    JsonLines,
-    _entries,
-    _walk,
+    JsonlAdapter,
+    list_entries,
     note_refusal,
     read_small,
     read_up_to,
     to_json,
+    walk_files,
 )
 from ..shared.sqlite import reading
-from ..shared.sqlite_sessions import UNIT, SqliteSessions
-from ..shared.tools import without_base64
-from .bubbles import Reader as Bubbles
-from .bubbles import slim
+from ..shared.sqlite_sessions import UNIT, SqliteSessionsAdapter
 from .composers import bubble, composer, entries, has_sessions, listing, told
-from .messages import Reader as Messages
-from .store import load
-from .transcript import messages
-from .workspace import records as bubbles
 
 DATABASE, STORE, TRANSCRIPTS, SUBAGENTS = (
     "state.vscdb",
@@ -73,7 +65,7 @@ SMALL = 1 << 20  # Bytes of a file about a session.
 EMPTY = 32 << 10  # Bytes of a command line's database that may have no message in it.
 
 
-class Editor(SqliteSessions):
+class Editor(SqliteSessionsAdapter):
     """Sessions in the editor's global database."""
 
     name = "cursor"
@@ -89,6 +81,8 @@ class Editor(SqliteSessions):
         )
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        from .bubbles import slim
+
         path, session = os.path.split(source.path)
         first = since.records if since else 0
         with reading(path) as db:
@@ -123,13 +117,17 @@ class Editor(SqliteSessions):
                 )
 
 
-class Whole(Growing):
+class Whole(GrowingAdapter):
     """Databases that hold one session, or the few of a workspace in 2024; and transcripts as plain
     text."""
 
     name = "cursor"
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
+        from .store import load
+        from .transcript import messages
+        from .workspace import records as bubbles
+
         folder, name = os.path.split(source.path)
         if name.endswith(STORE):
             about, records = load(source.path)
@@ -148,10 +146,12 @@ class Whole(Growing):
         return [Record(place, -1, "workspace")] if place else [], bubbles(source.path)
 
 
-class Adapter(JsonLines):
+class CursorAdapter(JsonlAdapter):
     name = "cursor"
     label = "Cursor"
     version = 3
+    reader = "runlore.adapters.cursor.reader"
+    blob_mark = b'"data"'
     roots: tuple[str, ...] = (
         "~/.config/Cursor/User", "~/Library/Application Support/Cursor/User",
         "~/AppData/Roaming/Cursor/User",
@@ -206,13 +206,13 @@ class Adapter(JsonLines):
 
     def _of(self, source: Source) -> Editor | Whole | None:
         """Who understands a source; None for a transcript of lines."""
-        if _in_database(source.path):
+        if in_database(source.path):
             return self.editor
         return None if source.path.endswith(".jsonl") else self.single
 
     def refresh(self, source: Source) -> Source | None:
         """The source as it is now; None when it is gone. Its path is not always that of a file."""
-        if _in_database(source.path):
+        if in_database(source.path):
             return self.editor.refresh(source)
         return _source(source.path, source.root, [], source.hints)
 
@@ -232,21 +232,6 @@ class Adapter(JsonLines):
         other = self._of(source)
         return super().read(source, since) if other is None else other.read(source, since)
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        if source.path.endswith((".jsonl", ".txt", STORE)):
-            return as_spare(
-                dated(Messages(source, carry).run(records), source),
-                2 if source.path.endswith(STORE) else 3,
-            )
-        return as_spare(Bubbles(source, carry).run(records), 0 if _in_database(source.path) else 1)
-
-    def slim(self, line: bytes) -> bytes:
-        if b'"data"' not in line:
-            return line
-        return without_base64(line)
-
     def resume(self, session: Session) -> list[str] | None:
         """A session of the command line; one of the editor is taken up in the editor. To be run in
         the session's folder."""
@@ -254,7 +239,7 @@ class Adapter(JsonLines):
         return ["cursor-agent", "--resume", session.native_session_id] if is_own else None
 
 
-adapter = Adapter()
+adapter = CursorAdapter()
 
 
 def _places(root: str, refused: list[ReadError]) -> tuple[list[str], list[str], list[str]]:
@@ -265,7 +250,7 @@ def _places(root: str, refused: list[ReadError]) -> tuple[list[str], list[str], 
     ):
         spaces = [
             entry.path
-            for entry in reversed(_entries(os.path.join(root, "workspaceStorage"), refused))
+            for entry in reversed(list_entries(os.path.join(root, "workspaceStorage"), refused))
         ]
         paths = [
             os.path.join(folder, DATABASE)
@@ -278,10 +263,10 @@ def _places(root: str, refused: list[ReadError]) -> tuple[list[str], list[str], 
             entry.path
             for place in places
             if os.path.isdir(place)
-            for entry in _walk(place, "", refused)
+            for entry in walk_files(place, "", refused)
         ]
     else:
-        files = [entry.path for entry in _walk(root, "", refused)]
+        files = [entry.path for entry in walk_files(root, "", refused)]
     databases = sorted(
         (path for path in files if path.endswith(".vscdb")),
         key=lambda path: (not _is_global(path), path),
@@ -314,7 +299,7 @@ def _is_global(path: str) -> bool:
         return False
 
 
-def _in_database(path: str) -> bool:
+def in_database(path: str) -> bool:
     return os.path.dirname(path).endswith(".vscdb")
 
 

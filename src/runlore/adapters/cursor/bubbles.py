@@ -11,10 +11,11 @@ from .. import Source
 from ..shared.calls import came, opened
 from ..shared.fold import load
 from ..shared.objects import REFUSALS, decode
-from ..shared.pick import clean, number, pick
-from ..shared.stream import Many, Talks, identifier
+from ..shared.pick import clean, identifier, number, pick
+from ..shared.stream import Many, Talks
 from ..shared.tools import text_of
 from . import words
+from .paths import path_in
 
 CARRY = 1
 """The layout of `Editor`; changed only together with the adapter's `version`."""
@@ -36,11 +37,11 @@ class Reader(Talks[Editor]):
             return
         state = self.state
         if name == "workspace":
-            state.cwd = words.place(pick(value, "folder", of=str)) or state.cwd
+            state.cwd = path_in(pick(value, "folder", of=str)) or state.cwd
             return
         self.session(pick(value, "composerId", of=str))
         self.name(pick(value, "name", of=str), 2)
-        state.cwd = words.place(value.get("folder")) or state.cwd
+        state.cwd = path_in(value.get("folder")) or state.cwd
         state.branch = (pick(value, "branch", of=str) or "")[:200] or state.branch
         state.model = pick(value, "model", of=str) or state.model
         above = next(
@@ -87,7 +88,7 @@ class Reader(Talks[Editor]):
         self.stream().model = model or self.stream().model
         state.cwd = (
             state.cwd
-            or words.place(pick(bubble, "workspaceProjectDir", of=str))
+            or path_in(pick(bubble, "workspaceProjectDir", of=str))
             or _first(bubble.get("workspaceUris"))
         )
         tool, text = pick(bubble, "toolFormerData", of=dict), said(bubble)
@@ -290,15 +291,13 @@ def selected(bubble: dict[str, Any]) -> tuple[str, ...]:
         "terminalFiles",
     ):
         for item in pick(context, name, of=list) or pick(bubble, name, of=list) or []:
-            path = words.place(pick(item, "uri", of=dict)) or words.place(
-                pick(item, "path", of=str)
-            )
+            path = path_in(pick(item, "uri", of=dict)) or path_in(pick(item, "path", of=str))
             found += [path] if path else []
     return tuple(dict.fromkeys(found))[:100]
 
 
 def _first(uris: Any) -> str | None:
-    return words.place(uris[0]) if isinstance(uris, list) and uris else None
+    return path_in(uris[0]) if isinstance(uris, list) and uris else None
 
 
 def slim(bubble: dict[str, Any]) -> dict[str, Any]:

@@ -18,16 +18,16 @@ import msgspec
 
 from ...errors import ReadError
 from ..shared.jsonl import read_small
-from ..shared.pick import number, pick
+from ..shared.pick import identifier, number, pick
 from ..shared.sqlite import columns, reading
-from ..shared.stream import identifier
-from .words import RUNNING, place
+from .paths import path_in
 
 STALE_S = 3600  # A session that has not changed for so long is not being written any more.
 LATEST_SESSIONS = 8  # That are looked into, whether they were left while they were being written.
 LATEST = 16  # Bubbles at the end of a session that may still be changed while it is being written.
 COMPOSER, BUBBLE = "composerData:", "bubbleId:"
 TABLE = "cursorDiskKV"
+RUNNING = frozenset({"loading", "pending", "running", "streaming"})
 GENERATING = frozenset({"generating", *RUNNING})
 FOLDERS = 5000  # Databases of workspaces that are asked for the folder of a session.
 
@@ -181,7 +181,7 @@ def told(about: dict[str, Any], session: str, path: str) -> dict[str, Any]:
     branch = pick(about, "activeBranch", "branchName", of=str) or pick(
         about, "createdOnBranch", of=str
     )
-    folder = place(about.get("workspaceIdentifier")) or _folder_of(session, path)
+    folder = path_in(about.get("workspaceIdentifier")) or _folder_of(session, path)
     found = {name: about.get(name) for name in names} | {
         "composerId": session, "branch": branch,
         "model": pick(about, "modelConfig", "modelName", of=str), "folder": folder,
@@ -242,8 +242,8 @@ def workspace_folder(folder: str) -> str | None:
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    file = place(pick(value, "workspace", of=str))
-    return place(pick(value, "folder", of=str)) or (os.path.dirname(file) if file else None)
+    file = path_in(pick(value, "workspace", of=str))
+    return path_in(pick(value, "folder", of=str)) or (os.path.dirname(file) if file else None)
 
 
 def _mtime(path: str) -> int:

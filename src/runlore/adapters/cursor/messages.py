@@ -9,8 +9,8 @@ from .. import Source
 from ..shared.calls import came
 from ..shared.fold import keep, load
 from ..shared.objects import REFUSALS, decode
-from ..shared.pick import clean, pick
-from ..shared.stream import CALLS, Call, Fold, State, identifier
+from ..shared.pick import clean, identifier, pick
+from ..shared.stream import CALLS, Call, Fold, State
 from ..shared.tools import blob_reference, text_of
 from . import words
 from .bubbles import ABOVE

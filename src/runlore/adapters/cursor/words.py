@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from ..shared.calls import Described, action_of, describe, opened
 from ..shared.pick import moment, number, pick, time_of
@@ -80,14 +79,12 @@ ACTIONS = {
     ),
 }
 ASKS = frozenset({"ask_question", "askquestion", "AskQuestion", "create_plan", "CreatePlan"})
-RUNNING = frozenset({"loading", "pending", "running", "streaming"})
 OPEN, CLOSE = "<user_query>", "</user_query>"
 _INJECTED = re.compile(
     r"\s*<(user_info|system_reminder|project_layout|rules|git_status|agent_transcripts|open_and_recently_viewed_files)\b"
 )
 _EXIT = re.compile(r"\AExit code: (-?\d{1,9})\b")
 _FAILED = re.compile(r"Error: [^\n]{0,200}\Z")
-_DRIVE = re.compile(r"/[A-Za-z]:")
 
 
 def time_at(*values: Any) -> datetime | None:
@@ -101,21 +98,6 @@ def time_at(*values: Any) -> datetime | None:
         if found is not None:
             return found
     return None
-
-
-def place(value: Any) -> str | None:
-    """The path of a folder or a file, from an address or a path."""
-    if isinstance(value, dict):
-        return place(
-            pick(value, "fsPath", of=str) or pick(value, "path", of=str) or value.get("uri")
-        )
-    if not isinstance(value, str) or not value:
-        return None
-    try:
-        path = unquote(urlsplit(value).path) if "://" in value else value
-    except ValueError:
-        return None
-    return (path[1:] if _DRIVE.match(path) else path)[:4096] or None
 
 
 # What was typed.

@@ -14,9 +14,8 @@ import msgspec
 
 from ...errors import ReadError
 from ..shared.jsonl import to_json
-from ..shared.pick import pick
+from ..shared.pick import identifier, pick
 from ..shared.sqlite import columns, reading
-from ..shared.stream import identifier
 from . import composers
 from .bubbles import slim
 

@@ -38,22 +38,19 @@ import msgspec
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Normalized, Position, Record, Source
-from ..shared.document import Documents
+from .. import Position, Record, Source
+from ..shared.document import DocumentAdapter
 from ..shared.jsonl import (
     LONGEST,
-    JsonLines,
-    _walk,
+    JsonlAdapter,
     note_refusal,
     parse,
     read_small,
     read_up_to,
     reason_of,
     to_json,
+    walk_files,
 )
-from ..shared.tools import without_base64
-from .prompts import Prompts
-from .reader import Reader
 
 CHATS, LOGS = "chats", "logs.json"
 OTHERS = frozenset(
@@ -72,10 +69,12 @@ SMALL = 1 << 20  # Bytes of a file that says where a project is.
 MOST_PLACES = 10_000
 
 
-class Adapter(Documents):
+class GeminiCliAdapter(DocumentAdapter):
     name = "gemini_cli"
     label = "Gemini CLI"
     version = 3
+    reader = "runlore.adapters.gemini_cli.reader"
+    blob_mark = b'"data"'
     roots: tuple[str, ...] = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")
     keeps_days: int | None = 30  # The default of its setting general.sessionRetention.
     instructions: tuple[str, ...] = ("GEMINI.md",)  # The default of its setting context.fileName.
@@ -86,7 +85,7 @@ class Adapter(Documents):
         found = {
             entry.path: entry
             for place, is_own in self.places(root)
-            for entry in _walk(str(place), "", refused)
+            for entry in walk_files(str(place), "", refused)
             if self.is_session(entry.path, str(place), is_own)
         }
         for path, entry in found.items():
@@ -149,7 +148,7 @@ class Adapter(Documents):
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         if self.is_appended(source.path):
-            yield from JsonLines.read(self, source, since)
+            yield from JsonlAdapter.read(self, source, since)
             return
         if since is None:
             yield from self.beside(source)
@@ -167,18 +166,6 @@ class Adapter(Documents):
         if (folder := _project(source.path)) and (place := _place_of(folder)):
             yield Record(place.encode("utf-8", "replace"), -1, "cwd")
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        if os.path.basename(source.path) == LOGS:
-            return Prompts(source, carry).run(records)
-        return Reader(source, carry).run(records)
-
-    def slim(self, line: bytes) -> bytes:
-        if b'"data"' not in line:
-            return line
-        return without_base64(line)
-
     def resume(self, session: Session) -> list[str] | None:
         """To be run in the session's folder; a subagent cannot be taken up."""
         return (
@@ -188,7 +175,7 @@ class Adapter(Documents):
         )
 
 
-adapter = Adapter()
+adapter = GeminiCliAdapter()
 
 
 def _project(path: str) -> str | None:

@@ -3,19 +3,22 @@ grow, changes to all of it."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from typing import Any
 from zlib import crc32
 
 import msgspec
 
 from ... import model as api
-from .. import Source
+from .. import Normalized, Record, Source
 from ..shared.fold import keep, load
 from ..shared.jsonl import to_json
-from ..shared.pick import clean, pick, time_of
-from ..shared.stream import CALLS, Call, Fold, State, identifier
+from ..shared.pick import clean, identifier, pick, time_of
+from ..shared.stream import CALLS, Call, Fold, State
 from ..shared.tools import key_values, text_of
-from . import words
+from . import LOGS, words
+from .prompts import Prompts
 
 CARRY = 1
 """The layout of `Chat`; changed only together with the adapter's `version`."""
@@ -58,6 +61,13 @@ QUIET = frozenset(
 HEADER = ("sessionId", "projectHash", "startTime", "start_time")
 CANCELLED = "Request cancelled"
 FAILED = "This request failed"
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    if os.path.basename(source.path) == LOGS:
+        return Prompts(source, carry).run(records)
+    return Reader(source, carry).run(records)
 
 
 class Told(msgspec.Struct, array_like=True):

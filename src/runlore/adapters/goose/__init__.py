@@ -36,13 +36,11 @@ import msgspec
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Normalized, Position, Record, Source
-from ..shared.fold import as_spare
-from ..shared.jsonl import JsonLines, as_it_is, to_json
-from ..shared.sqlite import _paths, as_record, columns, reading, rows
-from ..shared.sqlite_sessions import UNIT, SqliteSessions
-from ..shared.tools import without_base64
-from .reader import Reader
+from .. import Position, Record, Source
+from ..shared.base import stat_source
+from ..shared.jsonl import JsonlAdapter, to_json
+from ..shared.sqlite import as_record, columns, find_databases, reading, rows
+from ..shared.sqlite_sessions import UNIT, SqliteSessionsAdapter
 
 FILES = ("sessions.db",)
 DEEP = 8  # Folders between a root and a database; the agent itself makes none.
@@ -51,16 +49,18 @@ MOST_CALLS = 10_000  # Rows of the ledger of one session.
 _OLD = re.compile(r"\d{8}_\d{6}\.jsonl\Z")
 
 
-class Lines(JsonLines):
+class Lines(JsonlAdapter):
     """The layout before the database."""
 
     name = "goose"
 
 
-class Adapter(SqliteSessions):
+class GooseAdapter(SqliteSessionsAdapter):
     name = "goose"
     label = "goose"
     version = 2
+    reader = "runlore.adapters.goose.reader"
+    blob_mark = b'"data"'
     roots = (
         "$GOOSE_PATH_ROOT/data/sessions",
         "~/.local/share/goose/sessions",
@@ -71,7 +71,7 @@ class Adapter(SqliteSessions):
     lines = Lines()
 
     def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
-        return _paths(root, FILES, refused, DEEP)
+        return find_databases(root, FILES, refused, DEEP)
 
     def discover(self, root: Path) -> Iterator[Source]:
         known: set[str] = set()
@@ -110,7 +110,7 @@ class Adapter(SqliteSessions):
         return " ".join(str(id_) for (id_,) in found), str(len(found))
 
     def refresh(self, source: Source) -> Source | None:
-        return as_it_is(source) if is_file(source) else super().refresh(source)
+        return stat_source(source) if is_file(source) else super().refresh(source)
 
     def follows(self, source: Source, since: Position) -> bool:
         return (
@@ -158,16 +158,6 @@ class Adapter(SqliteSessions):
                 )
                 yield Record(data, n * UNIT, None, problem, (n + 1) * UNIT)
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return as_spare(Reader(source, carry).run(records), 1 if is_file(source) else 0)
-
-    def slim(self, line: bytes) -> bytes:
-        if b'"data"' not in line:
-            return line
-        return without_base64(line)
-
     def resume(self, session: Session) -> list[str] | None:
         """A subagent is not taken up."""
         return (
@@ -177,7 +167,7 @@ class Adapter(SqliteSessions):
         )
 
 
-adapter = Adapter()
+adapter = GooseAdapter()
 
 
 def is_file(source: Source) -> bool:

@@ -4,7 +4,7 @@ for the traps."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -13,13 +13,14 @@ import msgspec
 
 from ... import model as api
 from ...model import Usage
-from .. import Source
+from .. import Normalized, Record, Source
 from ..shared import calls
-from ..shared.fold import keep, load
+from ..shared.fold import as_spare, keep, load
 from ..shared.jsonl import parse, to_json
-from ..shared.pick import clean, moment, number, pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold, identifier
+from ..shared.pick import clean, identifier, moment, number, pick, time_of
+from ..shared.stream import CALLS, Call, Entries, EntryFold
 from ..shared.tools import blob_reference, key_values, one_line, text_of
+from . import is_file
 
 CARRY = 1
 """The layout of `Log`; changed only together with the adapter's `version`."""
@@ -73,6 +74,11 @@ STOPPED = "Interrupted by the user"
 REFUSED = "The user has declined"
 _COMMAND = re.compile(r"/[a-z][\w-]*(?:\s|\Z)")
 _EXIT = re.compile(r"^Command exited with code (\d{1,9})\s*\Z", re.MULTILINE)
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return as_spare(Reader(source, carry).run(records), 1 if is_file(source) else 0)
 
 
 class Log(Entries):

@@ -35,14 +35,9 @@ import msgspec
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Normalized, Position, Record, Source
-from ..shared.jsonl import JsonLines, note_refusal, read_small
+from .. import Position, Record, Source
+from ..shared.jsonl import JsonlAdapter, note_refusal, read_small
 from ..shared.pick import pick
-from . import words as words
-from .chat import Chat
-from .events import Events
-from .updates import Updates
-from .words import slim
 
 UPDATES, HISTORY, TELEMETRY = "updates.jsonl", "chat_history.jsonl", "events.jsonl"
 SMALL, LOG = 1 << 20, 8 << 20  # Bytes of a file beside the source, and of a command's whole output.
@@ -50,10 +45,11 @@ FIRST = 4 << 10  # Bytes of a first line, which tells of a hook or is a prompt.
 DEEP = 8  # Folders between a root and a session; the agent itself makes two.
 
 
-class Adapter(JsonLines):
+class GrokAdapter(JsonlAdapter):
     name = "grok"
     label = "Grok Build"
     version = 5
+    reader = "runlore.adapters.grok.reader"
     roots = ("$GROK_HOME/sessions", "~/.grok/sessions")
     keeps_days = 30  # The default of its setting cleanup_ttl_days.
     marker = b'_file"'  # checkpoint_file, output_file
@@ -115,6 +111,8 @@ class Adapter(JsonLines):
             word in line for word in (b"checkpoint_file", b'"truncated":true', b'"truncated": true')
         ):
             return
+        from . import words
+
         update = words.update_in(line)
         folder = os.path.dirname(source.path)
         if pick(update, "sessionUpdate", of=str) == "compaction_checkpoint":
@@ -130,21 +128,16 @@ class Adapter(JsonLines):
             data = read_small(os.path.join(folder, "terminal", name), LOG) if name else None
             yield from [Record(data, -1, "log")] if data else []
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        name = os.path.basename(source.path)
-        fold = Chat if name == HISTORY else Events if name == TELEMETRY else Updates
-        return fold(source, carry).run(records)
-
     def slim(self, line: bytes) -> bytes:
+        from .words import slim
+
         return slim(line)
 
     def resume(self, session: Session) -> list[str] | None:
         return ["grok", "--resume", session.native_session_id]
 
 
-adapter = Adapter()
+adapter = GrokAdapter()
 
 
 def _sessions(

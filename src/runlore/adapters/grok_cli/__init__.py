@@ -21,7 +21,7 @@ sessions. The root is the one of xAI's own `grok`, and the two live there side b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
@@ -31,10 +31,8 @@ import apsw
 
 from ...errors import ModelError, ReadError
 from ...model import Session, format_time, parse_time
-from .. import Normalized, Position, Record, Source
-from ..shared.sqlite import SqliteFile, as_record, columns, is_passing, reading, rows
-from ..shared.tools import without_base64
-from .reader import Reader
+from .. import Position, Record, Source
+from ..shared.sqlite import SqliteAdapter, as_record, columns, is_passing, reading, rows
 
 MESSAGES = "messages"
 SLACK = timedelta(hours=1)
@@ -42,10 +40,12 @@ SLACK = timedelta(hours=1)
 set, programs wait."""
 
 
-class Adapter(SqliteFile):
+class GrokCliAdapter(SqliteAdapter):
     name = "grok_cli"
     label = "Grok CLI (superagent)"
     version = 3
+    reader = "runlore.adapters.grok_cli.reader"
+    blob_mark = b'"data"'
     roots = ("~/.grok",)
     files = ("grok.db",)
 
@@ -83,19 +83,11 @@ class Adapter(SqliteFile):
                 Record(as_record(session, {})[0], -1, "session") for session in sessions.values()
             )
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source.agent, carry).run(records)
-
-    def slim(self, line: bytes) -> bytes:
-        return without_base64(line) if b'"data"' in line else line
-
     def resume(self, session: Session) -> list[str] | None:
         return ["grok", "--session", session.native_session_id]
 
 
-adapter = Adapter()
+adapter = GrokCliAdapter()
 
 
 def _samples(db: apsw.Connection, offset: int) -> tuple[bytes, bytes]:

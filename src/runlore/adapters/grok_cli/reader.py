@@ -13,7 +13,7 @@ import msgspec
 
 from ... import model as api
 from ...model import SessionEvent, Tests, Usage
-from .. import Facts, Normalized, Record, Skip
+from .. import Facts, Normalized, Record, Skip, Source
 from ..shared.fold import keep, load
 from ..shared.jsonl import MALFORMED, parse
 from ..shared.pick import clean, number, pick, time_of
@@ -56,6 +56,11 @@ class Call(msgspec.Struct, array_like=True, gc=False):
     tool: str
     action: str
     is_test: bool
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source.agent, carry).run(records)
 
 
 class SessionState(msgspec.Struct, array_like=True):

@@ -26,15 +26,14 @@ of both wrote. Last checked 2026-11. The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import ReadError
-from .. import Normalized, Record, Source
-from ..shared.document import Growing
-from ..shared.jsonl import _entries, aged, is_stale, to_json
+from .. import Record, Source
+from ..shared.document import GrowingAdapter
+from ..shared.jsonl import aged, is_stale, list_entries, to_json
 from .documents import EVENTS, STATE, TALK, files_of, records
-from .reader import Reader
 
 HOLDERS = frozenset({"sessions", "workers"})
 """Folders whose folders are sessions."""
@@ -43,10 +42,11 @@ DEEP = 10  # Folders between a root and a session; the agent itself makes five.
 STALE_S = 600
 
 
-class Adapter(Growing):
+class HiveAdapter(GrowingAdapter):
     name = "hive"
     label = "hive"
     version = 1
+    reader = "runlore.adapters.hive.reader"
     roots = ("$HIVE_HOME", "~/.hive")
     lacks = ("folder", "git branch", "times of a graph agent's messages")
 
@@ -77,13 +77,8 @@ class Adapter(Growing):
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
         return [], [to_json(record) for record in records(source.path, is_stale(source, STALE_S))]
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
 
-
-adapter = Adapter()
+adapter = HiveAdapter()
 
 
 def _sessions(root: str, refused: list[ReadError]) -> Iterator[str]:
@@ -91,7 +86,7 @@ def _sessions(root: str, refused: list[ReadError]) -> Iterator[str]:
     pending = [(root, 0)]
     while pending:
         folder, depth = pending.pop()
-        entries = _entries(folder, refused)
+        entries = list_entries(folder, refused)
         names = {entry.name for entry in entries}
         if os.path.basename(os.path.dirname(folder)) in HOLDERS and names & {STATE, EVENTS, TALK}:
             yield folder

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ..shared.jsonl import MALFORMED, _entries, parse, read_small
+from ..shared.jsonl import MALFORMED, list_entries, parse, read_small
 from ..shared.pick import pick
 
 STATE, EVENTS, TALK = "state.json", "events.jsonl", "conversations"
@@ -37,7 +37,7 @@ def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
     pending, count = [folder], 0
     while pending:
         here = pending.pop()
-        for entry in _entries(here, []):
+        for entry in list_entries(here, []):
             if entry.is_dir(follow_symlinks=False):
                 if here != folder or entry.name in (TALK, "checkpoints", "logs"):
                     pending.append(entry.path)

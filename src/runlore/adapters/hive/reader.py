@@ -4,18 +4,18 @@ for what a record is."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from ... import model as api
 from ...model import Usage
-from .. import Source
+from .. import Normalized, Record, Source
 from ..shared import calls
 from ..shared.fold import keep, load
-from ..shared.pick import clean, number, pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold, identifier
+from ..shared.pick import clean, identifier, number, pick, time_of
+from ..shared.stream import CALLS, Call, Entries, EntryFold
 from ..shared.tools import key_values, one_line, text_of
 
 CARRY = 1
@@ -42,6 +42,11 @@ BESIDE = frozenset(
 """Events that say nothing but that the loop goes on."""
 LOOSE = 1000  # What a call without an id is counted from, so that it takes no name away.
 NODE = frozenset({"id", "timestamp", "node_id"})
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Run(Entries):

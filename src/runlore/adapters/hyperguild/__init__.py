@@ -21,20 +21,20 @@ config. Last checked 2026-11. The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from .. import Normalized, Record, Source
-from ..shared.jsonl import JsonLines
-from .reader import Reader
+from .. import Source
+from ..shared.jsonl import JsonlAdapter
 
 FOLDER = "sessions"
 
 
-class Adapter(JsonLines):
+class HyperguildAdapter(JsonlAdapter):
     name = "hyperguild"
     label = "hyperguild"
     version = 1
+    reader = "runlore.adapters.hyperguild.reader"
     roots = ()
     lacks = ("tokens", "messages", "git branch", "when an attempt began")
 
@@ -45,10 +45,5 @@ class Adapter(JsonLines):
             if folder == str(root) or os.path.basename(folder) == FOLDER:
                 yield source
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
 
-
-adapter = Adapter()
+adapter = HyperguildAdapter()

@@ -3,10 +3,11 @@ tells of skills."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from .. import Source
+from .. import Normalized, Record, Source
 from ..runlore.words import attempt_line, attempt_of, is_failure
 from ..shared.fold import load
 from ..shared.pick import number, pick, time_of
@@ -19,6 +20,11 @@ REFUSED = frozenset({"escalate", "error"})
 """Verdicts of a verifier that did not take what an attempt gave."""
 ENTRY = frozenset({"skill", "final_status", "attempts", "phase", "project_root", "model_used"})
 """What an entry has: any of these may be missing, and it is still one."""
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Log(Entries):

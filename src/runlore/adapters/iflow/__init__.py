@@ -13,29 +13,17 @@ The traps:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ...model import Session
-from .. import Normalized, Record, Source
-from ..shared.jsonl import JsonLines
-from .reader import Reader
+from ..shared.jsonl import JsonlAdapter
 
 
-class Adapter(JsonLines):
+class IflowAdapter(JsonlAdapter):
     name = "iflow"
     label = "iFlow CLI"
     version = 1
+    reader = "runlore.adapters.iflow.reader"
     roots = ("~/.iflow/projects",)
     lacks = ("tokens",)
     instructions = ("IFLOW.md",)
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
 
-    def resume(self, session: Session) -> list[str] | None:
-        return None
-
-
-adapter = Adapter()
+adapter = IflowAdapter()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from .. import Source
+from .. import Normalized, Record, Source
 from ..gemini_cli import words
 from ..shared.fold import keep, load
-from ..shared.pick import pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold, identifier
+from ..shared.pick import identifier, pick, time_of
+from ..shared.stream import CALLS, Call, Entries, EntryFold
 from ..shared.tools import one_line, text_of
 
 CARRY = 1
 """The layout of `Entries` here; changed only together with the adapter's `version`."""
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Chat(Entries):

@@ -41,11 +41,9 @@ import msgspec
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Normalized, Position, Record, Source, usual_roots
-from ..shared.fold import as_spare, dated
-from ..shared.jsonl import JsonLines, aged, as_it_is, is_stale, read_small, to_json
-from .reader import Reader
-from .words import CONTEXT, SUBAGENT, WIRE, place, without_pictures
+from .. import Position, Record, Source, usual_roots
+from ..shared.jsonl import JsonlAdapter, aged, is_stale, read_small, to_json
+from .paths import CONTEXT, SUBAGENT, WIRE, owner_of
 
 STATE = "state.json"
 HOME = "sessions"
@@ -78,10 +76,11 @@ _MESSAGE = re.compile(
 _ASIDE = re.compile(r"context_\d+\.jsonl\Z")
 
 
-class Adapter(JsonLines):
+class KimiAdapter(JsonlAdapter):
     name = "kimi"
     label = "Kimi"
     version = 5
+    reader = "runlore.adapters.kimi.reader"
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")
     instructions = ("AGENTS.md",)
@@ -99,7 +98,7 @@ class Adapter(JsonLines):
                 yield aged(source, STALE_S)
 
     def refresh(self, source: Source) -> Source | None:
-        found = as_it_is(source)
+        found = super().refresh(source)
         return found and aged(found, STALE_S)
 
     def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
@@ -155,19 +154,14 @@ class Adapter(JsonLines):
             yield Record(data, -1, "meta")
         if cwd := _project(os.path.dirname(folder)):
             yield Record(cwd.encode("utf-8", "replace"), -1, "cwd")
-        if place(source.path)[1] is None and (agents := _agents(folder)):
+        if owner_of(source.path)[1] is None and (agents := _agents(folder)):
             yield Record(to_json(agents), -1, "agents")
-
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        found = Reader(source, carry).run(records)
-        # A context has no times.
-        return found if os.path.basename(source.path) == WIRE else as_spare(dated(found, source), 1)
 
     def slim(self, line: bytes) -> bytes:
         if b";base64," not in line:
             return line
+        from .words import without_pictures
+
         return without_pictures(line)
 
     def resume(self, session: Session) -> list[str] | None:
@@ -179,12 +173,12 @@ class Adapter(JsonLines):
         )
 
 
-adapter = Adapter()
+adapter = KimiAdapter()
 
 
 def _own(source: Source, head: bytes) -> bytes:
     return blake2b(
-        repr(place(source.path)).encode("utf-8", "replace") + head, digest_size=16
+        repr(owner_of(source.path)).encode("utf-8", "replace") + head, digest_size=16
     ).digest()
 
 

@@ -13,10 +13,10 @@ from .. import Source
 from ..shared import calls
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
-from ..shared.pick import clean, pick
-from ..shared.stream import CALLS, Call, Entries, EntryFold, identifier
+from ..shared.pick import clean, identifier, pick
+from ..shared.stream import CALLS, Call, Entries, EntryFold
 from . import words
-from .words import place
+from .paths import owner_of
 
 CARRY = 2
 """The layout of `Log`; changed only together with the adapter's `version`."""
@@ -44,7 +44,7 @@ class Log(Entries):
 class LogFold(EntryFold[Log]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Log, CARRY))
-        session, self.agent = place(source.path)
+        session, self.agent = owner_of(source.path)
         self.above = clean(session) or "unknown"
         self.is_below = False
         """Whether the current record is a subagent's, told in the log of its session."""

@@ -3,16 +3,26 @@ traps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any
 
-from ..shared.fold import keep
-from ..shared.pick import clean, moment, number, pick
-from ..shared.stream import CALLS, Call, identifier
+from .. import Normalized, Record, Source
+from ..shared.fold import as_spare, dated, keep
+from ..shared.pick import clean, identifier, moment, number, pick
+from ..shared.stream import CALLS, Call
 from ..shared.tools import key_values, one_line, text_of
 from . import words
 from .fold import PROMPTS, STEPS, LogFold
+from .paths import WIRE
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    found = Reader(source, carry).run(records)
+    # A context has no times.
+    return found if os.path.basename(source.path) == WIRE else as_spare(dated(found, source), 1)
 
 
 class Reader(LogFold):

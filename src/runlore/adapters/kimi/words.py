@@ -12,7 +12,6 @@ from ..shared.calls import Described
 from ..shared.pick import number, pick
 from ..shared.tools import blob_reference, text_of
 
-WIRE, CONTEXT = "wire.jsonl", "context.jsonl"
 ACTIONS = {
     **dict.fromkeys(("Shell", "Bash", "TaskOutput", "TaskStop"), "shell"),
     **dict.fromkeys(("ReadFile", "Read", "ReadMediaFile"), "read"),
@@ -29,22 +28,9 @@ ASKS = frozenset({"AskUserQuestion", "ExitPlanMode"})
 REFUSED = "rejected by the user"
 EXIT = re.compile(r"\bexit code:? (\d{1,9})\b")
 BELOW = re.compile(r"agent_id: ([\w-]{1,100})\s")
-SUBAGENT = re.compile(r"context_sub_(\d+)\.jsonl\Z")
 _SYSTEM = re.compile(r"<system>(.*?)</system>\s*", re.DOTALL)
 _GIVEN = re.compile(r"\s*<(?:system|system-reminder|git-context|notification)\b")
 _BASE64 = re.compile(rb"(;base64,)([A-Za-z0-9+/\\]{256,}={0,2})")
-
-
-def place(path: str) -> tuple[str, str | None]:
-    """The session that a file belongs to, and the subagent whose it is."""
-    *above, folder, name = ["", "", *path.replace("\\", "/").split("/")][-5:]
-    if found := SUBAGENT.match(name):
-        return folder, f"sub_{found[1]}"
-    if name not in (WIRE, CONTEXT):
-        return name.removesuffix(".jsonl"), None
-    if above[-1] in ("agents", "subagents"):
-        return above[-2], None if folder == "main" else folder
-    return folder, None
 
 
 def without_pictures(line: bytes) -> bytes:

@@ -20,19 +20,16 @@ traps:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from .. import Normalized, Record, Source
-from ..shared.document import Growing, load_document
-from ..shared.fold import dated
+from .. import Record, Source
+from ..shared.document import GrowingAdapter, load_document
 from ..shared.jsonl import to_json
-from .reader import Reader, parts
 
 
-class Adapter(Growing):
+class MiniSweAgentAdapter(GrowingAdapter):
     name = "mini_swe_agent"
     label = "mini-SWE-agent"
     version = 2
+    reader = "runlore.adapters.mini_swe_agent.reader"
     roots: tuple[str, ...] = (
         "$MSWEA_GLOBAL_CONFIG_DIR", "~/.config/mini-swe-agent",
         "~/Library/Application Support/mini-swe-agent",
@@ -42,12 +39,9 @@ class Adapter(Growing):
     lacks = ("times before 2.0 but for that of the file",)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
+        from .reader import parts
+
         return [], [to_json(item) for item in parts(source, load_document(source.path))]
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return dated(Reader(source, carry).run(records), source)
 
-
-adapter = Adapter()
+adapter = MiniSweAgentAdapter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any
@@ -12,11 +12,11 @@ import msgspec
 
 from ... import model as api
 from ...errors import ReadError
-from .. import Normalized, Source
+from .. import Normalized, Record, Source
 from ..shared.calls import came, describe
-from ..shared.fold import load
-from ..shared.pick import clean, moment, number, pick
-from ..shared.stream import Fold, State, identifier
+from ..shared.fold import dated, load
+from ..shared.pick import clean, identifier, moment, number, pick
+from ..shared.stream import Fold, State
 from ..shared.tools import text_of
 from ..swe_agent.reader import with_task
 
@@ -154,6 +154,11 @@ def _stamp(message: Any) -> float | None:
 
 
 # The fold.
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return dated(Reader(source, carry).run(records), source)
 
 
 class Open(msgspec.Struct, array_like=True, gc=False):

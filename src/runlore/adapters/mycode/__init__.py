@@ -31,10 +31,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...model import Session
-from .. import Normalized, Position, Record, Source
-from ..shared.jsonl import JsonLines, read_small
-from ..shared.tools import without_base64
-from .reader import Reader
+from .. import Position, Record, Source
+from ..shared.jsonl import JsonlAdapter, read_small
 
 NAME = "messages.jsonl"
 ABOUT = "meta.json"
@@ -44,10 +42,12 @@ OUTPUTS = 16  # Of one line.
 _ANSWERED = re.compile(rb'"tool_use_id"\s*:\s*"([A-Za-z0-9_-]{1,200})"')
 
 
-class Adapter(JsonLines):
+class MycodeAdapter(JsonlAdapter):
     name = "mycode"
     label = "mycode"
     version = 1
+    blob_mark = b'"data"'
+    reader = "runlore.adapters.mycode.reader"
     roots = ("$MYCODE_HOME/sessions", "~/.mycode/sessions")
     lacks = ("git branch", "times of messages in format 5", "retries")
     suffix = NAME
@@ -78,18 +78,8 @@ class Adapter(JsonLines):
             if data is not None:
                 yield Record(data, -1, f"output:{name}")
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
-
-    def slim(self, line: bytes) -> bytes:
-        if b'"data"' not in line:
-            return line
-        return without_base64(line)
-
     def resume(self, session: Session) -> list[str] | None:
         return ["mycode", "--session", session.native_session_id]
 
 
-adapter = Adapter()
+adapter = MycodeAdapter()

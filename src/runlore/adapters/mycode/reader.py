@@ -4,6 +4,7 @@ the traps."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -11,13 +12,13 @@ import msgspec
 
 from ... import model as api
 from ...model import Usage
-from .. import Source
+from .. import Normalized, Record, Source
 from ..runlore.words import exit_of, result_text, shown, usage_of
 from ..shared import calls
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
-from ..shared.pick import clean, number, pick, time_of
-from ..shared.stream import CALLS, Call, Fold, State, identifier
+from ..shared.pick import clean, identifier, number, pick, time_of
+from ..shared.stream import CALLS, Call, Fold, State
 from ..shared.tools import one_line, text_of
 
 CARRY = 1
@@ -40,6 +41,11 @@ INTERRUPTED = "error: tool call was interrupted"
 FINISHED = frozenset({"stop", "end_turn"})
 ORDINARY = FINISHED | {"tool_use", "tool_calls"}
 ACTIONS = {"read": "read", "write": "edit", "edit": "edit", "bash": "shell", "agent": "agent"}
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Chat(State):

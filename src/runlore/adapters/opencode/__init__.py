@@ -27,35 +27,31 @@ Last checked 2026-11. The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from ...errors import ReadError
 from ...model import Session
-from .. import Normalized, Position, Record, Source, usual_roots
-from ..shared.fold import as_spare
+from .. import Position, Record, Source, usual_roots
+from ..shared.base import Adapter
 from ..shared.jsonl import note_refusal, to_json
 from ..shared.sqlite import is_passing, reading
 from .database import Database
-from .reader import Reader
 from .sessions import UNIT, Found, Message, Shelf, as_record, calling, identity, original, settled
 from .tree import Tree
-from .words import without_pictures
 
 DEEP = 10  # Folders between a root that is no home of the agent and one that is.
 MOST_FOLDERS = 20_000
 OTHERS = frozenset({"node_modules", ".git", "snapshot", "log", "bin", "cache"})
 
 
-class Adapter:
+class OpenCodeAdapter(Adapter):
     name = "opencode"
     label = "opencode"
     version = 2
+    reader = "runlore.adapters.opencode.reader"
     roots: tuple[str, ...] = ("$XDG_DATA_HOME/opencode", "~/.local/share/opencode")
-    keeps_days: int | None = None
-    refused: Sequence[ReadError] = ()
-    """What the last `discover` could not look at: nothing below these paths is known to be gone."""
     stem = "opencode"
     """What the names of its databases begin with."""
     command = "opencode"
@@ -175,19 +171,11 @@ class Adapter:
             if messages and (revert or since):
                 yield Record(to_json(revert), -1, "revert")
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        found = Reader(source, carry).run(records)
-        is_bare = not source.path.endswith(".json") and not os.path.dirname(source.path).endswith(
-            ".db"
-        )
-        # Messages whose session has no file, which may be copied here later.
-        return as_spare(found, 1) if is_bare else found
-
     def slim(self, line: bytes) -> bytes:
         if b";base64," not in line:
             return line
+        from .words import without_pictures
+
         return without_pictures(line)
 
     def resume(self, session: Session) -> list[str] | None:
@@ -199,7 +187,7 @@ class Adapter:
         )
 
 
-adapter = Adapter()
+adapter = OpenCodeAdapter()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import msgspec
 from ... import model as api
 from ...model import Relation, SessionEvent, Usage
 from .. import Facts, Normalized, Record, Skip, Source
-from ..shared.fold import AllFields, keep, load
+from ..shared.fold import AllFields, as_spare, keep, load
 from ..shared.jsonl import MALFORMED, parse, to_json
 from ..shared.pick import clean, moment, number, pick
 from ..shared.tools import cap, key_values, one_line, text_of
@@ -30,6 +30,14 @@ MOST_EVENTS = 10_000  # Of one message.
 
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode = msgspec.json.Decoder().decode
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    found = Reader(source, carry).run(records)
+    is_bare = not source.path.endswith(".json") and not os.path.dirname(source.path).endswith(".db")
+    # Messages whose session has no file, which may be copied here later.
+    return as_spare(found, 1) if is_bare else found
 
 
 class State(msgspec.Struct, array_like=True):

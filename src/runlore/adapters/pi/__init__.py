@@ -27,24 +27,22 @@ what 0.73.1 wrote, and from real sessions of 2025. Last checked 2026-11. The tra
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from ...model import Session
-from .. import Normalized, Record, Skip, Source
-from ..shared.jsonl import JsonLines
-from ..shared.tools import without_base64
-from .reader import Reader
-
-ARTIFACTS = "subagent-artifacts"
+from .. import Source
+from ..shared.jsonl import JsonlAdapter
 
 
-class Adapter(JsonLines):
+class PiAdapter(JsonlAdapter):
     name = "pi"
     label = "pi"
     version = 3
+    reader = "runlore.adapters.pi.reader"
+    blob_mark = b'"data"'
     roots: tuple[str, ...] = (
         "$PI_CODING_AGENT_SESSION_DIR",
         "$PI_CODING_AGENT_DIR/sessions",
@@ -72,22 +70,6 @@ class Adapter(JsonLines):
                 else source
             )
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        if ARTIFACTS in Path(source.path).parts:
-            told_elsewhere = [
-                Skip(record.offset, "of a transcript beside a subagent's session")
-                for record in records
-            ]
-            return Normalized(skips=told_elsewhere, carry=msgspec.msgpack.encode({}))
-        return Reader(source, carry).run(records)
-
-    def slim(self, line: bytes) -> bytes:
-        if b'"data"' not in line:
-            return line
-        return without_base64(line)
-
     def resume(self, session: Session) -> list[str] | None:
         """A subagent cannot be taken up."""
         return (
@@ -103,4 +85,4 @@ def _names_session(folder: str) -> bool:
     return len(session) == 36 and time[:4].isdecimal() and "T" in time
 
 
-adapter = Adapter()
+adapter = PiAdapter()

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ... import model as api
 from ...model import Usage, split_cache_writes
-from .. import Normalized, Source
+from .. import Normalized, Record, Skip, Source
 from ..shared import calls
 from ..shared.fold import keep, load
-from ..shared.pick import clean, moment, number, pick, time_of
-from ..shared.stream import CALLS, Call, Entries, EntryFold, identifier
+from ..shared.pick import clean, identifier, moment, number, pick, time_of
+from ..shared.stream import CALLS, Call, Entries, EntryFold
 from ..shared.tools import blob_reference, is_test_run, key_values, one_line, text_of
 
 CARRY = 1
@@ -36,6 +37,17 @@ ACTIONS = {
 }
 _EXIT = re.compile(r"^Command exited with code (\d{1,9})\s*\Z", re.MULTILINE)
 _STAMPED = re.compile(r"\d{4}-\d\d-\d\dT[\d-]+Z?_(?=.)")
+ARTIFACTS = "subagent-artifacts"
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    if ARTIFACTS in Path(source.path).parts:
+        told_elsewhere = [
+            Skip(record.offset, "of a transcript beside a subagent's session") for record in records
+        ]
+        return Normalized(skips=told_elsewhere, carry=msgspec.msgpack.encode({}))
+    return Reader(source, carry).run(records)
 
 
 class Tree(Entries):

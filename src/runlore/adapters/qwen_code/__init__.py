@@ -27,17 +27,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...model import Session
-from .. import Normalized, Record, Source, gemini_cli
+from .. import Record, Source, gemini_cli
 from ..shared.jsonl import read_small
-from .reader import Reader
 
 PROJECTS, CHATS, SUBAGENTS = "projects", "chats", "subagents"
 
 
-class Adapter(gemini_cli.Adapter):
+class QwenCodeAdapter(gemini_cli.GeminiCliAdapter):
     name = "qwen_code"
     label = "Qwen Code"
     version = 2
+    reader = "runlore.adapters.qwen_code.reader"
     roots = ("$QWEN_RUNTIME_DIR", "$QWEN_HOME", "~/.qwen")
     keeps_days = None
     instructions = ("QWEN.md",)
@@ -72,13 +72,6 @@ class Adapter(gemini_cli.Adapter):
         ):
             yield Record(about, -1, "meta")
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        if source.path.endswith(".json"):
-            return super().normalize(source, records, carry)
-        return Reader(source, carry).run(records)
-
     def resume(self, session: Session) -> list[str] | None:
         """To be run in the session's folder; a subagent cannot be taken up."""
         return (
@@ -88,4 +81,4 @@ class Adapter(gemini_cli.Adapter):
         )
 
 
-adapter = Adapter()
+adapter = QwenCodeAdapter()

@@ -4,6 +4,7 @@ the traps."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -11,12 +12,13 @@ import msgspec
 
 from ... import model as api
 from ...model import Usage, format_time
-from .. import Source
+from .. import Normalized, Record, Source
 from ..gemini_cli import words
+from ..gemini_cli.reader import normalize as normalize_document
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
-from ..shared.pick import clean, number, pick, time_of
-from ..shared.stream import CALLS, Call, Fold, State, identifier
+from ..shared.pick import clean, identifier, number, pick, time_of
+from ..shared.stream import CALLS, Call, Fold, State
 from ..shared.tools import key_values, one_line, text_of
 
 CARRY = 1
@@ -41,6 +43,13 @@ SNAPSHOTS = frozenset(
 )  # fmt: skip
 """What the program keeps for itself, and writes again and again."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    if source.path.endswith(".json"):
+        return normalize_document(source, records, carry)
+    return Reader(source, carry).run(records)
 
 
 class Chat(State):

@@ -26,10 +26,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .. import Normalized, Record, Source
-from ..shared.jsonl import JsonLines, read_small
-from ..shared.tools import without_base64
-from .reader import Reader
+from .. import Record, Source
+from ..shared.jsonl import JsonlAdapter, read_small
 
 NAME = "log.jsonl"
 HASH = rb'"sha256"\s*:\s*"([0-9a-f]{64})"'
@@ -37,10 +35,12 @@ OUTPUT_BYTES = 8 << 20
 OUTPUTS = 16  # Files with the whole of an output that are read for one line.
 
 
-class Adapter(JsonLines):
+class RunloreAdapter(JsonlAdapter):
     name = "runlore"
     label = "runlore live log"
     version = 4
+    blob_mark = b'"base64"'
+    reader = "runlore.adapters.runlore.reader"
     roots = ("$RUNLORE_HOME/live", "~/.runlore/live")
     suffix = NAME
     marker = b'"sha256"'
@@ -66,15 +66,5 @@ class Adapter(JsonLines):
             if data is not None:
                 yield Record(data, -1, f"output:{name}")
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
 
-    def slim(self, line: bytes) -> bytes:
-        if b'"base64"' not in line:
-            return line
-        return without_base64(line)
-
-
-adapter = Adapter()
+adapter = RunloreAdapter()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
+from .. import Normalized, Record, Source
 from ..shared.fold import keep
 from ..shared.tools import one_line, test_counts, text_of
 from . import words
 from .fold import CALLS, REWINDS, SKILLS, Fold
 from .lines import Call, is_on, path
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Reader(Fold):

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from ...errors import ReadError
-from .. import Position, Record, Source
-from .jsonl import LONGEST, JsonLines, parse, read_up_to, reason_of, to_json
+from .jsonl import LONGEST, JsonlAdapter, parse, read_up_to, reason_of, to_json
+from .values import Position, Record, Source
 
 PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be read all the same.
 
 
-class Documents(JsonLines):
+class DocumentAdapter(JsonlAdapter):
     """The part of an adapter that is the same for every agent that keeps a session as one document,
     or has done so."""
 
@@ -70,7 +70,7 @@ class Documents(JsonLines):
         )
 
 
-class Growing(JsonLines):
+class GrowingAdapter(JsonlAdapter):
     """The same for an agent whose files must be read as a whole to be understood, and grow all the
     same: as long as the records that were read are still what they were, only those that follow are
     read on."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict, TypeVar
 import msgspec
 
 from ...model import Tests, Usage
-from .. import Normalized, Source
+from .values import Normalized, Source
 
 LATEST_NS = 4 * 10**18  # The year 2096. What is said to be later is no time.
 

@@ -17,7 +17,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -27,8 +27,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...errors import ReadError
-from ...model import Session
-from .. import Position, Record, Source, usual_roots
+from .base import Adapter
+from .values import Position, Record, Source
 
 CHUNK = 1 << 18  # Stays in the processor's cache; larger reads are slower by a tenth.
 LONGEST = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
@@ -37,27 +37,17 @@ SMALL = 16 << 10  # Bytes that are read at once of a file that is not long.
 SAMPLE = 4 << 10  # How much of the head and of the tail says whether a file is still the same.
 
 
-class JsonLines:
+class JsonlAdapter(Adapter):
     """The part of an adapter that is the same for every agent that appends JSON lines to files
     below its roots."""
 
-    name: str
-    label: str
-    version: int
-    roots: tuple[str, ...]
-    keeps_days: int | None = None
-    refused: Sequence[ReadError] = ()
-    """What the last `discover` could not look at: nothing below these paths is known to be gone."""
     suffix = ".jsonl"
     marker: bytes | None = None
     """Lines that contain this are shown to `before`."""
 
-    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        return usual_roots(self.roots, env)
-
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()
-        for entry in _walk(str(root), self.suffix, refused):
+        for entry in walk_files(str(root), self.suffix, refused):
             try:
                 stat = entry.stat()
             except OSError as error:
@@ -74,21 +64,21 @@ class JsonLines:
 
     def is_appended(self, path: str) -> bool:
         """Whether this file is a log of lines, which is only appended to."""
-        return type(self).read is JsonLines.read
+        return type(self).read is JsonlAdapter.read
 
     def follows(self, source: Source, since: Position) -> bool:
         try:
             with open(source.path, "rb") as file:
                 if os.fstat(file.fileno()).st_size < since.offset:
                     return False
-                return (since.head, since.tail) == _samples(file, since.offset)
+                return (since.head, since.tail) == sample_hashes(file, since.offset)
         except OSError:
             return False
 
     def position(self, source: Source, offset: int, records: int) -> Position:
         try:
             with open(source.path, "rb") as file:
-                head, tail = _samples(file, offset)
+                head, tail = sample_hashes(file, offset)
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
         return Position(offset=offset, head=head, tail=tail, records=records)
@@ -112,12 +102,6 @@ class JsonLines:
     def before(self, source: Source, line: bytes) -> Iterable[Record]:
         """Small files that this line speaks of, given just before it."""
         return ()
-
-    def slim(self, line: bytes) -> bytes:
-        return line
-
-    def resume(self, session: Session) -> list[str] | None:
-        return None
 
     def _lines(self, source: Source, file: typing.IO[bytes], offset: int) -> Iterator[Record]:
         marker = self.marker
@@ -199,17 +183,6 @@ def read_up_to(most: int, file: typing.IO[bytes]) -> bytes:
     return data if len(data) <= size else data + file.read(most - len(data))
 
 
-def as_it_is(source: Source) -> Source | None:
-    """The source with what its file is now; None when that is gone."""
-    try:
-        stat = os.stat(source.path)
-    except OSError:
-        return None
-    return msgspec.structs.replace(
-        source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino
-    )
-
-
 def is_stale(source: Source, after_s: float) -> bool:
     """Whether nothing was written to a source for so long that nothing will be."""
     return source.mtime_ns < (time() - after_s) * 1e9
@@ -232,7 +205,7 @@ def note_refusal(path: str, error: OSError, refused: list[ReadError]) -> None:
         refused.append(ReadError(path, reason_of(error)))
 
 
-def _walk(
+def walk_files(
     folder: str, suffix: str, refused: list[ReadError] | None = None
 ) -> Iterator[os.DirEntry[str]]:
     """Files by name, folder by folder. Links to folders are not followed, so there is no way round
@@ -241,19 +214,19 @@ def _walk(
     A list and not a recursion: folders can be nested deeper than Python calls.
     """
     refused = [] if refused is None else refused
-    pending = _entries(folder, refused)
+    pending = list_entries(folder, refused)
     while pending:
         entry = pending.pop()
         try:
             if entry.is_dir(follow_symlinks=False):
-                pending += _entries(entry.path, refused)
+                pending += list_entries(entry.path, refused)
             elif entry.name.endswith(suffix) and entry.is_file():
                 yield entry
         except OSError as error:
             note_refusal(entry.path, error, refused)
 
 
-def _entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]]:
+def list_entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]]:
     """What is in a folder and has a name that can be written down; the first one last."""
     try:
         with os.scandir(folder) as listing:
@@ -264,7 +237,7 @@ def _entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]]:
     return [entry for entry in entries if entry.path.isascii() or not _SURROGATE.search(entry.path)]
 
 
-def _samples(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
+def sample_hashes(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
     head = file.read(min(SAMPLE, offset))
     file.seek(max(0, offset - SAMPLE))
     tail = file.read(min(SAMPLE, offset))

@@ -10,9 +10,9 @@ from typing import Any, Protocol, Unpack
 
 import msgspec
 
-from .. import Normalized, Record, Skip
 from .fold import AllFields
 from .jsonl import MALFORMED, parse
+from .values import Normalized, Record, Skip
 
 # Of one record. The largest real one has some hundreds; a line of a million blocks would take
 # gigabytes.

@@ -6,6 +6,7 @@ Pure, and about no agent in particular.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 from ...errors import ModelError
@@ -66,3 +67,14 @@ def milliseconds(text: Any) -> int | None:
     """The same in milliseconds since 1970."""
     found = time_of(text)
     return int(found.timestamp() * 1000) if found else None
+
+
+def identifier(value: Any) -> str | None:
+    """An id as it is written; a longer one than any agent makes stands for itself by its hash."""
+    if not isinstance(value, str) or not value.strip():
+        return None
+    return (
+        value
+        if len(value) <= 200 and value.isprintable()
+        else blake2b(value.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    )

@@ -26,9 +26,9 @@ import apsw
 import msgspec
 
 from ...errors import ReadError
-from ...model import Session
-from .. import Source, usual_roots
+from .base import Adapter
 from .jsonl import LONGEST, note_refusal, reason_of
+from .values import Source
 
 # A writer holds its lock for milliseconds; whoever holds it longer is waited for by the next sync.
 BUSY_MS = 2000
@@ -45,26 +45,16 @@ AGAIN = "it is read again the next time"
 """Ends the reason of a ReadError that says nothing about the database itself."""
 
 
-class SqliteFile:
+class SqliteAdapter(Adapter):
     """The part of an adapter that is the same for every agent that keeps its sessions in one
     database below its root."""
 
-    name: str
-    label: str
-    version: int
-    roots: tuple[str, ...]
-    keeps_days: int | None = None
-    refused: Sequence[ReadError] = ()
-    """What the last `discover` could not look at: nothing below these paths is known to be gone."""
     files: tuple[str, ...]
     """The names that the database may have."""
 
-    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        return usual_roots(self.roots, env)
-
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()
-        for path in _paths(str(root), self.files, refused):
+        for path in find_databases(str(root), self.files, refused):
             try:
                 stat = os.stat(path) if path.isprintable() else None
             except OSError as error:
@@ -85,14 +75,8 @@ class SqliteFile:
                     inode=stat.st_ino,
                 )
 
-    def slim(self, line: bytes) -> bytes:
-        return line
 
-    def resume(self, session: Session) -> list[str] | None:
-        return None
-
-
-def _paths(
+def find_databases(
     root: str, names: Sequence[str], refused: list[ReadError], deep: int = DEEP
 ) -> Iterator[str]:
     """Where databases may be: the root itself, in it, or below it where somebody has gathered the

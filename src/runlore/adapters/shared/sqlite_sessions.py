@@ -8,33 +8,25 @@ and no agent's tables.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
 import apsw
 
 from ...errors import ReadError
-from ...model import Session
-from .. import Position, Source, usual_roots
+from .base import Adapter
 from .sqlite import is_passing, reading
+from .values import Position, Source
 
 # About how many bytes a message takes. The true size of a session is only known when it has been
 # read.
 UNIT = 4096
 
 
-class SqliteSessions:
+class SqliteSessionsAdapter(Adapter):
     """The part of an adapter that is the same for every agent that keeps its sessions so. A
     position counts messages."""
-
-    name: str
-    label: str
-    version: int
-    roots: tuple[str, ...]
-    keeps_days: int | None = None
-    refused: Sequence[ReadError] = ()
-    """What the last `discover` could not look at: nothing below these paths is known to be gone."""
 
     def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
         """Where databases may be."""
@@ -49,9 +41,6 @@ class SqliteSessions:
         """What tells whether the first so many messages are the same; and whether the last of them
         has not changed since."""
         raise AssertionError("the agent's own adapter has it")
-
-    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        return usual_roots(self.roots, env)
 
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()
@@ -103,12 +92,6 @@ class SqliteSessions:
         with reading(path) as db:
             head, tail = _hashed(*self.outline(db, id_, records))
         return Position(offset=offset, head=head, tail=tail, records=records)
-
-    def slim(self, line: bytes) -> bytes:
-        return line
-
-    def resume(self, session: Session) -> list[str] | None:
-        return None
 
 
 def _hashed(*texts: str) -> tuple[bytes, bytes]:

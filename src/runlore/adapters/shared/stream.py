@@ -9,31 +9,20 @@ from __future__ import annotations
 
 import os
 from hashlib import blake2b
-from typing import Any, Generic, Protocol, TypeVar, Unpack
+from typing import Generic, Protocol, TypeVar, Unpack
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from ...model import Relation, SessionEvent, Usage
-from .. import Facts, Normalized, Source
 from .fold import AllFields, keep
 from .objects import Objects
-from .pick import clean
+from .pick import clean, identifier
 from .tools import cap, one_line
+from .values import Facts, Normalized, Source
 
 # What is remembered between two reads, the oldest going first.
 CALLS, REPEATS, ENTRIES = 500, 256, 512
-
-
-def identifier(value: Any) -> str | None:
-    """An id as it is written; a longer one than any agent makes stands for itself by its hash."""
-    if not isinstance(value, str) or not value.strip():
-        return None
-    return (
-        value
-        if len(value) <= 200 and value.isprintable()
-        else blake2b(value.encode("utf-8", "replace"), digest_size=16).hexdigest()
-    )
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):

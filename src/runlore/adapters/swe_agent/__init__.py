@@ -23,30 +23,25 @@ trajectories of versions from 2024-04 to 1.1. Last checked 2026-11. The traps:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from .. import Normalized, Record, Source
-from ..shared.document import Documents
-from ..shared.fold import dated
-from .reader import Reader, parts
+from .. import Source
+from ..shared.document import DocumentAdapter
 
 
-class Adapter(Documents):
+class SweAgentAdapter(DocumentAdapter):
     name = "swe_agent"
     label = "SWE-agent"
     version = 2
+    reader = "runlore.adapters.swe_agent.reader"
     roots: tuple[str, ...] = ("$SWE_AGENT_TRAJECTORY_DIR", "~/SWE-agent/trajectories")
     suffix = ".traj"
     lacks = ("times but for that of the file", "exit codes", "tokens of a request")
 
     def parts(self, source: Source, document: Any) -> list[Any]:
+        from .reader import parts
+
         return parts(source, document)
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return dated(Reader(source, carry).run(records), source)
 
-
-adapter = Adapter()
+adapter = SweAgentAdapter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -12,9 +12,9 @@ import msgspec
 
 from ... import model as api
 from ...errors import ReadError
-from .. import Normalized, Source
+from .. import Normalized, Record, Source
 from ..shared.calls import Described
-from ..shared.fold import load
+from ..shared.fold import dated, load
 from ..shared.pick import clean, number, pick
 from ..shared.stream import Fold, State
 from ..shared.tools import file_change, file_content, is_test_run, one_line, test_counts, text_of
@@ -135,6 +135,11 @@ def _text(content: Any) -> str:
 
 
 # The fold.
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return dated(Reader(source, carry).run(records), source)
 
 
 class Memory(State):

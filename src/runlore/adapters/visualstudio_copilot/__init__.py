@@ -15,17 +15,14 @@ have made unrecognizable. Last checked 2026-11. The traps:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from .. import Normalized, Record, Source
-from ..shared.jsonl import JsonLines
-from .reader import Reader
+from ..shared.jsonl import JsonlAdapter
 
 
-class Adapter(JsonLines):
+class VisualStudioCopilotAdapter(JsonlAdapter):
     name = "visualstudio_copilot"
     label = "Visual Studio Copilot"
     version = 2
+    reader = "runlore.adapters.visualstudio_copilot.reader"
     roots: tuple[str, ...] = (
         "$VISUALSTUDIO_COPILOT_DIR", "~/AppData/Local/Temp/VSGitHubCopilotLogs/traces",
         "~/Library/Caches/VSGitHubCopilotLogs/traces",
@@ -34,10 +31,5 @@ class Adapter(JsonLines):
     lacks = ("what was said", "tokens", "folder")
     suffix = "_VSGitHubCopilot_traces.jsonl"
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
 
-
-adapter = Adapter()
+adapter = VisualStudioCopilotAdapter()

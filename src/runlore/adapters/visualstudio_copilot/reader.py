@@ -3,15 +3,15 @@ traps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from .. import Source
+from .. import Normalized, Record, Source
 from ..shared.calls import action_of, came, describe, opened
 from ..shared.fold import load
-from ..shared.pick import moment, number, pick
-from ..shared.stream import Many, Talks, identifier
+from ..shared.pick import identifier, moment, number, pick
+from ..shared.stream import Many, Talks
 from ..shared.tools import key_values, text_of
 
 CARRY = 1
@@ -37,6 +37,11 @@ KNOWN = (
     "gen_ai.agent.name",
 )
 FAILED = 2  # The status of a span that ended with an error.
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Trace(Many):

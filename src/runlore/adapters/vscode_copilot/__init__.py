@@ -28,19 +28,16 @@ Last checked 2026-11. The traps:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import time
 from typing import Any
 
 from ...errors import ReadError
-from .. import Normalized, Record, Source
-from ..shared.document import Growing
-from ..shared.jsonl import _entries, _walk, note_refusal, read_small, to_json
+from .. import Record, Source
+from ..shared.document import GrowingAdapter
+from ..shared.jsonl import list_entries, note_refusal, read_small, to_json, walk_files
 from ..shared.pick import number
-from .log import load
-from .reader import Reader
-from .records import is_open, records
 
 STALE_S = 3600  # A request that has not changed for so long is not being answered any more.
 SMALL = 1 << 20  # Bytes of the file that says where a workspace is.
@@ -51,10 +48,11 @@ PLACES = ("~/.config/{}/User", "~/Library/Application Support/{}/User", "~/AppDa
 HEAD = ("sessionId", "creationDate", "customTitle", "initialLocation", "version")
 
 
-class Adapter(Growing):
+class VscodeCopilotAdapter(GrowingAdapter):
     name = "vscode_copilot"
     label = "VS Code Copilot Chat"
     version = 2
+    reader = "runlore.adapters.vscode_copilot.reader"
     roots: tuple[str, ...] = (
         "$VSCODE_COPILOT_DIR",
         *(place.format(app) for place in PLACES for app in APPS),
@@ -72,7 +70,9 @@ class Adapter(Growing):
         is_home = any((root / name).is_dir() for name in ("workspaceStorage", "globalStorage"))
         found = {
             entry.path: entry
-            for entry in (_chats(str(root), refused) if is_home else _walk(str(root), "", refused))
+            for entry in (
+                _chats(str(root), refused) if is_home else walk_files(str(root), "", refused)
+            )
         }
         for path, entry in found.items():
             if (
@@ -107,6 +107,9 @@ class Adapter(Growing):
         )
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
+        from .log import load
+        from .records import is_open, records
+
         document = load(source.path)
         requests = document.get("requests") or []
         if requests and is_open(requests[-1]) and not _is_stale(source.path, requests[-1]):
@@ -117,13 +120,8 @@ class Adapter(Growing):
         )
         return [head, *_workspace(source.path)], found
 
-    def normalize(
-        self, source: Source, records: Iterable[Record], carry: bytes | None
-    ) -> Normalized:
-        return Reader(source, carry).run(records)
 
-
-adapter = Adapter()
+adapter = VscodeCopilotAdapter()
 
 
 def _chats(root: str, refused: list[ReadError]) -> Iterator[os.DirEntry[str]]:
@@ -131,7 +129,7 @@ def _chats(root: str, refused: list[ReadError]) -> Iterator[os.DirEntry[str]]:
     secret."""
     workspaces = [
         entry.path
-        for entry in reversed(_entries(os.path.join(root, "workspaceStorage"), refused))
+        for entry in reversed(list_entries(os.path.join(root, "workspaceStorage"), refused))
         if entry.is_dir()
     ]
     folders = [os.path.join(path, CHATS) for path in workspaces] + [
@@ -139,7 +137,9 @@ def _chats(root: str, refused: list[ReadError]) -> Iterator[os.DirEntry[str]]:
     ]
     for folder in folders:
         if os.path.isdir(folder):
-            yield from (entry for entry in reversed(_entries(folder, refused)) if entry.is_file())
+            yield from (
+                entry for entry in reversed(list_entries(folder, refused)) if entry.is_file()
+            )
 
 
 def _workspace(path: str) -> list[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
@@ -10,12 +11,12 @@ import msgspec
 
 from ... import model as api
 from ...model import Usage, to_units
-from .. import Source
+from .. import Normalized, Record, Source
 from ..shared.calls import action_of, came, describe
 from ..shared.fold import load
 from ..shared.objects import REFUSALS, decode
-from ..shared.pick import moment, number, pick
-from ..shared.stream import Fold, State, identifier
+from ..shared.pick import identifier, moment, number, pick
+from ..shared.stream import Fold, State
 from ..shared.tools import one_line, text_of
 from . import words
 
@@ -41,6 +42,11 @@ QUIET = frozenset(
 ASKED = frozenset(
     {"confirmation", "elicitation", "elicitationSerialized", "elicitation2", "questionCarousel"}
 )
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
 
 
 class Chat(State):
