@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from runlore import config, pipeline
 from runlore.adapters import Normalized, Position, Record, Source, get
 from runlore.adapters.gemini_cli import reader, words
-from runlore.adapters.shared import objects
+from runlore.adapters.shared import fold
 from runlore.model import Session
 from runlore.pricing.ledger import merge
 from runlore.store import Filter, Store
@@ -135,7 +135,7 @@ def test_both_ways_of_decoding_give_the_same(
 
     sources = list(ADAPTER.discover(fixture.root))
     fast = [ADAPTER.normalize(found, ADAPTER.read(found, None), None) for found in sources]
-    monkeypatch.setattr(objects, "decode", refuse)
+    monkeypatch.setattr(fold, "decode", refuse)
     assert fast == [ADAPTER.normalize(found, ADAPTER.read(found, None), None) for found in sources]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from runlore import config, doctor, pipeline
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.adapters.grok import chat, events
-from runlore.adapters.shared import objects
+from runlore.adapters.shared import fold
 from runlore.model import Session, make_uid
 from runlore.store import Filter, Store, open_store
 from runlore.testing import Fixture, iter_fixtures
@@ -113,7 +113,7 @@ def test_both_ways_of_decoding_give_the_same(
 
     sources = list(ADAPTER.discover(fixture.root))
     fast = [ADAPTER.normalize(found, ADAPTER.read(found, None), None) for found in sources]
-    monkeypatch.setattr(objects, "decode", refuse)
+    monkeypatch.setattr(fold, "decode", refuse)
     assert fast == [ADAPTER.normalize(found, ADAPTER.read(found, None), None) for found in sources]
 
 

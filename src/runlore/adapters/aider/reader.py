@@ -17,7 +17,7 @@ from ...model import Usage
 from .. import Facts, Normalized, Record, Source
 from ..shared.fold import keep, load
 from ..shared.pick import pick, time_of
-from ..shared.stream import Fold, State
+from ..shared.stream import SessionFold, State
 from ..shared.tools import file_change, is_test_run, one_line, text_of
 from .history import FAILED, QUESTION, TELLING, is_question
 
@@ -54,7 +54,7 @@ class History(State):
     """The calls of edits of which it was not told whether they were applied, by path."""
 
 
-class Reader(Fold[History]):
+class Reader(SessionFold[History]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, History, CARRY))
         self.state.cwd = os.path.dirname(source.path) or None
@@ -136,7 +136,7 @@ class Reader(Fold[History]):
         else:
             self.emit("user_msg", text, "user", None, "user")
             if not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
 
     def assistant(self, text: str, thought: str | None, edits: list[Any]) -> None:
         if thought:

@@ -142,7 +142,7 @@ class Reader(EntryFold[Thread]):
 
     # What stands beside the messages.
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         value = next((value for value, _, _ in parse(data)), None)
         if name == "thread" and isinstance(value, dict):
             self.about(value)
@@ -152,7 +152,7 @@ class Reader(EntryFold[Thread]):
     def about(self, thread: dict[str, Any]) -> None:
         state = self.state
         self.session(pick(thread, "id", of=str))
-        self.name(pick(thread, "title", of=str), 2)
+        self.set_title(pick(thread, "title", of=str), 2)
         trees = pick(thread, "env", "trees", of=list) or []
         tree = next((tree for tree in trees if isinstance(tree, dict)), {})
         state.cwd = (
@@ -254,7 +254,7 @@ class Reader(EntryFold[Thread]):
             self.merge("empty")
         if role == "assistant":
             self.used(value)
-        self.dismiss(self.state.anchor, follows)
+        self.remember(self.state.anchor, follows)
 
     def when(self, message: dict[str, Any]) -> datetime | None:
         sent = number((pick(message, "meta", of=dict) or {}).get("sentAt"), 1 << 50) or number(
@@ -322,7 +322,7 @@ class Reader(EntryFold[Thread]):
         elif role == "user" and not pick(message, "source", of=dict):
             self.emit("user_msg", text, "user", None, role)
             if not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
         else:
             native = f"{role[:100]}/{(pick(message, 'source', 'type', of=str) or 'text')[:100]}"
             self.emit("lifecycle", text, native, None, role[:100] or None, view="context")

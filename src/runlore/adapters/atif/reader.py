@@ -12,7 +12,7 @@ from .. import Normalized, Record, Source
 from ..shared.calls import action_of, came, describe
 from ..shared.fold import load
 from ..shared.pick import clean, identifier, number, pick, time_of
-from ..shared.stream import Fold, State
+from ..shared.stream import SessionFold, State
 from ..shared.tools import blob_reference, text_of
 
 CARRY = 1
@@ -149,7 +149,7 @@ class Memory(State):
     steps: int = 0
 
 
-class Reader(Fold[Memory]):
+class Reader(SessionFold[Memory]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Memory, CARRY))
         self.is_side = False
@@ -220,7 +220,7 @@ class Reader(Fold[Memory]):
         if source == "user":
             self.emit("user_msg", text, "user", None, "user", part=0, is_sidechain=self.is_side)
             if not state.is_titled and not self.is_side:
-                self.name(text, 1)
+                self.set_title(text, 1)
         elif source == "system" and not value.keys() & {"tool_calls", "metrics"}:
             self.emit(
                 "lifecycle",

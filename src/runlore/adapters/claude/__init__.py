@@ -34,7 +34,7 @@ from ...model import Session
 from .. import Integration, Record, Source
 from ..shared.jsonl import JsonlAdapter, read_small
 from .integration import INTEGRATION
-from .paths import OVERFLOWS, Place
+from .paths import OVERFLOWS, SourcePath
 
 OVERFLOW_BYTES = 8 << 20
 
@@ -63,7 +63,7 @@ class ClaudeAdapter(JsonlAdapter):
         found = list(super().discover(root))
         agents: dict[str, list[str]] = {}
         for source in found:
-            place = Place(source.path)
+            place = SourcePath(source.path)
             if place.folder and place.agent:
                 agents.setdefault(place.folder, []).append(f"agent:{place.agent}")
         for source in found:
@@ -72,7 +72,7 @@ class ClaudeAdapter(JsonlAdapter):
 
     def beside(self, source: Source) -> Iterable[Record]:
         """What the program noted of a subagent when it started it."""
-        place = Place(source.path)
+        place = SourcePath(source.path)
         data = (
             read_small(source.path.removesuffix(self.suffix) + ".meta.json", 1 << 20)
             if place.folder and place.agent
@@ -85,7 +85,7 @@ class ClaudeAdapter(JsonlAdapter):
         the line, never a path."""
         from . import words
 
-        folder = Place(source.path).folder or source.path.removesuffix(self.suffix)
+        folder = SourcePath(source.path).folder or source.path.removesuffix(self.suffix)
         for name in islice(
             dict.fromkeys(words.overflows(line.decode("utf-8", "replace"), is_json=True)), OVERFLOWS
         ):

@@ -1,27 +1,26 @@
 """The fold over a Claude Code transcript: which session a record belongs to, what it is called,
 what it follows.
 
-Knows nothing of what a record says; `claude.py` does, and calls `emit` for every event. See there
-for the traps of the format.
+Knows nothing of what a record says; `reader.py` does, and calls `emit` for every event. The traps
+of the format are in the package's docstring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from hashlib import blake2b
 from typing import Any, ClassVar, Unpack
 
 import msgspec
-from msgspec.structs import force_setattr
 
-from ...model import SessionEvent, Usage
-from .. import Facts, Normalized, Record, Skip, Source
-from ..shared.fold import Fields, keep, load
-from ..shared.jsonl import MALFORMED, lenient, parse
-from ..shared.tools import LONGEST_BODY, cap, one_line
+from ...model import Usage
+from .. import Facts, Normalized, Source
+from ..shared.fold import REFUSALS, AllFields, Fold, keep, load
+from ..shared.jsonl import lenient, parse
+from ..shared.tools import cap, one_line
 from .lines import CARRY, Counts, Fork, Line, Message, Meta, RareLine, SessionState, State, Tokens
-from .paths import OVERFLOWS, Place
+from .paths import OVERFLOWS, SourcePath
 from .words import (
     MERGED,
     TITLES,
@@ -50,15 +49,12 @@ CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = (
 # Lines of a message follow each other; those of subagents that run side by side come in between.
 BILLS = 16
 
-LONGEST_KEY = 300  # A session's name and a record's id. What is longer is no id that an agent made.
-# Of one record. A real one has a few dozen; a line of a million blocks would take gigabytes.
-MOST_EVENTS = 10_000
+MAX_KEY = 300  # A session's name and a record's id. What is longer is no id that an agent made.
 
 NOTHING = 0, 0, 0, 0
 
 _decode = msgspec.json.Decoder(Line).decode
 _decode_rare = msgspec.json.Decoder(RareLine).decode
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def _most(one: Tokens, other: Tokens) -> Tokens:
@@ -70,9 +66,8 @@ def _most(one: Tokens, other: Tokens) -> Tokens:
     )
 
 
-class Fold:
-    """A fold over the records of one source. All that outlives a batch is in `state`; the rest is
-    about the current record."""
+class ClaudeFold(Fold[State]):
+    """A fold over the records of one transcript."""
 
     # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch
     # would wait for one to be looked for.
@@ -80,113 +75,64 @@ class Fold:
     rare_handlers: ClassVar[Mapping[str | None, Callable[[Any, RareLine], None]]]
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
-        self.flavor = source.agent
-        self.place = Place(source.path)
+        super().__init__(source, load(carry, State, CARRY))
+        self.path = SourcePath(source.path)
         self.hints = frozenset(source.hints)
-        self.state = load(carry, State, CARRY)
-        self.out = Normalized()
         self.touched: dict[str, tuple[SessionState, str | None, int]] = {}
-        """The sessions of this batch, by their key in the state, with the best title that was found
-        for each."""
+        """The sessions of this batch, by their key in the state, with the best title of each."""
         self.overflow: dict[str, str] = {}
-        self.raw: str | bytes = b""
-        self.offset = 0
-        self.line = Line()
-        self.ts: datetime | None = None
+        self.current = Line()
         self.session = SessionState("")
-        self.key = self.uid = ""
-        self.native_id = ""
-        self.parent: str | None = None
-        self.count = 0  # Events that the current record has given.
-        self.room = 0  # How many more it may give; below 0, how many it could not.
+        self.key = self.session_uid = ""
         self.step: tuple[str, Tokens, Tokens] | None = None
-        """Tokens for the next event: of which message, what this line adds, the most that has been
-        seen."""
+        """Tokens for the next event: the message, what this line adds, the highest count so far."""
 
-    def run(self, records: Iterable[Record]) -> Normalized:
-        state, handlers = self.state, self.handlers
-        for record in records:
-            data = record.data
-            if record.aside is not None:
-                self.aside(record.aside, data)
-                continue
-            state.records += 1
-            self.offset, self.room = record.offset, MOST_EVENTS
-            if record.problem is not None:
-                self.strange(data.decode("utf-8", "replace"), record.problem)
-                continue
-            try:
-                line = _decode(data)
-                handler = handlers.get(line.type)
-                rare = None if handler else _decode_rare(data)
-            except _REFUSALS:
-                self.tolerate(data)
-            else:
-                self.raw = data
-                if rare is not None:
-                    self.rare(rare)
-                else:
-                    self.begin(line)
-                    handler(self, line)  # type: ignore[misc] # one of the two is there
-                    if self.count != 1 or self.step is not None:
-                        self.end()
-            if self.room < 0:
-                self.left_out()
-        return self.finish()
-
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         if name == "meta":
             meta, _ = lenient(
                 Meta, next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
             )
             self.turn_to(self.main(Line()), "")
             self.session.call = meta.toolUseId
-            self.title(meta.description, 2)
+            self.set_title(meta.description, 2)
         else:
             # It belongs to the line that comes next, and nothing of it is remembered: at most a few
             # are held.
             keep(self.overflow, name.partition(":")[2], data.decode("utf-8", "replace"), OVERFLOWS)
 
-    def tolerate(self, data: bytes) -> None:
-        """A line that the typed decoder refuses."""
-        values = parse(data)
-        if not values:
-            self.merge("blank")
-        for value, text, problem in values:
-            if not isinstance(value, dict):
-                self.strange(
-                    text,
-                    problem or "not an object",
-                    "malformed" if value is MALFORMED else "unknown",
-                )
-                continue
-            line, problems = lenient(RareLine, value)
-            self.raw = text
+    def record(self, data: bytes) -> None:
+        try:
+            line = _decode(data)
             handler = self.handlers.get(line.type)
-            if handler:
-                self.begin(line)
-                handler(self, line)
-                self.end()
-            if not (handler or self.rare(line)):
-                problems = []  # Nothing can be wrong with what is not known.
-            if problem or problems:
-                self.out.skips.append(
-                    Skip(
-                        self.offset, "; ".join([problem, *problems] if problem else problems)[:500]
-                    )
-                )
+            rare = None if handler else _decode_rare(data)
+        except REFUSALS:
+            self.tolerate(data)
+            return
+        self.raw = data
+        if rare is not None:
+            self.rare(rare)
+        elif handler is not None:
+            self.handle(handler, line)
 
-    def strange(self, text: str, reason: str, native: str = "malformed") -> None:
+    def take_damaged(self, value: dict[str, Any], text: str) -> list[str]:
+        line, problems = lenient(RareLine, value)
         self.raw = text
-        self.begin(Line())
-        self.emit("lifecycle", text, native, reason)
-        self.out.skips.append(Skip(self.offset, reason))
+        handler = self.handlers.get(line.type)
+        if handler is not None:
+            self.handle(handler, line)
+        elif not self.rare(line):
+            return []  # Nothing can be wrong with what is not known.
+        return problems
 
-    def left_out(self) -> None:
-        """Says how many events of a record were not kept."""
-        reason = f"{-self.room} more events of this record are left out"
-        self.room = 1
-        self.strange(reason, reason, "left-out")
+    def handle(self, handler: Callable[[Any, Line], None], line: Line) -> None:
+        self.begin_line(line)
+        handler(self, line)
+        if self.count != 1 or self.step is not None:
+            self.end_line()
+
+    def begin(self, raw: str | bytes) -> None:
+        self.raw = raw
+        self.begin_line(Line())
 
     def rare(self, line: RareLine) -> bool:
         """A record that is not of the conversation. False when its type is not known."""
@@ -197,12 +143,12 @@ class Fold:
         handler = self.rare_handlers.get(kind)
         if handler is None and line.message and (role := speaker(line.message)):
             handler = self.handlers.get(role)  # Whatever the type was, this is what was said.
-        self.begin(line)
+        self.begin_line(line)
         if handler:
             handler(self, line)
         else:
-            self.emit("lifecycle", self.raw_text(), kind or "unknown", kind or "unknown record")
-        self.end()
+            self.unknown(kind)
+        self.end_line()
         return handler is not None
 
     def settle(self, line: RareLine, kind: str) -> None:
@@ -212,19 +158,19 @@ class Fold:
         if kind in TITLES:
             field, rank = TITLES[kind]
             self.turn_to(self.main(line), "")
-            self.title(getattr(line, field), rank)
-        elif kind == "summary" and (self.state.main or UUID.match(self.place.stem)):
+            self.set_title(getattr(line, field), rank)
+        elif kind == "summary" and (self.state.main or UUID.match(self.path.stem)):
             # It may be about a leaf of another session. Then it is worth a prompt, and gives way to
             # the first.
             self.turn_to(self.main(line), "")
-            self.title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
+            self.set_title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
 
     # Which session, which id, which parent.
 
     def main(self, line: Line) -> SessionState:
         """The session of the file itself: named by the file where that can be, else by the first
         session id that is read."""
-        state, place = self.state, self.place
+        state, place = self.state, self.path
         if state.main is None:
             named = clean((line.sessionId or "").partition("#")[0])
             stem = clean(place.stem) or "unknown"
@@ -240,7 +186,7 @@ class Fold:
                 state.main = SessionState(f"{state.root}/{own}" if state.root else stem)
                 if state.root:
                     state.main.parent, state.main.relation = (
-                        f"{self.flavor}:{state.root}",
+                        self.uid(state.root),
                         "subagent",
                     )
             else:
@@ -274,7 +220,7 @@ class Fold:
             session = SessionState(
                 f"{state.root}/{key}",
                 start,
-                parent=f"{self.flavor}:{state.root}",
+                parent=self.uid(state.root),
                 relation="subagent",
             )
             keep(state.sessions, key, session, SESSIONS)
@@ -293,19 +239,19 @@ class Fold:
             (call for call, words in reversed(self.state.tasks.items()) if words == asked), None
         )
 
-    def begin(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
+    def begin_line(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
         """Makes this line the current one, in the session that it belongs to."""
         state = self.state
         if session is None:
             session = state.main or self.main(line)
-            if line.isSidechain and not self.place.agent:
+            if line.isSidechain and not self.path.agent:
                 key = self.side(line)
                 session = state.sessions[key]
         if session is not self.session:
             self.turn_to(session, key)
         if not state.is_traced or line.forkedFrom is not None:
             self.trace(session, line)
-        self.line, self.count, self.step = line, 0, None
+        self.current, self.count, self.step = line, 0, None
         uuid = line.uuid
         if uuid:
             self.native_id = state.anchor = uuid if len(uuid) == 36 else local_id(state.root, uuid)
@@ -325,7 +271,7 @@ class Fold:
         self.parent = parent
 
     def turn_to(self, session: SessionState, key: str) -> None:
-        self.session, self.key, self.uid = session, key, f"{self.flavor}:{session.native}"
+        self.session, self.key, self.session_uid = session, key, self.uid(session.native)
         self.touched[key] = (session, *self.touched.get(key, (session, None, 0))[1:])
 
     def trace(self, session: SessionState, line: Line) -> None:
@@ -333,7 +279,7 @@ class Fold:
         goes on where that one ended."""
         fork = line.forkedFrom
         if fork and fork.sessionId and session.relation != "subagent":
-            session.parent, session.relation = f"{self.flavor}:{clean(fork.sessionId)}", "fork"
+            session.parent, session.relation = self.uid(clean(fork.sessionId)), "fork"
         if line.sessionId and not self.state.is_traced:
             self.state.is_traced = True
             origin = clean(line.sessionId)
@@ -343,7 +289,7 @@ class Fold:
                 and UUID.match(session.native)
                 and UUID.match(origin)
             ):
-                session.parent, session.relation = f"{self.flavor}:{origin}", "continuation"
+                session.parent, session.relation = self.uid(origin), "continuation"
 
     def reference(self, uuid: str) -> str | None:
         """The id of the event that a uuid stands for: the last one of its record."""
@@ -360,21 +306,21 @@ class Fold:
             [uuid if len(uuid) == 36 else local_id(self.state.root, uuid) for uuid in uuids or ()]
         )
 
-    def anonymous(self) -> str:
-        """An id for a record that has none: the same wherever the file is cut, and in a copy of the
-        file."""
+    def new_id(self) -> str:
+        """Return an id for a record that has none: the same wherever the file is cut, and in a copy
+        of the file."""
         state = self.state
-        raw = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
-        key = blake2b(raw, digest_size=8).digest()
+        key = blake2b(self.raw_bytes(), digest_size=8).digest()
         again = state.repeats.get(key, 0)
         keep(state.repeats, key, again + 1, REPEATS)
-        anchor = state.anchor or self.session.native
-        return (
-            "~"
-            + blake2b(
-                b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8
-            ).hexdigest()
-        )
+        anchor = (state.anchor or self.session.native).encode("utf-8", "replace")
+        return "~" + blake2b(b"%s\n%d\n%s" % (anchor, again, key), digest_size=8).hexdigest()
+
+    def stream(self) -> SessionState:
+        return self.session
+
+    def stream_uid(self) -> str:
+        return self.session_uid
 
     def emit(
         self,
@@ -386,65 +332,53 @@ class Fold:
         tool: str | None = None,
         call_id: str | None = None,
         action: str | None = None,
-        **more: Unpack[Fields],
-    ) -> None:
-        """One event of the current record."""
+        part: int | str | None = None,
+        **fields: Unpack[AllFields],
+    ) -> str:
+        """Add an event of the current record, and return its native id. A second record with the id
+        of another gets an id of its own."""
         self.room -= 1
         if self.room < 0:
-            return
-        state, line, session, out = self.state, self.line, self.session, self.out
-        if len(body) > LONGEST_BODY:
-            body = cap(body)
+            return self.native_id
+        body = cap(body)
         native_id = self.native_id
-        recent = state.recent
         if self.count:
             native_id = f"{native_id}#{self.count}"
-        elif not native_id or native_id in recent:
+        elif not native_id or native_id in self.state.recent:
             self.native_id = native_id = self.rename(body)
         else:
-            recent[native_id] = body
-            if len(recent) > RECENT:
-                del recent[next(iter(recent))]
-        usage = model = None
-        total = 0
-        if self.step is not None and line.message is not None:
-            usage, model = self.take(self.step), line.message.model
-            total, self.step = usage.total, None
-        if line.cwd != session.cwd:
-            more["cwd"] = line.cwd
-        if line.gitBranch != session.branch and line.gitBranch:
-            more["git_branch"] = line.gitBranch
-        if line.isSidechain:
-            more["is_sidechain"] = True
-        # Fifteen arguments are the most that Python passes without building a dictionary, which
-        # costs as much as the event.
-        event = SessionEvent(
-            session_uid=self.uid, seq=session.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-            summary=one_line(body) if summary is None else summary, tokens=total,
-            native_id=native_id, call_id=call_id,
-            action=action, model=model, native=native, usage=usage, record=state.records - 1,
+            keep(self.state.recent, native_id, body, RECENT)
+        fork = self.current.forkedFrom
+        self.put(
+            native_id, kind, body, native, summary, role, tool, call_id, action, fields,
+            None if fork is None else self.original_of(fork),
         )  # fmt: skip
-        for name, value in more.items():  # It is known to nobody else yet.
-            force_setattr(event, name, value)
-        out.events.append(event)
-        out.bodies.append(body)
-        out.parents.append(self.parent)
-        out.originals.append(None if line.forkedFrom is None else self.original(line.forkedFrom))
-        self.parent = session.last = native_id
-        session.seq += 1
-        state.events += 1
-        self.count += 1
+        self.state.events += 1
+        return native_id
+
+    def annotate(self, fields: AllFields) -> None:
+        line, session = self.current, self.session
+        if self.step is not None and line.message is not None:
+            usage = self.settle_usage(self.step)
+            fields["usage"], fields["tokens"] = usage, usage.total
+            fields["model"], self.step = line.message.model, None
+        if line.cwd != session.cwd:
+            fields["cwd"] = line.cwd
+        if line.gitBranch != session.branch and line.gitBranch:
+            fields["git_branch"] = line.gitBranch
+        if line.isSidechain:
+            fields["is_sidechain"] = True
 
     def rename(self, body: str) -> str:
         """The id of a record that has none, or one that was there before."""
         if not self.native_id:
-            return self.anonymous()
+            return self.new_id()
         before = self.state.recent[self.native_id]
         if before == (body if isinstance(before, str) else checksum(body)):
             return self.native_id
         return f"{self.native_id}~{checksum(body):08x}"
 
-    def original(self, fork: Fork) -> str | None:
+    def original_of(self, fork: Fork) -> str | None:
         uuid = fork.messageUuid
         if not uuid:
             return None
@@ -490,15 +424,15 @@ class Fold:
             return
         if message.id:
             keep(self.state.bills, message.id, bill, BILLS)
-        event = self.native_id = self.native_id or self.anonymous()
+        event = self.native_id = self.native_id or self.new_id()
         key = message.id or f"{self.session.native}/{event}"
-        if len(key) > LONGEST_KEY:
+        if len(key) > MAX_KEY:
             key = local_id(self.state.root, key)
         call = billed(
             counts,
             found,
             key,
-            self.uid,
+            self.session_uid,
             self.ts,
             message.model,
             bool(line.isSidechain),
@@ -512,7 +446,7 @@ class Fold:
                     part,
                     tokens(part),
                     name,
-                    self.uid,
+                    self.session_uid,
                     self.ts,
                     part.model,
                     bool(line.isSidechain),
@@ -520,7 +454,7 @@ class Fold:
                 )
                 self.out.calls.append((extra, event))
 
-    def take(self, step: tuple[str, Tokens, Tokens]) -> Usage:
+    def settle_usage(self, step: tuple[str, Tokens, Tokens]) -> Usage:
         state = self.state
         identity, added, most = step
         if identity:
@@ -539,7 +473,7 @@ class Fold:
             cache_write_tokens=added[3],
         )
 
-    def end(self) -> None:
+    def end_line(self) -> None:
         state = self.state
         if self.count > 1:
             keep(state.tails, self.native_id, self.count - 1, TAILS)
@@ -549,19 +483,12 @@ class Fold:
             identity, _, most = self.step
             keep(state.owed, identity or self.native_id, most, 4)
 
-    def merge(self, word: str) -> None:
-        self.out.merged[word] = self.out.merged.get(word, 0) + 1
-
-    def title(self, text: str | None, rank: int) -> None:
-        if text and (line := one_line(text)) and rank >= self.touched[self.key][2]:
-            self.touched[self.key] = (self.session, line, rank)
-
-    def raw_text(self) -> str:
-        return (
-            self.raw.strip()
-            if isinstance(self.raw, str)
-            else self.raw.decode("utf-8", "replace").strip()
-        )
+    def set_title(self, text: str | None, rank: int) -> bool:
+        """Set the title of the current session, unless a better one is known."""
+        if not text or not (line := one_line(text)) or rank < self.touched[self.key][2]:
+            return False
+        self.touched[self.key] = (self.session, line, rank)
+        return True
 
     def finish(self) -> Normalized:
         state, out = self.state, self.out
@@ -569,9 +496,9 @@ class Fold:
             # A subagent that is told in its session's file may have one of its own, which tells it
             # better.
             is_mirrored = (
-                session.relation == "subagent" and not self.place.agent and not self.place.run
+                session.relation == "subagent" and not self.path.agent and not self.path.run
             )
-            out.facts[f"{self.flavor}:{session.native}"] = Facts(
+            out.facts[self.uid(session.native)] = Facts(
                 native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd,
                 git_branch=session.branch,
                 model=session.model, repo=session.repo, task_ref=session.task,
@@ -582,5 +509,4 @@ class Fold:
             key: checksum(body) if isinstance(body, str) else body
             for key, body in state.recent.items()
         }
-        out.carry = msgspec.msgpack.encode(state)
-        return out
+        return self.pack()

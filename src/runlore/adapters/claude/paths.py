@@ -1,4 +1,4 @@
-"""Where Claude Code puts its files."""
+"""The paths of Claude Code's files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 OVERFLOWS = 4  # Files with the whole of an output that one record may speak of.
 
 
-class Place:
+class SourcePath:
     """What the path of a file says: `…/<session>/subagents/**/agent-<id>.jsonl` or
     `…/<run>/journal.jsonl`, or any other name."""
 

@@ -11,7 +11,7 @@ from ..shared.fold import Fields, keep
 from ..shared.jsonl import parse
 from ..shared.tools import one_line, test_counts, text_of
 from . import words
-from .fold import CALLS, TASKS, Fold
+from .fold import CALLS, TASKS, ClaudeFold
 from .lines import Block, Call, Line, Outcome, RareLine
 
 SYNTHETIC = "<synthetic>"
@@ -22,7 +22,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
     return Reader(source, carry).run(records)
 
 
-class Reader(Fold):
+class Reader(ClaudeFold):
     """What the records mean."""
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
@@ -92,7 +92,7 @@ class Reader(Fold):
         # A command of the shell says little about what follows.
         if not self.session.is_titled and native != "bash-input":
             self.session.is_titled = True
-            self.title(words.heading(text), 1)
+            self.set_title(words.heading(text), 1)
 
     def context(self, text: str, native: str, summary: str | None = None) -> None:
         """What the program told the model in the person's place."""
@@ -117,7 +117,7 @@ class Reader(Fold):
         elif tag == "task-notification":
             self.notification(text)
         elif tag in words.WRAPPERS and (rest := words.after_wrappers(text)) is not text:
-            self.prompt(self.line, rest)
+            self.prompt(self.current, rest)
         elif tag in words.WRAPPERS or tag in words.ECHOES:
             self.context(text, tag, one_line(words.without_tag(text)))
         else:
@@ -288,7 +288,7 @@ class Reader(Fold):
         named = (("agent", outcome.agentId), ("journal", outcome.runId))
         return tuple(
             [
-                f"{self.flavor}:{self.state.root}/{word}-{words.clean(name)}"
+                f"{self.uid(self.state.root)}/{word}-{words.clean(name)}"
                 for word, name in named
                 if isinstance(name, str)
             ]
@@ -317,7 +317,7 @@ class Reader(Fold):
             text_of(value),
             block.type or "unknown",
             block.type or "unknown block",
-            self.line.type,
+            self.current.type,
         )
 
     def system(self, line: RareLine) -> None:
@@ -473,7 +473,7 @@ class Reader(Fold):
             inner.cwd or line.cwd,
             inner.gitBranch or line.gitBranch,
         )
-        self.begin(inner, session, key)
+        self.begin_line(inner, session, key)
         self.parent = session.last
         self.is_inner = True
         if inner.type == "assistant":

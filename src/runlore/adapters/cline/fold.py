@@ -6,17 +6,15 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Unpack
+from typing import Any, TypeVar
 
 import msgspec
 
 from ... import model as api
-from ...model import Relation, SessionEvent
+from ...model import Relation
 from .. import Facts, Normalized, Source
-from ..shared.fold import AllFields, keep
-from ..shared.objects import REFUSALS, Objects, decode
+from ..shared.fold import REFUSALS, AllFields, Fold, decode, keep
 from ..shared.pick import clean, moment, pick
-from ..shared.tools import cap, one_line
 
 CALLS, REPEATS = 256, 256  # That are remembered between two reads, the oldest going first.
 
@@ -51,15 +49,19 @@ class State(msgspec.Struct, array_like=True):
     """How often which name was given."""
 
 
-class Fold(Objects):
+S = TypeVar("S", bound=State)
+
+
+class ClineFold(Fold[S]):
     """All that outlives a batch is in `state`; the rest is about the current record."""
 
-    state: State
-
-    def __init__(self, source: Source, state: State) -> None:
-        super().__init__()
-        self.flavor, self.state = source.agent, state
+    def __init__(self, source: Source, state: S) -> None:
+        super().__init__(source, state)
         self.folder, self.file = os.path.split(source.path)
+
+    def begin(self, raw: str | bytes) -> None:
+        super().begin(raw)
+        self.parent = self.state.last
 
     def about(self, name: str, value: dict[str, Any]) -> None:
         """What a file beside the source says."""
@@ -68,7 +70,7 @@ class Fold(Objects):
         """The session's id when no record says it."""
         raise AssertionError("the fold of the kind of document has it")
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         try:
             value = decode(data)
         except REFUSALS:
@@ -82,11 +84,10 @@ class Fold(Objects):
             self.state.session = clean(named or "") or clean(self.own_name()) or "unknown"
         return self.state.session
 
-    def name(self, text: str | None, rank: int) -> None:
-        """A title: 1 from a prompt, 2 of the agent's making."""
-        if text and (line := one_line(text)) and rank >= self.title[1]:
-            self.title = line, rank
-            self.state.is_titled = True
+    def set_title(self, text: str | None, rank: int) -> bool:
+        is_set = super().set_title(text, rank)
+        self.state.is_titled = self.state.is_titled or is_set
+        return is_set
 
     def comes_from(self, session: str, relation: Relation) -> None:
         if above := clean(session):
@@ -102,53 +103,21 @@ class Fold(Objects):
         keep(repeats, key, again + 1, REPEATS)
         self.native_id = f"{native}~{again + 1}" if again else native
 
-    def anonymous(self) -> None:
-        """Names a record that says no name: the same wherever the file is cut."""
-        raw = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
-        self.identify(f"{self.session()}/~{blake2b(raw, digest_size=8).hexdigest()}")
+    def new_id(self) -> str:
+        """Name a record that has no name: the same wherever the file is cut."""
+        stamp = blake2b(self.raw_bytes(), digest_size=8).hexdigest()
+        self.identify(f"{self.session()}/~{stamp}")
+        return self.native_id
 
-    def emit(
-        self,
-        kind: str,
-        body: str,
-        native: str,
-        summary: str | None = None,
-        role: str | None = None,
-        tool: str | None = None,
-        call_id: str | None = None,
-        action: str | None = None,
-        part: str | None = None,
-        **more: Unpack[AllFields],
-    ) -> str:
-        """One event of the current record, with the name of the part it is; gives back its native
-        id."""
-        if not self.native_id:
-            self.anonymous()
-        self.room -= 1
-        if self.room < 0:
-            return self.native_id
-        state, out = self.state, self.out
-        part = part or (str(self.count) if self.count else "")
-        native_id = f"{self.native_id}#{part}" if part else self.native_id
-        body = cap(body)
-        if state.relation == "subagent":
-            more["is_sidechain"] = True
-        out.events.append(
-            SessionEvent(
-                session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind,
-                role=role, tool=tool,
-                summary=one_line(body if summary is None else summary), native_id=native_id,
-                call_id=call_id, action=action,
-                native=native, record=state.records - 1, **more,
-            )
-        )  # fmt: skip
-        out.bodies.append(body)
-        out.parents.append(state.last)
-        out.originals.append(None)
-        state.last = native_id
-        state.seq += 1
-        self.count += 1
-        return native_id
+    def stream(self) -> State:
+        return self.state
+
+    def stream_uid(self) -> str:
+        return self.uid(self.session())
+
+    def annotate(self, fields: AllFields) -> None:
+        if self.state.relation == "subagent":
+            fields["is_sidechain"] = True
 
     def bill(
         self,
@@ -179,8 +148,7 @@ class Fold(Objects):
                 cwd=state.cwd, git_branch=state.branch,
                 model=state.model, parent_uid=state.parent, relation=state.relation,
             )  # fmt: skip
-        out.carry = msgspec.msgpack.encode(state)
-        return out
+        return self.pack()
 
 
 def time_at(value: Any) -> datetime | None:

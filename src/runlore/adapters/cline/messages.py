@@ -12,7 +12,7 @@ from .. import Source
 from ..shared.fold import keep, load
 from ..shared.pick import pick, time_of
 from . import words
-from .fold import CALLS, Call, Fold, State, time_at
+from .fold import CALLS, Call, ClineFold, State, time_at
 from .paths import MESSAGES
 
 CARRY = 1
@@ -27,9 +27,7 @@ class Memory(State):
     calls: dict[str, Call] = msgspec.field(default_factory=dict)
 
 
-class Reader(Fold):
-    state: Memory
-
+class Reader(ClineFold[Memory]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Memory, CARRY))
 
@@ -46,7 +44,7 @@ class Reader(Fold):
         state.provider = state.provider or words.provider_of(value.get("provider"))
         if name != "manifest":
             return
-        self.name(pick(value, "metadata", "title", of=str) or pick(value, "prompt", of=str), 2)
+        self.set_title(pick(value, "metadata", "title", of=str) or pick(value, "prompt", of=str), 2)
         if forked := pick(value, "metadata", "fork", "forkedFromSessionId", of=str):
             self.comes_from(forked, "fork")
 
@@ -130,7 +128,7 @@ class Reader(Fold):
         if name := self.named(value):
             self.identify(name)
         else:
-            self.anonymous()
+            self.new_id()
         state.model = pick(value, "modelInfo", "id", of=str) or state.model
         state.provider = (
             words.provider_of(pick(value, "modelInfo", "provider", of=str)) or state.provider
@@ -174,7 +172,7 @@ class Reader(Fold):
         else:
             self.emit("user_msg", text, "text", role="user")
             if not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
 
     def call(self, block: dict[str, Any]) -> None:
         found = words.describe(block.get("name"), block.get("input"))

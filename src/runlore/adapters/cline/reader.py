@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from .. import Normalized, Record, Source
-from ..shared.fold import as_spare, dated
+from ..shared.fold import with_file_time, with_rank
 from .messages import Reader
 from .paths import HISTORY, MESSAGES
 from .task import Task
@@ -24,4 +24,4 @@ def normalize(
         return Reader(source, carry).run(records)
     # All is taken from the history where there is no timeline yet.
     found = Task(source, carry, whole_prompts_since).run(records)
-    return as_spare(dated(found, source), 1) if source.path.endswith(HISTORY) else found
+    return with_rank(with_file_time(found, source), 1) if source.path.endswith(HISTORY) else found

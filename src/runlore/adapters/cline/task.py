@@ -14,7 +14,7 @@ from ..shared.fold import keep, load
 from ..shared.pick import number, pick
 from ..shared.tools import key_values, text_of
 from . import words
-from .fold import CALLS, Call, Fold, State, time_at
+from .fold import CALLS, Call, ClineFold, State, time_at
 from .paths import HISTORY
 
 CARRY = 1
@@ -65,9 +65,7 @@ class Memory(State):
     """Since when which model was used, and whose it is."""
 
 
-class Task(Fold):
-    state: Memory
-
+class Task(ClineFold[Memory]):
     def __init__(
         self, source: Source, carry: bytes | None, whole_prompts_since: datetime | None
     ) -> None:
@@ -82,7 +80,7 @@ class Task(Fold):
     def about(self, name: str, value: dict[str, Any]) -> None:
         state = self.state
         if name == "metadata":
-            self.name(pick(value, "title", of=str), 2)
+            self.set_title(pick(value, "title", of=str), 2)
             state.models = []
             for item in (pick(value, "model_usage", of=list) or [])[-MODELS:]:
                 ts, model = (
@@ -94,7 +92,7 @@ class Task(Fold):
                         (ts, model[:200], words.provider_of(item.get("model_provider_id")))
                     )
             return
-        self.name(pick(value, "task", of=str), 1)
+        self.set_title(pick(value, "task", of=str), 1)
         place = pick(value, "cwdOnTaskInitialization", of=str) or pick(value, "workspace", of=str)
         state.cwd = place[:4096] if place else state.cwd
         state.model = state.model or pick(value, "modelId", of=str)
@@ -212,7 +210,7 @@ class Task(Fold):
         self.emit("user_msg", body, word, role="user")
         self.state.has_prompt = True
         if not self.state.is_titled:
-            self.name(body, 1)
+            self.set_title(body, 1)
 
     def say(self, body: str, word: str) -> None:
         value = words.loads(body)
@@ -265,7 +263,7 @@ class Task(Fold):
         if not text.strip():
             return
         if not self.native_id:
-            self.anonymous()
+            self.new_id()
         self.emit(
             found.kind, found.body, f"{pick(value, 'type', of=str) or 'say'}/{word}", found.summary,
             "assistant", found.tool,
@@ -305,7 +303,7 @@ class Task(Fold):
 
     def request(self, info: dict[str, Any], word: str, value: dict[str, Any]) -> None:
         ts = pick(value, "ts", of=int)
-        self.identify(f"{self.session()}/{ts}") if ts is not None else self.anonymous()
+        self.identify(f"{self.session()}/{ts}") if ts is not None else self.new_id()
         key = self.native_id
         self.state.model = pick(info, "request", "model", of=str) or self.state.model
         self.place(pick(info, "request", of=str) or "")
@@ -447,7 +445,7 @@ class Task(Fold):
                 "cacheReads": tokens.get("cached"),
             }
             if not self.native_id:
-                self.anonymous()
+                self.new_id()
             self.tokens(
                 info | {"cost": pick(message, "metrics", "cost", of=float)},
                 "metrics",

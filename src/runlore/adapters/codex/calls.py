@@ -12,14 +12,14 @@ from ..shared.fold import AllFields, keep
 from ..shared.pick import clean
 from ..shared.tools import one_line, test_counts, text_of
 from . import tools, words
-from .fold import CALLS, DONE, EVENT, LONGEST_NAME, RESPONSE, SHELLS, Fold
+from .fold import CALLS, DONE, EVENT, LONGEST_NAME, RESPONSE, SHELLS, CodexFold
 from .lines import Call, Payload
 
 _SPAWNED = "You are the newly spawned agent"
 _NO_CALL = Call("", "other")
 
 
-class Calls(Fold):
+class Calls(CodexFold):
     def call(self, payload: Payload) -> None:
         args = payload.arguments if payload.arguments is not None else payload.input
         if args is None:
@@ -62,12 +62,12 @@ class Calls(Fold):
             found.kind,
             found.body,
             native,
-            identity,
             found.summary,
             "assistant",
             found.tool,
             call_id,
             found.action,
+            identity=identity,
             **more,
         )
         if call_id and len(call_id) <= LONGEST_NAME:
@@ -142,17 +142,17 @@ class Calls(Fold):
             kind,
             out.text,
             native,
-            identity,
             summary,
             "user",
             call.tool or None,
             call_id,
             call.action if call.tool else None,
+            identity=identity,
             **more,
         )
 
     def started(self, text: str) -> tuple[str, ...]:
-        return tuple([f"{self.flavor}:{thread}" for thread in tools.agents_in(text)])
+        return tuple([f"{self.agent_name}:{thread}" for thread in tools.agents_in(text)])
 
     def is_known(self, call_id: str | None, word: str, **outcome: Any) -> bool:
         """Whether this is about a call that has been told: then it says how the call ended, and is
@@ -288,7 +288,9 @@ class Calls(Fold):
         plain, word = self.plain(), payload.type or "collab"
         thread = plain.get("new_thread_id") or plain.get("receiver_thread_id")
         refs = (
-            (f"{self.flavor}:{clean(thread)}",) if isinstance(thread, str) and clean(thread) else ()
+            (f"{self.agent_name}:{clean(thread)}",)
+            if isinstance(thread, str) and clean(thread)
+            else ()
         )
         if not self.is_known(payload.call_id, word, refs=refs or None):
             self.emit(
@@ -304,15 +306,20 @@ class Calls(Fold):
             self.merge("twin")
             return
         refs = (
-            (f"{self.flavor}:{clean(thread)}",) if isinstance(thread, str) and clean(thread) else ()
+            (f"{self.agent_name}:{clean(thread)}",)
+            if isinstance(thread, str) and clean(thread)
+            else ()
         )
         call = plain.get("event_id")
         self.emit(
-            "lifecycle", text_of(plain.get("agent_path")), "sub_agent_activity",
-            f"activity\0{thread}\0{word}\0{call}",
+            "lifecycle",
+            text_of(plain.get("agent_path")),
+            "sub_agent_activity",
             one_line(f"agent {text_of(plain.get('agent_path'))} {word}"),
-            call_id=call if isinstance(call, str) else None, refs=refs,
-        )  # fmt: skip
+            identity=f"activity\0{thread}\0{word}\0{call}",
+            call_id=call if isinstance(call, str) else None,
+            refs=refs,
+        )
 
     def web_search(self, payload: Payload) -> None:
         """Told twice, and without what was found."""
@@ -334,7 +341,7 @@ class Calls(Fold):
             "tool_call",
             text,
             "web_search",
-            f"web\0{text}",
+            identity=f"web\0{text}",
             role="assistant",
             tool="web_search",
             call_id=call_id,
@@ -344,7 +351,7 @@ class Calls(Fold):
             "tool_result",
             results,
             "web_search",
-            f"found\0{text}",
+            identity=f"found\0{text}",
             role="user",
             tool="web_search",
             call_id=call_id,
@@ -382,21 +389,21 @@ class Calls(Fold):
             "tool_call",
             asked,
             "image_generation",
-            f"picture\0{call_id}\0{asked}",
             None,
             "assistant",
             "image_generation",
             call_id,
             "other",
+            identity=f"picture\0{call_id}\0{asked}",
         )
         self.emit(
             "tool_result",
             text_of(made),
             "image_generation",
-            f"made\0{call_id}",
             None,
             "user",
             "image_generation",
             call_id,
             "other",
+            identity=f"made\0{call_id}",
         )

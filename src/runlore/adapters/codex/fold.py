@@ -7,21 +7,20 @@ Knows little of what a record says; `reader` does, and calls `emit` for every ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeVar, Unpack
 
 import msgspec
-from msgspec.structs import force_setattr
 
 from ...errors import ModelError
-from ...model import SessionEvent, parse_time
-from .. import Facts, Normalized, Record, Skip, Source
-from ..shared.fold import AllFields, keep, load
+from ...model import parse_time
+from .. import Facts, Normalized, Source
+from ..shared.fold import MAX_REASON, REFUSALS, AllFields, Fold, keep, load
 from ..shared.jsonl import MALFORMED, lenient, parse
 from ..shared.pick import clean
-from ..shared.tools import LONGEST_BODY, cap, one_line
+from ..shared.tools import cap, one_line
 from . import words
 from .lines import CARRY, Header, Kin, Line, Payload, Replay, State
 from .paths import thread_in
@@ -39,7 +38,6 @@ PAUSE_MS = 2_000
 LONG_PAUSE_MS = 10_000
 # Of what is remembered. No id is as long, and a carry is stored with every part of a file.
 LONGEST_NAME = 200
-MOST_EVENTS = 10_000  # Of one record. A line of a million blocks would take gigabytes.
 
 RESPONSE, EVENT, ITEM = 0, 1, 2
 """The three that tell of the same message: what the model was sent, what the screen showed, what a
@@ -50,98 +48,51 @@ S = TypeVar("S", bound=msgspec.Struct)
 _decode = msgspec.json.Decoder(Line).decode
 _decode_header = msgspec.json.Decoder(Header).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Fold:
-    """A fold over the records of one source. All that outlives a batch is in `state`; the rest is
-    about the current record."""
+class CodexFold(Fold[State]):
+    """A fold over the records of one rollout."""
 
     # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch
     # would wait for one to be looked for.
     handlers: ClassVar[Mapping[str | None, Callable[[Any, Payload], None]]]
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
-        self.flavor, self.path = source.agent, source.path
-        self.state = load(carry, State, CARRY)
-        self.out = Normalized()
-        self.titled: tuple[str | None, int] = (None, 0)
-        self.uid = f"{self.flavor}:{self.state.thread}"
-        self.raw: str | bytes = b""
+        super().__init__(source, load(carry, State, CARRY))
+        self.path = source.path
         self.value: Any = MALFORMED
-        self.offset = 0
-        self.line = Line()
-        self.ts: datetime | None = None
-        # How many more events the current record may give; below 0, how many it could not.
-        self.room = 0
+        self.current = Line()
 
-    def run(self, records: Iterable[Record]) -> Normalized:
-        state = self.state
-        for record in records:
-            if record.aside is not None:
-                self.beside(record.data)
-                continue
-            data = record.data
-            state.records += 1
-            self.offset, self.room = record.offset, MOST_EVENTS
-            if record.problem is not None:
-                self.strange(data.decode("utf-8", "replace"), record.problem)
-                continue
-            try:
-                line = _decode(data)
-            except _REFUSALS:
-                self.tolerate(data)
-            else:
-                self.raw, self.value = data, MALFORMED
-                self.take(line)
-            if self.room < 0:
-                self.left_out()
-        return self.finish()
-
-    def beside(self, data: bytes) -> None:
-        """The name of the thread, which is newer than what records say of it."""
+    def sidecar(self, name: str, data: bytes) -> None:
+        """Take the name of the thread, which is newer than what records say of it."""
         for value, _, _ in parse(data):
-            if isinstance(value, dict) and isinstance(name := value.get("thread_name"), str):
-                self.title(name, 3)
+            if isinstance(value, dict) and isinstance(title := value.get("thread_name"), str):
+                self.set_title(title, 3)
 
-    def tolerate(self, data: bytes) -> None:
-        """A line that the typed decoder refuses."""
-        values = parse(data)
-        if not values:
-            self.merge("blank")
-        for value, text, problem in values:
-            if not isinstance(value, dict):
-                self.strange(
-                    text,
-                    problem or "not an object",
-                    "malformed" if value is MALFORMED else "unknown",
-                )
-                continue
-            line, problems = lenient(Line, value)
-            self.raw, self.value = text, value
-            self.take(line, problems)
-            if problem or problems:
-                self.out.skips.append(
-                    Skip(
-                        self.offset, "; ".join([problem, *problems] if problem else problems)[:500]
-                    )
-                )
+    def record(self, data: bytes) -> None:
+        try:
+            line = _decode(data)
+        except REFUSALS:
+            self.tolerate(data)
+        else:
+            self.raw, self.value = data, MALFORMED
+            self.take_line(line)
+
+    def take_damaged(self, value: dict[str, Any], text: str) -> list[str]:
+        line, problems = lenient(Line, value)
+        self.raw, self.value = text, value
+        self.take_line(line, problems)
+        return problems
 
     def strange(self, text: str, reason: str, native: str = "malformed") -> None:
         self.raw = text
         is_head = self.state.is_head
-        self.begin(Line())
+        self.begin_line(Line())
         self.state.is_head = is_head  # It may have been the first record of a thread.
-        self.emit("lifecycle", text, native, summary=reason)
-        self.out.skips.append(Skip(self.offset, reason))
+        self.emit("lifecycle", text, native, reason)
+        self.skip(reason)
 
-    def left_out(self) -> None:
-        """Says how many events of a record were not kept."""
-        reason = f"{-self.room} more events of this record are left out"
-        self.room = 1
-        self.strange(reason, reason, "left-out")
-
-    def take(self, line: Line, problems: list[str] | None = None) -> None:
+    def take_line(self, line: Line, problems: list[str] | None = None) -> None:
         """One record: finds what it is, and has it told."""
         payload = line.payload
         if payload is None and (payload := self.bare(line, problems)) is None:
@@ -155,9 +106,9 @@ class Fold:
                 if payload.role is not None
                 else line.type
             )
-        self.line = line
+        self.current = line
         if kind != "session_meta":  # Which must first say whose it is.
-            self.begin(line)
+            self.begin_line(line)
             if self.state.replay is not None:
                 self.advance(line, payload)
         handler = self.handlers.get(kind) or self.guess(payload)
@@ -176,21 +127,21 @@ class Fold:
         header, _ = self.typed(Header, _decode_header)
         is_header = line.type is None and header.role is None and bytes(header.payload) == b""
         if is_header and header.record_type is not None:
-            self.begin(line)
+            self.begin_line(line)
             self.merge(f"record_type/{header.record_type[:LONGEST_NAME]}")
             return None
         if is_header and header.id and not self.state.is_named and self.state.seq == 0:
             self.head(line, header)
             return None
         if bytes(header.payload) or (line.type not in self.handlers and header.role is None):
-            self.begin(line)
+            self.begin_line(line)
             self.unknown(line.type)
             return None
         payload, more = self.typed(Payload, _decode_payload)
         if problems is not None:
             problems += more
         elif more:
-            self.out.skips.append(Skip(self.offset, "; ".join(more)[:500]))
+            self.skip("; ".join(more)[:MAX_REASON])
         return payload
 
     def typed(self, kind: type[S], decode: Callable[[bytes], S]) -> tuple[S, list[str]]:
@@ -198,7 +149,7 @@ class Fold:
         if isinstance(self.raw, bytes):
             try:
                 return decode(self.raw), []
-            except _REFUSALS:
+            except REFUSALS:
                 pass
         return lenient(kind, self.whole())
 
@@ -206,14 +157,14 @@ class Fold:
         """The first line of an old rollout, which has the only time in it."""
         state = self.state
         self.name(clean(header.id or ""))
-        self.begin(line)
+        self.begin_line(line)
         state.began, state.is_named = self.ts, True
         self.place(
             None,
             header.git.branch if header.git else None,
             header.git.repository_url if header.git else None,
         )
-        self.emit("lifecycle", "", "session", "session", summary="session started")
+        self.emit("lifecycle", "", "session", identity="session", summary="session started")
 
     def unknown(self, kind: str | None) -> None:
         word = (kind or "unknown")[:LONGEST_NAME]
@@ -229,14 +180,13 @@ class Fold:
         if not state.thread:
             state.thread = thread or thread_in(self.path)
             state.kin = [Kin(state.thread, words.born_at(state.thread))]
-            self.uid = f"{self.flavor}:{state.thread}"
 
-    def begin(self, line: Line) -> None:
+    def begin_line(self, line: Line) -> None:
         """Makes this line the current one."""
         state = self.state
         if not state.thread:
             self.name("")
-        self.line = line
+        self.current = line
         ts = line.timestamp
         self.ts = ts if isinstance(ts, datetime) and ts.tzinfo is UTC else time_of(ts)
         if self.ts is None:
@@ -373,67 +323,58 @@ class Fold:
         kind: str,
         body: str,
         native: str,
-        identity: str | None = None,
         summary: str | None = None,
         role: str | None = None,
         tool: str | None = None,
         call_id: str | None = None,
         action: str | None = None,
+        part: int | str | None = None,
+        *,
+        identity: str | None = None,
         parent: str | None = None,
         native_id: str | None = None,
-        **more: Unpack[AllFields],
+        **fields: Unpack[AllFields],
     ) -> str:
-        """One event of the current record, and the id that it got."""
+        """Add an event of the current record, and return its native id. It is named by its
+        identity, which is what it says unless another is given."""
         self.room -= 1
-        state, out = self.state, self.out
+        state = self.state
         if self.room < 0:
             return state.last or ""
-        if len(body) > LONGEST_BODY:
-            body = cap(body)
+        body = cap(body)
         if native_id is None:
             native_id = self.identify(
                 f"{native}\0{call_id}\0{body}" if identity is None else identity
             )
-        if state.is_side:
-            more["is_sidechain"] = True
-        if state.here is not None and state.here != state.cwd and "cwd" not in more:
-            more["cwd"] = state.here
-        event = SessionEvent(
-            session_uid=self.uid, seq=state.seq, ts=self.ts, kind=kind, role=role, tool=tool,
-            summary=one_line(body) if summary is None else summary, native_id=native_id,
-            call_id=call_id, action=action, native=native,
-            record=state.records - 1,
+        self.parent = parent or state.last
+        self.put(
+            native_id, kind, body, native, summary, role, tool, call_id, action, fields,
+            None if state.replay is None else native_id,
         )  # fmt: skip
-        # It is known to nobody else yet, and arguments by dictionary cost as much as the event.
-        for name, value in more.items():
-            force_setattr(event, name, value)
-        out.events.append(event)
-        out.bodies.append(body)
-        out.parents.append(parent or state.last)
-        out.originals.append(None if state.replay is None else native_id)
-        state.seq += 1
-        state.last = native_id
         if kind != "lifecycle" or state.anchor is None:
             state.anchor = native_id
         return native_id
 
-    def merge(self, word: str) -> None:
-        self.out.merged[word] = self.out.merged.get(word, 0) + 1
+    def stream(self) -> State:
+        return self.state
 
-    def title(self, text: str, rank: int) -> None:
-        if (line := one_line(text)) and rank >= self.titled[1]:
-            self.titled = line, rank
+    def stream_uid(self) -> str:
+        return self.uid(self.state.thread)
+
+    def annotate(self, fields: AllFields) -> None:
+        state = self.state
+        if state.is_side:
+            fields["is_sidechain"] = True
+        if state.here is not None and state.here != state.cwd and "cwd" not in fields:
+            fields["cwd"] = state.here
 
     def whole(self) -> dict[str, Any]:
         """All of the record."""
         if self.value is MALFORMED:
             try:
                 self.value = msgspec.json.decode(self.raw)
-            except _REFUSALS:  # The typed decoder does not look into what it does not need.
-                data = (
-                    self.raw if isinstance(self.raw, bytes) else self.raw.encode("utf-8", "replace")
-                )
-                self.value = next((value for value, _, _ in parse(data)), None)
+            except REFUSALS:  # The typed decoder does not look into what it does not need.
+                self.value = next((value for value, _, _ in parse(self.raw_bytes())), None)
         return self.value if isinstance(self.value, dict) else {}
 
     def plain(self) -> dict[str, Any]:
@@ -441,13 +382,6 @@ class Fold:
         value = self.whole()
         inner = value.get("payload", value)
         return inner if isinstance(inner, dict) else {}
-
-    def raw_text(self) -> str:
-        return (
-            self.raw.strip()
-            if isinstance(self.raw, str)
-            else self.raw.decode("utf-8", "replace").strip()
-        )
 
     def start_replay(self, parent: str, until: int | None = None) -> Kin:
         """What follows is the history of another thread, until something tells that it is our
@@ -467,15 +401,14 @@ class Fold:
     def finish(self) -> Normalized:
         state, out = self.state, self.out
         if state.thread:
-            title, rank = self.titled
-            out.facts[self.uid] = Facts(
+            title, rank = self.title
+            out.facts[self.stream_uid()] = Facts(
                 native_session_id=state.thread, title=title, title_rank=rank, cwd=state.cwd,
                 git_branch=state.branch, model=state.model,
                 repo=state.repo, task_ref=state.task, parent_uid=state.parent,
                 relation=state.relation,
             )  # fmt: skip
-        out.carry = msgspec.msgpack.encode(state)
-        return out
+        return self.pack()
 
 
 def time_of(value: Any) -> datetime | None:

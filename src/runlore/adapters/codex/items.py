@@ -145,7 +145,7 @@ class Items(Reader):
             if isinstance(named, list)
             else []
         )
-        refs = tuple(f"{self.flavor}:{thread}" for thread in threads[:100] if thread)
+        refs = tuple(f"{self.agent_name}:{thread}" for thread in threads[:100] if thread)
         failed = item.get("status") == "failed"
         if self.is_known(call_id, word, refs=refs or None, failed=failed or None):
             return

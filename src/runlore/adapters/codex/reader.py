@@ -40,7 +40,7 @@ class Reader(Calls):
         state, named = self.state, clean(payload.id or "")
         was_head = state.is_head
         self.name(named)
-        self.begin(self.line)
+        self.begin_line(self.current)
         if named and named != state.thread:
             self.ancestor(named, was_head)
         elif state.is_named:
@@ -102,7 +102,7 @@ class Reader(Calls):
         state.path = payload.agent_path
         if parent and parent != state.thread:
             state.parent, state.relation = (
-                f"{self.flavor}:{parent}",
+                f"{self.agent_name}:{parent}",
                 "subagent" if state.is_side else "fork",
             )
         self.serve(plain.get("model_provider"))
@@ -134,7 +134,7 @@ class Reader(Calls):
         return key_values({name: plain[name] for name in shown if plain.get(name) is not None})
 
     def silent(self, payload: Payload) -> None:
-        self.merge(payload.type or self.line.type or "unknown")
+        self.merge(payload.type or self.current.type or "unknown")
 
     # What was said.
 
@@ -202,15 +202,15 @@ class Reader(Calls):
                 "user_msg",
                 body,
                 word,
-                f"user\0{text}",
                 one_line(f"!{command}"),
                 "user",
+                identity=f"user\0{text}",
                 parent=self.state.anchor,
             )
             return
         if word == "environment_context" and self.state.cwd is None:
             self.state.cwd = words.cwd_in(text)
-        self.emit("lifecycle", text, word, f"user\0{text}", role="user", view="context")
+        self.emit("lifecycle", text, word, identity=f"user\0{text}", role="user", view="context")
 
     def say(self, side: int, text: str, pictures: list[str]) -> None:
         """What a person typed."""
@@ -222,13 +222,19 @@ class Reader(Calls):
         asked = one_line(words.request_in(text) if text else pictures[0])
         body = "\n".join([text, *pictures] if text else pictures)
         prompt = self.emit(
-            "user_msg", body, "user_message", f"user\0{key.hex()}", asked, "user", parent=parent
+            "user_msg",
+            body,
+            "user_message",
+            asked,
+            "user",
+            identity=f"user\0{key.hex()}",
+            parent=parent,
         )
         state.prompts.append((prompt, parent, key))
         del state.prompts[:-PROMPTS]
         if not state.is_titled and state.replay is None:
             state.is_titled = True
-            self.title(asked, 1)
+            self.set_title(asked, 1)
 
     def user_message(self, payload: Payload) -> None:
         plain = (
@@ -255,7 +261,9 @@ class Reader(Calls):
             self.merge("twin")
         else:
             native = f"{native}/{phase[:40]}" if phase else native
-            self.emit("assistant_msg", text, native, f"assistant\0{key.hex()}", None, "assistant")
+            self.emit(
+                "assistant_msg", text, native, None, "assistant", identity=f"assistant\0{key.hex()}"
+            )
 
     def agent_message(self, payload: Payload) -> None:
         if payload.message is not None or payload.content is None:
@@ -280,13 +288,11 @@ class Reader(Calls):
         )
         if state.is_side and payload.recipient is not None and payload.recipient == state.path:
             parent = state.anchor
-            asked = self.emit(
-                "user_msg", text, "agent_message", None, summary, "user", parent=parent
-            )
+            asked = self.emit("user_msg", text, "agent_message", summary, "user", parent=parent)
             state.prompts.append((asked, parent, b""))
             del state.prompts[:-PROMPTS]
         else:
-            self.emit("lifecycle", text, "agent_message", None, summary, "user", view="context")
+            self.emit("lifecycle", text, "agent_message", summary, "user", view="context")
 
     def reasoning(self, payload: Payload) -> None:
         parts = payload.summary if isinstance(payload.summary, list) else []
@@ -304,7 +310,12 @@ class Reader(Calls):
             key = words.key_of(text)
             if not self.is_told(side, b"thinking" + key):
                 self.emit(
-                    "thinking", text, "reasoning", f"thinking\0{key.hex()}", None, "assistant"
+                    "thinking",
+                    text,
+                    "reasoning",
+                    None,
+                    "assistant",
+                    identity=f"thinking\0{key.hex()}",
                 )
         if self.room == before:
             self.merge("twin" if texts else "empty reasoning")
@@ -313,7 +324,9 @@ class Reader(Calls):
 
     def turn_started(self, payload: Payload) -> None:
         self.enter(payload.turn_id)
-        self.emit("lifecycle", "", "task_started", f"started\0{payload.turn_id}", "turn started")
+        self.emit(
+            "lifecycle", "", "task_started", "turn started", identity=f"started\0{payload.turn_id}"
+        )
 
     def turn_complete(self, payload: Payload) -> None:
         plain = self.plain()
@@ -324,11 +337,16 @@ class Reader(Calls):
             # The error itself may have been told before: then this is only the end of the turn.
             kind = "completion" if self.is_told(ITEM, b"error" + words.key_of(text)) else "error"
             self.emit(
-                kind, text, "task_complete", identity, duration_ms=ms, is_error=kind == "error"
+                kind,
+                text,
+                "task_complete",
+                identity=identity,
+                duration_ms=ms,
+                is_error=kind == "error",
             )
         else:
             summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
-            self.emit("completion", "", "task_complete", identity, summary, duration_ms=ms)
+            self.emit("completion", "", "task_complete", summary, identity=identity, duration_ms=ms)
 
     def turn_aborted(self, payload: Payload) -> None:
         plain = self.plain()
@@ -339,9 +357,9 @@ class Reader(Calls):
             kind,
             reason,
             "turn_aborted",
-            f"aborted\0{payload.turn_id}",
             one_line(f"turn {reason}"),
             "user",
+            identity=f"aborted\0{payload.turn_id}",
             duration_ms=ms,
         )
 
@@ -392,7 +410,7 @@ class Reader(Calls):
         body = key_values(
             {name: value for name, value in (("model", model), ("approval_policy", now)) if value}
         )
-        self.emit(kind, body, native, None, one_line(", ".join(changes)), "user")
+        self.emit(kind, body, native, one_line(", ".join(changes)), "user")
 
     def compacted(self, payload: Payload) -> None:
         """What was said leaves the model's context, but for the prompts that are repeated in what
@@ -407,13 +425,9 @@ class Reader(Calls):
         if self.is_told(RESPONSE, b"compact", NEXT):
             self.merge("twin")
         else:
-            self.emit(
-                "lifecycle", "", "compacted", None, "context compacted", view="compact", refs=refs
-            )
+            self.emit("lifecycle", "", "compacted", "context compacted", view="compact", refs=refs)
         if payload.message:
-            self.emit(
-                "lifecycle", payload.message, "compact_summary", None, None, "user", view="summary"
-            )
+            self.emit("lifecycle", payload.message, "compact_summary", None, "user", view="summary")
 
     def context_compacted(self, payload: Payload) -> None:
         self.compaction_told(EVENT)
@@ -422,9 +436,7 @@ class Reader(Calls):
         if self.is_told(side, b"compact", NEXT):
             self.merge("twin")
         else:
-            self.emit(
-                "lifecycle", "", "context_compacted", None, "context compacted", view="compact"
-            )
+            self.emit("lifecycle", "", "context_compacted", "context compacted", view="compact")
 
     def rolled_back(self, payload: Payload) -> None:
         """Takes the last prompts back, with all that followed them: what comes next follows what
@@ -441,7 +453,6 @@ class Reader(Calls):
             "lifecycle",
             "",
             "thread_rolled_back",
-            None,
             f"{count} turns rolled back",
             "user",
             view="retract",
@@ -451,7 +462,7 @@ class Reader(Calls):
     def thread_name(self, payload: Payload) -> None:
         self.merge("thread_name_updated")
         if self.state.replay is None:
-            self.title(text_of(self.plain().get("thread_name")), 2)
+            self.set_title(text_of(self.plain().get("thread_name")), 2)
 
     def goal(self, payload: Payload) -> None:
         found = self.plain().get("goal")
@@ -481,8 +492,8 @@ class Reader(Calls):
             "lifecycle",
             text,
             "guardian_assessment",
-            f"guardian\0{payload.id}\0{status}",
             one_line(f"{status}: {text_of(what)}"),
+            identity=f"guardian\0{payload.id}\0{status}",
         )
 
     def error(self, payload: Payload) -> None:
@@ -512,8 +523,8 @@ class Reader(Calls):
             "lifecycle",
             "",
             "token_count",
-            identity,
             summary,
+            identity=identity,
             usage=usage,
             model=model,
             tokens=usage.total,
@@ -538,14 +549,13 @@ class Reader(Calls):
             or state.total is not None
             or state.replay is not None
         ):
-            self.emit("completion", text, "turn.completed", None, "turn finished")
+            self.emit("completion", text, "turn.completed", "turn finished")
         else:
             usage = _usage(used)
             event = self.emit(
                 "completion",
                 text,
                 "turn.completed",
-                None,
                 "turn finished",
                 usage=usage,
                 model=state.model,
@@ -560,7 +570,7 @@ class Reader(Calls):
         comes here: it is billed there."""
         given, read, written, said, thought, _ = used
         call = Call(
-            key=key, session_uid=self.uid, ts=self.ts, provider=self.state.provider,
+            key=key, session_uid=self.stream_uid(), ts=self.ts, provider=self.state.provider,
             tier=self.state.tier,
             model=model and model[:LONGEST_NAME],
             input_tokens=given, cache_read_tokens=read, cache_write_5m_tokens=written,

@@ -16,7 +16,7 @@ from .. import Facts, Normalized, Source
 from ..shared.calls import came, describe, opened
 from ..shared.fold import keep, load
 from ..shared.pick import identifier, pick
-from ..shared.stream import CALLS, REPEATS, Call, Fold, State
+from ..shared.stream import CALLS, REPEATS, Call, SessionFold, State
 from . import words
 from .tokens import Counts
 
@@ -64,7 +64,7 @@ class Log(State):
     """Whether the file about the session has one: it is read every time, and the log is not."""
 
 
-class Sessions(Fold[Log]):
+class Sessions(SessionFold[Log]):
     """The sessions of one file."""
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
@@ -119,11 +119,11 @@ class Sessions(Fold[Log]):
         """A name that no other session has: ids that are no UUIDs were made by hand."""
         return native if UUID.match(native) else f"{self.session()}/{native[:200]}"
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         about, state = words.about(data.decode("utf-8", "replace")), self.state
         title = about.get("summary") or about.get("name")
         state.has_title = bool(title)
-        self.name(title, 2)
+        self.set_title(title, 2)
         state.cwd = state.cwd or about.get("cwd", "")[:4096] or None
         state.branch = state.branch or about.get("branch", "")[:200] or None
         state.repo = state.repo or about.get("repository", "")[:200] or None

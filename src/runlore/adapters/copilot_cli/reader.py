@@ -10,7 +10,7 @@ import msgspec
 
 from ...model import Usage
 from .. import Normalized, Record, Source
-from ..shared.fold import as_spare, keep
+from ..shared.fold import keep, with_rank
 from ..shared.pick import clean, moment, number, pick, time_of
 from ..shared.tools import key_values, one_line, text_of
 from . import is_log, words
@@ -41,7 +41,7 @@ QUIET = frozenset(
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
     """Return what the records of a source mean."""
-    return as_spare(Reader(source, carry).run(records), 0 if is_log(source.path) else 1)
+    return with_rank(Reader(source, carry).run(records), 0 if is_log(source.path) else 1)
 
 
 class Reader(Timeline):
@@ -186,7 +186,7 @@ class Reader(Timeline):
 
     def titled(self, data: dict[str, Any]) -> None:
         if not self.state.has_title:
-            self.name(pick(data, "title", of=str), 2)
+            self.set_title(pick(data, "title", of=str), 2)
         self.merge("session.title_changed")
 
     def failed(self, data: dict[str, Any]) -> None:
@@ -344,7 +344,7 @@ class Reader(Timeline):
             if self.agent is not None:
                 self.touched[self.agent] = self.touched.get(self.agent) or one_line(text)
             elif not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
         if sent is not None and (more := words.around(sent)):
             self.emit("lifecycle", more, "user.message/context", None, "user", view="context")
         for attachment in pick(data, "attachments", of=list) or []:

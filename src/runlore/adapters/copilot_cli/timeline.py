@@ -72,7 +72,7 @@ class Timeline(Sessions):
             else:
                 self.merge("empty entry")
             if word == "user" and not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
         return True
 
     def legacy_call(self, value: dict[str, Any], call_id: str) -> None:

@@ -12,7 +12,7 @@ from .. import Normalized, Record, Skip, Source
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
 from ..shared.pick import clean, identifier, moment, number, pick
-from ..shared.stream import CALLS, Call, Fold, State
+from ..shared.stream import CALLS, Call, SessionFold, State
 from ..shared.tools import (
     blob_reference,
     file_change,
@@ -65,16 +65,16 @@ class Talk(State):
     """The message that the session says is its summary."""
 
 
-class Reader(Fold[Talk]):
+class Reader(SessionFold[Talk]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Talk, CARRY))
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         """What is told of the session."""
         state = self.state
         row = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         session = self.session(pick(row, "id", of=str))
-        self.name(pick(row, "title", of=str), 2)
+        self.set_title(pick(row, "title", of=str), 2)
         state.cwd = (pick(row, "cwd", of=str) or "")[:4096] or state.cwd
         state.summary = (pick(row, "summary_message_id", of=str) or "")[:200]
         if above := clean(pick(row, "parent_session_id", of=str) or ""):
@@ -92,7 +92,7 @@ class Reader(Fold[Talk]):
     def line(self, row: dict[str, Any]) -> None:
         state = self.state
         self.session(pick(row, "session_id", of=str))
-        self.identify((pick(row, "id", of=str) or "")[:200] or self.anonymous())
+        self.identify((pick(row, "id", of=str) or "")[:200] or self.new_id())
         self.ts = time_of(row.get("created_at"))
         role = pick(row, "role", of=str) or "unknown"
         state.model = pick(row, "model", of=str) or state.model

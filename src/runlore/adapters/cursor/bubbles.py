@@ -9,10 +9,9 @@ from ... import model as api
 from ...model import Usage
 from .. import Source
 from ..shared.calls import came, opened
-from ..shared.fold import load
-from ..shared.objects import REFUSALS, decode
+from ..shared.fold import REFUSALS, decode, load
 from ..shared.pick import clean, identifier, number, pick
-from ..shared.stream import Many, Talks
+from ..shared.stream import MultiSessionFold, MultiState
 from ..shared.tools import text_of
 from . import words
 from .paths import path_in
@@ -22,15 +21,15 @@ CARRY = 1
 USER, ANSWER = 1, 2  # The types of a bubble.
 
 
-class Editor(Many):
+class Editor(MultiState):
     version: int = CARRY
 
 
-class Reader(Talks[Editor]):
+class Reader(MultiSessionFold[Editor]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Editor, CARRY))
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         try:
             value = decode(data)
         except REFUSALS:
@@ -40,7 +39,7 @@ class Reader(Talks[Editor]):
             state.cwd = path_in(pick(value, "folder", of=str)) or state.cwd
             return
         self.session(pick(value, "composerId", of=str))
-        self.name(pick(value, "name", of=str), 2)
+        self.set_title(pick(value, "name", of=str), 2)
         state.cwd = path_in(value.get("folder")) or state.cwd
         state.branch = (pick(value, "branch", of=str) or "")[:200] or state.branch
         state.model = pick(value, "model", of=str) or state.model
@@ -60,7 +59,7 @@ class Reader(Talks[Editor]):
 
     def line(self, value: dict[str, Any]) -> None:
         self.turn_to(value.get("session"))
-        self.called(pick(value, "title", of=str), 2)
+        self.set_current_title(pick(value, "title", of=str), 2)
         bubble = pick(value, "bubble", of=dict)
         is_left = value.get("left") is True
         self.parent = None if is_left else self.parent
@@ -76,7 +75,7 @@ class Reader(Talks[Editor]):
             self.emit("human_intervention", "", "status/aborted", "interrupted", "user", part=7)
         if is_left:  # What was taken back is no part of what follows.
             self.stream().last = last
-        self.talk = None
+        self.named = None
 
     def bubble(self, bubble: dict[str, Any], at: Any) -> None:
         state, timing = self.state, pick(bubble, "timingInfo", of=dict) or {}
@@ -133,7 +132,7 @@ class Reader(Talks[Editor]):
     def prompt(self, bubble: dict[str, Any], text: str) -> None:
         if text.strip():
             self.emit("user_msg", text, "bubble/user", None, "user", part=0)
-            self.called(text, 1)
+            self.set_current_title(text, 1)
         files = selected(bubble)
         if files:
             self.emit(
@@ -254,7 +253,7 @@ class Reader(Talks[Editor]):
         model = self.stream().model
         event = self.charge(used, model)
         call = api.Call(
-            key=self.native_id or self.anonymous(), session_uid=self.uid(self.current()),
+            key=self.native_id or self.new_id(), session_uid=self.uid(self.current()),
             ts=self.ts, model=model,
             input_tokens=used.input_tokens, output_tokens=used.output_tokens,
             is_sidechain=self.stream().relation == "subagent",

@@ -7,10 +7,9 @@ from typing import Any
 
 from .. import Source
 from ..shared.calls import came
-from ..shared.fold import keep, load
-from ..shared.objects import REFUSALS, decode
+from ..shared.fold import REFUSALS, decode, keep, load
 from ..shared.pick import clean, identifier, pick
-from ..shared.stream import CALLS, Call, Fold, State
+from ..shared.stream import CALLS, Call, SessionFold, State
 from ..shared.tools import blob_reference, text_of
 from . import words
 from .bubbles import ABOVE
@@ -26,7 +25,7 @@ ENDS = {
 }
 
 
-class Reader(Fold[State]):
+class Reader(SessionFold[State]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         state = load(carry, State, CARRY)
         state.version = CARRY
@@ -39,7 +38,7 @@ class Reader(Fold[State]):
         )
         return self.state.session or super().session(named or own)
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         try:
             value = decode(data)
         except REFUSALS:
@@ -47,7 +46,7 @@ class Reader(Fold[State]):
         state = self.state
         if name == "meta":
             self.session(pick(value, "agentId", of=str))
-            self.name(pick(value, "name", of=str), 2)
+            self.set_title(pick(value, "name", of=str), 2)
             model = value.get("lastUsedModel")
             state.model = (
                 model if isinstance(model, str) else pick(model, "model", of=str) or state.model
@@ -64,7 +63,7 @@ class Reader(Fold[State]):
                 state.parent, state.relation = self.uid(above), "subagent"
                 state.call = identifier(pick(value, "subagentInfo", "toolCallId", of=str))
         else:
-            self.name(pick(value, "title", of=str), 2)
+            self.set_title(pick(value, "title", of=str), 2)
             state.cwd = (pick(value, "cwd", of=str) or "")[:4096] or state.cwd
 
     # Records.
@@ -160,7 +159,7 @@ class Reader(Fold[State]):
         if typed.strip():
             self.emit("user_msg", typed, "user", None, "user")
             if not self.state.is_titled:
-                self.name(typed, 1)
+                self.set_title(typed, 1)
         elif words.OPEN in text:
             self.merge("empty text")
         else:

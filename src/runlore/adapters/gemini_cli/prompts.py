@@ -7,18 +7,15 @@ already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from ...model import SessionEvent
-from .. import Facts, Normalized, Record, Skip, Source
-from ..shared.fold import keep, load
-from ..shared.jsonl import parse
+from .. import Facts, Source
+from ..shared.fold import Fold, keep, load
 from ..shared.pick import clean, number, pick, time_of
-from ..shared.tools import cap, one_line
+from ..shared.tools import one_line
 from . import words
 
 CARRY = 1
@@ -40,79 +37,65 @@ class State(msgspec.Struct, array_like=True):
     sessions: dict[str, Thread] = {}
 
 
-class Prompts:
+class Prompts(Fold[State]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
-        self.flavor = source.agent
+        super().__init__(source, load(carry, State, CARRY))
         self.known = {
             hint.removeprefix("known:") for hint in source.hints if hint.startswith("known:")
         }
-        self.state = load(carry, State, CARRY)
-        self.out = Normalized()
+        self.session, self.thread = "unknown", Thread()
 
-    def run(self, records: Iterable[Record]) -> Normalized:
-        for record in records:
-            if record.aside is not None:
-                self.state.cwd = record.data.decode("utf-8", "replace").strip()[:4096] or None
-                continue
-            self.state.records += 1
-            values = [] if record.problem else parse(record.data)
-            if not values:
-                self.skip(record, record.problem or "empty")
-            for value, _, problem in values:
-                if isinstance(value, dict):
-                    self.entry(value, record)
-                else:
-                    self.skip(record, problem or "not an object")
-        self.out.carry = msgspec.msgpack.encode(self.state)
-        return self.out
+    def sidecar(self, name: str, data: bytes) -> None:
+        self.state.cwd = data.decode("utf-8", "replace").strip()[:4096] or None
 
-    def skip(self, record: Record, reason: str) -> None:
-        self.out.skips.append(Skip(record.offset, reason))
+    def blank(self, data: bytes) -> None:
+        self.skip("empty")
 
-    def entry(self, value: dict[str, Any], record: Record) -> None:
+    def strange(self, text: str, reason: str, native: str = "malformed") -> None:
+        self.skip(reason)
+
+    def stream(self) -> Thread:
+        return self.thread
+
+    def stream_uid(self) -> str:
+        return self.uid(self.session)
+
+    def line(self, value: dict[str, Any]) -> None:
         session, text = (
             clean(pick(value, "sessionId", of=str) or ""),
             pick(value, "message", of=str),
         )
         moment = time_of(value.get("timestamp"))
         if session[:8] in self.known or (moment is not None and moment >= LAST):
-            self.out.merged["in its own file"] = self.out.merged.get("in its own file", 0) + 1
+            self.merge("in its own file")
             return
         if not text:
-            self.skip(record, "a prompt without words")
+            self.skip("a prompt without words")
             return
-        thread = self.state.sessions.get(session or "unknown") or Thread()
-        keep(self.state.sessions, session or "unknown", thread, SESSIONS)
-        self.tell(session or "unknown", thread, text, value)
+        self.session = session or "unknown"
+        self.thread = self.state.sessions.get(self.session) or Thread()
+        keep(self.state.sessions, self.session, self.thread, SESSIONS)
+        self.ts, self.parent = moment, self.thread.last
+        self.prompt(text, number(value.get("messageId")))
 
-    def tell(self, session: str, thread: Thread, text: str, value: dict[str, Any]) -> None:
-        out, uid = self.out, f"{self.flavor}:{session}"
-        place = number(value.get("messageId"))
-        native_id = (
-            f"{session}/log/{thread.seq if place is None else place}-{words.stamp(text).hex()}"
-        )
+    def prompt(self, text: str, place: int | None) -> None:
+        """Add what was typed, and the session that it belongs to."""
+        thread, uid = self.thread, self.stream_uid()
+        place = thread.seq if place is None else place
         is_command = words.is_command(text)
-        title = None if is_command or thread.is_titled else one_line(text)
-        out.events.append(
-            SessionEvent(
-                session_uid=uid, seq=thread.seq, ts=time_of(value.get("timestamp")), role="user",
-                kind="human_intervention" if is_command else "user_msg", summary=one_line(text),
-                native_id=native_id,
-                native="slash_command" if is_command else "log", record=self.state.records - 1,
-            )
-        )  # fmt: skip
-        out.bodies.append(cap(text))
-        out.parents.append(thread.last)
-        out.originals.append(None)
-        thread.seq, thread.last, thread.is_titled = (
-            thread.seq + 1,
-            native_id,
-            thread.is_titled or title is not None,
+        self.native_id = f"{self.session}/log/{place}-{words.stamp(text).hex()}"
+        self.emit(
+            "human_intervention" if is_command else "user_msg",
+            text,
+            "slash_command" if is_command else "log",
+            role="user",
         )
-        before = out.facts.get(uid)
+        before = self.out.facts.get(uid)
+        title = None if is_command or thread.is_titled else one_line(text)
+        thread.is_titled = thread.is_titled or title is not None
         title = title or (before.title if before else None)
-        out.facts[uid] = Facts(
-            native_session_id=session,
+        self.out.facts[uid] = Facts(
+            native_session_id=self.session,
             title=title,
             title_rank=1 if title else 0,
             cwd=self.state.cwd,

@@ -15,7 +15,7 @@ from .. import Normalized, Record, Source
 from ..shared.fold import keep, load
 from ..shared.jsonl import to_json
 from ..shared.pick import clean, identifier, pick, time_of
-from ..shared.stream import CALLS, Call, Fold, State
+from ..shared.stream import CALLS, Call, SessionFold, State
 from ..shared.tools import key_values, text_of
 from . import LOGS, words
 from .prompts import Prompts
@@ -92,7 +92,7 @@ class Chat(State):
     has_begun: bool = False
 
 
-class Reader(Fold[Chat]):
+class Reader(SessionFold[Chat]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Chat, CARRY))
         self.told = Told()
@@ -105,7 +105,7 @@ class Reader(Fold[Chat]):
         """Whether the message is one of such a history, and was told before: then its calls were,
         too."""
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         if name == "cwd":
             self.state.cwd = data.decode("utf-8", "replace").strip()[:4096] or None
 
@@ -142,7 +142,7 @@ class Reader(Fold[Chat]):
         folders = pick(value, "directories", of=list) or []
         if state.cwd is None and folders and isinstance(folders[0], str):
             state.cwd = folders[0][:4096]
-        self.name(pick(value, "summary", of=str), 2)
+        self.set_title(pick(value, "summary", of=str), 2)
 
     def update(self, value: Any) -> None:
         """A change to the header, or to the whole list of messages."""
@@ -172,7 +172,7 @@ class Reader(Fold[Chat]):
         ]
         # The same words with another id are the same message.
         lost = [key for key, told in turns if key not in keys and said.isdisjoint(told.texts)]
-        self.native_id = self.native_id or self.anonymous()
+        self.native_id = self.native_id or self.new_id()
         if lost:
             kept = [key for key in state.told if key in keys]
             refs = tuple(self.named(key) for key in kept[-KEPT:])
@@ -293,7 +293,7 @@ class Reader(Fold[Chat]):
             else:
                 self.identify(self.named(key))
         else:
-            key = self.native_id = self.anonymous()
+            key = self.native_id = self.new_id()
         self.ts = time_of(value.get("timestamp"))
         known = key in state.told
         self.is_first, self.is_known = not known, known and is_again
@@ -366,7 +366,7 @@ class Reader(Fold[Chat]):
         else:
             self.speak("user_msg", typed, native, "user")
             if typed.strip() and not self.state.is_titled:
-                self.name(typed, 1)
+                self.set_title(typed, 1)
         if self.count == begun or len(self.told.texts) > 1:
             return
         if words.stamp(typed) != words.stamp(text):

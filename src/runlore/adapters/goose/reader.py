@@ -15,7 +15,7 @@ from ... import model as api
 from ...model import Usage
 from .. import Normalized, Record, Source
 from ..shared import calls
-from ..shared.fold import as_spare, keep, load
+from ..shared.fold import keep, load, with_rank
 from ..shared.jsonl import parse, to_json
 from ..shared.pick import clean, identifier, moment, number, pick, time_of
 from ..shared.stream import CALLS, Call, Entries, EntryFold
@@ -78,7 +78,7 @@ _EXIT = re.compile(r"^Command exited with code (\d{1,9})\s*\Z", re.MULTILINE)
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
     """Return what the records of a source mean."""
-    return as_spare(Reader(source, carry).run(records), 1 if is_file(source) else 0)
+    return with_rank(Reader(source, carry).run(records), 1 if is_file(source) else 0)
 
 
 class Log(Entries):
@@ -120,7 +120,7 @@ class Reader(EntryFold[Log]):
 
     # What stands beside the messages.
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         values = [value for value, _, _ in parse(data)]
         if name == "session":
             self.about(next((value for value in values if isinstance(value, dict)), {}))
@@ -139,7 +139,7 @@ class Reader(EntryFold[Log]):
         state.model = model or pick(row, "model_config", "model_name", of=str) or state.model
         state.provider = pick(row, "provider_name", of=str) or state.provider
         state.cwd = pick(row, "working_dir", of=str) or state.cwd
-        self.name(
+        self.set_title(
             pick(row, "name", of=str) or pick(row, "description", of=str),
             3 if row.get("user_set_name") in (1, True) else 2,
         )
@@ -212,7 +212,11 @@ class Reader(EntryFold[Log]):
             self.merge("session")
             return
         session, follows = self.session(), self.parent
-        own = identifier(value.get("message_id")) or identifier(value.get("id")) or self.untold()
+        own = (
+            identifier(value.get("message_id"))
+            or identifier(value.get("id"))
+            or self.content_name()
+        )
         name = own if len(own) >= UNIQUE else f"{session}/{own}"
         if self.admit(name):
             name = self.native_id
@@ -223,7 +227,7 @@ class Reader(EntryFold[Log]):
                 (pick(value, "timestamp", of=str) or "").replace(" ", "T")
             )
             self.message(value)
-            self.dismiss(name, follows)
+            self.remember(name, follows)
 
     def message(self, value: dict[str, Any]) -> None:
         role = pick(value, "role", of=str) or ""
@@ -294,7 +298,7 @@ class Reader(EntryFold[Log]):
         elif role == "user":
             self.emit("user_msg", text, "text", None, role)
             if not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
         else:
             self.emit("lifecycle", text, "text", None, role[:100] or None)
 

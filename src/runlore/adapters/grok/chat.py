@@ -14,14 +14,14 @@ from ..shared.fold import keep
 from ..shared.pick import moment, pick
 from ..shared.tools import key_values, test_counts, text_of
 from . import words as words
-from .fold import CALLS, Call, Fold
+from .fold import CALLS, Call, GrokFold
 
 STEERING = "interjection"
 ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool_result"}
 """What the lines of the older layout, which is that of OpenAI's chat, are called today."""
 
 
-class Chat(Fold):
+class Chat(GrokFold):
     spare = 1
 
     def line(self, value: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..shared.pick import number, pick, time_of
-from .fold import Fold
+from .fold import GrokFold
 
 # Nobody answers sooner. What a rule allows or cancels has been seen to take 0 to 3 ms.
 ANSWER_MS = 50
@@ -22,7 +22,7 @@ SILENT = (
 )  # fmt: skip
 
 
-class Events(Fold):
+class Events(GrokFold):
     is_second = True
     spare = None
 

@@ -2,8 +2,7 @@
 what it follows.
 
 Knows the files beside it that are about the whole session, and nothing of what a record says:
-`grok.py`, `_grok_chat.py` and `_grok_events.py` do, each for one file, and call `emit` for every
-event.
+`updates.py`, `chat.py` and `events.py` do, each for one file, and call `emit` for every event.
 """
 
 from __future__ import annotations
@@ -11,18 +10,16 @@ from __future__ import annotations
 import os
 import re
 from hashlib import blake2b
-from typing import Any, Unpack
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
-from ...model import Relation, SessionEvent
+from ...model import Relation
 from .. import Facts, Normalized, Source
-from ..shared.fold import AllFields, keep, load
+from ..shared.fold import AllFields, Fold, keep, load
 from ..shared.jsonl import parse
-from ..shared.objects import Objects
 from ..shared.pick import clean, milliseconds, pick
-from ..shared.tools import cap, one_line
 
 CARRY = 2
 """The layout of `State`; changed only together with the adapter's `version`, which reads every
@@ -90,7 +87,7 @@ class State(msgspec.Struct, array_like=True):
     before what was typed."""
 
 
-class Fold(Objects):
+class GrokFold(Fold[State]):
     """A fold over the records of one file. All that outlives a batch is in `state`; the rest is
     about the current record."""
 
@@ -100,22 +97,22 @@ class Fold(Objects):
     spare: int | None = 0
     """See `Facts`."""
 
-    state: State
-
     def __init__(self, source: Source, carry: bytes | None) -> None:
-        super().__init__()
-        self.flavor = source.agent
+        super().__init__(source, load(carry, State, CARRY))
         self.folder, _, self.file = source.path.rpartition(os.sep)
-        self.state = load(carry, State, CARRY)
         self.files: dict[str, str] = {}
         """Texts of the files that the next record speaks of, by name."""
 
-    def end(self) -> None:
+    def begin(self, raw: str | bytes) -> None:
+        super().begin(raw)
+        self.parent = self.state.last
+
+    def end_record(self) -> None:
         self.files.clear()
 
     # The session.
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         if name not in ("summary", "cwd", "parent", "signals"):
             self.files[name] = data.decode("utf-8", "replace")
             return
@@ -151,17 +148,16 @@ class Fold(Objects):
             state.relation = "subagent"
         if parent and (name := clean(parent)) != state.session:
             state.parent, state.relation = self.uid(name), state.relation or "fork"
-        self.name(pick(value, "session_summary", of=str), 1)
+        self.set_title(pick(value, "session_summary", of=str), 1)
         if title := pick(value, "generated_title", of=str):
             state.titled = 3 if value.get("title_is_manual") is True else 2
-            self.name(title, state.titled, is_summary=True)
+            self.set_title(title, state.titled, is_summary=True)
 
-    def name(self, text: str | None, rank: int, *, is_summary: bool = False) -> None:
-        """A title. What the summary has is the latest, whatever a record says."""
+    def set_title(self, text: str | None, rank: int, *, is_summary: bool = False) -> bool:
+        """Set the title. That of the summary is the latest, whatever a record says."""
         if rank <= self.state.titled and not is_summary:
-            return
-        if text and (line := one_line(text)) and rank >= self.title[1]:
-            self.title = line, rank
+            return False
+        return super().set_title(text, rank)
 
     def session(self, named: str | None = None) -> str:
         """The session of this file, once and for all; a record may have named it."""
@@ -179,11 +175,10 @@ class Fold(Objects):
             if self.state.repeats:
                 self.state.repeats.clear()
 
-    def anonymous(self) -> str:
+    def new_id(self) -> str:
         """An id for a record that has none: the same wherever the file is cut."""
         state = self.state
-        raw = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
-        key = blake2b(raw, digest_size=8).digest()
+        key = blake2b(self.raw_bytes(), digest_size=8).digest()
         again = state.repeats.get(key, 0)
         keep(state.repeats, key, again + 1, REPEATS)
         anchor = f"{self.session()}/{self.file}/{state.anchor}"
@@ -194,44 +189,15 @@ class Fold(Objects):
             ).hexdigest()
         )
 
-    def emit(
-        self,
-        kind: str,
-        body: str,
-        native: str,
-        summary: str | None = None,
-        role: str | None = None,
-        tool: str | None = None,
-        call_id: str | None = None,
-        action: str | None = None,
-        **more: Unpack[AllFields],
-    ) -> str:
-        """One event of the current record; gives back its native id."""
-        self.room -= 1
-        if self.room < 0:
-            return self.native_id
-        state, out = self.state, self.out
-        if not self.native_id:
-            self.native_id = self.anonymous()
-        native_id = f"{self.native_id}#{self.count}" if self.count else self.native_id
-        body = cap(body)
-        if state.relation == "subagent":
-            more["is_sidechain"] = True
-        event = SessionEvent(
-            session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind, role=role,
-            tool=tool,
-            summary=one_line(body if summary is None else summary), native_id=native_id,
-            call_id=call_id, action=action,
-            native=native, record=state.records - 1, **more,
-        )  # fmt: skip
-        out.events.append(event)
-        out.bodies.append(body)
-        out.parents.append(state.last)
-        out.originals.append(None)
-        state.last = native_id
-        state.seq += 1
-        self.count += 1
-        return native_id
+    def stream(self) -> State:
+        return self.state
+
+    def stream_uid(self) -> str:
+        return self.uid(self.session())
+
+    def annotate(self, fields: AllFields) -> None:
+        if self.state.relation == "subagent":
+            fields["is_sidechain"] = True
 
     def finish(self) -> Normalized:
         state, out = self.state, self.out
@@ -246,8 +212,7 @@ class Fold(Objects):
                 parent_uid=state.parent,
                 relation=state.relation, spare=self.spare,
             )  # fmt: skip
-        out.carry = msgspec.msgpack.encode(state)
-        return out
+        return self.pack()
 
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")

@@ -10,10 +10,10 @@ from ..shared.fold import keep
 from ..shared.pick import clean, moment, number, pick
 from ..shared.tools import key_values, test_counts, text_of
 from . import words as words
-from .fold import CALLS, TURNS, Call, Fold, is_uuid
+from .fold import CALLS, TURNS, Call, GrokFold, is_uuid
 
 
-class Updates(Fold):
+class Updates(GrokFold):
     """What the lines of `updates.jsonl` mean."""
 
     update: dict[str, Any]
@@ -111,6 +111,7 @@ class Updates(Fold):
         state.opened = turn
         if is_first and state.is_rewound:
             state.last, state.is_rewound, state.branch_at = state.branch_at, False, None
+            self.parent = state.last
         before = state.last
         event = self.emit(kind, text, native, None, "user", view=view)
         if is_first:
@@ -258,7 +259,7 @@ class Updates(Fold):
         copy has the same id."""
         state = self.state
         if not self.native_id:
-            self.native_id = self.anonymous()
+            self.native_id = self.new_id()
         used, ticks = words.usage_of(counts), words.ticks_of(counts)
         if not used.total and not ticks:
             return
@@ -309,6 +310,7 @@ class Updates(Fold):
             refs = (first, "..", state.last or first)
             del state.turns[place:]
             state.last, state.branch_at, state.is_rewound = before, before, True
+            self.parent = before
             # The number of the turn is given again, to other words.
             state.prompt = state.opened = None
         self.emit(
@@ -419,7 +421,7 @@ class Updates(Fold):
 
     def titled(self, tag: str) -> None:
         is_manual = pick(self.meta, "x.ai/titleIsManual", of=bool) or False
-        self.name(
+        self.set_title(
             pick(self.update, "session_summary", of=str) or pick(self.update, "title", of=str),
             3 if is_manual else 2,
         )

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
 from hashlib import blake2b
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import msgspec
 
 from ... import model as api
-from ...model import SessionEvent, Tests, Usage
-from .. import Facts, Normalized, Record, Skip, Source
-from ..shared.fold import keep, load
-from ..shared.jsonl import MALFORMED, parse
+from ...model import SessionEvent, Usage
+from .. import Facts, Normalized, Record, Source
+from ..shared.fold import Fold, keep, load
+from ..shared.jsonl import parse
 from ..shared.pick import clean, number, pick, time_of
 from ..shared.tools import (
     blob_reference,
-    cap,
     file_change,
     file_content,
     is_test_run,
@@ -34,7 +32,6 @@ CARRY = 1
 # How many are remembered between two reads, the oldest going first. More rows than these are not
 # written in an hour; one that is told twice all the same has the same name, and the store knows it.
 SESSIONS, CALLS, TOLD = 1024, 64, 2048
-MOST_EVENTS = 10_000  # Of one message.
 
 ACTIONS = {
     **dict.fromkeys(("bash", "process_logs", "process_stop", "process_list"), "shell"),
@@ -60,7 +57,7 @@ class Call(msgspec.Struct, array_like=True, gc=False):
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
     """Return what the records of a source mean."""
-    return Reader(source.agent, carry).run(records)
+    return Reader(source, carry).run(records)
 
 
 class SessionState(msgspec.Struct, array_like=True):
@@ -83,91 +80,48 @@ class State(msgspec.Struct, array_like=True):
     sessions: dict[str, SessionState] = {}
 
 
-class Fields(TypedDict, total=False):
-    is_error: bool
-    exit_code: int | None
-    files: tuple[str, ...]
-    tests: Tests | None
-    view: str | None
-    refs: tuple[str, ...]
-    model: str | None
-    usage: Usage | None
-    tokens: int
-    extra: dict[str, Any]
-
-
-class Reader:
-    def __init__(self, flavor: str, carry: bytes | None) -> None:
-        self.flavor = flavor
-        self.state = load(carry, State, CARRY)
-        self.out = Normalized()
+class Reader(Fold[State]):
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        super().__init__(source, load(carry, State, CARRY))
         self.native, self.session = "unknown", SessionState()
-        self.ts: datetime | None = None
-        self.name = ""
-        self.count = self.room = self.record = self.offset = 0
 
-    def run(self, records: Iterable[Record]) -> Normalized:
-        for record in records:
-            if record.aside is not None:
-                # It belongs to the record that follows, and has that one's number.
-                self.record, self.room = self.state.records, MOST_EVENTS
-                self.aside(
-                    record.aside,
-                    next(
-                        (value for value, _, _ in parse(record.data) if isinstance(value, dict)), {}
-                    ),
-                )
-                continue
-            self.record, self.offset, self.room = self.state.records, record.offset, MOST_EVENTS
-            self.state.records += 1
-            self.row(record)
-            if self.room < 0:
-                reason = f"{-self.room} more events of this record are left out"
-                self.room = 1
-                self.strange(reason.encode(), reason, "left-out")
-        self.out.carry = msgspec.msgpack.encode(self.state)
-        return self.out
+    def record(self, data: bytes) -> None:
+        self.tolerate(data)
 
-    def row(self, record: Record) -> None:
-        found = [] if record.problem else parse(record.data)
-        if not found:
-            self.strange(record.data, record.problem or "empty")
-        for value, text, problem in found:
-            if isinstance(value, dict):
-                self.message(value)
-            else:
-                self.strange(
-                    text.encode(),
-                    problem or "not an object",
-                    "malformed" if value is MALFORMED else "unknown",
-                )
+    def blank(self, data: bytes) -> None:
+        self.strange(data.decode("utf-8", "replace"), "empty")
 
-    def strange(self, data: bytes, reason: str, native: str = "malformed") -> None:
-        self.begin(
-            self.state.current,
-            "~" + blake2b(b"%d\n" % self.offset + data, digest_size=8).hexdigest(),
-            None,
-        )
-        self.emit("lifecycle", data.decode("utf-8", "replace"), native, reason)
-        self.out.skips.append(Skip(self.offset, reason))
+    def take_damaged(self, value: dict[str, Any], text: str) -> list[str]:
+        self.message(value)
+        return []
+
+    def strange(self, text: str, reason: str, native: str = "malformed") -> None:
+        data = b"%d\n" % self.offset + text.encode("utf-8", "replace")
+        name = "~" + blake2b(data, digest_size=8).hexdigest()
+        self.begin_row(self.state.current, name, None)
+        self.emit("lifecycle", text, native, reason)
+        self.skip(reason)
 
     # What stands beside the messages.
 
-    def aside(self, kind: str, row: dict[str, Any]) -> None:
+    def sidecar(self, kind: str, data: bytes) -> None:
+        # It belongs to the record that follows, and has that one's number.
+        self.number = self.state.records
+        row = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         if kind == "session":
             self.about(row)
             return
         name = f"{kind}-{number(row.get('rowid')) or 0}"
         if name not in self.state.told:
             keep(self.state.told, name, True, TOLD)
-            self.begin(pick(row, "session_id", of=str), name, row.get("created_at"))
+            self.begin_row(pick(row, "session_id", of=str), name, row.get("created_at"))
             (self.used if kind == "usage" else self.compacted)(row)
 
     def about(self, row: dict[str, Any]) -> None:
         native = clean(pick(row, "id", of=str) or "")
         title = one_line(pick(row, "title", of=str) or "")
         if native:
-            self.out.facts[f"{self.flavor}:{native}"] = Facts(
+            self.out.facts[self.uid(native)] = Facts(
                 native_session_id=native, title=title or None, title_rank=2 if title else 0,
                 model=pick(row, "model", of=str) or None,
                 cwd=pick(row, "cwd_at_start", of=str) or pick(row, "cwd_last", of=str) or None,
@@ -191,12 +145,12 @@ class Reader:
         """For the ledger. The time belongs to the name: the numbers of rows that were taken out are
         given again."""
         call = api.Call(
-            key=f"{self.name}@{created[:40]}", session_uid=f"{self.flavor}:{self.native}",
+            key=f"{self.native_id}@{created[:40]}", session_uid=self.uid(self.native),
             ts=self.ts, provider="xai",
             model=(model or "")[:200] or None, input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
         )  # fmt: skip
-        self.out.calls.append((call, self.name))
+        self.out.calls.append((call, self.native_id))
 
     def compacted(self, row: dict[str, Any]) -> None:
         """Everything before the first message that was kept left the model's context; the summary
@@ -221,13 +175,13 @@ class Reader:
         name = pick(row, "name", of=str)
         if not name:
             name = "~" + blake2b(msgspec.json.encode(row), digest_size=8).hexdigest()
-        self.begin(pick(row, "session_id", of=str), name[:200], row.get("created_at"))
+        self.begin_row(pick(row, "session_id", of=str), name[:200], row.get("created_at"))
         self.state.current = self.native
         value = row.get("message")
         role = pick(value, "role", of=str) or pick(row, "role", of=str) or "unknown"
         content = value.get("content") if isinstance(value, dict) else None
         if value is None:
-            self.out.skips.append(Skip(self.offset, "the message is not JSON"))
+            self.skip("the message is not JSON")
         if content is None:
             self.emit(
                 "lifecycle",
@@ -256,7 +210,7 @@ class Reader:
             else:
                 self.part(role, part, text)
         if not self.count:
-            self.out.merged["empty"] = self.out.merged.get("empty", 0) + 1
+            self.merge("empty")
 
     def user(self, text: str, is_prompt: bool) -> None:
         if is_prompt:
@@ -347,7 +301,7 @@ class Reader:
 
     # Events.
 
-    def begin(self, session: str | None, name: str, created: Any) -> None:
+    def begin_row(self, session: str | None, name: str, created: Any) -> None:
         """Makes this row the current one, in the session that it belongs to."""
         state = self.state
         self.native = clean(session or "") or state.current
@@ -359,44 +313,18 @@ class Reader:
             found = SessionState(seq=state.events if state.has_dropped else 0)
         keep(state.sessions, self.native, found, SESSIONS)
         self.session, self.count, self.ts = found, 0, time_of(created)
-        self.name = name if name.startswith(f"{self.native}/") else f"{self.native}/{name}"
-        self.out.facts.setdefault(
-            f"{self.flavor}:{self.native}", Facts(native_session_id=self.native)
-        )
+        self.parent = found.last
+        self.native_id = name if name.startswith(f"{self.native}/") else f"{self.native}/{name}"
+        self.out.facts.setdefault(self.uid(self.native), Facts(native_session_id=self.native))
 
-    def emit(
-        self,
-        kind: str,
-        body: str,
-        native: str,
-        summary: str | None = None,
-        role: str | None = None,
-        tool: str | None = None,
-        call_id: str | None = None,
-        action: str | None = None,
-        **more: Unpack[Fields],
-    ) -> None:
-        self.room -= 1
-        if self.room < 0:
-            return
-        session, out = self.session, self.out
-        body = cap(body)
-        name = f"{self.name}#{self.count}" if self.count else self.name
-        out.events.append(
-            SessionEvent(
-                session_uid=f"{self.flavor}:{self.native}", seq=session.seq, ts=self.ts, kind=kind,
-                role=role, tool=tool,
-                summary=one_line(body if summary is None else summary), native_id=name,
-                call_id=call_id, action=action, native=native,
-                record=self.record, **more,
-            )
-        )  # fmt: skip
-        out.bodies.append(body)
-        out.parents.append(session.last)
-        out.originals.append(None)
-        session.last = name
-        session.seq += 1
-        self.count += 1
+    def stream(self) -> SessionState:
+        return self.session
+
+    def stream_uid(self) -> str:
+        return self.uid(self.native)
+
+    def add(self, event: SessionEvent, body: str, parent: str | None, original: str | None) -> None:
+        super().add(event, body, parent, original)
         self.state.events += 1
 
 

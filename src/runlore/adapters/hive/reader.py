@@ -286,7 +286,7 @@ class Reader(EntryFold[Run]):
                 role,
             )
             if not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
 
     def call(self, id_: str | None, name: Any, given: Any, native: str) -> None:
         """A call has the same name wherever it is told."""
@@ -413,7 +413,7 @@ class Reader(EntryFold[Run]):
     def event(self, event: dict[str, Any]) -> None:
         word, data = pick(event, "type", of=str) or "", pick(event, "data", of=dict) or {}
         id_ = pick(data, "tool_use_id", of=str)
-        self.called("event", self.untold())
+        self.called("event", self.content_name())
         if word in BESIDE:
             self.merge(word)
         elif word == "client_input_received":

@@ -34,7 +34,7 @@ class Log(Entries):
 
 
 class Reader(EntryFold[Log]):
-    begins = b'{"session_id":'
+    record_start = b'{"session_id":'
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Log, CARRY))
@@ -48,7 +48,7 @@ class Reader(EntryFold[Log]):
             self.entry(value)
         else:
             self.unknown(None)
-        self.dismiss(self.state.anchor, follows)
+        self.remember(self.state.anchor, follows)
 
     def when(self, entry: dict[str, Any]) -> datetime | None:
         found = time_of(entry.get("timestamp"))
@@ -64,7 +64,7 @@ class Reader(EntryFold[Log]):
         state.cwd = pick(entry, "project_root", of=str) or state.cwd
         state.model = pick(entry, "model_used", of=str) or state.model
         if not state.is_titled:
-            self.name(f"{skill} {phase}".strip(), 1)
+            self.set_title(f"{skill} {phase}".strip(), 1)
         named = entry.get("session_id")
         other = {"session_id": named} if named not in (None, "", self.session()) else {}
         given = entry.get("input")

@@ -38,7 +38,9 @@ class Reader(EntryFold[Chat]):
         state = self.state
         session = self.session(pick(value, "sessionId", of=str))
         own = identifier(value.get("uuid"))
-        if not self.admit(own if own and len(own) >= 32 else f"{session}/{own or self.untold()}"):
+        if not self.admit(
+            own if own and len(own) >= 32 else f"{session}/{own or self.content_name()}"
+        ):
             return
         name = self.native_id
         if "parentUuid" in value:
@@ -60,7 +62,7 @@ class Reader(EntryFold[Chat]):
             self.message(message, role)
         else:
             self.unknown(word)
-        self.dismiss(name, follows)
+        self.remember(name, follows)
 
     def emit(self, *args: Any, **more: Any) -> str:
         return super().emit(*args, **({**more, "is_sidechain": True} if self.is_aside else more))
@@ -97,7 +99,7 @@ class Reader(EntryFold[Chat]):
         else:
             self.emit("user_msg", text, "user", None, role)
             if not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
 
     def call(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("id"))

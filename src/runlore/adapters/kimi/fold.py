@@ -66,7 +66,7 @@ class LogFold(EntryFold[Log]):
 
     # What stands beside the log.
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         state = self.state
         if name == "cwd":
             state.cwd = data.decode("utf-8", "replace")
@@ -84,12 +84,12 @@ class LogFold(EntryFold[Log]):
             return
         value = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         if name == "meta":
-            self.name(pick(value, "description", of=str), 2)
+            self.set_title(pick(value, "description", of=str), 2)
         elif name == "state":
             state.cwd = pick(value, "workDir", of=str) or pick(value, "cwd", of=str) or state.cwd
             if self.agent is None:
                 is_own = value.get("isCustomTitle") is True or value.get("titleKind") == "custom"
-                self.name(
+                self.set_title(
                     pick(value, "title", of=str) or pick(value, "custom_title", of=str),
                     3 if is_own else 2,
                 )
@@ -120,7 +120,7 @@ class LogFold(EntryFold[Log]):
             name = self.emit("user_msg", text, native, None, "user")
             self.state.turns = [*self.state.turns[1 - TURNS :], (name, follows)]
             if not self.state.is_titled and not self.is_below:
-                self.name(text, 1)
+                self.set_title(text, 1)
         for other in others:
             self.emit("lifecycle", other, f"{native}/attached", None, "user", view="context")
         if not self.count:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 from .. import Normalized, Record, Source
-from ..shared.fold import as_spare, dated, keep
+from ..shared.fold import keep, with_file_time, with_rank
 from ..shared.pick import clean, identifier, moment, number, pick
 from ..shared.stream import CALLS, Call
 from ..shared.tools import key_values, one_line, text_of
@@ -22,7 +22,11 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
     """Return what the records of a source mean."""
     found = Reader(source, carry).run(records)
     # A context has no times.
-    return found if os.path.basename(source.path) == WIRE else as_spare(dated(found, source), 1)
+    return (
+        found
+        if os.path.basename(source.path) == WIRE
+        else with_rank(with_file_time(found, source), 1)
+    )
 
 
 class Reader(LogFold):
@@ -42,7 +46,7 @@ class Reader(LogFold):
     def take_up(self, is_timed: bool) -> bool:
         """Names the current record. The session is no part of the name where there is a time: a
         fork has the same record."""
-        name = self.untold() if is_timed else self.anonymous()
+        name = self.content_name() if is_timed else self.new_id()
         return self.admit(name)
 
     # Kimi CLI.
@@ -60,7 +64,7 @@ class Reader(LogFold):
         if self.take_up(self.ts is not None):
             name, follows = self.native_id, self.parent
             self.dispatch(message)
-            self.dismiss(name, follows)
+            self.remember(name, follows)
 
     def dispatch(self, message: dict[str, Any]) -> None:
         word = pick(message, "type", of=str) or ""
@@ -241,7 +245,7 @@ class Reader(LogFold):
             )
         else:
             self.said(value, role, "context")
-        self.dismiss(name, follows)
+        self.remember(name, follows)
 
     def said(self, message: dict[str, Any], role: str, native: str) -> None:
         """A message with all its parts."""
@@ -310,7 +314,7 @@ class Reader(LogFold):
                 handler(self, value)
             else:
                 self.unknown(word)
-            self.dismiss(name, follows)
+            self.remember(name, follows)
 
     def typed(self, value: dict[str, Any]) -> None:
         """A prompt, which comes again when it is put into the context."""

@@ -14,9 +14,9 @@ from ... import model as api
 from ...errors import ReadError
 from .. import Normalized, Record, Source
 from ..shared.calls import came, describe
-from ..shared.fold import dated, load
+from ..shared.fold import load, with_file_time
 from ..shared.pick import clean, identifier, moment, number, pick
-from ..shared.stream import Fold, State
+from ..shared.stream import SessionFold, State
 from ..shared.tools import text_of
 from ..swe_agent.reader import with_task
 
@@ -158,7 +158,7 @@ def _stamp(message: Any) -> float | None:
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
     """Return what the records of a source mean."""
-    return dated(Reader(source, carry).run(records), source)
+    return with_file_time(Reader(source, carry).run(records), source)
 
 
 class Open(msgspec.Struct, array_like=True, gc=False):
@@ -175,7 +175,7 @@ class Memory(State):
     open: list[Open] = msgspec.field(default_factory=list)
 
 
-class Reader(Fold[Memory]):
+class Reader(SessionFold[Memory]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Memory, CARRY))
         self.path = source.path
@@ -347,7 +347,7 @@ class Reader(Fold[Memory]):
         else:
             self.emit("user_msg", text, kind or "task", None, "user", part=0)
             if not state.is_titled:
-                self.name(_title(text), 1)
+                self.set_title(_title(text), 1)
 
     def refused(self, kind: str, text: str) -> None:
         """An answer that could not be understood, and the model was asked again; or a limit."""

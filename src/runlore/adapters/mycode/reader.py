@@ -18,7 +18,7 @@ from ..shared import calls
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
 from ..shared.pick import clean, identifier, number, pick, time_of
-from ..shared.stream import CALLS, Call, Fold, State
+from ..shared.stream import CALLS, Call, SessionFold, State
 from ..shared.tools import one_line, text_of
 
 CARRY = 1
@@ -61,8 +61,8 @@ class Chat(State):
     """How many were in front of these."""
 
 
-class Reader(Fold[Chat]):
-    begins = b'{"role":'
+class Reader(SessionFold[Chat]):
+    record_start = b'{"role":'
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Chat, CARRY))
@@ -75,7 +75,7 @@ class Reader(Fold[Chat]):
 
     # What stands beside the messages.
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         if name.startswith("output:"):
             self.outputs[name.removeprefix("output:")] = data.decode("utf-8", "replace")
             return
@@ -89,9 +89,9 @@ class Reader(Fold[Chat]):
             state.has_pair = layout <= LAST_WITH_SUMMARY_PAIR
         title = pick(about, "title", of=str) or UNTITLED
         if title != UNTITLED and len(title) < CUT:
-            self.name(title, 2)
+            self.set_title(title, 2)
 
-    def end(self) -> None:
+    def end_record(self) -> None:
         self.outputs.clear()
 
     # Messages.
@@ -201,7 +201,7 @@ class Reader(Fold[Chat]):
         else:
             self.emit("user_msg", text, "user", None, role)
             if not self.state.is_titled:
-                self.name(text, 1)
+                self.set_title(text, 1)
 
     def call(self, block: dict[str, Any]) -> None:
         name, given = pick(block, "name", of=str) or "unknown", block.get("input")

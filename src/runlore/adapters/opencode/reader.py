@@ -12,12 +12,12 @@ from typing import Any, Unpack
 import msgspec
 
 from ... import model as api
-from ...model import Relation, SessionEvent, Usage
+from ...model import Relation, Usage
 from .. import Facts, Normalized, Record, Skip, Source
-from ..shared.fold import AllFields, as_spare, keep, load
-from ..shared.jsonl import MALFORMED, parse, to_json
+from ..shared.fold import REFUSALS, AllFields, Fold, decode, keep, load, with_rank
+from ..shared.jsonl import to_json
 from ..shared.pick import clean, moment, number, pick
-from ..shared.tools import cap, key_values, one_line, text_of
+from ..shared.tools import key_values, one_line, text_of
 from . import words
 
 CARRY = 1
@@ -26,10 +26,6 @@ MAIN = "main"  # The agent that is none of the subagents. Only a fork names it.
 AGENTS = 64  # Subagents of one session whose last events are remembered.
 # Messages whose first event is remembered. A compaction, or going back, names one of the last.
 FIRSTS = 2000
-MOST_EVENTS = 10_000  # Of one message.
-
-_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_decode = msgspec.json.Decoder().decode
 
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
@@ -37,7 +33,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
     found = Reader(source, carry).run(records)
     is_bare = not source.path.endswith(".json") and not os.path.dirname(source.path).endswith(".db")
     # Messages whose session has no file, which may be copied here later.
-    return as_spare(found, 1) if is_bare else found
+    return with_rank(found, 1) if is_bare else found
 
 
 class State(msgspec.Struct, array_like=True):
@@ -68,82 +64,36 @@ class State(msgspec.Struct, array_like=True):
     """The last event of each subagent whose messages stand in this session."""
 
 
-class Reader:
+class Reader(Fold[State]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
-        self.flavor, self.state = source.agent, load(carry, State, CARRY)
+        super().__init__(source, load(carry, State, CARRY))
         self.fallback = (
             clean(os.path.basename(source.path.replace("\\", "/")).removesuffix(".json"))
             or "unknown"
         )
-        self.out = Normalized()
-        self.title: str | None = None
-        self.offset = self.record = self.room = self.count = 0
-        self.ts: datetime | None = None
         self.message = ""
         self.copied: tuple[str, list[Any]] | None = None
         """The message that the current one is a copy of, and its parts."""
-        self.original: str | None = None
         self.is_removed = False
-        self.parent: str | None = None
         self.agent = ""
         """The subagent whose message this is."""
 
-    def run(self, records: Iterable[Record]) -> Normalized:
-        for record in records:
-            # What stands beside the messages belongs to the one that follows, and has that one's
-            # number.
-            self.room, self.record = MOST_EVENTS, self.state.records
-            if record.aside is not None:
-                self.beside(record.aside, record.data)
-                continue
-            self.state.records += 1
-            self.offset = record.offset
-            self.take(record)
-            if self.room < 0:
-                reason = f"{-self.room} more events of this record are left out"
-                self.room = 1
-                self.strange(reason, reason, "left-out")
-        return self.finish()
+    def take(self, value: dict[str, Any], raw: str | bytes) -> None:
+        self.step(value)
 
-    def take(self, record: Record) -> None:
-        try:
-            found: list[tuple[Any, str, str | None]] = (
-                [(_decode(record.data), "", None)] if record.problem is None else []
-            )
-        except _REFUSALS:
-            found = parse(record.data)
-        if not found:
-            self.strange(record.data.decode("utf-8", "replace"), record.problem or "empty")
-        for value, text, problem in found:
-            if isinstance(value, dict):
-                self.step(value)
-                if problem:
-                    self.out.skips.append(Skip(self.offset, problem))
-            else:
-                raw = text or record.data.decode("utf-8", "replace")
-                self.strange(
-                    raw,
-                    problem or "not an object",
-                    "malformed" if value is MALFORMED else "unknown",
-                )
+    def blank(self, data: bytes) -> None:
+        self.strange(data.decode("utf-8", "replace"), "empty")
 
     def strange(self, text: str, reason: str, native: str = "malformed") -> None:
         name = self.anonymous(text.encode("utf-8", "replace"))
-        self.begin(name, None, is_removed=False)
-        self.emit("lifecycle", text, native, name, reason)
-        self.out.skips.append(Skip(self.offset, reason))
+        self.begin_message(name, None, is_removed=False)
+        self.emit_as(name, "lifecycle", text, native, reason)
+        self.skip(reason)
 
     def anonymous(self, data: bytes) -> str:
-        """A name for a message that has none."""
-        return (
-            "~"
-            + blake2b(
-                f"{self.session()} {self.offset}\n".encode("utf-8", "replace") + data, digest_size=8
-            ).hexdigest()
-        )
-
-    def merge(self, word: str) -> None:
-        self.out.merged[word] = self.out.merged.get(word, 0) + 1
+        """Return a name for a message that has none."""
+        place = f"{self.session()} {self.offset}\n".encode("utf-8", "replace")
+        return "~" + blake2b(place + data, digest_size=8).hexdigest()
 
     # The session.
 
@@ -153,13 +103,12 @@ class Reader:
             state.session = clean(named or "") or self.fallback
         return state.session
 
-    def uid(self, session: str) -> str:
-        return f"{self.flavor}:{session}"
-
-    def beside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
+        # It belongs to the message that follows, and has that one's number.
+        self.number = self.state.records
         try:
-            value = _decode(data)
-        except _REFUSALS:
+            value = decode(data)
+        except REFUSALS:
             return
         if name == "session" and isinstance(value, dict):
             self.about(value)
@@ -170,7 +119,7 @@ class Reader:
         state = self.state
         session = self.session(pick(value, "id", of=str))
         title = one_line(pick(value, "title", of=str) or "")
-        self.title = title if title and not title.startswith(words.UNNAMED) else None
+        self.title = (title, 2) if title and not title.startswith(words.UNNAMED) else (None, 0)
         state.cwd = (pick(value, "directory", of=str) or "")[:4096] or state.cwd
         if above := clean(pick(value, "parentID", of=str) or ""):
             state.parent, state.relation = self.uid(above), "subagent"
@@ -178,13 +127,13 @@ class Reader:
         if state.has_begun:
             return
         state.has_begun = True
-        self.begin(
+        self.begin_message(
             f"{session}/start",
             (pick(value, "time", of=dict) or {}).get("created"),
             is_removed=False,
         )
         told = {name: text for name in ("version", "agent") if (text := pick(value, name, of=str))}
-        self.emit("lifecycle", key_values(told), "session", self.message, "session started")
+        self.emit_as(self.message, "lifecycle", key_values(told), "session", "session started")
 
     def revert(self, value: Any) -> None:
         """Where a person has gone back to, for now: what follows is deleted with the next prompt,
@@ -198,13 +147,13 @@ class Reader:
             first = f"{message}/{part}" if part else state.firsts.get(message)
             self.take_back(message, (first, "..", state.last) if first and state.last else ())
         else:
-            self.begin(f"{state.reverted}/back", None, is_removed=False)
+            self.begin_message(f"{state.reverted}/back", None, is_removed=False)
             name = f"{state.reverted}/revert"
-            self.emit(
+            self.emit_as(
+                self.message,
                 "human_intervention",
                 "",
                 "unrevert",
-                self.message,
                 "what was taken back is back",
                 "user",
                 view="retract",
@@ -215,13 +164,13 @@ class Reader:
     def take_back(self, message: str, refs: tuple[str, ...]) -> None:
         """A person went back to before this message. The line does not go on from here."""
         before = self.state.last
-        self.begin(f"{message}/revert", None, is_removed=False)
+        self.begin_message(f"{message}/revert", None, is_removed=False)
         view = "retract" if refs else None
-        self.emit(
+        self.emit_as(
+            self.message,
             "human_intervention",
             "",
             "revert",
-            self.message,
             "went back to before a message",
             "user",
             view=view,
@@ -231,7 +180,7 @@ class Reader:
 
     # Messages.
 
-    def begin(
+    def begin_message(
         self, name: str, created: Any, *, is_removed: bool,
         copied: tuple[str, list[Any]] | None = None, agent: str = ""
     ) -> None:  # fmt: skip
@@ -277,7 +226,7 @@ class Reader:
             (pick(info, "agentID", of=str) or MAIN)[:200],
             (pick(info, "time", of=dict) or {}).get("created"),
         )
-        self.begin(
+        self.begin_message(
             name,
             created,
             is_removed=is_removed,
@@ -293,17 +242,17 @@ class Reader:
         self.say(info, parts if isinstance(parts, list) else [parts] if parts else [])
         if not self.count:
             if "data" in info or not info:
-                self.emit(
+                self.emit_as(
+                    name,
                     "lifecycle",
                     text_of(info.get("data", value)),
                     "malformed",
-                    name,
                     "the message is not JSON",
                 )
                 self.out.skips.append(Skip(self.offset, "the message is not JSON"))
             elif info.keys() & {"parts", "content", "text"}:
-                self.emit(
-                    "lifecycle", text_of(info), "unknown", name, "a message of another layout"
+                self.emit_as(
+                    name, "lifecycle", text_of(info), "unknown", "a message of another layout"
                 )
                 self.out.skips.append(Skip(self.offset, "a message of another layout"))
             else:
@@ -325,7 +274,7 @@ class Reader:
             if self.copied and n < len(self.copied[1]) and isinstance(self.copied[1][n], str):
                 self.original = f"{self.copied[0]}/{self.copied[1][n]}"[:500]
             if not isinstance(part, dict):
-                self.emit("lifecycle", text_of(part), "unknown", name, "unknown part", role)
+                self.emit_as(name, "lifecycle", text_of(part), "unknown", "unknown part", role)
                 self.out.skips.append(Skip(self.offset, "a part is not an object"))
                 continue
             kind = words.kind_of(part)
@@ -351,9 +300,9 @@ class Reader:
             view = None if part.get("ignored") is True else "context"
             if text.startswith(words.BY_USER):
                 self.state.shell = self.message
-            self.emit("lifecycle", text, "text/synthetic", name, None, "user", view=view)
+            self.emit_as(name, "lifecycle", text, "text/synthetic", None, "user", view=view)
         elif text.strip():
-            self.emit("user_msg", text, "text", name, None, "user")
+            self.emit_as(name, "user_msg", text, "text", None, "user")
         else:
             self.merge("empty part")
 
@@ -374,19 +323,21 @@ class Reader:
         elif not text.strip():
             self.merge("empty part")
         elif kind == "reasoning":
-            self.emit("thinking", text, kind, name, None, "assistant", model=self.state.model)
+            self.emit_as(name, "thinking", text, kind, None, "assistant", model=self.state.model)
         elif info.get("summary") is True:
-            self.emit(
-                "lifecycle", text, "compaction/summary", name, None, "assistant", view="summary"
+            self.emit_as(
+                name, "lifecycle", text, "compaction/summary", None, "assistant", view="summary"
             )
         elif part.get("synthetic") is True:
-            self.emit("lifecycle", text, "text/synthetic", name, None, "assistant", view="context")
+            self.emit_as(
+                name, "lifecycle", text, "text/synthetic", None, "assistant", view="context"
+            )
         else:
-            self.emit(
+            self.emit_as(
+                name,
                 "assistant_msg",
                 text,
                 kind,
-                name,
                 None,
                 "assistant",
                 model=self.state.model,
@@ -398,23 +349,23 @@ class Reader:
         if kind in ("step-start", "step-finish", "snapshot"):
             self.merge(kind)
         elif kind == "file":
-            self.emit("lifecycle", words.shown(part), kind, name, None, role, view="context")
+            self.emit_as(name, "lifecycle", words.shown(part), kind, None, role, view="context")
         elif kind == "agent":
-            self.emit(
-                "lifecycle", f"@{text_of(part.get('name'))}", kind, name, None, role, view="context"
+            self.emit_as(
+                name, "lifecycle", f"@{text_of(part.get('name'))}", kind, None, role, view="context"
             )
         elif kind == "subtask":
             summary = pick(part, "description", of=str) or pick(part, "command", of=str)
-            self.emit("user_msg", text_of(part.get("prompt")), kind, name, summary, role)
+            self.emit_as(name, "user_msg", text_of(part.get("prompt")), kind, summary, role)
         elif kind == "patch":
             files = tuple(
                 file for file in pick(part, "files", of=list) or [] if isinstance(file, str)
             )[:1000]
-            self.emit(
+            self.emit_as(
+                name,
                 "lifecycle",
                 "\n".join(files),
                 kind,
-                name,
                 f"{len(files)} files changed",
                 role,
                 files=files,
@@ -423,11 +374,11 @@ class Reader:
             self.compact(part, name)
         elif kind == "retry":
             text = pick(part, "error", "data", "message", of=str) or text_of(part.get("error"))
-            self.emit("retry", text, kind, name, None, "system", is_error=True)
+            self.emit_as(name, "retry", text, kind, None, "system", is_error=True)
         else:
             native = kind[:200] if "data" not in part else "malformed"
-            self.emit(
-                "lifecycle", text_of(part.get("data", part)), native, name, f"part: {native}", role
+            self.emit_as(
+                name, "lifecycle", text_of(part.get("data", part)), native, f"part: {native}", role
             )
             if native == "malformed":
                 self.out.skips.append(Skip(self.offset, "a part is not JSON"))
@@ -438,7 +389,9 @@ class Reader:
         kept = self.state.firsts.get(pick(part, "tail_start_id", of=str) or "")
         refs = (kept, "..", self.state.last) if kept and self.state.last else ()
         summary = "compacted" if part.get("auto") is not True else "compacted by itself"
-        self.emit("lifecycle", "", "compaction", name, summary, "user", view="compact", refs=refs)
+        self.emit_as(
+            name, "lifecycle", "", "compaction", summary, "user", view="compact", refs=refs
+        )
 
     def tool(self, part: dict[str, Any], name: str, role: str, info: dict[str, Any]) -> None:
         tool, state = (
@@ -452,11 +405,11 @@ class Reader:
         self.ts = time_of(start) or self.ts
         native = "tool" if role == "assistant" else "tool/by-user"
         cwd = self.elsewhere(info)
-        self.emit(
+        self.emit_as(
+            name,
             call.kind,
             call.body,
             native,
-            name,
             call.summary,
             role,
             tool,
@@ -473,11 +426,21 @@ class Reader:
         tests = found.tests
         summary = f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None
         took = end - start if start is not None and end is not None and end >= start else None
-        self.emit(
-            found.kind, found.text, found.native, f"{name}#1", summary, "tool", tool, call_id,
-            call.action, is_error=found.is_error,
-            exit_code=found.exit_code, tests=tests, duration_ms=took,
-        )  # fmt: skip
+        self.emit_as(
+            f"{name}#1",
+            found.kind,
+            found.text,
+            found.native,
+            summary,
+            "tool",
+            tool,
+            call_id,
+            call.action,
+            is_error=found.is_error,
+            exit_code=found.exit_code,
+            tests=tests,
+            duration_ms=took,
+        )
 
     def elsewhere(self, info: dict[str, Any]) -> str | None:
         """The folder of a step, when it is not the session's."""
@@ -491,15 +454,15 @@ class Reader:
         word = (pick(error, "name", of=str) or "error")[:200]
         text = pick(error, "data", "message", of=str) or text_of(error)
         if word == "MessageAbortedError":
-            self.emit(
-                "human_intervention", text, word, f"{self.message}/error", "interrupted", "user"
+            self.emit_as(
+                f"{self.message}/error", "human_intervention", text, word, "interrupted", "user"
             )
         else:
-            self.emit(
+            self.emit_as(
+                f"{self.message}/error",
                 "error",
                 text,
                 word,
-                f"{self.message}/error",
                 f"{word}: {text}",
                 "system",
                 is_error=True,
@@ -517,11 +480,17 @@ class Reader:
             else None
         )
         reason = pick(told, "reason", of=str) or pick(told, "finish", of=str) or "usage"
-        self.emit(
-            "lifecycle", "", f"step-finish/{reason[:100]}", name, f"{usage.total} tokens",
-            usage=usage, tokens=usage.total,
-            model=self.state.model, extra={"cost_estimate_micros": micros} if micros else {},
-        )  # fmt: skip
+        self.emit_as(
+            name,
+            "lifecycle",
+            "",
+            f"step-finish/{reason[:100]}",
+            f"{usage.total} tokens",
+            usage=usage,
+            tokens=usage.total,
+            model=self.state.model,
+            extra={"cost_estimate_micros": micros} if micros else {},
+        )
         if self.room < 0:
             return
         key = self.copied[0] if self.copied else self.message
@@ -537,53 +506,48 @@ class Reader:
 
     # Events.
 
-    def emit(
-        self, kind: str, body: str, native: str, name: str, summary: str | None = None,
+    def emit_as(
+        self, name: str, kind: str, body: str, native: str, summary: str | None = None,
         role: str | None = None, tool: str | None = None,
-        call_id: str | None = None, action: str | None = None, **more: Unpack[AllFields],
+        call_id: str | None = None, action: str | None = None, **fields: Unpack[AllFields],
     ) -> None:  # fmt: skip
+        """Add an event of this name. What was taken back, and what a subagent did, lies beside the
+        line that goes on."""
         self.room -= 1
         if self.room < 0:
             return
-        state, out = self.state, self.out
-        body = cap(body)
-        if state.relation == "subagent" or self.agent:
-            more["is_sidechain"] = True
-        out.events.append(
-            SessionEvent(
-                session_uid=self.uid(self.session()), seq=state.seq, ts=self.ts, kind=kind,
-                role=role, tool=tool,
-                summary=one_line(body if summary is None else summary), native_id=name,
-                call_id=call_id, action=action, native=native,
-                record=self.record, **more,
-            )
-        )  # fmt: skip
-        out.bodies.append(body)
-        out.parents.append(self.parent)
-        out.originals.append(self.original)
+        state, before = self.state, self.state.last
         if not self.count:
             keep(state.firsts, self.message, name, FIRSTS)
-        self.parent = name
+        self.put(
+            name, kind, body, native, summary, role, tool, call_id, action, fields, self.original
+        )
         if self.is_removed:
-            state.aside = name
+            state.last, state.aside = before, name
         elif self.agent:
+            state.last = before
             keep(state.agents, self.agent, name, AGENTS)
-        else:
-            state.last = name
-        state.seq += 1
-        self.count += 1
+
+    def stream(self) -> State:
+        return self.state
+
+    def stream_uid(self) -> str:
+        return self.uid(self.session())
+
+    def annotate(self, fields: AllFields) -> None:
+        if self.state.relation == "subagent" or self.agent:
+            fields["is_sidechain"] = True
 
     def finish(self) -> Normalized:
         state, out = self.state, self.out
         if state.records or out.events:
             session = self.session()
             out.facts[self.uid(session)] = Facts(
-                native_session_id=session, title=self.title, title_rank=2 if self.title else 0,
+                native_session_id=session, title=self.title[0], title_rank=self.title[1],
                 cwd=state.cwd, model=state.model,
                 parent_uid=state.parent, relation=state.relation, parent_call=state.call,
             )  # fmt: skip
-        out.carry = msgspec.msgpack.encode(state)
-        return out
+        return self.pack()
 
 
 def time_of(value: Any) -> datetime | None:

@@ -91,7 +91,7 @@ class Reader(EntryFold[Tree]):
                 handler(self, value)
             else:
                 self.unknown(word)
-            self.dismiss(name, follows)
+            self.remember(name, follows)
 
     def header(self, value: dict[str, Any]) -> None:
         state = self.state
@@ -101,7 +101,7 @@ class Reader(EntryFold[Tree]):
         self.session(pick(value, "id", of=str))
         state.cwd = pick(value, "cwd", of=str)
         state.model = pick(value, "modelId", of=str)
-        self.name(pick(value, "title", of=str), 2)
+        self.set_title(pick(value, "title", of=str), 2)
         above = pick(value, "parentSession", of=str) or pick(value, "branchedFrom", of=str)
         if above and state.relation is None:
             state.origin = session_of(above)
@@ -114,7 +114,7 @@ class Reader(EntryFold[Tree]):
         before."""
         state, session = self.state, self.session()
         own = identifier(value.get("id"))
-        name = self.untold() if own is None else f"{session}/{own}"
+        name = self.content_name() if own is None else f"{session}/{own}"
         if not self.admit(name):
             return False
         if own is None:
@@ -134,10 +134,10 @@ class Reader(EntryFold[Tree]):
             self.original = f"{state.origin}/{own}"
         return True
 
-    def untold(self) -> str:
+    def content_name(self) -> str:
         """The session is no part of the name of an entry without an id, for a fork has the same
         entry."""
-        return super().untold() if "timestamp" in self.value else self.anonymous()
+        return super().content_name() if "timestamp" in self.value else self.new_id()
 
     def last_of(self, name: str) -> str | None:
         return self.state.moved[name] if name in self.state.moved else super().last_of(name)
@@ -170,7 +170,7 @@ class Reader(EntryFold[Tree]):
         if texts.strip():
             self.emit("user_msg", texts, "user", None, "user")
             if not self.state.is_titled:
-                self.name(texts, 1)
+                self.set_title(texts, 1)
         for other in others:
             self.emit("lifecycle", other, "user/attached", None, "user", view="context")
         self.say_something("user")
@@ -398,12 +398,12 @@ class Reader(EntryFold[Tree]):
 
     def named(self, value: dict[str, Any]) -> None:
         title = pick(value, "name", of=str) or ""
-        self.name(title, 3)
+        self.set_title(title, 3)
         self.emit("lifecycle", title, "session_info", None, "user")
 
     def titled(self, value: dict[str, Any]) -> None:
         title = pick(value, "title", of=str) or ""
-        self.name(title, 3 if value.get("source") == "user" else 2)
+        self.set_title(title, 3 if value.get("source") == "user" else 2)
         self.emit("lifecycle", title, "title_change")
 
     def labelled(self, value: dict[str, Any]) -> None:

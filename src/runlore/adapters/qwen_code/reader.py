@@ -18,7 +18,7 @@ from ..gemini_cli.reader import normalize as normalize_document
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
 from ..shared.pick import clean, identifier, number, pick, time_of
-from ..shared.stream import CALLS, Call, Fold, State
+from ..shared.stream import CALLS, Call, SessionFold, State
 from ..shared.tools import key_values, one_line, text_of
 
 CARRY = 1
@@ -69,16 +69,16 @@ class Chat(State):
     mode: str | None = None
 
 
-class Reader(Fold[Chat]):
+class Reader(SessionFold[Chat]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Chat, CARRY))
         self.value: dict[str, Any] = {}
         self.follows: str | None = None
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         about = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         self.state.call = identifier(pick(about, "toolUseId", of=str)) or self.state.call
-        self.name(pick(about, "description", of=str), 2)
+        self.set_title(pick(about, "description", of=str), 2)
 
     def line(self, value: dict[str, Any]) -> None:
         state = self.state
@@ -194,7 +194,7 @@ class Reader(Fold[Chat]):
             return
         self.emit("user_msg", text, native, None, "user")
         if not self.state.is_titled:
-            self.name(text, 1)
+            self.set_title(text, 1)
 
     def assistant(self, value: dict[str, Any]) -> None:
         self.state.model = pick(value, "model", of=str) or self.state.model
@@ -334,7 +334,7 @@ class Reader(Fold[Chat]):
         event = self.charge(used, self.state.model)
         name, ts = self.state.pending.pop(counted(used), ("", ""))
         key = name or (
-            self.key_of(used, self.above) if self.above else self.native_id or self.anonymous()
+            self.key_of(used, self.above) if self.above else self.native_id or self.new_id()
         )
         self.bill(
             key,
@@ -439,7 +439,7 @@ class Reader(Fold[Chat]):
         session, _, agent = prompt.partition("#")
         is_main = MAIN in prompt or not agent
         if is_main:
-            key = self.native_id or self.anonymous()
+            key = self.native_id or self.new_id()
             keep(
                 self.state.pending,
                 counted(used),
@@ -511,7 +511,7 @@ class Reader(Fold[Chat]):
     def titled(self, payload: dict[str, Any]) -> None:
         """Titles that a program made do not go before one that a person gave; those without a
         source are a person's."""
-        self.name(
+        self.set_title(
             pick(payload, "customTitle", of=str), 2 if payload.get("titleSource") == "auto" else 3
         )
         self.merge("custom_title")

@@ -9,7 +9,7 @@ from .. import Normalized, Record, Source
 from ..shared.fold import keep
 from ..shared.tools import one_line, test_counts, text_of
 from . import words
-from .fold import CALLS, REWINDS, SKILLS, Fold
+from .fold import CALLS, REWINDS, SKILLS, LogFold
 from .lines import Call, is_on, path
 
 
@@ -18,7 +18,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
     return Reader(source, carry).run(records)
 
 
-class Reader(Fold):
+class Reader(LogFold):
     """What the records say."""
 
     def message(self, kind: str, payload: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Reader(Fold):
             self.emit("user_msg", text, native, role=role)
             if not self.state.is_titled and text.strip():
                 self.state.is_titled = True
-                self.name_session(text, 1)
+                self.set_title(text, 1)
         else:
             self.context(text, native, role)
 
@@ -196,7 +196,7 @@ class Reader(Fold):
         state.branch = _text(payload, "git_branch") or state.branch
         if title := _text(payload, "title"):
             state.is_titled = True
-            self.name_session(title, 2)
+            self.set_title(title, 2)
         self.trace(payload.get("origin"))
         self.emit("lifecycle", text_of(payload), kind, "session begun")
 
@@ -205,7 +205,7 @@ class Reader(Fold):
         self.emit("lifecycle", title or text_of(payload), kind)
         if title:
             self.state.is_titled = True
-            self.name_session(title, 3)
+            self.set_title(title, 3)
 
     def trace(self, origin: Any) -> None:
         """Where a fork comes from. What it took along is older than it is."""
@@ -213,7 +213,7 @@ class Reader(Fold):
             return
         name = _text(origin, "session")
         if name and name.isprintable() and name == name.strip() and name != self.native:
-            self.state.parent, self.state.relation = f"{self.flavor}:{name}", "fork"
+            self.state.parent, self.state.relation = f"{self.agent_name}:{name}", "fork"
             self.state.forked_at = self.ts
 
     # Tools, the run, skills.

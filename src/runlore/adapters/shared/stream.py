@@ -1,24 +1,20 @@
-"""The fold over one stream of records: which session it is, what a record is called, what it
-follows. No agent's words.
+"""Folds over sources of one session, of records with names, and of several sessions.
 
-Derived from by agents whose messages are told again as they grow, whose records name the record
-that they follow, and by others.
+They know which session a record belongs to, and name records that have no name. No agent's words.
 """
 
 from __future__ import annotations
 
 import os
 from hashlib import blake2b
-from typing import Generic, Protocol, TypeVar, Unpack
+from typing import Protocol, TypeVar
 
 import msgspec
-from msgspec.structs import force_setattr
 
-from ...model import Relation, SessionEvent, Usage
-from .fold import AllFields, keep
-from .objects import Objects
+from ...model import Relation, Usage
+from .fold import AllFields, Fold, Stream, keep
 from .pick import clean, identifier
-from .tools import cap, one_line
+from .tools import one_line
 from .values import Facts, Normalized, Source
 
 # What is remembered between two reads, the oldest going first.
@@ -26,7 +22,7 @@ CALLS, REPEATS, ENTRIES = 500, 256, 512
 
 
 class Call(msgspec.Struct, array_like=True, gc=False):
-    """A call that was told, and whether its result was."""
+    """A tool call, and whether its result was read."""
 
     tool: str
     action: str
@@ -35,11 +31,9 @@ class Call(msgspec.Struct, array_like=True, gc=False):
     is_cleared: bool = False
 
 
-class Stream(Protocol):
-    """Where the events of one session stand."""
+class SessionStream(Stream, Protocol):
+    """The end of one session's events, and what the session is to the one that it comes from."""
 
-    seq: int
-    last: str | None
     relation: Relation | None
 
 
@@ -63,53 +57,42 @@ class State(msgspec.Struct, array_like=True):
     is_titled: bool = False
     anchor: str = ""
     repeats: dict[bytes, int] = {}
-    """How often which record without an id was there."""
+    """How often each record without an id was read, by its hash."""
     calls: dict[str, Call] = {}
 
 
 class Entries(State):
     entries: dict[str, tuple[bytes, int]] = msgspec.field(default_factory=dict)
-    """Of the last records, by their names, what they were and how many events they had."""
+    """The hash and the number of events of the latest records, by name."""
 
 
 S = TypeVar("S", bound=State)
 E = TypeVar("E", bound=Entries)
 
 
-class Fold(Objects, Generic[S]):
-    """All that outlives a batch is in `state`; the rest is about the current record."""
-
-    state: S
+class SessionFold(Fold[S]):
+    """The fold over a source of one session."""
 
     def __init__(self, source: Source, state: S) -> None:
-        super().__init__()
-        self.flavor, self.state = source.agent, state
+        super().__init__(source, state)
         self.folder, self.file = os.path.split(source.path)
-        self.above = next(
-            (
-                clean(hint.removeprefix("parent:"))
-                for hint in source.hints
-                if hint.startswith("parent:")
-            ),
-            "",
-        )
+        parents = [hint[7:] for hint in source.hints if hint.startswith("parent:")]
+        self.above = clean(parents[0]) if parents else ""
         """The session that a subagent's file lies below."""
         if self.above:
             state.parent, state.relation = self.uid(self.above), "subagent"
-        self.parent: str | None = None
-        self.original: str | None = None
-        """The record that the agent says the current one is a copy of."""
         self.stamped: tuple[str | bytes | None, bytes] = (None, b"")
-        """The last record that was stamped, and its stamp, which is asked for several times and
-        made of all its bytes."""
+        """The record that was hashed last, and its hash, which is needed several times."""
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
         self.parent, self.original = self.state.last, None
 
+    # The session.
+
     def session(self, named: str | None = None) -> str:
-        """The session of this file, once and for all: what its first record says, else the name of
-        the file."""
+        """Return the id of the source's session, which is set once: by the first record that names
+        it, else by the file."""
         state = self.state
         if not state.session:
             own = clean(named or "") or clean(os.path.splitext(self.file)[0]) or "unknown"
@@ -118,94 +101,50 @@ class Fold(Objects, Generic[S]):
             )
         return state.session
 
-    def stream(self) -> Stream:
-        """Where the session stands that the current record belongs to, for a source may tell of
-        several."""
+    def stream(self) -> SessionStream:
         return self.state
 
     def current(self) -> str:
-        """That session."""
+        """Return the id of the session that the current record belongs to."""
         return self.session()
 
-    def name(self, text: str | None, rank: int) -> None:
-        """A title: 1 from a prompt, 2 of the agent's making, 3 given by a person."""
-        if text and (line := one_line(text)) and rank >= self.title[1]:
-            self.title = line, rank
-            self.state.is_titled = True
+    def stream_uid(self) -> str:
+        return self.uid(self.current())
+
+    def set_title(self, text: str | None, rank: int) -> bool:
+        is_set = super().set_title(text, rank)
+        self.state.is_titled = self.state.is_titled or is_set
+        return is_set
 
     # Events.
 
     def identify(self, native: str) -> None:
-        """Names the current record by what it says of itself."""
+        """Name the current record by what it says of itself."""
         self.native_id = self.state.anchor = native
 
     def stamp(self) -> bytes:
-        """What tells the current record from others."""
+        """Return a hash that tells the current record from others."""
         raw, stamp = self.stamped
         if raw is not self.raw:
-            data = self.raw.encode("utf-8", "replace") if isinstance(self.raw, str) else self.raw
-            stamp = blake2b(data, digest_size=8).digest()
+            stamp = blake2b(self.raw_bytes(), digest_size=8).digest()
             self.stamped = self.raw, stamp
         return stamp
 
-    def anonymous(self) -> str:
-        """An id for a record that has none: the same wherever the file is cut."""
+    def new_id(self) -> str:
+        """Return an id for a record that has none: the same wherever the file is cut."""
         state, key = self.state, self.stamp()
         again = state.repeats.get(key, 0)
         keep(state.repeats, key, again + 1, REPEATS)
         anchor = f"{self.session()}/{state.anchor}".encode("utf-8", "replace")
         return "~" + blake2b(b"%s\n%d\n%s" % (anchor, again, key), digest_size=8).hexdigest()
 
-    def emit(
-        self,
-        kind: str,
-        body: str,
-        native: str,
-        summary: str | None = None,
-        role: str | None = None,
-        tool: str | None = None,
-        call_id: str | None = None,
-        action: str | None = None,
-        part: int | None = None,
-        **more: Unpack[AllFields],
-    ) -> str:
-        """One event of the current record, with the number of the part it is; gives back its native
-        id."""
-        self.room -= 1
-        if self.room < 0:
-            return self.native_id
-        stream, out = self.stream(), self.out
-        if not self.native_id:
-            self.native_id = self.anonymous()
-        number = self.count if part is None else part
-        mark = f"#{number}" if number else ""
-        native_id = self.native_id + mark
-        body = cap(body)
-        if stream.relation == "subagent":
-            more["is_sidechain"] = True
-        event = SessionEvent(
-            session_uid=self.uid(self.current()), seq=stream.seq, ts=self.ts, kind=kind, role=role,
-            tool=tool,
-            summary=one_line(body if summary is None else summary), native_id=native_id,
-            call_id=call_id, action=action,
-            # What comes beside a record is the next one's.
-            native=native, record=max(0, self.state.records - 1),
-        )  # fmt: skip
-        # It is known to nobody else yet, and arguments by dictionary cost as much as the event.
-        for name, value in more.items():
-            force_setattr(event, name, value)
-        out.events.append(event)
-        out.bodies.append(body)
-        out.parents.append(self.parent)
-        out.originals.append(None if self.original is None else self.original + mark)
-        self.parent = stream.last = native_id
-        stream.seq += 1
-        self.count += 1
-        return native_id
+    def annotate(self, fields: AllFields) -> None:
+        if self.stream().relation == "subagent":
+            fields["is_sidechain"] = True
 
     def charge(self, used: Usage, model: str | None) -> str | None:
-        """Says at the first event of the current record what the call of the model took; gives back
-        its native id, if there is one."""
+        """Add usage to the first event of the current record; return its native id, or None if the
+        record has no event."""
         if not self.count:
             return None
         place = len(self.out.events) - self.count
@@ -225,16 +164,15 @@ class Fold(Objects, Generic[S]):
                 model=state.model, parent_uid=state.parent, relation=state.relation,
                 parent_call=state.call,
             )  # fmt: skip
-        out.carry = msgspec.msgpack.encode(state)
-        return out
+        return self.pack()
 
 
-class EntryFold(Fold[E]):
-    """For agents whose records have names: the same record twice is one, and another record with
-    the same name gets one of its own."""
+class EntryFold(SessionFold[E]):
+    """The fold over records with names: the same record twice is one, and another record with the
+    same name gets a name of its own."""
 
     def admit(self, name: str) -> bool:
-        """Names the current record. False when it was told before."""
+        """Name the current record; return False if the same one was read before."""
         entries = self.state.entries
         if name in entries and entries[name][0] != self.stamp():
             name = f"{name}~{self.stamp().hex()}"
@@ -244,31 +182,30 @@ class EntryFold(Fold[E]):
         self.identify(name)
         return True
 
-    def untold(self) -> str:
-        """A name for a record that has none, made of what it says alone."""
+    def content_name(self) -> str:
+        """Return a name for a record that has none, made of its content alone."""
         key = self.stamp()
         again = self.state.repeats.get(key, 0)
         keep(self.state.repeats, key, again + 1, REPEATS)
         return f"~{key.hex()}~{again}" if again else f"~{key.hex()}"
 
-    def dismiss(self, name: str, follows: str | None) -> None:
-        """After the current record, which has this name and follows that one: what comes later may
-        hang on it."""
+    def remember(self, name: str, follows: str | None) -> None:
+        """Remember the current record by its name, after its events: later ones may follow it."""
         if not self.count:
             self.out.aliases[name] = follows
         keep(self.state.entries, name, (self.stamp(), self.count), ENTRIES)
 
     def last_of(self, name: str) -> str | None:
-        """What hangs on a record hangs on its last event."""
+        """Return the native id of the last event of a record: what follows the record follows that."""
         _, count = self.state.entries.get(name, (b"", 0))
         return f"{name}#{count - 1}" if count > 1 else name
 
 
-MOST_TALKS = 10_000  # Sessions of one source. What names more of them is made up.
+MAX_SESSIONS = 10_000  # Sessions of one source. What names more of them is made up.
 
 
-class Talk(msgspec.Struct, array_like=True):
-    """A session of a source that holds several."""
+class Thread(msgspec.Struct, array_like=True):
+    """The state of one session of a source that holds several."""
 
     seq: int = 0
     last: str | None = None
@@ -277,66 +214,66 @@ class Talk(msgspec.Struct, array_like=True):
     is_titled: bool = False
 
 
-class Many(State):
-    """What is remembered of such a source."""
+class MultiState(State):
+    """The state of a source of several sessions."""
 
-    talks: dict[str, Talk] = msgspec.field(default_factory=dict)
-
-
-M = TypeVar("M", bound=Many)
+    threads: dict[str, Thread] = msgspec.field(default_factory=dict)
 
 
-class Talks(Fold[M]):
+M = TypeVar("M", bound=MultiState)
+
+
+class MultiSessionFold(SessionFold[M]):
     """The fold over a source that may hold several sessions: a record names its own, or belongs to
     that of the source."""
 
     def __init__(self, source: Source, state: M) -> None:
         super().__init__(source, state)
-        self.talk: str | None = None
+        self.named: str | None = None
         """The session that the current record names."""
         self.titles: dict[str, tuple[str | None, int]] = {}
-        """The sessions of this batch, and the best title that was found for each."""
+        """The sessions of this batch, and the best title of each."""
 
     def turn_to(self, named: object) -> None:
-        """From here on this session is meant; None for that of the source."""
-        talks, self.talk = self.state.talks, clean(identifier(named) or "") or None
-        if self.talk is not None and self.talk not in talks:
-            if len(talks) < MOST_TALKS:
-                talks[self.talk] = Talk()
+        """Make this session the current one; None means that of the source."""
+        threads, self.named = self.state.threads, clean(identifier(named) or "") or None
+        if self.named is not None and self.named not in threads:
+            if len(threads) < MAX_SESSIONS:
+                threads[self.named] = Thread()
             else:
-                self.talk = None
-        if self.talk is not None:
-            self.titles.setdefault(self.talk, (None, 0))
+                self.named = None
+        if self.named is not None:
+            self.titles.setdefault(self.named, (None, 0))
         self.parent = self.stream().last
 
-    def stream(self) -> M | Talk:
-        return self.state if self.talk is None else self.state.talks[self.talk]
+    def stream(self) -> M | Thread:
+        return self.state if self.named is None else self.state.threads[self.named]
 
     def current(self) -> str:
-        return self.session() if self.talk is None else self.talk
+        return self.session() if self.named is None else self.named
 
-    def called(self, text: str | None, rank: int) -> None:
-        """A title of the session that is meant; one from a prompt only where there is none yet."""
-        if self.talk is None:
+    def set_current_title(self, text: str | None, rank: int) -> None:
+        """Set the title of the current session; one from a prompt only where there is none yet."""
+        if self.named is None:
             if rank > 1 or not self.state.is_titled:
-                self.name(text, rank)
+                self.set_title(text, rank)
             return
-        talk = self.state.talks[self.talk]
+        thread = self.state.threads[self.named]
         if (
             text
             and (line := one_line(text))
-            and (rank > 1 or not talk.is_titled)
-            and rank >= self.titles[self.talk][1]
+            and (rank > 1 or not thread.is_titled)
+            and rank >= self.titles[self.named][1]
         ):
-            self.titles[self.talk], talk.is_titled = (line, rank), True
+            self.titles[self.named], thread.is_titled = (line, rank), True
 
     def finish(self) -> Normalized:
         out, state = super().finish(), self.state
-        if state.talks:  # Such a source has no session of its own, but for what names none.
-            told = {event.session_uid for event in out.events}
-            out.facts = {uid: facts for uid, facts in out.facts.items() if uid in told}
+        if state.threads:  # The source's own session is only that of records that name none.
+            with_events = {event.session_uid for event in out.events}
+            out.facts = {uid: facts for uid, facts in out.facts.items() if uid in with_events}
         for name, (title, rank) in self.titles.items():
-            model = state.talks[name].model
+            model = state.threads[name].model
             out.facts[self.uid(name)] = Facts(
                 native_session_id=name, title=title, title_rank=rank, cwd=state.cwd, model=model
             )

@@ -14,9 +14,9 @@ from ... import model as api
 from ...errors import ReadError
 from .. import Normalized, Record, Source
 from ..shared.calls import Described
-from ..shared.fold import dated, load
+from ..shared.fold import load, with_file_time
 from ..shared.pick import clean, number, pick
-from ..shared.stream import Fold, State
+from ..shared.stream import SessionFold, State
 from ..shared.tools import file_change, file_content, is_test_run, one_line, test_counts, text_of
 
 CARRY = 1
@@ -139,7 +139,7 @@ def _text(content: Any) -> str:
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
     """Return what the records of a source mean."""
-    return dated(Reader(source, carry).run(records), source)
+    return with_file_time(Reader(source, carry).run(records), source)
 
 
 class Memory(State):
@@ -151,7 +151,7 @@ class Memory(State):
     """Whether the task was."""
 
 
-class Reader(Fold[Memory]):
+class Reader(SessionFold[Memory]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Memory, CARRY))
         self.path = source.path
@@ -202,7 +202,7 @@ class Reader(Fold[Memory]):
         elif role == "user" and not state.is_told:
             state.is_told = True
             self.emit("user_msg", text, "task", None, "user")
-            self.name(_title(text), 1)
+            self.set_title(_title(text), 1)
         else:
             self.emit(
                 "lifecycle",

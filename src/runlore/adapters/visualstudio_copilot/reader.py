@@ -11,7 +11,7 @@ from .. import Normalized, Record, Source
 from ..shared.calls import action_of, came, describe, opened
 from ..shared.fold import load
 from ..shared.pick import identifier, moment, number, pick
-from ..shared.stream import Many, Talks
+from ..shared.stream import MultiSessionFold, MultiState
 from ..shared.tools import key_values, text_of
 
 CARRY = 1
@@ -44,11 +44,11 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
     return Reader(source, carry).run(records)
 
 
-class Trace(Many):
+class Trace(MultiState):
     version: int = CARRY
 
 
-class Reader(Talks[Trace]):
+class Reader(MultiSessionFold[Trace]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Trace, CARRY))
 
@@ -85,7 +85,7 @@ class Reader(Talks[Trace]):
             self.tool(span, given, end, took)
         else:
             self.operation(span, given, took)
-        self.talk = None
+        self.named = None
 
     def tool(
         self, span: dict[str, Any], given: dict[str, Any], end: int | None, took: int | None

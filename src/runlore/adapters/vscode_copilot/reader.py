@@ -13,10 +13,9 @@ from ... import model as api
 from ...model import Usage, to_units
 from .. import Normalized, Record, Source
 from ..shared.calls import action_of, came, describe
-from ..shared.fold import load
-from ..shared.objects import REFUSALS, decode
+from ..shared.fold import REFUSALS, decode, load
 from ..shared.pick import identifier, moment, number, pick
-from ..shared.stream import Fold, State
+from ..shared.stream import SessionFold, State
 from ..shared.tools import one_line, text_of
 from . import words
 
@@ -57,20 +56,20 @@ class Chat(State):
     """The files that calls of this request have changed."""
 
 
-class Reader(Fold[Chat]):
+class Reader(SessionFold[Chat]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Chat, CARRY))
 
     # The session.
 
-    def aside(self, name: str, data: bytes) -> None:
+    def sidecar(self, name: str, data: bytes) -> None:
         try:
             value = decode(data)
         except REFUSALS:
             return
         if name == "session":
             self.session(pick(value, "sessionId", of=str))
-            self.name(pick(value, "customTitle", of=str), 2)
+            self.set_title(pick(value, "customTitle", of=str), 2)
         else:
             folder = words.place(pick(value, "folder", of=str))
             file = words.place(
@@ -104,7 +103,7 @@ class Reader(Fold[Chat]):
         if typed.strip():
             self.emit("user_msg", typed, "message", None, "user", part=0)
             if not state.is_titled:
-                self.name(typed, 1)
+                self.set_title(typed, 1)
         else:
             self.merge("empty prompt")
         self.surroundings(pick(value, "global", of=str), 1)
