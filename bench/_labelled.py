@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runlore.adapters import get
-from runlore.adapters._tools import is_test_run, key_values, one_line, test_counts
+from runlore.adapters.shared.tools import is_test_run, key_values, one_line, test_counts
 from runlore.model import SessionEvent
 
 ACTIONS = {

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runlore.adapters._tools import file_change, file_content, key_values
+from runlore.adapters.shared.tools import file_change, file_content, key_values
 from runlore.errors import ConfigError
 from runlore.redact.engine import Redactor, Rule, load_key, rules_from_config, without_noted
 from runlore.store.pieces import clean_carry

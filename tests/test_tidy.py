@@ -91,9 +91,7 @@ def lazily():
     ]
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in adapters.names() if (SRC / f"adapters/{name}.py").is_file()]
-)
+@pytest.mark.parametrize("name", adapters.own_names())
 def test_adapter_has_a_fixture(name: str) -> None:
     cases = [case for case in (ROOT / "tests/adapters/fixtures" / name).glob("*") if case.is_dir()]
     assert cases, f"tests/adapters/fixtures/{name}/ needs a folder for at least one case"
@@ -115,12 +113,9 @@ def test_no_agent_is_named_outside_its_adapter(file: Path) -> None:
 
 
 def is_of_an_adapter(file: Path) -> bool:
-    """`name.py`, and `_name.py`, `_name_more.py` or the folder `_name`, which are parts of it."""
-    parts = file.relative_to(SRC).parts
-    part = (
-        parts[1].removesuffix(".py").strip("_") if len(parts) > 1 and parts[0] == "adapters" else ""
-    )
-    return any(part == name or part.startswith(name + "_") for name in adapters.names())
+    """A module `name.py`, or a file of the package `name`."""
+    room, *rest = file.relative_to(SRC).parts
+    return room == "adapters" and rest[0].removesuffix(".py") in adapters.own_names()
 
 
 def test_agents_are_found_in_code_and_not_in_prose() -> None:
@@ -144,9 +139,7 @@ def test_every_room_is_on_the_tour() -> None:
     """What is in a room is told by its own files; what all adapters share is a room of its own."""
     told = set(re.findall(r"`([a-z_]+)(?:/|\.py)", (ROOT / "ARCHITECTURE.md").read_text()))
     rooms = {room_of(file) for file in FILES} - {"__init__", "__main__"}
-    shared = {
-        file.stem for file in (SRC / "adapters").glob("_*.py") if not is_of_an_adapter(file)
-    } - {"__init__"}
+    shared = {file.stem for file in (SRC / "adapters/shared").glob("*.py")} - {"__init__"}
     assert not (rooms | shared) - told
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from runlore import adapters
 from runlore.adapters import Facts, Normalized, Record, Skip, Source
-from runlore.adapters._jsonl import JsonLines
+from runlore.adapters.shared.jsonl import JsonlAdapter
 from runlore.model import SessionEvent, Usage, make_uid
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ class Carry(msgspec.Struct):
     record: int = 0
 
 
-class Toy(JsonLines):
+class Toy(JsonlAdapter):
     name = "toy"
     label = "Toy"
     version = 1

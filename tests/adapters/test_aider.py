@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runlore import config, query
 from runlore.adapters import Record, get
-from runlore.adapters._aider.pieces import edits, pieces
+from runlore.adapters.aider.history import edits, pieces
 from runlore.store import Store
 from runlore.sync import pipeline
 from runlore.testing import iter_fixtures
@@ -150,7 +150,7 @@ def test_only_what_is_new_is_read_and_what_may_go_on_is_held_back(tmp_path: Path
     (source,) = ADAPTER.discover(tmp_path)
     assert said(ADAPTER.read(source, None))[-1] == ["Tokens: 5 sent, 1 received."]
     assert source.mtime_ns == path.stat().st_mtime_ns + 1
-    assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # only some adapters have it
+    assert ADAPTER.refresh(source) == source
 
 
 def test_a_long_history_is_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_a_thread_that_grew_old_is_another_source(tmp_path: Path) -> None:
     path = write(tmp_path, HELLO, age_s=7200)
     (source,) = ADAPTER.discover(tmp_path)
     assert source.mtime_ns == path.stat().st_mtime_ns + 1
-    assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # only some adapters have it
+    assert ADAPTER.refresh(source) == source
 
 
 def test_what_an_edit_took_away_stays_and_is_marked(store: Store, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.adapters import Normalized, Record, Source, _tools, get
-from runlore.adapters._claude import fold, words
+from runlore.adapters import Normalized, Record, Source, get
+from runlore.adapters.claude import fold, words
+from runlore.adapters.shared import tools
 from runlore.model import Session, Tests, make_uid
 from runlore.testing import check_law, iter_fixtures
 
@@ -498,7 +499,7 @@ def test_the_reply_that_ends_a_turn_is_marked() -> None:
     ],
 )
 def test_the_name_of_a_field_in_a_filled_in_prompt_is_no_summary(text: str, line: str) -> None:
-    assert _tools.one_line(text) == line
+    assert tools.one_line(text) == line
 
 
 def test_a_summary_is_one_line_and_not_cut_within_a_word() -> None:
@@ -687,7 +688,7 @@ def test_hostile_output_is_counted_in_linear_time() -> None:
         "Tests: 1 failed | ",
         "Ran 1 tests in 1s \n",
     ):
-        _tools.test_counts(piece * (20_000 // len(piece)))
+        tools.test_counts(piece * (20_000 // len(piece)))
     for piece in (
         "uv run --with ",
         "python -m ",
@@ -698,7 +699,7 @@ def test_hostile_output_is_counted_in_linear_time() -> None:
         "make test <<E\n",
         "make test -m '",
     ):
-        _tools.is_test_run(piece * 1000)
+        tools.is_test_run(piece * 1000)
 
 
 @pytest.mark.parametrize(

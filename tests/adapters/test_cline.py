@@ -12,7 +12,7 @@ import pytest
 
 from runlore import config
 from runlore.adapters import LOST, Normalized, get
-from runlore.adapters._cline import documents, words
+from runlore.adapters.cline import documents, words
 from runlore.errors import ReadError
 from runlore.model import SessionEvent
 from runlore.store import Filter, Store, open_store
@@ -122,7 +122,7 @@ def test_a_source_changes_with_every_file_that_it_is_made_of(tmp_path: Path) -> 
     folder = write(tmp_path, row(0, "task", "hello"))
     (source,) = ADAPTER.discover(tmp_path)
     since = ADAPTER.position(source, 1, 1)
-    assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # what the doctor asks
+    assert ADAPTER.refresh(source) == source
     write(
         tmp_path,
         {"role": "user", "content": "<task>hello</task>"},
@@ -130,10 +130,10 @@ def test_a_source_changes_with_every_file_that_it_is_made_of(tmp_path: Path) -> 
     )
     (later,) = ADAPTER.discover(tmp_path)
     assert later.size > source.size
-    assert ADAPTER.refresh(source) == later  # type: ignore[attr-defined] # the same
+    assert ADAPTER.refresh(source) == later
     assert not ADAPTER.follows(later, since)
     shutil.rmtree(folder)
-    assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined] # the same
+    assert ADAPTER.refresh(source) is None
 
 
 def test_a_title_that_comes_later_is_taken_though_the_messages_are_the_same(tmp_path: Path) -> None:

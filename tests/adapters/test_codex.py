@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from runlore import config, timeline
 from runlore.adapters import LOST, Normalized, Position, Record, Source, codex, get
-from runlore.adapters._codex import fold, tools, words
+from runlore.adapters.codex import fold, paths, tools, words
 from runlore.model import Session, SessionEvent, Usage, make_uid
 from runlore.store import Store
 from runlore.sync import pipeline
@@ -817,7 +817,7 @@ def test_events_carry_their_folder_where_it_is_not_the_sessions() -> None:
     ],
 )
 def test_a_thread_in_the_name_of_a_file(name: str, thread: str) -> None:
-    assert words.thread_in(f"/r/{name}") == thread
+    assert paths.thread_in(f"/r/{name}") == thread
 
 
 def test_times_in_ids_are_read_from_version_7_only() -> None:

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from runlore.adapters import Record, Source, get
-from runlore.adapters._claude import fold
+from runlore.adapters.claude import fold
 from runlore.model import make_uid
 from runlore.testing import check_law
 from tests.adapters import corpus

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from runlore.adapters import Normalized, Record, Source, get
-from runlore.adapters._codex import fold
+from runlore.adapters.codex import fold
 from runlore.model import make_uid
 from runlore.testing import check_law
 from tests.adapters import corpus

@@ -65,7 +65,7 @@ def test_every_file_is_read_or_known_to_be_none(everything: Everything) -> None:
         if path.is_file() and path not in read and path.name not in ("PROVENANCE.md", "INDEX.tsv")
     ]
     assert [path for path in left if not any(word in str(path) for word in OTHER)] == []
-    assert not ADAPTER.refused  # type: ignore[attr-defined] # ours has it
+    assert not ADAPTER.refused
 
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:

@@ -77,7 +77,7 @@ def content_of(case: str) -> Content:
 
 def sources(root: Path) -> list[Source]:
     found = list(ADAPTER.discover(root))
-    assert not ADAPTER.refused  # type: ignore[attr-defined] # ours has it
+    assert not ADAPTER.refused
     return found
 
 
@@ -340,7 +340,7 @@ def test_the_doctor_knows_where_a_session_is(
     ]
     source = main_source(root)
     live.execute("delete from messages")
-    assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined] # ours has it
+    assert ADAPTER.refresh(source) is None
 
 
 def test_there_is_no_command_to_go_on_that_we_know() -> None:

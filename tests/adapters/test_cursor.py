@@ -290,7 +290,7 @@ def test_a_session_that_is_given_up_is_told_when_it_is_old(
     )
     sync(store, root)
     assert sync(store, root).found == {"unchanged": 5}
-    monkeypatch.setattr("runlore.adapters._cursor.composers.time", lambda: NOW_MS / 1000 + 4000)
+    monkeypatch.setattr("runlore.adapters.cursor.composers.time", lambda: NOW_MS / 1000 + 4000)
     report = sync(store, root)
     assert (report.found, report.events) == ({"grown": 1, "unchanged": 4}, 1)
     assert sync(store, root).found == {"unchanged": 5}
@@ -318,7 +318,7 @@ def test_secrets_beside_the_sessions_are_never_read(root: Path, live: apsw.Conne
         record.data for source in ADAPTER.discover(root) for record in ADAPTER.read(source, None)
     )
     assert b"not for us" not in found
-    sources = (Path(__file__).parents[2] / "src/runlore/adapters/_cursor").glob("*.py")
+    sources = (Path(__file__).parents[2] / "src/runlore/adapters/cursor").glob("*.py")
     tables = [
         line
         for path in sources
@@ -407,7 +407,7 @@ def test_the_doctor_knows_where_a_session_is(
     ]
     source = source_of(root, MAIN)
     live.execute("delete from cursorDiskKV where key = ?", (f"composerData:{MAIN}",))
-    assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined] # ours has it
+    assert ADAPTER.refresh(source) is None
 
 
 def test_a_session_of_the_command_line_is_taken_up_again_by_its_name() -> None:

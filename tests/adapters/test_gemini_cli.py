@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore import config
-from runlore.adapters import Normalized, Position, Record, Source, _objects, get
-from runlore.adapters._gemini_cli import reader, words
+from runlore.adapters import Normalized, Position, Record, Source, get
+from runlore.adapters.gemini_cli import reader, words
+from runlore.adapters.shared import fold
 from runlore.model import Session
 from runlore.pricing.ledger import merge
 from runlore.store import Filter, Store
@@ -135,7 +136,7 @@ def test_both_ways_of_decoding_give_the_same(
 
     sources = list(ADAPTER.discover(fixture.root))
     fast = [ADAPTER.normalize(found, ADAPTER.read(found, None), None) for found in sources]
-    monkeypatch.setattr(_objects, "decode", refuse)
+    monkeypatch.setattr(fold, "decode", refuse)
     assert fast == [ADAPTER.normalize(found, ADAPTER.read(found, None), None) for found in sources]
 
 

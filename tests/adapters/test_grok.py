@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore import config, doctor
-from runlore.adapters import Normalized, Record, Source, _grok_chat, _grok_events, _objects, get
+from runlore.adapters import Normalized, Record, Source, get
+from runlore.adapters.grok import chat, events
+from runlore.adapters.shared import fold
 from runlore.model import Session, make_uid
 from runlore.store import Filter, Store, open_store
 from runlore.sync import pipeline
@@ -112,7 +114,7 @@ def test_both_ways_of_decoding_give_the_same(
 
     sources = list(ADAPTER.discover(fixture.root))
     fast = [ADAPTER.normalize(found, ADAPTER.read(found, None), None) for found in sources]
-    monkeypatch.setattr(_objects, "decode", refuse)
+    monkeypatch.setattr(fold, "decode", refuse)
     assert fast == [ADAPTER.normalize(found, ADAPTER.read(found, None), None) for found in sources]
 
 
@@ -492,8 +494,8 @@ def test_a_chat_history_that_was_not_ranked_yet_stays_beside_its_telemetry(
         name="events.jsonl",
     )
     with monkeypatch.context() as before:
-        before.setattr(_grok_chat.Chat, "spare", 0)
-        before.setattr(_grok_events.Events, "spare", 0)
+        before.setattr(chat.Chat, "spare", 0)
+        before.setattr(events.Events, "spare", 0)
         before.setattr(ADAPTER, "version", ADAPTER.version - 1)
         sync(store, tmp_path)
     assert sync(store, tmp_path).found == {"outdated": 2}

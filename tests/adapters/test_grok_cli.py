@@ -16,7 +16,9 @@ import apsw
 import pytest
 
 from runlore import config
-from runlore.adapters import Normalized, Source, _grok_cli, _sqlite, get
+from runlore.adapters import Normalized, Source, get
+from runlore.adapters.grok_cli import reader
+from runlore.adapters.shared import sqlite
 from runlore.errors import ReadError
 from runlore.model import Session
 from runlore.store import Filter, Store, open_store
@@ -136,16 +138,16 @@ def test_the_database_of_a_fixture_holds_what_its_sql_says(case: Path, tmp_path:
         db.close()
         if case.name == "log":
             shutil.copytree(tmp_path / "crashed", case / "root", dirs_exist_ok=True)
-    with _sqlite.reading(str(kept)) as found:
+    with sqlite.reading(str(kept)) as found:
         for table in TABLES:
-            assert list(_sqlite.rows(found, table)) == list(_sqlite.rows(wanted, table))
+            assert list(sqlite.rows(found, table)) == list(sqlite.rows(wanted, table))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_row_is_told_or_repeats_one_that_is(case: Path) -> None:
     found = normalized(case / "root")
-    with _sqlite.reading(str(case / "root/grok.db")) as db:
-        table = {name: list(_sqlite.rows(db, name)) for name in TABLES}
+    with sqlite.reading(str(case / "root/grok.db")) as db:
+        table = {name: list(sqlite.rows(db, name)) for name in TABLES}
     told = {event.record for event in found.events}
     assert len(told | {None}) - 1 + sum(found.merged.values()) >= len(table["messages"])
     assert sum(event.usage is not None for event in found.events) == len(table["usage_events"])
@@ -231,7 +233,7 @@ def test_a_transaction_that_is_open_is_not_seen(root: Path, live: apsw.Connectio
 def test_a_locked_database_is_named_and_read_the_next_time(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sqlite, "BUSY_MS", 20)
+    monkeypatch.setattr(sqlite, "BUSY_MS", 20)
     db = make(root / "grok.db", journal="delete")
     start(db, "s1")
     say(db, "s1", 1, "user", "hello")
@@ -354,7 +356,7 @@ def test_a_sync_with_nothing_new_opens_nothing(
     start(live, "s1")
     say(live, "s1", 1, "user", "hello")
     assert sync(store, root).events == 1
-    monkeypatch.setattr(_sqlite, "_connect", lambda *_: pytest.fail("the database was opened"))
+    monkeypatch.setattr(sqlite, "_connect", lambda *_: pytest.fail("the database was opened"))
     assert sync(store, root).found == {"unchanged": 1}
 
 
@@ -419,7 +421,7 @@ def test_messages_that_were_taken_back_and_said_otherwise_are_both_kept(
 def test_more_sessions_than_are_remembered_never_share_a_number(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_grok_cli, "SESSIONS", 3)
+    monkeypatch.setattr(reader, "SESSIONS", 3)
     db = make(root / "grok.db")
     for turn in range(1, 4):
         for n in range(6):
@@ -434,7 +436,7 @@ def test_more_sessions_than_are_remembered_never_share_a_number(
 def test_a_row_beyond_all_bounds_is_named_and_not_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sqlite, "LONGEST", 2000)
+    monkeypatch.setattr(sqlite, "LONGEST", 2000)
     db = make(root / "grok.db")
     say(db, "s1", 1, "user", "x" * 3000, at=1)
     say(db, "s1", 2, "user", "short", at=2)

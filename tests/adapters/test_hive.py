@@ -13,7 +13,7 @@ import pytest
 
 from runlore import config
 from runlore.adapters import get
-from runlore.adapters._hive.documents import records
+from runlore.adapters.hive.documents import records
 from runlore.model import SessionEvent
 from runlore.pricing.ledger import merge
 from runlore.store import Store

@@ -12,21 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.adapters import Record, Source, _jsonl
-from runlore.adapters._jsonl import (
+from runlore.adapters import Record, Source
+from runlore.adapters.shared import jsonl
+from runlore.adapters.shared.jsonl import (
     MALFORMED,
-    JsonLines,
+    JsonlAdapter,
     lenient,
     parse,
     read_small,
     to_json,
     values_of,
 )
-from runlore.adapters._sqlite import SqliteFile
+from runlore.adapters.shared.sqlite import SqliteAdapter
 from runlore.errors import ReadError
 
 
-class Plain(JsonLines):
+class Plain(JsonlAdapter):
     name = "plain"
     label = "Plain"
     version = 1
@@ -122,7 +123,7 @@ def test_a_missing_root_has_no_sources(tmp_path: Path) -> None:
 
 
 def found_and_refused(
-    adapter: JsonLines | SqliteFile, root: Path
+    adapter: JsonlAdapter | SqliteAdapter, root: Path
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """The names of what is found below a root, and what could not be looked at."""
     found = [os.path.relpath(source.path, root) for source in adapter.discover(root)]
@@ -165,7 +166,7 @@ def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
     assert found_and_refused(Plain(), tmp_path / "1.jsonl") == ([], [(".", "not a directory")])
 
 
-class Base(SqliteFile):
+class Base(SqliteAdapter):
     name = "base"
     files = ("one.db", "two.db")
 
@@ -225,7 +226,7 @@ def test_reading_does_not_depend_on_the_size_of_chunks(
     path = Path(os.environ["HOME"]) / "chunks.jsonl"
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_jsonl, "CHUNK", chunk)
+        patch.setattr(jsonl, "CHUNK", chunk)
         records = list(Plain().read(source_of(path), None))
     assert [record.data for record in records] == lines
     assert all(content[record.offset : record.end] == record.data + b"\n" for record in records)
@@ -234,9 +235,9 @@ def test_reading_does_not_depend_on_the_size_of_chunks(
 def test_a_line_that_is_too_long_is_named_and_reading_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_jsonl, "CHUNK", 7)
-    monkeypatch.setattr(_jsonl, "LONGEST", 20)
-    monkeypatch.setattr(_jsonl, "KEPT", 5)
+    monkeypatch.setattr(jsonl, "CHUNK", 7)
+    monkeypatch.setattr(jsonl, "LONGEST", 20)
+    monkeypatch.setattr(jsonl, "KEPT", 5)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one\n" + b"x" * 50 + b"\ntwo\n" + b"y" * 20 + b"\n" + b"z" * 90)
     records = list(Plain().read(source_of(path), None))
@@ -252,7 +253,7 @@ def test_a_line_that_is_too_long_is_named_and_reading_goes_on(
 def test_small_files_come_before_what_they_belong_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_jsonl, "CHUNK", 6)
+    monkeypatch.setattr(jsonl, "CHUNK", 6)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one\ntwo <see>\nthree\n<see><see>\n")
     adapter, source = Marked(), source_of(path)
@@ -295,7 +296,7 @@ def test_a_file_that_has_gone_is_a_read_error(tmp_path: Path) -> None:
 def test_a_file_that_shrinks_while_being_read_just_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_jsonl, "CHUNK", 8)
+    monkeypatch.setattr(jsonl, "CHUNK", 8)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"1234567\n" * 100)
     reading = Plain().read(source_of(path), None)

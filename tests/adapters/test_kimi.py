@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runlore import config
 from runlore.adapters import Normalized, Record, Source, get
-from runlore.adapters._kimi.words import place
+from runlore.adapters.kimi.paths import owner_of
 from runlore.model import Session
 from runlore.store import Store
 from runlore.sync import pipeline
@@ -192,7 +192,7 @@ def test_a_log_that_is_no_longer_written_is_another_source(tmp_path: Path) -> No
     os.utime(path, (1_700_000_000, 1_700_000_000))
     (source,) = ADAPTER.discover(tmp_path)
     assert source.mtime_ns == path.stat().st_mtime_ns + 1
-    assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # only some adapters have it
+    assert ADAPTER.refresh(source) == source
 
 
 def test_a_secret_in_two_parts_is_seen(store: Store, tmp_path: Path) -> None:
@@ -225,8 +225,8 @@ def test_a_secret_in_two_parts_is_seen(store: Store, tmp_path: Path) -> None:
     ],
 )
 def test_the_place_of_a_file_tells_whose_it_is(path: str, found: tuple[str, str | None]) -> None:
-    assert place(f"/home/dev/.kimi/{path}") == found
-    assert place(path.replace("/", "\\")) == found
+    assert owner_of(f"/home/dev/.kimi/{path}") == found
+    assert owner_of(path.replace("/", "\\")) == found
 
 
 def test_contexts_are_read_only_where_there_is_no_log(tmp_path: Path) -> None:

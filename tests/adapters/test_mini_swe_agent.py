@@ -10,7 +10,7 @@ import pytest
 
 from runlore import config
 from runlore.adapters import Source, get
-from runlore.adapters._mini_swe_agent import output_in, parts
+from runlore.adapters.mini_swe_agent.reader import output_in, parts
 from runlore.errors import ReadError
 from runlore.store import CallFilter, Filter, Store, open_store
 from runlore.sync import pipeline

@@ -17,7 +17,8 @@ import apsw
 import pytest
 
 from runlore import config, doctor
-from runlore.adapters import Normalized, Position, Source, _sqlite, get
+from runlore.adapters import Normalized, Position, Source, get
+from runlore.adapters.shared import sqlite
 from runlore.model import Session
 from runlore.store import Filter, Store, open_store
 from runlore.sync import pipeline
@@ -179,7 +180,7 @@ def only(content: Content, number: int) -> Content:
 
 def sources(root: Path) -> list[Source]:
     found = list(ADAPTER.discover(root))
-    assert not ADAPTER.refused  # type: ignore[attr-defined] # ours has it
+    assert not ADAPTER.refused
     return found
 
 
@@ -313,14 +314,14 @@ def test_only_tables_of_sessions_are_read(
             read.add(one)
         return apsw.SQLITE_OK
 
-    connect = _sqlite._connect
+    connect = sqlite._connect
 
     def watched(*given: Any) -> apsw.Connection:
         db = connect(*given)
         db.authorizer = note
         return db
 
-    monkeypatch.setattr(_sqlite, "_connect", watched)
+    monkeypatch.setattr(sqlite, "_connect", watched)
     for source in sources(root):
         normalized(source)
         ADAPTER.position(source, source.size, 1)
@@ -331,7 +332,7 @@ def test_only_tables_of_sessions_are_read(
 def test_a_database_that_is_locked_loses_no_session(
     root: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sqlite, "BUSY_MS", 20)
+    monkeypatch.setattr(sqlite, "BUSY_MS", 20)
     db = make(root / "opencode.db", "delete")
     fill(db, content_of("database"))
     sync(store, root)
@@ -473,7 +474,7 @@ def test_a_step_whose_process_died_is_told_after_a_while(
         plant(root / "storage", content)
     assert sync(store, root).events == 2
     assert sync(store, root).found == {"unchanged": 1}
-    monkeypatch.setattr("runlore.adapters._opencode.shelf.time", lambda: time.time() + 4000)
+    monkeypatch.setattr("runlore.adapters.opencode.sessions.time", lambda: time.time() + 4000)
     sync(store, root)
     assert [event.tool for event in store.events(uid_of(content)) if event.is_call] == [
         "question",
@@ -744,15 +745,15 @@ def test_the_doctor_knows_where_a_session_is(
         if "not there" in note or "rewritten" in note or "grown" in note
     ]
     source = sources(root)[0]
-    assert ADAPTER.refresh(source) == source  # type: ignore[attr-defined] # ours has it
+    assert ADAPTER.refresh(source) == source
     live.execute("delete from message")
-    assert ADAPTER.refresh(source) is None  # type: ignore[attr-defined]
+    assert ADAPTER.refresh(source) is None
 
 
 def test_a_message_beyond_all_bounds_is_named_and_not_kept(
     root: Path, live: apsw.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runlore.adapters._opencode.shelf.LONGEST", 2000)
+    monkeypatch.setattr("runlore.adapters.opencode.sessions.LONGEST", 2000)
     content = only(content_of("branches"), 2)
     content["sessions"][0]["messages"][0]["parts"][0]["text"] = "x" * 3000
     fill(live, content)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from runlore import config, timeline
 from runlore.adapters import Normalized, Source, get
-from runlore.adapters._runlore import words
-from runlore.adapters._runlore.lines import Line
+from runlore.adapters.runlore import words
+from runlore.adapters.runlore.lines import Line
 from runlore.errors import LogError
 from runlore.live import LiveSession, SessionStore
 from runlore.model import LogRecord, SessionEvent, Usage

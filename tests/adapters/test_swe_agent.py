@@ -11,7 +11,7 @@ import pytest
 
 from runlore import config
 from runlore.adapters import get
-from runlore.adapters._swe_agent import describe, has_failed
+from runlore.adapters.swe_agent.reader import describe, has_failed
 from runlore.errors import ReadError
 from runlore.store import CallFilter, Store, open_store
 from runlore.sync import pipeline

@@ -133,7 +133,7 @@ def test_a_log_that_was_written_anew_is_the_same_session(root: Path, store: Stor
 
 
 def _replayed(path: Path) -> Any:
-    from runlore.adapters._vscode_copilot.log import load
+    from runlore.adapters.vscode_copilot.log import load
 
     return load(str(path))
 

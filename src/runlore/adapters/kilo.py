@@ -9,7 +9,7 @@ read here.
 from . import opencode
 
 
-class Adapter(opencode.Adapter):
+class KiloAdapter(opencode.OpenCodeAdapter):
     name = "kilo"
     label = "Kilo"
     roots = ("$XDG_DATA_HOME/kilo", "~/.local/share/kilo")
@@ -18,4 +18,4 @@ class Adapter(opencode.Adapter):
     variable = "KILO_DB"
 
 
-adapter = Adapter()
+adapter = KiloAdapter()

@@ -11,7 +11,7 @@ on with.
 from . import opencode
 
 
-class Adapter(opencode.Adapter):
+class MimoCodeAdapter(opencode.OpenCodeAdapter):
     name = "mimocode"
     label = "MiMo Code"
     roots = ("$XDG_DATA_HOME/mimocode", "~/.local/share/mimocode")
@@ -20,4 +20,4 @@ class Adapter(opencode.Adapter):
     variable = ""
 
 
-adapter = Adapter()
+adapter = MimoCodeAdapter()

@@ -10,11 +10,11 @@ file above it, and a model is chosen by `provider/model`.
 from . import pi
 
 
-class Adapter(pi.Adapter):
+class OmpAdapter(pi.PiAdapter):
     name = "omp"
     label = "Oh My Pi"
     roots = ("~/.omp/agent/sessions",)
     command = ("omp", "--resume")
 
 
-adapter = Adapter()
+adapter = OmpAdapter()

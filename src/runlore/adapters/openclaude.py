@@ -7,7 +7,7 @@ session was at hand. Last checked 2026-11. It never looks into Claude Code's own
 from . import Integration, claude
 
 
-class Adapter(claude.Adapter):
+class OpenClaudeAdapter(claude.ClaudeAdapter):
     name = "openclaude"
     label = "OpenClaude"
     roots = ("$OPENCLAUDE_CONFIG_DIR/projects", "~/.openclaude/projects")
@@ -17,4 +17,4 @@ class Adapter(claude.Adapter):
         return None  # How it is made to call us is not known.
 
 
-adapter = Adapter()
+adapter = OpenClaudeAdapter()

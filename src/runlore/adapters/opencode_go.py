@@ -8,7 +8,7 @@ only that of the home folder is looked for, the others are to be named in the co
 from . import crush
 
 
-class Adapter(crush.Adapter):
+class OpenCodeGoAdapter(crush.CrushAdapter):
     name = "opencode_go"
     label = "opencode (Go)"
     roots = ("~/.opencode",)
@@ -16,4 +16,4 @@ class Adapter(crush.Adapter):
     folder, file = ".opencode", "opencode.db"
 
 
-adapter = Adapter()
+adapter = OpenCodeGoAdapter()

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from . import cline
 
 
-class Adapter(cline.Adapter):
+class RooAdapter(cline.ClineAdapter):
     name = "roo"
     label = "Roo Code"
     roots = tuple(
@@ -22,4 +22,4 @@ class Adapter(cline.Adapter):
     whole_prompts_since = datetime(2025, 11, 1, tzinfo=UTC)
 
 
-adapter = Adapter()
+adapter = RooAdapter()

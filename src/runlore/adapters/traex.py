@@ -7,11 +7,11 @@ checked 2026-08.
 from . import codex
 
 
-class Adapter(codex.Adapter):
+class TraexAdapter(codex.CodexAdapter):
     name = "traex"
     label = "TRAE CLI"
     roots = ("$TRAEX_SESSIONS_DIR", "~/.trae/cli")
     command = None
 
 
-adapter = Adapter()
+adapter = TraexAdapter()

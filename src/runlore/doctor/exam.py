@@ -3,7 +3,6 @@ could be made again."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from .. import adapters
-from ..adapters import Facts, Source
+from ..adapters import Facts, Source, stat_source
 from ..config import Config
 from ..errors import ConfigError
 from ..model import BLOCK, make_uid
@@ -342,16 +341,7 @@ def how_it_is(state: SourceState) -> Literal["gone", "same", "grown", "rewritten
 
 
 def source_now(state: SourceState) -> Source | None:
-    """The source as it is now, None when it is gone. An adapter whose sources are no files of their
-    own says so itself (`refresh`)."""
+    """Return the source as it is now, or None when it is gone. Without its adapter, the file that
+    it is named for is looked at."""
     adapter = adapter_of(state)
-    if adapter is not None and hasattr(adapter, "refresh"):
-        found: Source | None = adapter.refresh(state.source)
-        return found
-    try:
-        stat = os.stat(state.source.path)
-    except OSError:
-        return None
-    return msgspec.structs.replace(
-        state.source, size=stat.st_size, mtime_ns=stat.st_mtime_ns, inode=stat.st_ino
-    )
+    return stat_source(state.source) if adapter is None else adapter.refresh(state.source)

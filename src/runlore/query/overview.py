@@ -136,7 +136,7 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
                 enabled=setting is None or setting.enabled,
                 roots=_roots_of(config, adapter),
                 keeps_days=adapter.keeps_days,
-                lacks=list(adapters.lacks(adapter)),
+                lacks=list(adapter.lacks),
                 sources=count,
                 sessions=sessions.get(name, 0),
                 source_bytes=size,

@@ -45,7 +45,7 @@ def find(config: Config, agents: Sequence[str] = (), roots: Sequence[str] = ()) 
                         source = msgspec.structs.replace(source, machine=machine)
                     if sources.setdefault((name, source.path), source) is source:
                         found.agents[name] = found.agents.get(name, 0) + 1
-                for error in getattr(adapter, "refused", ()):
+                for error in adapter.refused:
                     found.refused.add(error.path)
                     if (problem := (error.path, error.reason)) not in found.problems:
                         found.problems.append(problem)

@@ -1,1 +1,0 @@
-"""What understands the history that aider keeps of a repository."""

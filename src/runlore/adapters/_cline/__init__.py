@@ -1,1 +1,0 @@
-"""What understands the documents of Cline and of its forks."""

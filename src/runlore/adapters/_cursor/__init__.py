@@ -1,1 +1,0 @@
-"""What the stores of Cursor hold. See `cursor.py` for the traps."""

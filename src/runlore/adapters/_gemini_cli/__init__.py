@@ -1,2 +1,0 @@
-"""What understands the records of Gemini CLI, and what Qwen Code, which began as a fork of it,
-still shares with it."""

@@ -1,1 +1,0 @@
-"""What understands the folders of hive's sessions."""

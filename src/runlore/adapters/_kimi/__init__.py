@@ -1,1 +1,0 @@
-"""What understands the logs of Kimi CLI and Kimi Code."""

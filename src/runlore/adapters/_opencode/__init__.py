@@ -1,2 +1,0 @@
-"""Understands opencode's sessions: where they are kept (`database`, `tree`), and what they say
-(`reader`, `words`)."""

@@ -1,1 +1,0 @@
-"""What the adapter for live session logs needs to read one, and not to find one."""

@@ -1,0 +1,144 @@
+"""aider: one Markdown file for each repository, `.aider.chat.history.md`, with all that was ever
+said there.
+
+Learned from the source of aider 0.86.2 (`io.py`, `base_coder.py`) and from real histories. Last
+checked 2026-11. The traps:
+
+- The file lies in the repository, so there is no place where all of them are: tell runlore where
+  your projects are (`roots` of `[sources.aider]` in config.toml). By itself it only looks for the
+  one in the home folder, and the one that a variable names.
+- A session begins with a line that has its time, in local time and without a zone, and nothing else
+  has a time. What was typed is also in `.aider.input.history` beside it, with times: a prompt has
+  the time of the same words there. Alone that file tells of no session.
+- A prompt is a heading, `#### `, and what the program says is a quote, `> `. Replies may have both.
+  The program ends its lines with two spaces; where an editor has taken these away, a heading must
+  stand where a prompt can stand.
+- In architect mode the plan that one model wrote is the prompt of the next, and is written like
+  one: nobody typed it.
+- An edit is a part of the reply. That it was applied is told afterwards, by the path alone.
+- What a command printed is not there. Of the tokens there are rounded numbers. With DeepSeek what
+  was sent includes what the cache had.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...errors import ReadError
+from .. import Position, Record, Source
+from ..shared.base import stat_source
+from ..shared.jsonl import (
+    LONGEST,
+    JsonlAdapter,
+    aged,
+    is_stale,
+    note_refusal,
+    read_small,
+    reason_of,
+    to_json,
+)
+
+HISTORY, TYPED = ".aider.chat.history.md", ".aider.input.history"
+DEEP = 8  # Folders between a root and a repository.
+MOST_FOLDERS = 20_000
+OTHERS = frozenset(
+    {"node_modules", "venv", "target", "build", "dist", "__pycache__", "Library", "AppData"}
+)
+"""Folders without repositories, which hold thousands of others. Hidden ones are left out as
+well."""
+STALE_S = 600  # A file that has not changed for so long is not being written any more.
+CHUNK = 4 << 20  # Bytes that are looked at together.
+SMALL = 16 << 20  # Bytes of what was typed.
+
+
+class AiderAdapter(JsonlAdapter):
+    name = "aider"
+    label = "aider"
+    version = 2
+    reader = "runlore.adapters.aider.reader"
+    roots = ("$AIDER_CHAT_HISTORY_FILE", f"~/{HISTORY}")
+    lacks = ("times of replies", "exact tokens", "what commands printed")
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        """The root itself, or the files in the folders below it."""
+        self.refused = refused = list[ReadError]()
+        paths = [str(root)] if root.is_file() else _histories(str(root), refused)
+        for path in paths:
+            source = stat_source(
+                Source(agent=self.name, path=path, root=str(root), size=0, mtime_ns=0)
+            )
+            if source is not None and source.size:
+                yield aged(source, STALE_S)
+
+    def refresh(self, source: Source) -> Source | None:
+        found = super().refresh(source)
+        return found and aged(found, STALE_S)
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        """What was said, piece by piece. The last piece may go on, and is given when it cannot any
+        more."""
+        from .history import pieces, typed
+
+        start, room = since.offset if since else 0, CHUNK
+        try:
+            with open(source.path, "rb") as file:
+                head = file.read(1 << 16)
+                times = typed(
+                    read_small(os.path.join(os.path.dirname(source.path), TYPED), SMALL) or b""
+                )
+                while room <= LONGEST:
+                    file.seek(start)
+                    data, done = file.read(room), 0
+                    is_end = len(data) < room
+                    for begin, done, piece in pieces(data, head, is_end, is_stale(source, STALE_S)):
+                        if piece["said"] == "user" and (found := times.get(piece["text"])):
+                            piece["typed"] = found
+                        yield Record(to_json(piece), start + begin, None, None, start + done)
+                    if is_end:
+                        return
+                    start, room = start + done, room if done else room * 2
+        except OSError as error:
+            raise ReadError(source.path, reason_of(error)) from error
+
+
+adapter = AiderAdapter()
+
+
+def _histories(root: str, refused: list[ReadError]) -> Iterator[str]:
+    pending, left = [(root, 0)], MOST_FOLDERS
+    while pending and left:
+        folder, depth = pending.pop()
+        left -= 1
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(
+                    (entry for entry in listing if entry.path.isprintable()),
+                    key=lambda entry: entry.name,
+                    reverse=True,
+                )
+            yield from [
+                entry.path
+                for entry in reversed(entries)
+                if _is_history(entry.name) and entry.is_file(follow_symlinks=False)
+            ]
+            below = [
+                entry
+                for entry in entries
+                if _may_hold(entry.name) and entry.is_dir(follow_symlinks=False)
+            ]
+            pending += [(entry.path, depth + 1) for entry in below if depth < DEEP]
+        except OSError as error:
+            note_refusal(folder, error, refused)
+
+
+def _is_history(name: str) -> bool:
+    """The file has another name where somebody has said so, or has collected some."""
+    return name == HISTORY or (
+        name.endswith(".md") and name.startswith("aider") and name[5:6] in ("_", "-", ".")
+    )
+
+
+def _may_hold(name: str) -> bool:
+    return name[0] != "." and name not in OTHERS

@@ -1,0 +1,512 @@
+"""The fold over a Claude Code transcript: which session a record belongs to, what it is called,
+what it follows.
+
+Knows nothing of what a record says; `reader.py` does, and calls `emit` for every event. The traps
+of the format are in the package's docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC
+from hashlib import blake2b
+from typing import Any, ClassVar, Unpack
+
+import msgspec
+
+from ...model import Usage
+from .. import Facts, Normalized, Source
+from ..shared.fold import REFUSALS, AllFields, Fold, keep, load
+from ..shared.jsonl import lenient, parse
+from ..shared.tools import cap, one_line
+from .lines import CARRY, Counts, Fork, Line, Message, Meta, RareLine, SessionState, State, Tokens
+from .paths import OVERFLOWS, SourcePath
+from .words import (
+    MERGED,
+    TITLES,
+    UUID,
+    billed,
+    checksum,
+    clean,
+    hash_words,
+    local_id,
+    speaker,
+    tokens,
+    utc,
+)
+
+# How many calls, messages and ids are remembered between two reads, the oldest going first.
+CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = (
+    256,
+    64,
+    256,
+    1024,
+    64,
+    64,
+    256,
+    256,
+)
+# Lines of a message follow each other; those of subagents that run side by side come in between.
+BILLS = 16
+
+MAX_KEY = 300  # A session's name and a record's id. What is longer is no id that an agent made.
+
+NOTHING = 0, 0, 0, 0
+
+_decode = msgspec.json.Decoder(Line).decode
+_decode_rare = msgspec.json.Decoder(RareLine).decode
+
+
+def _most(one: Tokens, other: Tokens) -> Tokens:
+    return (
+        max(one[0], other[0]),
+        max(one[1], other[1]),
+        max(one[2], other[2]),
+        max(one[3], other[3]),
+    )
+
+
+class ClaudeFold(Fold[State]):
+    """A fold over the records of one transcript."""
+
+    # Functions, and not methods of this fold, which would be a cycle: all that was made of a batch
+    # would wait for one to be looked for.
+    handlers: ClassVar[Mapping[str | None, Callable[[Any, Line], None]]]
+    rare_handlers: ClassVar[Mapping[str | None, Callable[[Any, RareLine], None]]]
+
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        super().__init__(source, load(carry, State, CARRY))
+        self.path = SourcePath(source.path)
+        self.hints = frozenset(source.hints)
+        self.touched: dict[str, tuple[SessionState, str | None, int]] = {}
+        """The sessions of this batch, by their key in the state, with the best title of each."""
+        self.overflow: dict[str, str] = {}
+        self.current = Line()
+        self.session = SessionState("")
+        self.key = self.session_uid = ""
+        self.step: tuple[str, Tokens, Tokens] | None = None
+        """Tokens for the next event: the message, what this line adds, the highest count so far."""
+
+    def sidecar(self, name: str, data: bytes) -> None:
+        if name == "meta":
+            meta, _ = lenient(
+                Meta, next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
+            )
+            self.turn_to(self.main(Line()), "")
+            self.session.call = meta.toolUseId
+            self.set_title(meta.description, 2)
+        else:
+            # It belongs to the line that comes next, and nothing of it is remembered: at most a few
+            # are held.
+            keep(self.overflow, name.partition(":")[2], data.decode("utf-8", "replace"), OVERFLOWS)
+
+    def record(self, data: bytes) -> None:
+        try:
+            line = _decode(data)
+            handler = self.handlers.get(line.type)
+            rare = None if handler else _decode_rare(data)
+        except REFUSALS:
+            self.tolerate(data)
+            return
+        self.raw = data
+        if rare is not None:
+            self.rare(rare)
+        elif handler is not None:
+            self.handle(handler, line)
+
+    def take_damaged(self, value: dict[str, Any], text: str) -> list[str]:
+        line, problems = lenient(RareLine, value)
+        self.raw = text
+        handler = self.handlers.get(line.type)
+        if handler is not None:
+            self.handle(handler, line)
+        elif not self.rare(line):
+            return []  # Nothing can be wrong with what is not known.
+        return problems
+
+    def handle(self, handler: Callable[[Any, Line], None], line: Line) -> None:
+        self.begin_line(line)
+        handler(self, line)
+        if self.count != 1 or self.step is not None:
+            self.end_line()
+
+    def begin(self, raw: str | bytes) -> None:
+        self.raw = raw
+        self.begin_line(Line())
+
+    def rare(self, line: RareLine) -> bool:
+        """A record that is not of the conversation. False when its type is not known."""
+        kind = line.type
+        if kind in MERGED:
+            self.settle(line, kind)
+            return True
+        handler = self.rare_handlers.get(kind)
+        if handler is None and line.message and (role := speaker(line.message)):
+            handler = self.handlers.get(role)  # Whatever the type was, this is what was said.
+        self.begin_line(line)
+        if handler:
+            handler(self, line)
+        else:
+            self.unknown(kind)
+        self.end_line()
+        return handler is not None
+
+    def settle(self, line: RareLine, kind: str) -> None:
+        """What is said of the session, and is no event. It is written again and again, so the last
+        one counts."""
+        self.merge(kind)
+        if kind in TITLES:
+            field, rank = TITLES[kind]
+            self.turn_to(self.main(line), "")
+            self.set_title(getattr(line, field), rank)
+        elif kind == "summary" and (self.state.main or UUID.match(self.path.stem)):
+            # It may be about a leaf of another session. Then it is worth a prompt, and gives way to
+            # the first.
+            self.turn_to(self.main(line), "")
+            self.set_title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
+
+    # Which session, which id, which parent.
+
+    def main(self, line: Line) -> SessionState:
+        """The session of the file itself: named by the file where that can be, else by the first
+        session id that is read."""
+        state, place = self.state, self.path
+        if state.main is None:
+            named = clean((line.sessionId or "").partition("#")[0])
+            stem = clean(place.stem) or "unknown"
+            own = (
+                f"agent-{clean(place.agent)}"
+                if place.agent
+                else f"journal-{clean(place.run)}"
+                if place.run
+                else ""
+            )
+            if own:
+                state.root = clean(place.session) or named
+                state.main = SessionState(f"{state.root}/{own}" if state.root else stem)
+                if state.root:
+                    state.main.parent, state.main.relation = (
+                        self.uid(state.root),
+                        "subagent",
+                    )
+            else:
+                state.root = stem if UUID.match(stem) else named or stem
+                state.main = SessionState(state.root)
+        return state.main
+
+    def side(self, line: Line) -> str:
+        """The key of the session that a line of an inline subagent belongs to: it hangs on the
+        subagent's first line."""
+        state, uuid = self.state, line.uuid or ""
+        if line.agentId:
+            key = f"agent-{clean(line.agentId)}"
+        else:
+            key = (
+                state.side.get(line.parentUuid or "")
+                or f"agent-{clean(uuid[:8] if len(uuid) == 36 else uuid) or 'unknown'}"
+            )
+            if uuid:
+                keep(state.side, uuid, key, SIDE)
+        if key not in state.sessions:
+            self.sub(key).call = self.find_call(line)
+        return key
+
+    def sub(self, key: str) -> SessionState:
+        state = self.state
+        session = state.sessions.get(key)
+        if session is None:
+            state.has_dropped = state.has_dropped or len(state.sessions) >= SESSIONS
+            start = state.events if state.has_dropped else 0
+            session = SessionState(
+                f"{state.root}/{key}",
+                start,
+                parent=self.uid(state.root),
+                relation="subagent",
+            )
+            keep(state.sessions, key, session, SESSIONS)
+        return session
+
+    def find_call(self, line: Line) -> str | None:
+        """The latest call that asked for what this line says."""
+        content = line.message.content if line.message else None
+        text = (
+            content
+            if isinstance(content, str)
+            else next((block.text for block in content or () if block.text), None)
+        )
+        asked = hash_words(text) if text else None
+        return next(
+            (call for call, words in reversed(self.state.tasks.items()) if words == asked), None
+        )
+
+    def begin_line(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
+        """Makes this line the current one, in the session that it belongs to."""
+        state = self.state
+        if session is None:
+            session = state.main or self.main(line)
+            if line.isSidechain and not self.path.agent:
+                key = self.side(line)
+                session = state.sessions[key]
+        if session is not self.session:
+            self.turn_to(session, key)
+        if not state.is_traced or line.forkedFrom is not None:
+            self.trace(session, line)
+        self.current, self.count, self.step = line, 0, None
+        uuid = line.uuid
+        if uuid:
+            self.native_id = state.anchor = uuid if len(uuid) == 36 else local_id(state.root, uuid)
+            if state.repeats:
+                state.repeats.clear()
+        else:
+            self.native_id = ""
+        if session.cwd is None:
+            session.cwd = line.cwd
+        if session.branch is None:
+            session.branch = line.gitBranch or None
+        ts = line.timestamp
+        self.ts = ts if ts is None or ts.tzinfo is UTC else utc(ts)
+        parent = line.parentUuid
+        if parent is not None and (len(parent) != 36 or parent in state.tails or state.moved):
+            parent = self.reference(parent)
+        self.parent = parent
+
+    def turn_to(self, session: SessionState, key: str) -> None:
+        self.session, self.key, self.session_uid = session, key, self.uid(session.native)
+        self.touched[key] = (session, *self.touched.get(key, (session, None, 0))[1:])
+
+    def trace(self, session: SessionState, line: Line) -> None:
+        """Where a session comes from: a fork says so; a file that begins with another session's id
+        goes on where that one ended."""
+        fork = line.forkedFrom
+        if fork and fork.sessionId and session.relation != "subagent":
+            session.parent, session.relation = self.uid(clean(fork.sessionId)), "fork"
+        if line.sessionId and not self.state.is_traced:
+            self.state.is_traced = True
+            origin = clean(line.sessionId)
+            if (
+                origin != session.native
+                and session.relation is None
+                and UUID.match(session.native)
+                and UUID.match(origin)
+            ):
+                session.parent, session.relation = self.uid(origin), "continuation"
+
+    def reference(self, uuid: str) -> str | None:
+        """The id of the event that a uuid stands for: the last one of its record."""
+        state = self.state
+        if not uuid:
+            return None
+        if len(uuid) != 36:
+            uuid = local_id(state.root, uuid)
+        uuid = state.moved.get(uuid, uuid)
+        return f"{uuid}#{state.tails[uuid]}" if uuid in state.tails else uuid
+
+    def references(self, uuids: Iterable[str] | None) -> tuple[str, ...]:
+        return tuple(
+            [uuid if len(uuid) == 36 else local_id(self.state.root, uuid) for uuid in uuids or ()]
+        )
+
+    def new_id(self) -> str:
+        """Return an id for a record that has none: the same wherever the file is cut, and in a copy
+        of the file."""
+        state = self.state
+        key = blake2b(self.raw_bytes(), digest_size=8).digest()
+        again = state.repeats.get(key, 0)
+        keep(state.repeats, key, again + 1, REPEATS)
+        anchor = (state.anchor or self.session.native).encode("utf-8", "replace")
+        return "~" + blake2b(b"%s\n%d\n%s" % (anchor, again, key), digest_size=8).hexdigest()
+
+    def stream(self) -> SessionState:
+        return self.session
+
+    def stream_uid(self) -> str:
+        return self.session_uid
+
+    def emit(
+        self,
+        kind: str,
+        body: str,
+        native: str,
+        summary: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        call_id: str | None = None,
+        action: str | None = None,
+        part: int | str | None = None,
+        **fields: Unpack[AllFields],
+    ) -> str:
+        """Add an event of the current record, and return its native id. A second record with the id
+        of another gets an id of its own."""
+        self.room -= 1
+        if self.room < 0:
+            return self.native_id
+        body = cap(body)
+        native_id = self.native_id
+        if self.count:
+            native_id = f"{native_id}#{self.count}"
+        elif not native_id or native_id in self.state.recent:
+            self.native_id = native_id = self.rename(body)
+        else:
+            keep(self.state.recent, native_id, body, RECENT)
+        fork = self.current.forkedFrom
+        self.put(
+            native_id, kind, body, native, summary, role, tool, call_id, action, fields,
+            None if fork is None else self.original_of(fork),
+        )  # fmt: skip
+        self.state.events += 1
+        return native_id
+
+    def annotate(self, fields: AllFields) -> None:
+        line, session = self.current, self.session
+        if self.step is not None and line.message is not None:
+            usage = self.settle_usage(self.step)
+            fields["usage"], fields["tokens"] = usage, usage.total
+            fields["model"], self.step = line.message.model, None
+        if line.cwd != session.cwd:
+            fields["cwd"] = line.cwd
+        if line.gitBranch != session.branch and line.gitBranch:
+            fields["git_branch"] = line.gitBranch
+        if line.isSidechain:
+            fields["is_sidechain"] = True
+
+    def rename(self, body: str) -> str:
+        """The id of a record that has none, or one that was there before."""
+        if not self.native_id:
+            return self.new_id()
+        before = self.state.recent[self.native_id]
+        if before == (body if isinstance(before, str) else checksum(body)):
+            return self.native_id
+        return f"{self.native_id}~{checksum(body):08x}"
+
+    def original_of(self, fork: Fork) -> str | None:
+        uuid = fork.messageUuid
+        if not uuid:
+            return None
+        original = uuid if len(uuid) == 36 else local_id(clean(fork.sessionId or ""), uuid)
+        return f"{original}#{self.count}" if self.count else original
+
+    def count_usage(self, line: Line) -> None:
+        """What this line adds to its message's tokens. The first event of the line takes them."""
+        message = line.message
+        if message is None or message.usage is None:
+            return
+        found = tokens(message.usage)
+        self.bill(line, message, message.usage, found)
+        identity = message.id or ""
+        if self.state.owed and identity in self.state.owed:
+            found = _most(found, self.state.owed[identity])
+        before = self.state.usage.get(identity) if identity else None
+        if before is None:
+            if found != NOTHING:
+                self.step = identity, found, found
+        elif found != before:
+            most = _most(found, before)
+            if most != before:
+                self.step = (
+                    identity,
+                    (
+                        most[0] - before[0],
+                        most[1] - before[1],
+                        most[2] - before[2],
+                        most[3] - before[3],
+                    ),
+                    most,
+                )
+
+    def bill(self, line: Line, message: Message, counts: Counts, found: Tokens) -> None:
+        """For the ledger: the call as this line counts it, and those of advisers, which are not in
+        its own figures.
+
+        Not only what grows: a smaller figure may be that of the main chain, and an equal one that
+        of another request."""
+        bill = found, line.isSidechain is True, line.requestId
+        if found == NOTHING or (message.id and self.state.bills.get(message.id) == bill):
+            return
+        if message.id:
+            keep(self.state.bills, message.id, bill, BILLS)
+        event = self.native_id = self.native_id or self.new_id()
+        key = message.id or f"{self.session.native}/{event}"
+        if len(key) > MAX_KEY:
+            key = local_id(self.state.root, key)
+        call = billed(
+            counts,
+            found,
+            key,
+            self.session_uid,
+            self.ts,
+            message.model,
+            bool(line.isSidechain),
+            line.requestId,
+        )
+        self.out.calls.append((call, event))
+        for n, part in enumerate(counts.iterations or ()):
+            if part.type == "advisor_message":
+                name = f"{key}/adviser-{n}"
+                extra = billed(
+                    part,
+                    tokens(part),
+                    name,
+                    self.session_uid,
+                    self.ts,
+                    part.model,
+                    bool(line.isSidechain),
+                    line.requestId,
+                )
+                self.out.calls.append((extra, event))
+
+    def settle_usage(self, step: tuple[str, Tokens, Tokens]) -> Usage:
+        state = self.state
+        identity, added, most = step
+        if identity:
+            keep(state.usage, identity, most, MESSAGES)
+        if state.owed:
+            state.owed.pop(identity, None)
+            for other, owed in state.owed.items():
+                paid = state.usage.get(other, NOTHING)
+                added = tuple([a + o - p for a, o, p in zip(added, owed, paid, strict=True)])  # type: ignore[assignment] # still four
+                keep(state.usage, other, owed, MESSAGES)
+            state.owed.clear()
+        return Usage(
+            input_tokens=added[0],
+            output_tokens=added[1],
+            cache_read_tokens=added[2],
+            cache_write_tokens=added[3],
+        )
+
+    def end_line(self) -> None:
+        state = self.state
+        if self.count > 1:
+            keep(state.tails, self.native_id, self.count - 1, TAILS)
+        elif not self.count and self.native_id:
+            self.out.aliases[self.native_id] = self.parent
+        if self.step is not None:
+            identity, _, most = self.step
+            keep(state.owed, identity or self.native_id, most, 4)
+
+    def set_title(self, text: str | None, rank: int) -> bool:
+        """Set the title of the current session, unless a better one is known."""
+        if not text or not (line := one_line(text)) or rank < self.touched[self.key][2]:
+            return False
+        self.touched[self.key] = (self.session, line, rank)
+        return True
+
+    def finish(self) -> Normalized:
+        state, out = self.state, self.out
+        for session, title, rank in self.touched.values():
+            # A subagent that is told in its session's file may have one of its own, which tells it
+            # better.
+            is_mirrored = (
+                session.relation == "subagent" and not self.path.agent and not self.path.run
+            )
+            out.facts[self.uid(session.native)] = Facts(
+                native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd,
+                git_branch=session.branch,
+                model=session.model, repo=session.repo, task_ref=session.task,
+                parent_uid=session.parent, parent_call=session.call,
+                relation=session.relation, spare=int(is_mirrored),
+            )  # fmt: skip
+        state.recent = {
+            key: checksum(body) if isinstance(body, str) else body
+            for key, body in state.recent.items()
+        }
+        return self.pack()

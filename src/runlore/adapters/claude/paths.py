@@ -1,0 +1,22 @@
+"""The paths of Claude Code's files."""
+
+from __future__ import annotations
+
+import os
+
+OVERFLOWS = 4  # Files with the whole of an output that one record may speak of.
+
+
+class SourcePath:
+    """What the path of a file says: `…/<session>/subagents/**/agent-<id>.jsonl` or
+    `…/<run>/journal.jsonl`, or any other name."""
+
+    def __init__(self, path: str) -> None:
+        below, _, name = path.rpartition(os.sep)
+        self.stem = name.removesuffix(".jsonl")
+        parts = f"{below}{os.sep}".split(f"{os.sep}subagents{os.sep}", 1)
+        self.folder = parts[0] if len(parts) > 1 else ""
+        """The folder that is named for the session."""
+        self.session = self.folder.rpartition(os.sep)[2]
+        self.agent = self.stem[6:] if self.stem.startswith("agent-") else ""
+        self.run = below.rpartition(os.sep)[2] if self.stem == "journal" and self.folder else ""

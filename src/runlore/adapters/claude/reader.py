@@ -1,0 +1,521 @@
+"""What the records of Claude Code mean: one method for each type of record and block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from ...text.clean import own_tool
+from .. import Normalized, Record, Source
+from ..shared.fold import Fields, keep
+from ..shared.jsonl import parse
+from ..shared.tools import one_line, test_counts, text_of
+from . import words
+from .fold import CALLS, TASKS, ClaudeFold
+from .lines import Block, Call, Line, Outcome, RareLine
+
+SYNTHETIC = "<synthetic>"
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
+
+
+class Reader(ClaudeFold):
+    """What the records mean."""
+
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        super().__init__(source, carry)
+        self.is_inner = False
+        self.parsed: tuple[str | bytes, list[tuple[Any, str, str | None]]] = (b"", [])
+        """The last record that had a block which is not understood, and its values."""
+
+    def user(self, line: Line) -> None:
+        content = line.message.content if line.message else None
+        if isinstance(content, str):
+            self.prompt(line, content)
+        elif content is None:
+            self.emit("lifecycle", self.raw_text(), "user", "user record without content", "user")
+        elif not content:
+            self.merge("empty")
+        else:
+            numbered = enumerate(content)
+            for n, block in numbered if len(content) == 1 else words.prompt_first(numbered):
+                kind = block.type or words.guess(block)
+                if kind == "tool_result":
+                    self.tool_result(line, block)
+                elif kind == "text" and block.text is not None:
+                    self.prompt(line, block.text)
+                elif kind == "image" or kind == "document":
+                    self.picture(line, content, n)
+                else:
+                    self.unknown_block(n, block)
+
+    def picture(self, line: Line, content: list[Block], n: int) -> None:
+        """A picture belongs to the prompt that it comes with; without one, it is the prompt."""
+        block = content[n]
+        native = block.type or "image"
+        if (
+            n == 0
+            and not line.isMeta
+            and all(other.type in ("image", "document") for other in content)
+        ):
+            self.emit("user_msg", words.shown(block), native, None, "user")
+        else:
+            self.context(words.shown(block), native)
+
+    def prompt(self, line: Line, text: str) -> None:
+        """Text in a user's record, which is what a person typed only when nothing below says
+        otherwise."""
+        if line.isCompactSummary:
+            self.emit("lifecycle", text, "compact_summary", None, "user", view="summary")
+        elif line.isMeta:
+            self.context(text, "meta")
+        elif text.startswith(words.INTERRUPT):
+            self.emit("human_intervention", text, "interrupt", None, "user", view="context")
+        elif line.origin is not None and line.origin.kind == "task-notification":
+            self.notification(text)
+        elif (tag := words.TAG.match(text)) and self.tagged(tag[1], text):
+            return
+        elif text.startswith(words.CAVEAT):
+            self.context(text, "local-command-caveat")
+        elif text.isspace() or not text:
+            self.merge("empty")
+        else:
+            self.say(text, "user")
+
+    def say(self, text: str, native: str) -> None:
+        """What a person typed."""
+        summary = one_line(text)
+        self.emit("user_msg", text, native, summary, "user")
+        # A command of the shell says little about what follows.
+        if not self.session.is_titled and native != "bash-input":
+            self.session.is_titled = True
+            self.set_title(words.heading(text), 1)
+
+    def context(self, text: str, native: str, summary: str | None = None) -> None:
+        """What the program told the model in the person's place."""
+        self.emit("lifecycle", text, native, summary, "user", view="context")
+
+    def tagged(self, tag: str, text: str) -> bool:
+        """Text that begins with a tag of the program. False when the tag is none of its own, and
+        the text a prompt like others."""
+        if tag in ("command-name", "command-message", "command-args"):
+            name, args = words.inside("command-name", text), words.inside("command-args", text)
+            command = (
+                f"/{(name or words.inside('command-message', text)).lstrip('/')} {args}".strip()
+            )
+            if args:  # "/review the parser" is a prompt like others.
+                self.say(command, "slash_command")
+            else:
+                self.emit(
+                    "human_intervention", command, "slash_command", None, "user", view="context"
+                )
+        elif tag == "bash-input":
+            self.say(f"!{words.inside(tag, text)}", tag)
+        elif tag == "task-notification":
+            self.notification(text)
+        elif tag in words.WRAPPERS and (rest := words.after_wrappers(text)) is not text:
+            self.prompt(self.current, rest)
+        elif tag in words.WRAPPERS or tag in words.ECHOES:
+            self.context(text, tag, one_line(words.without_tag(text)))
+        else:
+            return False
+        return True
+
+    def notification(self, text: str) -> None:
+        """Something that ran in the background has ended."""
+        summary = one_line(words.inside("summary", text) or text)
+        call_id = words.inside("tool-use-id", text) or None
+        self.emit(
+            "lifecycle", text, "task-notification", summary, "user", call_id=call_id, view="context"
+        )
+
+    def assistant(self, line: Line) -> None:
+        message = line.message
+        content = message.content if message else None
+        if message is None or content is None:
+            self.count_usage(line)
+            self.emit(
+                "lifecycle",
+                self.raw_text(),
+                "assistant",
+                "assistant record without content",
+                "assistant",
+            )
+            return
+        is_local = message.model == SYNTHETIC
+        if is_local and message.usage:
+            self.bill(line, message, message.usage, words.tokens(message.usage))
+        if not is_local:
+            self.count_usage(line)
+            self.session.model = message.model or self.session.model
+        if isinstance(content, str):
+            self.reply(line, content, is_local)
+            return
+        if not content:
+            self.merge("empty")
+        for n, block in enumerate(content):
+            kind = block.type or words.guess(block)
+            if (kind == "tool_use" or kind == "server_tool_use") and block.input is not None:
+                self.tool_use(block, kind)
+            elif kind == "text" and block.text is not None:
+                self.reply(line, block.text, is_local)
+            elif kind == "thinking" and block.thinking is not None:
+                if block.thinking:
+                    self.emit("thinking", block.thinking, kind, None, "assistant")
+                else:
+                    self.merge("empty thinking")
+            elif kind == "redacted_thinking":
+                self.merge(kind)
+            elif kind is not None and kind.endswith("tool_result"):
+                self.tool_result(line, block)
+            else:
+                self.unknown_block(n, block)
+
+    def reply(self, line: Line, text: str, is_local: bool) -> None:
+        if line.isApiErrorMessage or (is_local and "API Error" in text[:200]):
+            word = words.plain(line.error)
+            native = f"assistant/{word}" if isinstance(word, str) and word else "assistant/error"
+            self.emit("error", text, native, None, "assistant", is_error=True)
+        elif is_local:
+            self.emit("lifecycle", text, "assistant/synthetic", None, "assistant")
+        elif text.isspace() or not text:
+            self.merge("empty")
+        else:
+            is_last = line.message is not None and line.message.stop_reason == "end_turn"
+            self.emit(
+                "assistant_msg",
+                text,
+                "assistant/end_turn" if is_last else "assistant",
+                None,
+                "assistant",
+            )
+
+    def tool_use(self, block: Block, native: str) -> None:
+        tool, args, call_id = block.name or "unknown", block.input or {}, block.id
+        call = words.describe_call(tool, args)
+        if call.files:
+            self.emit(
+                call.kind,
+                call.body,
+                native,
+                call.summary,
+                "assistant",
+                tool,
+                call_id,
+                call.action,
+                files=call.files,
+            )
+        else:
+            self.emit(
+                call.kind, call.body, native, call.summary, "assistant", tool, call_id, call.action
+            )
+        if call_id:
+            keep(self.state.calls, call_id, Call(tool, call.action, call.kind == "test_run"), CALLS)
+            if tool in words.STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
+                keep(self.state.tasks, call_id, words.hash_words(prompt), TASKS)
+
+    def tool_result(self, line: Line, block: Block) -> None:
+        call_id = block.tool_use_id
+        call = self.state.calls.pop(call_id, words.NO_CALL) if call_id else words.NO_CALL
+        text = words.result_text(block)
+        if self.overflow and text.startswith(words.PERSISTED):
+            text = self.overflow.get(next(words.overflows(text), ""), text)
+        kind = native = "tool_result"
+        is_error = block.is_error is True
+        exit_code = tests = None
+        outcome = (
+            words.NO_OUTCOME
+            if call.action in words.ON_FILES
+            else words.outcome_of(line.toolUseResult)
+        )
+        if is_error and self.is_rejection(line, text):
+            kind, native, is_error = "human_intervention", "rejected", False
+            text = words.reason_of(text)
+        elif text.startswith(words.CANCELLED):
+            native, is_error = "tool_result/cancelled", False
+        elif not is_error and (
+            call.tool in words.ASKS
+            or isinstance(outcome.answers, dict)
+            or isinstance(outcome.plan, str)
+        ):
+            kind = "decision"
+        elif call.action == "edit":
+            native = (
+                "tool_result/user_modified"
+                if words.is_user_modified(line.toolUseResult)
+                else native
+            )
+        else:
+            exit_code = words.exit_of(call.tool, text, is_error, outcome)
+            tests = test_counts(text) if call.is_test else None
+        more: Fields = {}
+        if is_error:
+            more["is_error"] = True
+        if exit_code is not None:
+            more["exit_code"] = exit_code
+        if tests is not None:
+            more["tests"] = tests
+        if outcome is not words.NO_OUTCOME:
+            if (ms := words.duration_of(outcome)) is not None:
+                more["duration_ms"] = ms
+            if outcome.agentId is not None or outcome.runId is not None:
+                more["refs"] = self.started(outcome)
+        summary = words.result_summary(text, exit_code, tests)
+        self.emit(
+            kind,
+            text,
+            native,
+            summary,
+            "user",
+            call.tool or None,
+            call_id,
+            call.action if call.tool else None,
+            **more,
+        )
+
+    def is_rejection(self, line: Line, text: str) -> bool:
+        return (
+            text.startswith(words.REJECTED)
+            or line.toolDenialKind == "user-rejected"
+            or bytes(line.toolUseResult) == words.REJECTED_RAW
+        )
+
+    def started(self, outcome: Outcome) -> tuple[str, ...]:
+        """The sessions that a call has started."""
+        named = (("agent", outcome.agentId), ("journal", outcome.runId))
+        return tuple(
+            [
+                f"{self.uid(self.state.root)}/{word}-{words.clean(name)}"
+                for word, name in named
+                if isinstance(name, str)
+            ]
+        )
+
+    def unknown_block(self, n: int, block: Block) -> None:
+        """A block that is not understood is kept as it was written, for which the line is read once
+        more."""
+        if self.parsed[0] is not self.raw:
+            self.parsed = (
+                self.raw,
+                parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode()),
+            )
+        value: Any = next((value for value, _, _ in self.parsed[1]), None)
+        for step in (
+            ("data", "message", "message", "content", n)
+            if self.is_inner
+            else ("message", "content", n)
+        ):
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                value = None
+        self.emit(
+            "lifecycle",
+            text_of(value),
+            block.type or "unknown",
+            block.type or "unknown block",
+            self.current.type,
+        )
+
+    def system(self, line: RareLine) -> None:
+        subtype = line.subtype or ""
+        native = f"system/{subtype}" if subtype else "system"
+        text = text_of(words.plain(line.content))
+        if subtype == "turn_duration":
+            ms = words.milliseconds(line.durationMs)
+            summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
+            self.emit("completion", text, native, summary, duration_ms=ms)
+        elif subtype == "api_error":
+            reason = words.error_text(words.plain(line.error)) or text
+            tried = (
+                f"attempt {line.retryAttempt} of {line.maxRetries}: "
+                if line.retryAttempt is not None
+                else ""
+            )
+            summary = one_line(tried + one_line(reason))
+            self.emit(
+                "retry",
+                reason,
+                native,
+                summary,
+                is_error=True,
+                duration_ms=words.milliseconds(line.retryInMs),
+            )
+        elif subtype == "stop_hook_summary":
+            errors, added = (
+                words.texts(words.plain(line.hookErrors)),
+                words.texts(words.plain(line.hookAdditionalContext)),
+            )
+            body = "\n".join([*errors, *added])
+            kind, view = "error" if errors else "lifecycle", "context" if added else None
+            self.emit(
+                kind, body, native, one_line(body or "stop hooks"), is_error=bool(errors), view=view
+            )
+        elif subtype == "compact_boundary":
+            self.compaction(line, text, native)
+        elif subtype == "microcompact_boundary":
+            cleared = (
+                line.microcompactMetadata.compactedToolIds if line.microcompactMetadata else None
+            )
+            self.emit("lifecycle", text, native, view="clear", refs=tuple(cleared or ()))
+        elif subtype in ("model_refusal_fallback", "api_refusal"):
+            self.emit(
+                "error",
+                text,
+                native,
+                is_error=True,
+                view="retract",
+                refs=self.references(line.retractedMessageUuids),
+            )
+        elif subtype == "error":
+            self.emit(
+                "error",
+                words.error_text(words.plain(line.error)) or text or self.raw_text(),
+                native,
+                is_error=True,
+            )
+        elif (
+            subtype == "local_command"
+            and (tag := words.TAG.match(text))
+            and self.tagged(tag[1], text)
+        ):
+            return
+        else:
+            self.emit("lifecycle", text or self.raw_text(), native)
+
+    def compaction(self, line: RareLine, text: str, native: str) -> None:
+        """All that was said leaves the model's context but for what is preserved. The chain begins
+        anew, and is linked here."""
+        if self.parent is None and line.logicalParentUuid:
+            self.parent = self.reference(line.logicalParentUuid)
+        about = line.compactMetadata
+        segment = about.preservedSegment if about else None
+        kept: tuple[str, ...] = ()
+        if about and about.preservedMessages:
+            kept = self.references(
+                about.preservedMessages.allUuids or about.preservedMessages.uuids
+            )
+        elif segment and segment.headUuid and segment.tailUuid:
+            head, tail = self.references((segment.headUuid, segment.tailUuid))
+            kept = (head, "..", tail)
+        if segment and segment.tailUuid and segment.anchorUuid:
+            # What follows is written as if it followed the last message that was kept. It follows
+            # the summary.
+            tail, anchor = self.references((segment.tailUuid, segment.anchorUuid))
+            keep(self.state.moved, tail, anchor, 16)
+        self.emit("lifecycle", text, native, view="compact", refs=kept)
+
+    def attachment(self, line: Line) -> None:
+        about = line.attachment
+        if about is None:
+            self.emit("lifecycle", self.raw_text(), "attachment", "attachment without content")
+            return
+        kind = about.get("type")
+        native = kind if isinstance(kind, str) and kind else "attachment"
+        if native.startswith("hook_"):
+            self.hook(about, native)
+        elif native == "queued_command":
+            text = words.prompt_text(about.get("prompt"))
+            if about.get("commandMode") == "task-notification" or text.startswith(
+                "<task-notification>"
+            ):
+                self.notification(text)
+            else:
+                self.say(text, native)
+        else:
+            path = about.get("filename") or about.get("path")
+            view = None if native in words.UNSEEN else "context"
+            self.emit(
+                "lifecycle",
+                words.attachment_text(about),
+                native,
+                view=view,
+                files=(path,) if isinstance(path, str) else (),
+            )
+
+    def hook(self, about: dict[str, Any], native: str) -> None:
+        is_error = native.endswith("_error")
+        content = words.prompt_text(about.get("content"))
+        body = words.hook_reason(about) if is_error else content or text_of(about.get("stdout"))
+        code = about.get("exitCode")
+        name = text_of(about.get("hookName"))
+        self.emit(
+            "error" if is_error else "lifecycle", body, native,
+            one_line(f"{name}: {one_line(body)}" if body else name),
+            tool=own_tool(body), is_error=is_error,
+            duration_ms=words.milliseconds(about.get("durationMs")),
+            exit_code=code if type(code) is int and abs(code) < 1 << 31 else None,
+            view="context" if content and native not in words.UNSEEN else None,
+        )  # fmt: skip
+
+    def progress(self, line: Line) -> None:
+        """Something is going on. For a time a subagent's whole conversation was told in this
+        way."""
+        about = line.data
+        kind = about.type if about and about.type else "unknown"
+        inner = about.message if about else None
+        agent = words.clean(about.agentId) if about and about.agentId else ""
+        if kind != "agent_progress" or inner is None or not agent or f"agent:{agent}" in self.hints:
+            self.merge(f"progress/{kind}")
+            return
+        # The subagent's own file is missing. What it said is told here, and this line itself is
+        # only a link in the chain.
+        if line.uuid:
+            self.out.aliases[self.native_id] = self.parent
+        key = f"agent-{agent}"
+        session = self.sub(key)
+        session.call = session.call or line.parentToolUseID
+        inner.isSidechain, inner.cwd, inner.gitBranch = (
+            True,
+            inner.cwd or line.cwd,
+            inner.gitBranch or line.gitBranch,
+        )
+        self.begin_line(inner, session, key)
+        self.parent = session.last
+        self.is_inner = True
+        if inner.type == "assistant":
+            self.assistant(inner)
+        elif inner.type == "user":
+            self.user(inner)
+        else:
+            self.merge(f"progress/{kind}")
+        self.is_inner = False
+
+    def permission_mode(self, line: RareLine) -> None:
+        """The mode is written at every start. The first is where the session begins; another is a
+        person's doing."""
+        mode, before = line.permissionMode, self.state.mode
+        self.state.mode = mode or "?"
+        if mode is None:
+            self.emit("lifecycle", self.raw_text(), "permission-mode", "permission mode unknown")
+        elif before is None or before == mode:
+            self.merge("permission-mode")
+        else:
+            self.emit(
+                "human_intervention",
+                mode,
+                "permission-mode",
+                one_line(f"permission mode {before} → {mode}"),
+                "user",
+            )
+
+    def pr_link(self, line: RareLine) -> None:
+        """The session's pull request, which is written again at every start."""
+        url, repo = line.prUrl, line.prRepository
+        task = f"{repo}#{line.prNumber}" if repo and line.prNumber is not None else url
+        if task and task == self.state.link:
+            self.merge("pr-link")
+            return
+        self.state.link = task
+        self.session.task, self.session.repo = task or self.session.task, repo or self.session.repo
+        self.emit("lifecycle", url or self.raw_text(), "pr-link", one_line(task or "pull request"))
+
+    handlers: ClassVar[Mapping[str | None, Callable[[Any, Line], None]]] = {
+        "user": user, "assistant": assistant, "attachment": attachment, "progress": progress,
+    }  # fmt: skip
+    rare_handlers: ClassVar[Mapping[str | None, Callable[[Any, RareLine], None]]] = {
+        "system": system, "permission-mode": permission_mode, "pr-link": pr_link,
+    }  # fmt: skip

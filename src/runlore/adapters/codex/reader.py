@@ -1,0 +1,684 @@
+"""What the records of a Codex rollout mean: where a thread comes from, messages, turns, compaction,
+rollback, tokens.
+
+Calls are told in `calls`, items of a page of history in `items`; ids, parents and copies are
+`fold`'s; texts are read in `words`. See `../codex.py` for the traps of the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ...model import Call, Usage
+from ...text.clean import own_tool
+from .. import LOST, Skip
+from ..shared.fold import keep
+from ..shared.jsonl import lenient
+from ..shared.pick import clean
+from ..shared.tools import key_values, one_line, text_of
+from . import words
+from .calls import Calls
+from .fold import EVENT, ITEM, LONGEST_NAME, NEXT, PROMPTS, RESPONSE, TOTALS, time_of
+from .lines import Block, Counts, Info, Payload, Total
+
+_APPROVED = "Approved command prefix saved:"
+_NONE_USED = 0, 0, 0, 0, 0
+
+
+class Reader(Calls):
+    def guess(self, payload: Payload) -> Callable[[Any, Payload], None] | None:
+        found = self.plain()
+        return next(
+            (handler for names, handler in self.shapes if all(name in found for name in names)),
+            None,
+        )
+
+    # The thread.
+
+    def meta(self, payload: Payload) -> None:
+        state, named = self.state, clean(payload.id or "")
+        was_head = state.is_head
+        self.name(named)
+        self.begin_line(self.current)
+        if named and named != state.thread:
+            self.ancestor(named, was_head)
+        elif state.is_named:
+            # It is written again when something has changed, by some programs in every turn.
+            self.place(
+                payload.cwd,
+                payload.git.branch if payload.git else None,
+                payload.git.repository_url if payload.git else None,
+            )
+            self.merge("session_meta")
+        else:
+            self.origin(payload)
+
+    def ancestor(self, named: str, was_head: bool) -> None:
+        """The first record of the thread that this one is a copy of."""
+        if was_head or self.state.replay is not None:
+            thread = self.start_replay(named)
+            if thread.is_told:
+                self.merge("session_meta")
+                return
+            thread.is_told = True
+            self.emit(
+                "lifecycle",
+                self.about(),
+                "session_meta",
+                summary="session started",
+                native_id=f"{named}:meta",
+            )
+        else:
+            self.emit(
+                "lifecycle", self.about(), "session_meta", summary="session of another thread"
+            )
+
+    def origin(self, payload: Payload) -> None:
+        """This thread's own first record: where it comes from."""
+        state, plain = self.state, self.plain()
+        state.is_named = True
+        if (
+            state.kin[0].born is None
+            and (began := time_of(payload.timestamp) or self.ts) is not None
+        ):
+            state.kin[0].born = int(began.timestamp() * 1000)
+        self.place(
+            payload.cwd,
+            payload.git.branch if payload.git else None,
+            payload.git.repository_url if payload.git else None,
+        )
+        subagent = payload.source.get("subagent") if isinstance(payload.source, dict) else None
+        spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
+        above = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
+        fork = clean(payload.forked_from_id or "")
+        parent = (
+            clean(payload.parent_thread_id or (above if isinstance(above, str) else "")) or fork
+        )
+        is_internal = isinstance(payload.source, dict) and "internal" in payload.source
+        state.is_side = (
+            subagent is not None or is_internal or plain.get("thread_source") == "subagent"
+        )
+        state.path = payload.agent_path
+        if parent and parent != state.thread:
+            state.parent, state.relation = (
+                f"{self.agent_name}:{parent}",
+                "subagent" if state.is_side else "fork",
+            )
+        self.serve(plain.get("model_provider"))
+        self.emit(
+            "lifecycle",
+            self.about(),
+            "session_meta",
+            summary="session started",
+            native_id=f"{state.thread}:meta",
+        )
+        first = plain.get("subagent_history_start_ordinal")
+        if type(first) is int and parent:
+            self.start_replay(fork or parent, first)
+        elif fork and fork != state.thread and plain.get("history_base") is None:
+            self.start_replay(fork)
+
+    def about(self) -> str:
+        plain = self.plain()
+        shown = (
+            "originator",
+            "cli_version",
+            "source",
+            "model_provider",
+            "cwd",
+            "agent_nickname",
+            "agent_role",
+            "agent_path",
+        )
+        return key_values({name: plain[name] for name in shown if plain.get(name) is not None})
+
+    def silent(self, payload: Payload) -> None:
+        self.merge(payload.type or self.current.type or "unknown")
+
+    # What was said.
+
+    def message(self, payload: Payload) -> None:
+        role, content = (
+            payload.role,
+            payload.message if payload.content is None else payload.content,
+        )
+        if content is None:
+            self.emit(
+                "lifecycle",
+                self.raw_text(),
+                "message",
+                summary="message without content",
+                role=role,
+            )
+        elif role == "assistant":
+            self.reply(RESPONSE, words.joined(content), "message", payload.phase)
+        elif role == "user":
+            self.input([Block(text=content)] if isinstance(content, str) else content, RESPONSE)
+        else:
+            for block in [Block(text=content)] if isinstance(content, str) else content:
+                self.instruct(words.shown(block), role)
+
+    def instruct(self, text: str, role: str | None) -> None:
+        """What the program told the model, in nobody's place."""
+        if not text.strip():
+            self.merge("empty")
+        elif text.startswith(_APPROVED):
+            self.emit("human_intervention", text, "approval", role=role, view="context")
+        else:
+            self.emit(
+                "lifecycle", text, role or "message", role=role, tool=own_tool(text), view="context"
+            )
+
+    def input(self, blocks: list[Block], side: int) -> None:
+        """A message in the person's role: what they typed, and what the program put beside it."""
+        typed: list[str] = []
+        pictures: list[str] = []
+        before = self.room
+        for block in blocks:
+            text = words.shown(block)
+            if block.text is None:
+                pictures.append(text)
+            elif words.is_image_tag(text) or not text.strip():
+                continue
+            elif word := words.context_of(text):
+                self.context(side, text, word)
+            else:
+                typed.append(text)
+        if typed or pictures:
+            self.say(side, "\n".join(typed), pictures)
+        elif self.room == before:
+            self.merge(
+                "twin" if any(block.text and block.text.strip() for block in blocks) else "empty"
+            )
+
+    def context(self, side: int, text: str, word: str) -> None:
+        """What the program told the model in the person's place."""
+        if self.is_told(side, b"user" + words.key_of(text)):
+            return
+        if word == "user_shell_command" and (command := words.inside("command", text)):
+            body = f"!{command}\n{words.inside('result', text)}"
+            self.emit(
+                "user_msg",
+                body,
+                word,
+                one_line(f"!{command}"),
+                "user",
+                identity=f"user\0{text}",
+                parent=self.state.anchor,
+            )
+            return
+        if word == "environment_context" and self.state.cwd is None:
+            self.state.cwd = words.cwd_in(text)
+        self.emit("lifecycle", text, word, identity=f"user\0{text}", role="user", view="context")
+
+    def say(self, side: int, text: str, pictures: list[str]) -> None:
+        """What a person typed."""
+        key = words.key_of(text or "\n".join(pictures))
+        if self.is_told(side, b"user" + key):
+            self.merge("twin")
+            return
+        state, parent = self.state, self.state.anchor
+        asked = one_line(words.request_in(text) if text else pictures[0])
+        body = "\n".join([text, *pictures] if text else pictures)
+        prompt = self.emit(
+            "user_msg",
+            body,
+            "user_message",
+            asked,
+            "user",
+            identity=f"user\0{key.hex()}",
+            parent=parent,
+        )
+        state.prompts.append((prompt, parent, key))
+        del state.prompts[:-PROMPTS]
+        if not state.is_titled and state.replay is None:
+            state.is_titled = True
+            self.set_title(asked, 1)
+
+    def user_message(self, payload: Payload) -> None:
+        plain = (
+            self.plain()
+            if payload.message is None or b'"images":[]' not in self.raw_bytes()
+            else {}
+        )
+        text = payload.message if payload.message is not None else text_of(plain.get("message"))
+        images = plain.get("images")
+        pictures = [words.image(url) for url in images] if isinstance(images, list) else []
+        blocks = [Block(text=text), *[Block(image_url=picture) for picture in pictures]]
+        self.input(blocks, EVENT)
+
+    def raw_bytes(self) -> bytes:
+        return self.raw if isinstance(self.raw, bytes) else self.raw.encode("utf-8", "replace")
+
+    def reply(self, side: int, text: str, native: str, phase: str | None) -> None:
+        self.state.has_spoken = self.state.has_spoken or self.state.replay is None
+        if not text or text.isspace():
+            self.merge("empty")
+            return
+        key = words.key_of(text)
+        if self.is_told(side, b"assistant" + key):
+            self.merge("twin")
+        else:
+            native = f"{native}/{phase[:40]}" if phase else native
+            self.emit(
+                "assistant_msg", text, native, None, "assistant", identity=f"assistant\0{key.hex()}"
+            )
+
+    def agent_message(self, payload: Payload) -> None:
+        if payload.message is not None or payload.content is None:
+            self.reply(EVENT, text_of(payload.message), "agent_message", payload.phase)
+        else:
+            self.between_agents(RESPONSE, payload)
+
+    def agents_told(self, payload: Payload) -> None:
+        self.between_agents(EVENT, payload)
+
+    def between_agents(self, side: int, payload: Payload) -> None:
+        """What agents write to each other."""
+        state, text = self.state, words.joined(payload.content)
+        if self.is_told(
+            side, b"agents" + words.key_of(f"{payload.author} {payload.recipient} {text}")
+        ):
+            self.merge("twin")
+            return
+        summary = one_line(
+            f"{payload.author or '?'} → {payload.recipient or '?'}:"
+            f" {one_line(text.partition('Payload:')[2] or text)}"
+        )
+        if state.is_side and payload.recipient is not None and payload.recipient == state.path:
+            parent = state.anchor
+            asked = self.emit("user_msg", text, "agent_message", summary, "user", parent=parent)
+            state.prompts.append((asked, parent, b""))
+            del state.prompts[:-PROMPTS]
+        else:
+            self.emit("lifecycle", text, "agent_message", summary, "user", view="context")
+
+    def reasoning(self, payload: Payload) -> None:
+        parts = payload.summary if isinstance(payload.summary, list) else []
+        more = payload.content if isinstance(payload.content, list) else []
+        self.think(RESPONSE, [block.text or "" for block in [*parts, *more]])
+
+    def told_reasoning(self, payload: Payload) -> None:
+        self.think(EVENT, [payload.text or ""])
+
+    def think(self, side: int, texts: list[str]) -> None:
+        self.state.has_spoken = self.state.has_spoken or self.state.replay is None
+        texts = [text for text in texts if text and not text.isspace()]
+        before = self.room
+        for text in texts:
+            key = words.key_of(text)
+            if not self.is_told(side, b"thinking" + key):
+                self.emit(
+                    "thinking",
+                    text,
+                    "reasoning",
+                    None,
+                    "assistant",
+                    identity=f"thinking\0{key.hex()}",
+                )
+        if self.room == before:
+            self.merge("twin" if texts else "empty reasoning")
+
+    # Turns.
+
+    def turn_started(self, payload: Payload) -> None:
+        self.enter(payload.turn_id)
+        self.emit(
+            "lifecycle", "", "task_started", "turn started", identity=f"started\0{payload.turn_id}"
+        )
+
+    def turn_complete(self, payload: Payload) -> None:
+        plain = self.plain()
+        ms = words.milliseconds(plain.get("duration_ms"))
+        identity = f"complete\0{payload.turn_id}"
+        if plain.get("error"):
+            text = words.error_text(plain["error"])
+            # The error itself may have been told before: then this is only the end of the turn.
+            kind = "completion" if self.is_told(ITEM, b"error" + words.key_of(text)) else "error"
+            self.emit(
+                kind,
+                text,
+                "task_complete",
+                identity=identity,
+                duration_ms=ms,
+                is_error=kind == "error",
+            )
+        else:
+            summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
+            self.emit("completion", "", "task_complete", summary, identity=identity, duration_ms=ms)
+
+    def turn_aborted(self, payload: Payload) -> None:
+        plain = self.plain()
+        reason = text_of(plain.get("reason")) or "interrupted"
+        kind = "human_intervention" if reason in ("interrupted", "replaced") else "lifecycle"
+        ms = words.milliseconds(plain.get("duration_ms"))
+        self.emit(
+            kind,
+            reason,
+            "turn_aborted",
+            one_line(f"turn {reason}"),
+            "user",
+            identity=f"aborted\0{payload.turn_id}",
+            duration_ms=ms,
+        )
+
+    def turn_context(self, payload: Payload) -> None:
+        self.enter(payload.turn_id)
+        self.change(payload.cwd, payload.model, payload.approval_policy, "turn_context")
+
+    def settings(self, payload: Payload) -> None:
+        found = self.plain().get("thread_settings")
+        now = found if isinstance(found, dict) else {}
+        self.serve(now.get("model_provider_id"))
+        self.state.tier = words.tier_of(now.get("service_tier"))
+        model, cwd = now.get("model"), now.get("cwd")
+        self.change(
+            cwd if isinstance(cwd, str) else None,
+            model if isinstance(model, str) else None,
+            now.get("approval_policy"),
+            "settings",
+        )
+
+    def serve(self, provider: Any) -> None:
+        """Where requests go from here on."""
+        if isinstance(provider, str) and provider:
+            self.state.provider = provider[:LONGEST_NAME]
+
+    def change(self, cwd: str | None, model: str | None, policy: Any, native: str) -> None:
+        """What holds from here on. The first time it is where the thread begins; later it is a
+        person's doing."""
+        state = self.state
+        was_model, was_policy = state.model, state.policy
+        now = text_of(policy)[:LONGEST_NAME] or None
+        state.cwd, state.here = state.cwd or cwd, cwd or state.here
+        state.model, state.policy = model or was_model, now or was_policy
+        changes = []
+        if model and was_model and model != was_model:
+            changes.append(f"model {was_model} → {model}")
+        if now and was_policy and now != was_policy:
+            changes.append(f"approvals {was_policy} → {now}")
+        if not changes:
+            self.merge(native)
+            return
+        # The text is what is set now: it does not depend on what was before.
+        kind = (
+            "human_intervention"
+            if len(changes) > 1 or changes[0].startswith("approvals")
+            else "decision"
+        )
+        body = key_values(
+            {name: value for name, value in (("model", model), ("approval_policy", now)) if value}
+        )
+        self.emit(kind, body, native, one_line(", ".join(changes)), "user")
+
+    def compacted(self, payload: Payload) -> None:
+        """What was said leaves the model's context, but for the prompts that are repeated in what
+        takes its place."""
+        history = self.plain().get("replacement_history")
+        kept = (
+            {words.key_of(_text_in(item)) for item in history if isinstance(item, dict)}
+            if isinstance(history, list)
+            else set()
+        )
+        refs = tuple([prompt for prompt, _, key in self.state.prompts if key in kept])
+        if self.is_told(RESPONSE, b"compact", NEXT):
+            self.merge("twin")
+        else:
+            self.emit("lifecycle", "", "compacted", "context compacted", view="compact", refs=refs)
+        if payload.message:
+            self.emit("lifecycle", payload.message, "compact_summary", None, "user", view="summary")
+
+    def context_compacted(self, payload: Payload) -> None:
+        self.compaction_told(EVENT)
+
+    def compaction_told(self, side: int) -> None:
+        if self.is_told(side, b"compact", NEXT):
+            self.merge("twin")
+        else:
+            self.emit("lifecycle", "", "context_compacted", "context compacted", view="compact")
+
+    def rolled_back(self, payload: Payload) -> None:
+        """Takes the last prompts back, with all that followed them: what comes next follows what
+        the first of these followed."""
+        state, count = self.state, self.plain().get("num_turns")
+        count = min(count, len(state.prompts)) if type(count) is int and count > 0 else 0
+        refs: tuple[str, ...] = ()
+        if count:
+            prompt, before, _ = state.prompts[-count]
+            refs = (prompt, "..", state.anchor or prompt)
+            del state.prompts[-count:]
+            state.last = state.anchor = before
+        self.emit(
+            "lifecycle",
+            "",
+            "thread_rolled_back",
+            f"{count} turns rolled back",
+            "user",
+            view="retract",
+            refs=refs,
+        )
+
+    def thread_name(self, payload: Payload) -> None:
+        self.merge("thread_name_updated")
+        if self.state.replay is None:
+            self.set_title(text_of(self.plain().get("thread_name")), 2)
+
+    def goal(self, payload: Payload) -> None:
+        found = self.plain().get("goal")
+        self.emit(
+            "lifecycle",
+            text_of(found.get("objective") if isinstance(found, dict) else found),
+            "thread_goal_updated",
+        )
+
+    def review(self, payload: Payload) -> None:
+        plain, word = self.plain(), payload.type or "review"
+        text = (
+            words.review_text(plain["review_output"])
+            if "review_output" in plain
+            else text_of(plain.get("user_facing_hint"))
+        )
+        self.emit("lifecycle", text, word, summary=one_line(f"review: {one_line(text)}"))
+
+    def assessment(self, payload: Payload) -> None:
+        """Whether a command was let through by the program's own reviewer."""
+        plain = self.plain()
+        action = plain.get("action")
+        what = action.get("command") or action.get("type") if isinstance(action, dict) else action
+        status, why = text_of(plain.get("status")), text_of(plain.get("rationale"))
+        text = "\n".join(filter(None, [status, text_of(what), why]))
+        self.emit(
+            "lifecycle",
+            text,
+            "guardian_assessment",
+            one_line(f"{status}: {text_of(what)}"),
+            identity=f"guardian\0{payload.id}\0{status}",
+        )
+
+    def error(self, payload: Payload) -> None:
+        text = words.error_text(self.plain())
+        self.is_told(EVENT, b"error" + words.key_of(text))
+        self.emit("error", text, "error", is_error=True)
+
+    def stream_error(self, payload: Payload) -> None:
+        self.emit("retry", words.error_text(self.plain()), "stream_error", is_error=True)
+
+    def notice(self, payload: Payload) -> None:
+        self.emit("lifecycle", text_of(self.plain().get("message")), payload.type or "warning")
+
+    # Tokens.
+
+    def token_count(self, payload: Payload) -> None:
+        info = payload.info
+        used = self.used(info) if info is not None else None
+        if used is None or used[:5] == _NONE_USED:
+            self.merge("token_count")
+            return
+        total, usage = self.state.total or used, _usage(used)
+        identity = f"tokens\0{total[0]}\0{total[1]}\0{total[3]}\0{total[5]}"
+        model = (info.model if info else None) or self.state.model
+        summary = f"{used[0] + used[1] + used[2]} tokens in, {used[3]} out"
+        event = self.emit(
+            "lifecycle",
+            "",
+            "token_count",
+            summary,
+            identity=identity,
+            usage=usage,
+            model=model,
+            tokens=usage.total,
+        )
+        told = info.total_token_usage if info is not None else None
+        self.bill(
+            used,
+            model,
+            f"{self.owner}:{words.name_of(total)}" if told is not None else event,
+            event,
+        )
+
+    def headless_turn(self, payload: Payload) -> None:
+        """The end of a turn as `codex exec --json` prints it, with its tokens."""
+        plain, state = self.plain(), self.state
+        found = plain.get("usage")
+        used = words.total_of(lenient(Counts, found)[0]) if isinstance(found, dict) else None
+        text = text_of(plain.get("message"))
+        if (
+            used is None
+            or used[:5] == _NONE_USED
+            or state.total is not None
+            or state.replay is not None
+        ):
+            self.emit("completion", text, "turn.completed", "turn finished")
+        else:
+            usage = _usage(used)
+            event = self.emit(
+                "completion",
+                text,
+                "turn.completed",
+                "turn finished",
+                usage=usage,
+                model=state.model,
+                tokens=usage.total,
+            )
+            self.bill(used, state.model, event, event, is_sum=True)
+
+    def bill(
+        self, used: Total, model: str | None, key: str, event: str, *, is_sum: bool = False
+    ) -> None:
+        """For the ledger: a request of this thread, or a turn. A copy of another thread's never
+        comes here: it is billed there."""
+        given, read, written, said, thought, _ = used
+        call = Call(
+            key=key, session_uid=self.stream_uid(), ts=self.ts, provider=self.state.provider,
+            tier=self.state.tier,
+            model=model and model[:LONGEST_NAME],
+            input_tokens=given, cache_read_tokens=read, cache_write_5m_tokens=written,
+            output_tokens=said, reasoning_tokens=thought,
+            is_sidechain=self.state.is_side, is_sum=is_sum,
+        )  # fmt: skip
+        self.out.calls.append((call, event))
+
+    def used(self, info: Info) -> Total | None:
+        """What one request took; None when this was counted before, or where it happened."""
+        state = self.state
+        total = (
+            words.total_of(info.total_token_usage) if info.total_token_usage is not None else None
+        )
+        last = words.total_of(info.last_token_usage) if info.last_token_usage is not None else None
+        if total is None:
+            return last if state.replay is None else None
+        before, state.total = state.total, total
+        name = f"{total[0]}/{total[1]}/{total[2]}/{total[3]}/{total[4]}/{total[5]}"
+        was_there = name in state.totals
+        keep(state.totals, name, True, TOTALS)
+        if state.replay is not None:
+            state.has_own_total = False
+        if state.replay is not None or was_there:
+            return None
+        if state.parent is not None and not state.has_spoken:
+            # What a thread that has said nothing yet tells is its parent's, unless it has the
+            # parent's history, and so its total.
+            if before is None and total != last:
+                return None
+            if len(state.kin) == 1:
+                return None
+        if last is not None:
+            if (
+                before is not None
+                and state.has_own_total
+                and (lost := total[5] - before[5] - last[5]) > 0
+            ):
+                self.out.skips.append(Skip(self.offset, f"{lost} {LOST}"))
+            state.has_own_total = True
+            return last
+        if before is None:
+            return total if state.parent is None else None
+        return tuple([max(0, now - then) for now, then in zip(total, before, strict=True)])  # type: ignore[return-value] # still six
+
+    handlers: ClassVar[dict[str | None, Callable[[Any, Payload], None]]] = {
+        "session_meta": meta, "turn_context": turn_context, "compacted": compacted,
+        "world_state": silent,
+        "inter_agent_communication_metadata": silent, "security_risk_score": silent,
+        "additional_tools": silent,
+        "inter_agent_communication": agents_told,
+        "message": message, "reasoning": reasoning,
+        "function_call": Calls.call, "custom_tool_call": Calls.call,
+        "local_shell_call": Calls.shell_call,
+        "function_call_output": Calls.result, "custom_tool_call_output": Calls.result,
+        "local_shell_call_output": Calls.result,
+        "web_search_call": Calls.web_search, "web_search_end": Calls.web_search,
+        "web_search_begin": silent,
+        "tool_search_call": Calls.tool_search, "tool_search_output": Calls.tool_search_output,
+        "image_generation_call": Calls.picture, "image_generation_end": Calls.picture,
+        "agent_message": agent_message, "user_message": user_message,
+        "agent_reasoning": told_reasoning, "agent_reasoning_raw_content": told_reasoning,
+        "token_count": token_count,
+        "turn.completed": headless_turn,
+        "task_started": turn_started, "turn_started": turn_started,
+        "task_complete": turn_complete, "turn_complete": turn_complete,
+        "turn_aborted": turn_aborted,
+        "context_compacted": context_compacted, "thread_rolled_back": rolled_back,
+        "thread_name_updated": thread_name, "thread_goal_updated": goal,
+        "thread_settings_applied": settings,
+        "exec_command_end": Calls.exec_end, "patch_apply_end": Calls.patch_end,
+        "mcp_tool_call_end": Calls.mcp_end,
+        "view_image_tool_call": Calls.told_call, "dynamic_tool_call_request": Calls.told_call,
+        "dynamic_tool_call_response": Calls.dynamic_end,
+        "collab_agent_spawn_end": Calls.collab_end,
+        "collab_agent_interaction_end": Calls.collab_end,
+        "collab_waiting_end": Calls.collab_end, "collab_close_end": Calls.collab_end,
+        "collab_resume_end": Calls.collab_end,
+        "sub_agent_activity": Calls.agent_activity,
+        "entered_review_mode": review, "exited_review_mode": review,
+        "guardian_assessment": assessment,
+        "error": error, "stream_error": stream_error, "warning": notice,
+    }  # fmt: skip
+
+    # What only one type of record has, for those whose type is damaged or new.
+    shapes: ClassVar[tuple[tuple[tuple[str, ...], Callable[[Any, Payload], None]], ...]] = (
+        (("model_context_window", "turn_id"), turn_started), (("thread_settings",), settings),
+        (("replacement_history",), compacted), (("invocation", "result"), Calls.mcp_end),
+        (("summary", "id"), reasoning),
+        (("command", "aggregated_output"), Calls.exec_end),
+        (("changes", "success"), Calls.patch_end),
+        (("approval_policy", "model"), turn_context), (("action", "query"), Calls.web_search),
+        (("role", "content"), message),
+        (("action", "status"), Calls.web_search), (("summary", "encrypted_content"), reasoning),
+    )  # fmt: skip
+
+
+def _usage(used: Total) -> Usage:
+    given, read, written, said, thought, _ = used
+    return Usage(
+        input_tokens=given,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=said,
+        reasoning_tokens=thought,
+    )
+
+
+def _text_in(item: dict[str, Any]) -> str:
+    content = item.get("content")
+    return words.texts_in(content) if isinstance(content, list) else text_of(content)

@@ -1,0 +1,225 @@
+"""goose (Block, aaif-goose): since 1.10 (2025-09) all sessions in one SQLite database, before that
+a file of JSON lines for each.
+
+Learned from what 1.52.0 wrote (schema 16) and from a description of its source and of older
+schemas. Last checked 2026-11. The traps:
+
+- A compaction writes all messages of a session again, with other rowids and what was there marked
+  as not visible to the model. So a session is a source of its own, named as if it lay below the
+  database, and a session that was written again is compared by the names of its messages. These are
+  the ids that the provider gave where it gave any, and some providers give the same ones again and
+  again.
+- Messages stand in the order of their rowids; times are whole seconds.
+- What the program says to the model in the person's place is not `userVisible`: the context of a
+  turn, the summary of a compaction.
+- Going back deletes messages, and they are gone. A copy of a session has no link to where it comes
+  from.
+- What each request took is in `usage_ledger` (schema 14 and later). `input_tokens` includes the
+  cache. Sessions from before have sums.
+- Calls of one reply are several rows, and only the first has its usage.
+- The files of older sessions stay when they have been taken over into the database; those that were
+  are not read.
+- Only `sessions`, `messages` and `usage_ledger` are read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import apsw
+import msgspec
+
+from ...errors import ReadError
+from ...model import Session
+from .. import Position, Record, Source
+from ..shared.base import stat_source
+from ..shared.jsonl import JsonlAdapter, to_json
+from ..shared.sqlite import as_record, columns, find_databases, reading, rows
+from ..shared.sqlite_sessions import UNIT, SqliteSessionsAdapter
+
+FILES = ("sessions.db",)
+DEEP = 8  # Folders between a root and a database; the agent itself makes none.
+TOLD = ("updated_at", "name", "description", "accumulated_total_tokens", "parent_session_id")
+MOST_CALLS = 10_000  # Rows of the ledger of one session.
+_OLD = re.compile(r"\d{8}_\d{6}\.jsonl\Z")
+
+
+class Lines(JsonlAdapter):
+    """The layout before the database."""
+
+    name = "goose"
+
+
+class GooseAdapter(SqliteSessionsAdapter):
+    name = "goose"
+    label = "goose"
+    version = 2
+    reader = "runlore.adapters.goose.reader"
+    blob_mark = b'"data"'
+    roots = (
+        "$GOOSE_PATH_ROOT/data/sessions",
+        "~/.local/share/goose/sessions",
+        "~/AppData/Roaming/Block/goose/data/sessions",
+    )
+    lacks = ("git branch", "what was rewound")
+    instructions = ("AGENTS.md", ".goosehints")  # The default of CONTEXT_FILE_NAMES.
+    lines = Lines()
+
+    def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
+        return find_databases(root, FILES, refused, DEEP)
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        known: set[str] = set()
+        for source in super().discover(root):
+            known.add(os.path.basename(source.path))
+            yield source
+        for source in self.lines.discover(root):
+            name = os.path.basename(source.path)
+            if _OLD.match(name) and name.removesuffix(".jsonl") not in known:
+                yield source
+        self.refused = [*self.refused, *self.lines.refused]
+
+    def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
+        if not columns(db, "sessions") or "content_json" not in columns(db, "messages"):
+            return
+        where, given = ("", ()) if only is None else ("where session_id = ?", (only,))
+        known = set(columns(db, "sessions"))
+        told = ", ".join(f"cast(s.{name} as blob)" for name in TOLD if name in known)
+        sql = (
+            f"select m.*, strftime('%s', s.updated_at), {told} from (select session_id, count(*),"
+            f" min(id), max(id) from messages {where} group by session_id) m join sessions s on"
+            " s.id = m.session_id order by m.session_id"
+        )
+        listing: list[Any] = db.execute(sql, given).fetchall()
+        for id_, count, *others in listing:
+            if isinstance(id_, str):
+                # Many changes fall into one second: what else changes with the session tells them
+                # apart.
+                changed = others[2] if isinstance(others[2], str) and others[2].isdecimal() else "0"
+                yield id_, count, int(changed[:10]) * 10**9 + crc32(repr(others).encode()) % 10**9
+
+    def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
+        found: list[Any] = db.execute(
+            "select id from messages where session_id = ? order by id limit ?", (session, count)
+        ).fetchall()
+        return " ".join(str(id_) for (id_,) in found), str(len(found))
+
+    def refresh(self, source: Source) -> Source | None:
+        return stat_source(source) if is_file(source) else super().refresh(source)
+
+    def follows(self, source: Source, since: Position) -> bool:
+        return (
+            self.lines.follows(source, since) if is_file(source) else super().follows(source, since)
+        )
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        return (
+            self.lines.position(source, offset, records)
+            if is_file(source)
+            else super().position(source, offset, records)
+        )
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        """What is told of the session and what its requests took, then every message after the
+        position."""
+        if is_file(source):
+            yield from self.lines.read(source, since)
+            return
+        path, id_ = os.path.split(source.path)
+        done = since.records if since else 0
+        with reading(path) as db:
+            session = next(rows(db, "sessions", "where id = ?", (id_,)), None)
+            if session is None:
+                raise ReadError(source.path, "the session is not there any more")
+            yield Record(to_json(_told(db, session)), -1, "session")
+            chosen = "where session_id = ? order by id limit ?"
+            calls = [
+                {**row, "rowid": None}
+                for row in rows(db, "usage_ledger", chosen, (id_, MOST_CALLS))
+            ]
+            if calls:
+                yield Record(to_json(calls), -1, "calls")
+            for n, row in enumerate(
+                rows(
+                    db,
+                    "messages",
+                    "where session_id = ? order by id limit -1 offset ?",
+                    (id_, done),
+                ),
+                done,
+            ):
+                data, problem = as_record(
+                    row, {"content_json": "content", "metadata_json": "metadata"}
+                )
+                yield Record(data, n * UNIT, None, problem, (n + 1) * UNIT)
+
+    def resume(self, session: Session) -> list[str] | None:
+        """A subagent is not taken up."""
+        return (
+            None
+            if session.relation == "subagent"
+            else ["goose", "session", "--resume", "--session-id", session.native_session_id]
+        )
+
+
+adapter = GooseAdapter()
+
+
+def is_file(source: Source) -> bool:
+    return source.path.endswith(".jsonl")
+
+
+def _told(db: apsw.Connection, session: dict[str, Any]) -> dict[str, Any]:
+    """What is worth telling of a session. Its sums count where no request of it is in the ledger,
+    which came later than it."""
+    wanted = (
+        "id", "name", "description", "user_set_name", "session_type", "working_dir", "created_at",
+        "provider_name", "parent_session_id",
+        "model_config_json", "schedule_id", "goose_mode",
+    )  # fmt: skip
+    told = {name: session[name] for name in wanted if session.get(name) not in (None, "")}
+    if not columns(db, "usage_ledger"):
+        is_before = True
+    else:
+        own = db.execute(
+            "select 1 from usage_ledger where session_id = ? limit 1", (session["id"],)
+        ).fetchone()
+        first = db.execute(
+            "select datetime(min(created_timestamp), 'unixepoch') from usage_ledger"
+        ).fetchone()
+        is_before = (
+            own is None
+            and first is not None
+            and str(session.get("updated_at")) < str(first[0] or "")
+        )
+    if is_before:
+        told |= {
+            name: value
+            for name, value in session.items()
+            if name.startswith("accumulated_") and value
+        }
+    if session.get("parent_session_id") and (call := _calling(db, session)):
+        told["call"] = call
+    return told
+
+
+def _calling(db: apsw.Connection, session: dict[str, Any]) -> str | None:
+    """The call whose result names this session."""
+    sql = (
+        "where session_id = ? and instr(content_json, 'subagent_session_id') and"
+        " instr(content_json, ?) limit 1"
+    )
+    row = next(rows(db, "messages", sql, (session["parent_session_id"], f'"{session["id"]}"')), {})
+    try:
+        blocks = msgspec.json.decode(str(row.get("content_json")))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    for block in blocks if isinstance(blocks, list) else []:
+        if isinstance(block, dict) and f'"{session["id"]}"' in to_json(block).decode():
+            return block.get("id") if isinstance(block.get("id"), str) else None
+    return None

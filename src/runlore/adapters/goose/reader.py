@@ -1,0 +1,490 @@
+"""What the messages of goose mean, in rows and in the lines of older files: a fold. See `goose.py`
+for the traps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from ... import model as api
+from ...model import Usage
+from .. import Normalized, Record, Source
+from ..shared import calls
+from ..shared.fold import keep, load, with_rank
+from ..shared.jsonl import parse, to_json
+from ..shared.pick import clean, identifier, moment, number, pick, time_of
+from ..shared.stream import CALLS, Call, Entries, EntryFold
+from ..shared.tools import blob_reference, key_values, one_line, text_of
+from . import is_file
+
+CARRY = 1
+"""The layout of `Log`; changed only together with the adapter's `version`."""
+PENDING = 64  # Requests and messages that wait for each other.
+# Characters of an id that no other session has. Shorter ones are counters of a provider's.
+UNIQUE = 24
+
+ACTIONS = {
+    **dict.fromkeys(("shell", "bash", "final_output"), "shell"),
+    **dict.fromkeys(("read", "read_file", "load", "read_resource", "read_image"), "read"),
+    **dict.fromkeys(
+        ("edit", "write", "text_editor", "str_replace", "edit_file", "write_file"), "edit"
+    ),
+    **dict.fromkeys(
+        (
+            "tree",
+            "analyze",
+            "ripgrep",
+            "glob",
+            "search",
+            "list_resources",
+            "search_available_extensions",
+        ),
+        "search",
+    ),
+    **dict.fromkeys(("web_scrape", "web_search", "fetch"), "web"),
+    **dict.fromkeys(
+        ("delegate", "subagent", "execute_task", "create_task", "dynamic_task"), "agent"
+    ),
+    **dict.fromkeys(("todo_write", "todo_read", "todo"), "plan"),
+}
+OWN = frozenset(
+    {
+        "developer",
+        "summon",
+        "skills",
+        "analyze",
+        "todo",
+        "platform",
+        "subagent",
+        "dynamic_task",
+        "computercontroller",
+        "apps",
+    }
+)
+"""The extensions that come with it; those of others are servers of tools."""
+COMPACTED = ("Your context was compacted", "The previous message contains a summary")
+NOTES = frozenset({"Compaction complete"})
+FAILED = ("Ran into this error:", "An error occurred while")
+STOPPED = "Interrupted by the user"
+REFUSED = "The user has declined"
+_COMMAND = re.compile(r"/[a-z][\w-]*(?:\s|\Z)")
+_EXIT = re.compile(r"^Command exited with code (\d{1,9})\s*\Z", re.MULTILINE)
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return with_rank(Reader(source, carry).run(records), 1 if is_file(source) else 0)
+
+
+class Log(Entries):
+    version: int = CARRY
+    provider: str | None = None
+    ledger: int = 0
+    """The last row of the ledger that was told."""
+    requests: list[tuple[str, str, tuple[int, ...]]] = msgspec.field(default_factory=list)
+    """Keys and models of requests of which no message was told yet, with their counts."""
+    waiting: list[tuple[str, tuple[int, ...]]] = msgspec.field(default_factory=list)
+    """Messages whose requests were not told yet."""
+
+
+class Reader(EntryFold[Log]):
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        super().__init__(source, load(carry, Log, CARRY))
+        self.value: dict[str, Any] = {}
+
+    def session(self, named: str | None = None) -> str:
+        if not self.state.session:
+            self.state.session = (
+                clean(named or "") or clean(self.file.removesuffix(".jsonl")) or "unknown"
+            )
+        return self.state.session
+
+    def stamp(self) -> bytes:
+        """Of a message what stays the same when the session is written again."""
+        said = [
+            self.value.get(name)
+            for name in ("role", "created_timestamp", "created", "content", "content_json")
+        ]
+        return blake2b(
+            to_json(said) if self.value else to_json(self.raw_text()), digest_size=8
+        ).digest()
+
+    def begin(self, raw: str | bytes) -> None:
+        super().begin(raw)
+        self.value = {}
+
+    # What stands beside the messages.
+
+    def sidecar(self, name: str, data: bytes) -> None:
+        values = [value for value, _, _ in parse(data)]
+        if name == "session":
+            self.about(next((value for value in values if isinstance(value, dict)), {}))
+        elif name == "calls":
+            for row in next((value for value in values if isinstance(value, list)), []):
+                if isinstance(row, dict):
+                    self.request(row)
+
+    def about(self, row: dict[str, Any]) -> None:
+        state = self.state
+        self.session(pick(row, "id", of=str))
+        config = pick(row, "model_config_json", of=str) or ""
+        model = next(
+            (pick(value, "model_name", of=str) for value, _, _ in parse(config.encode())), None
+        )
+        state.model = model or pick(row, "model_config", "model_name", of=str) or state.model
+        state.provider = pick(row, "provider_name", of=str) or state.provider
+        state.cwd = pick(row, "working_dir", of=str) or state.cwd
+        self.set_title(
+            pick(row, "name", of=str) or pick(row, "description", of=str),
+            3 if row.get("user_set_name") in (1, True) else 2,
+        )
+        if above := clean(pick(row, "parent_session_id", of=str) or ""):
+            state.parent, state.relation = self.uid(above), "subagent"
+            state.call = identifier(row.get("call")) or state.call
+        self.sums(row)
+
+    def sums(self, row: dict[str, Any]) -> None:
+        """What all requests together took, where that is all there is."""
+        used = usage(
+            *(
+                row.get(f"accumulated_{word}_tokens")
+                for word in ("input", "output", "cache_read", "cache_write")
+            )
+        )
+        if used.total:
+            self.bill(f"{self.session()}/sum", used, self.state.model, None, None, is_sum=True)
+
+    def request(self, row: dict[str, Any]) -> None:
+        state, own = self.state, number(row.get("id")) or 0
+        if own <= state.ledger:
+            return
+        state.ledger = own
+        words = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+        used = usage(*(row.get(word) for word in words))
+        if not used.total:
+            return
+        key, model, counts = (
+            f"{self.session()}/{own}",
+            pick(row, "model", of=str) or state.model,
+            counted(used),
+        )
+        event = next((name for name, found in state.waiting if found == counts), None)
+        if event is not None:
+            state.waiting = [item for item in state.waiting if item[0] != event]
+        elif row.get("is_compaction") in (0, None):
+            state.requests = [*state.requests[1 - PENDING :], (key, model or "", counts)]
+        self.bill(key, used, model, moment(number(row.get("created_timestamp"), 1 << 40)), event)
+
+    def bill(
+        self,
+        key: str,
+        used: Usage,
+        model: str | None,
+        ts: datetime | None,
+        event: str | None,
+        is_sum: bool = False,
+    ) -> None:
+        call = api.Call(
+            key=key, session_uid=self.uid(self.session()), ts=ts, provider=self.state.provider,
+            model=model or None, is_sum=is_sum,
+            input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+            cache_read_tokens=used.cache_read_tokens,
+            cache_write_5m_tokens=used.cache_write_tokens,
+            is_sidechain=self.state.relation == "subagent",
+        )  # fmt: skip
+        self.out.calls.append((call, event))
+
+    # Messages.
+
+    def line(self, value: dict[str, Any]) -> None:
+        self.value = value
+        if (
+            "role" not in value
+            and "content" not in value
+            and ("working_dir" in value or "message_count" in value)
+        ):
+            self.about(value)  # The first line of a file.
+            self.merge("session")
+            return
+        session, follows = self.session(), self.parent
+        own = (
+            identifier(value.get("message_id"))
+            or identifier(value.get("id"))
+            or self.content_name()
+        )
+        name = own if len(own) >= UNIQUE else f"{session}/{own}"
+        if self.admit(name):
+            name = self.native_id
+            seconds = number(value.get("created_timestamp"), 1 << 40) or number(
+                value.get("created"), 1 << 40
+            )
+            self.ts = moment(seconds) or time_of(
+                (pick(value, "timestamp", of=str) or "").replace(" ", "T")
+            )
+            self.message(value)
+            self.remember(name, follows)
+
+    def message(self, value: dict[str, Any]) -> None:
+        role = pick(value, "role", of=str) or ""
+        about = pick(value, "metadata", of=dict) or {}
+        self.state.model = pick(about, "inference", "requestedModel", of=str) or self.state.model
+        is_hidden = about.get("userVisible") is False
+        blocks = value.get("content")
+        if not isinstance(blocks, list):
+            self.emit(
+                "lifecycle",
+                text_of(value.get("content_json", blocks)),
+                role[:100] or "message",
+                "a message without content",
+                role[:100],
+            )
+            return
+        for block in blocks:
+            self.block(block, role, is_hidden)
+        if not self.count:
+            self.merge("empty")
+        self.used(about)
+
+    def block(self, block: Any, role: str, is_hidden: bool) -> None:
+        word = pick(block, "type", of=str) or ""
+        handler = BLOCKS.get(word) or BLOCKS.get(
+            next(
+                (kind for name, kind in GIVEN.items() if isinstance(block, dict) and name in block),
+                "",
+            )
+        )
+        if word == "text" or (handler is None and isinstance(pick(block, "text", of=str), str)):
+            self.say(text_of(block.get("text")), role, is_hidden)
+        elif handler is not None:
+            handler(self, block)
+        else:
+            self.emit(
+                "lifecycle",
+                text_of(block),
+                word[:100] or "unknown block",
+                word[:100] or "unknown block",
+                role[:100] or None,
+            )
+
+    def say(self, text: str, role: str, is_hidden: bool) -> None:
+        if not text.strip():
+            return
+        # The message before it is the summary, and stays.
+        if text.startswith(COMPACTED) and role == "assistant":
+            self.emit(
+                "lifecycle",
+                text,
+                "compaction",
+                "compacted",
+                role,
+                view="compact",
+                refs=(self.parent,) if self.parent else (),
+            )
+        elif is_hidden:
+            self.emit("lifecycle", text, "context", None, role[:100] or None, view="context")
+        elif role == "assistant" and text.startswith(FAILED):
+            self.emit("error", text, "text/error", None, "system", is_error=True)
+        elif text in NOTES:
+            self.emit("lifecycle", text, "text/note", None, "system")
+        elif role == "assistant":
+            self.emit("assistant_msg", text, "text", None, role, model=self.state.model)
+        elif role == "user" and _COMMAND.match(text):
+            self.emit("human_intervention", text, "text/command", None, role)
+        elif role == "user":
+            self.emit("user_msg", text, "text", None, role)
+            if not self.state.is_titled:
+                self.set_title(text, 1)
+        else:
+            self.emit("lifecycle", text, "text", None, role[:100] or None)
+
+    def thought(self, block: dict[str, Any]) -> None:
+        text = text_of(block.get("thinking"))
+        if text.strip():
+            self.emit("thinking", text, "thinking", None, "assistant", model=self.state.model)
+
+    def redacted(self, block: dict[str, Any]) -> None:
+        self.merge("redactedThinking")
+
+    def picture(self, block: dict[str, Any]) -> None:
+        self.emit(
+            "lifecycle",
+            blob_reference(text_of(block.get("data"))),
+            "image",
+            None,
+            "user",
+            view="context",
+        )
+
+    def call(self, block: dict[str, Any]) -> None:
+        given = pick(block, "toolCall", of=dict) or {}
+        value = pick(given, "value", of=dict) or given
+        tool = pick(value, "name", of=str) or "unknown"
+        args = value.get("arguments")
+        found = calls.describe(
+            tool, args, action_of(tool, args, pick(block, "_meta", "goose_extension", of=str))
+        )
+        call_id = identifier(block.get("id"))
+        body = text_of(given["error"]) if "error" in given else found.body
+        self.emit(
+            found.kind, body, "toolRequest", found.summary, "assistant", found.tool, call_id,
+            found.action, files=found.files,
+            is_error="error" in given,
+        )  # fmt: skip
+        if call_id:
+            keep(
+                self.state.calls,
+                call_id,
+                Call(found.tool, found.action, found.kind == "test_run"),
+                CALLS,
+            )
+
+    def result(self, block: dict[str, Any]) -> None:
+        call_id = identifier(block.get("id"))
+        call = self.state.calls.get(call_id or "") or Call("unknown", "other")
+        given = pick(block, "toolResult", of=dict) or {}
+        value = given.get("value")
+        text = text_of(given["error"]) if "error" in given else shown(value)
+        code = pick(value, "structuredContent", "exit_code", of=int)
+        if code is None and call.action == "shell" and (found := _EXIT.search(text)):
+            code = int(found[1])
+        is_stopped, is_refused = STOPPED in text[:200], text.startswith(REFUSED)
+        is_error = (
+            given.get("status") == "error"
+            or "error" in given
+            or pick(value, "isError", of=bool) is True
+        )
+        came = calls.came(text, is_error, code, call.is_test)
+        below = clean(pick(value, "_meta", "subagent_session_id", of=str) or "")
+        is_human = is_stopped or is_refused
+        self.emit(
+            "human_intervention" if is_human else "tool_result", came.text,
+            "toolResponse/interrupted" if is_stopped else "toolResponse/declined" if is_refused else "toolResponse", came.summary, "tool",
+            call.tool, call_id, call.action,
+            is_error=not is_human and (came.is_error or bool(came.exit_code)),
+            exit_code=came.exit_code,
+            tests=came.tests, refs=(self.uid(below),) if below else (),
+        )  # fmt: skip
+
+    def asked(self, block: dict[str, Any]) -> None:
+        """A person is asked, or has answered."""
+        data = pick(block, "data", of=dict) or block
+        word = pick(data, "actionType", of=str) or pick(block, "type", of=str) or "question"
+        tool = pick(data, "toolName", of=str)
+        said = pick(data, "prompt", of=str) or pick(data, "message", of=str) or tool or word
+        body = key_values(
+            {name: item for name, item in data.items() if name not in ("type", "id", "actionType")}
+        )
+        self.emit(
+            "decision",
+            body,
+            word[:100],
+            one_line(said),
+            "user",
+            tool,
+            identifier(data.get("id")) or identifier(block.get("id")),
+        )
+
+    def noted(self, block: dict[str, Any]) -> None:
+        word = (pick(block, "notificationType", of=str) or "note")[:100]
+        self.emit(
+            "lifecycle", text_of(block.get("msg")), f"systemNotification/{word}", None, "system"
+        )
+
+    # Tokens.
+
+    def used(self, about: dict[str, Any]) -> None:
+        """What the request of a message took: it is billed with the row of the ledger that says the
+        same."""
+        given = pick(about, "usage", of=dict)
+        if given is None:
+            return
+        used = usage(
+            *(
+                given.get(word)
+                for word in ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+            )
+        )
+        event = self.charge(used, self.state.model) if used.total else None
+        if event is None:
+            return
+        state, counts = self.state, counted(used)
+        match = next((request for request in state.requests if request[2] == counts), None)
+        if match is None:
+            state.waiting = [*state.waiting[1 - PENDING :], (event, counts)]
+            return
+        state.requests = [request for request in state.requests if request is not match]
+        self.bill(match[0], used, match[1], self.ts, event)
+
+
+def usage(given: Any, out: Any, read: Any, wrote: Any) -> Usage:
+    """Buckets that do not overlap: the prompt includes what the cache had and what was put
+    there."""
+    prompt, answer, had, put = (number(count) or 0 for count in (given, out, read, wrote))
+    return Usage(
+        input_tokens=max(0, prompt - had - put), output_tokens=answer,
+        cache_read_tokens=min(had, prompt),
+        cache_write_tokens=min(put, max(0, prompt - had)),
+    )  # fmt: skip
+
+
+def counted(used: Usage) -> tuple[int, ...]:
+    return used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens
+
+
+def action_of(tool: str, args: Any, extension: str | None) -> str:
+    server, _, bare = tool.rpartition("__")
+    owner = server or extension or "developer"
+    if owner not in OWN and bare not in ACTIONS:
+        return "mcp"
+    action = ACTIONS.get(bare, "other")
+    return (
+        "read"
+        if action == "edit" and pick(args, "command", of=str) == "view"
+        else action
+        if owner in OWN
+        else "mcp"
+    )
+
+
+def shown(value: Any) -> str:
+    """What a tool gave, for reading. Older versions have the list itself."""
+    content = value.get("content") if isinstance(value, dict) and "content" in value else value
+    if not isinstance(content, list):
+        return text_of(content)
+    parts = []
+    for part in content:
+        text, data = pick(part, "text", of=str), pick(part, "data", of=str)
+        inner = pick(part, "resource", "text", of=str)
+        parts.append(
+            text
+            if text is not None
+            else inner
+            if inner is not None
+            else blob_reference(data)
+            if data
+            else text_of(part)
+        )
+    return "\n".join(parts)
+
+
+Handler = Callable[[Reader, dict[str, Any]], None]
+
+BLOCKS: dict[str, Handler] = {
+    "thinking": Reader.thought,
+    "redactedThinking": Reader.redacted,
+    "image": Reader.picture,
+    "toolRequest": Reader.call,
+    "frontendToolRequest": Reader.call,
+    "toolResponse": Reader.result,
+    "toolConfirmationRequest": Reader.asked,
+    "actionRequired": Reader.asked,
+    "systemNotification": Reader.noted,
+}
+GIVEN = {"toolCall": "toolRequest", "toolResult": "toolResponse", "thinking": "thinking",
+"notificationType": "systemNotification",
+         "mimeType": "image"}  # fmt: skip

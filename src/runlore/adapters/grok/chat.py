@@ -1,0 +1,234 @@
+"""`chat_history.jsonl` of a Grok Build session: what the model saw, in the layout of today or as
+older versions wrote it.
+
+It is written anew after a compaction or a rewind, so a line is named by what it says and not by
+where it stands. No line has a time: that of the session's beginning stands for it.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from ..shared.fold import keep
+from ..shared.pick import moment, pick
+from ..shared.tools import key_values, test_counts, text_of
+from . import words as words
+from .fold import CALLS, Call, GrokFold
+
+STEERING = "interjection"
+ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool_result"}
+"""What the lines of the older layout, which is that of OpenAI's chat, are called today."""
+
+
+class Chat(GrokFold):
+    spare = 1
+
+    def line(self, value: dict[str, Any]) -> None:
+        kind = pick(value, "type", of=str) or ROLES.get(pick(value, "role", of=str) or "") or ""
+        self.ts = moment(self.state.created / 1000 if self.state.created is not None else None)
+        self.identify(self.own_id(value))
+        handler = HANDLERS.get(kind) or HANDLERS.get(guess(value))
+        if handler is not None:
+            handler(self, value)
+        else:
+            body = words.slim(self.raw_text().encode("utf-8", "replace")).decode()
+            self.emit("lifecycle", body, kind or "unknown", kind or "unknown record")
+
+    def own_id(self, value: dict[str, Any]) -> str | None:
+        """What names a line wherever it stands: the id of a call or of a thought, or the number of
+        a prompt with its words."""
+        calls = pick(value, "tool_calls", of=list) or []
+        call = pick(calls[0], "id", of=str) if calls else None
+        index = pick(value, "prompt_index", of=int)
+        for word, name in (
+            ("call", call),
+            ("result", value.get("tool_call_id")),
+            ("item", value.get("id")),
+        ):
+            if identifier := words.identifier(name):
+                return f"{self.session()}/{word}/{identifier}"
+        if index is None:
+            return None
+        said = blake2b(
+            text_of(value.get("content")).encode("utf-8", "replace"), digest_size=8
+        ).hexdigest()
+        return f"{self.session()}/prompt/{index % (1 << 53)}/{said}"
+
+    def system(self, value: dict[str, Any]) -> None:
+        self.emit("lifecycle", content(value), "system", "system prompt", "system", view="context")
+
+    def user(self, value: dict[str, Any]) -> None:
+        reason = pick(value, "synthetic_reason", of=str)
+        if interrupt := pick(value, "prior_turn_interrupt", of=str):
+            self.emit(
+                "human_intervention",
+                "",
+                f"interrupt/{interrupt}",
+                f"the turn before was interrupted: {interrupt}",
+                "user",
+            )
+        is_typed = reason == STEERING or (
+            not reason and ("prompt_index" in value or not self.state.is_marked)
+        )
+        self.state.is_marked = self.state.is_marked or "prompt_index" in value
+        native = f"user/{reason}" if reason else "user" if is_typed else "user/unnumbered"
+        self.blocks(
+            words.contents(value),
+            native,
+            is_typed,
+            "summary" if reason == "compaction_meta" else "context",
+        )
+
+    def blocks(self, blocks: list[Any], native: str, is_typed: bool, view: str) -> None:
+        """The first text that a person typed is the prompt, or without one the first picture; all
+        else is its context."""
+        split = [words.unwrap(words.block_text(block)) for block in blocks]
+        texts = [n for n, block in enumerate(blocks) if words.is_text(block)]
+        first = (
+            next((n for n in texts if split[n][0].strip()), -1 if texts else 0) if is_typed else -1
+        )
+        for n, (typed, wrapped) in enumerate(split):
+            if n == first:
+                self.emit("user_msg", typed, native, None, "user")
+            elif typed.strip():
+                self.emit(
+                    "lifecycle",
+                    typed,
+                    f"{native}/more" if is_typed else native,
+                    None,
+                    "user",
+                    view=view,
+                )
+            elif wrapped:
+                self.emit(
+                    "lifecycle",
+                    wrapped,
+                    f"{native}/wrapper" if is_typed else native,
+                    None,
+                    "user",
+                    view=view,
+                )
+        if not self.count:
+            self.merge("empty")
+
+    def assistant(self, value: dict[str, Any]) -> None:
+        self.state.model = pick(value, "model_id", of=str) or self.state.model
+        if thought := pick(value, "reasoning_content", of=str):
+            self.emit("thinking", thought, "assistant/reasoning_content", None, "assistant")
+        if (text := content(value)).strip():
+            self.emit("assistant_msg", text, "assistant", None, "assistant")
+        for call in pick(value, "tool_calls", of=list) or []:
+            self.call(call)
+        if not self.count:
+            self.merge("empty")
+
+    def call(self, call: Any) -> None:
+        about = pick(call, "function", of=dict) or call
+        name = pick(about, "name", of=str)
+        if name is None:
+            self.emit(
+                "lifecycle", text_of(call), "assistant/tool_call", "unknown call", "assistant"
+            )
+            return
+        found = words.describe_named(name, about.get("arguments"))
+        call_id = words.identifier(call.get("id"))
+        tool = found.tool[:200]
+        self.emit(
+            found.kind,
+            found.body,
+            "tool_call",
+            found.summary,
+            "assistant",
+            tool,
+            call_id,
+            found.action,
+            files=found.files,
+        )
+        if call_id:
+            keep(
+                self.state.calls,
+                call_id,
+                Call(tool, found.action, found.kind == "test_run", True, tool in words.ASKS),
+                CALLS,
+            )
+
+    def tool_result(self, value: dict[str, Any]) -> None:
+        call_id = words.identifier(value.get("tool_call_id"))
+        call = self.state.calls.get(call_id) if call_id else None
+        text = content(value)
+        tests = test_counts(text) if call and call.is_test else None
+        exit_code = words.exit_in(text) if call and call.action == "shell" else None
+        kind = (
+            "human_intervention"
+            if words.is_refusal(text, exit_code)
+            else "decision"
+            if call and call.answers
+            else "tool_result"
+        )
+        self.emit(
+            kind, text, "tool_result", words.result_summary(text, exit_code, tests), "tool",
+            call.tool if call else None, call_id,
+            call.action if call else None, exit_code=exit_code, tests=tests,
+            is_error=bool(exit_code),
+        )  # fmt: skip
+        for image in pick(value, "images", of=list) or []:
+            self.emit(
+                "lifecycle",
+                words.block_text(image),
+                "tool_result/image",
+                None,
+                "tool",
+                call_id=call_id,
+                view="context",
+            )
+
+    def reasoning(self, value: dict[str, Any]) -> None:
+        text = "\n\n".join(words.block_text(part) for part in words.listed(value.get("summary")))
+        if text.strip():
+            self.emit("thinking", text, "reasoning", None, "assistant")
+        else:
+            self.merge("empty reasoning")
+
+    def backend_call(self, value: dict[str, Any]) -> None:
+        """A tool that the service ran itself. What it found is not written."""
+        about = pick(value, "kind", of=dict) or {}
+        tool = pick(about, "tool_type", of=str) or "unknown"
+        action = pick(about, "action", of=dict) or {}
+        fields = action or {
+            name: item for name, item in about.items() if name not in ("tool_type", "id", "status")
+        }
+        query = pick(action, "query", of=str) or pick(action, "url", of=str)
+        call_id = words.identifier(about.get("id"))
+        self.emit(
+            "tool_call", key_values(fields), "backend_tool_call", query or tool, "assistant",
+            tool[:200], call_id,
+            words.ACTIONS.get(tool, "other"),
+        )  # fmt: skip
+
+
+def content(value: dict[str, Any]) -> str:
+    return shown(words.contents(value))
+
+
+def shown(blocks: list[Any]) -> str:
+    return "\n".join(words.block_text(block) for block in blocks)
+
+
+def guess(value: dict[str, Any]) -> str:
+    """What a line must be whose type is missing or not known."""
+    if "tool_call_id" in value:
+        return "tool_result"
+    if "tool_calls" in value or "model_id" in value:
+        return "assistant"
+    return "user" if "prompt_index" in value or "synthetic_reason" in value else ""
+
+
+HANDLERS = {
+    "system": Chat.system,
+    "user": Chat.user,
+    "assistant": Chat.assistant,
+    "tool_result": Chat.tool_result,
+    "reasoning": Chat.reasoning,
+    "backend_tool_call": Chat.backend_call,
+}

@@ -1,0 +1,252 @@
+"""The fold over one file of a Grok Build session: which session it is, what a record is called,
+what it follows.
+
+Knows the files beside it that are about the whole session, and nothing of what a record says:
+`updates.py`, `chat.py` and `events.py` do, each for one file, and call `emit` for every event.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from ...model import Relation
+from .. import Facts, Normalized, Source
+from ..shared.fold import AllFields, Fold, keep, load
+from ..shared.jsonl import parse
+from ..shared.pick import clean, milliseconds, pick
+
+CARRY = 2
+"""The layout of `State`; changed only together with the adapter's `version`, which reads every
+source anew."""
+
+# What is remembered between two reads, the oldest going first.
+CALLS, REPEATS, TURNS = 256, 256, 500
+
+
+class Call(msgspec.Struct, array_like=True, gc=False):
+    """A call whose result may still come."""
+
+    tool: str
+    action: str
+    is_test: bool = False
+    has_input: bool = True
+    answers: bool = False
+    """Whether its result is what a person decided."""
+
+
+class State(msgspec.Struct, array_like=True):
+    """Ids, names, paths and hashes; nothing that people wrote."""
+
+    version: int = CARRY
+    records: int = 0
+    seq: int = 0
+    session: str = ""
+    last: str | None = None
+    """The native id of the event that the next one follows."""
+    cwd: str | None = None
+    branch: str | None = None
+    repo: str | None = None
+    parent: str | None = None
+    relation: Relation | None = None
+    current: str | None = None
+    """The model as the summary has it."""
+    model: str | None = None
+    """The model as the last record that named one has it."""
+    created: int | None = None
+    titled: int = 0
+    """The rank of the title that the summary has."""
+    anchor: str = ""
+    """The last id that a record brought with it, and how often which record without one came
+    since."""
+    repeats: dict[bytes, int] = {}
+    calls: dict[str, Call] = {}
+    turns: list[tuple[str | None, str]] = []
+    """For each turn that no rewind has taken back, what came before it and its first event."""
+    forgotten: int = 0
+    """How many turns are no longer in the list."""
+    is_marked: bool = False
+    """Whether a prompt has had a number: from then on, those without one are not typed by a
+    person."""
+    in_prompt: bool = False
+    prompt: int | None = None
+    is_rewound: bool = False
+    branch_at: str | None = None
+    """Since the last rewind, what the next prompt follows."""
+    progress: dict[str, str] = {}
+    """What a goal or a workflow was last said to be at."""
+    is_compacted: bool = False
+    """Whether the compaction that is going on has been told."""
+    opened: int | None = None
+    """The number of the turn that began last, -1 for one without a number: a picture may come
+    before what was typed."""
+
+
+class GrokFold(Fold[State]):
+    """A fold over the records of one file. All that outlives a batch is in `state`; the rest is
+    about the current record."""
+
+    is_second = False
+    """Whether another file of the session is its transcript: this one then has nothing to say but
+    its events."""
+    spare: int | None = 0
+    """See `Facts`."""
+
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        super().__init__(source, load(carry, State, CARRY))
+        self.folder, _, self.file = source.path.rpartition(os.sep)
+        self.files: dict[str, str] = {}
+        """Texts of the files that the next record speaks of, by name."""
+
+    def begin(self, raw: str | bytes) -> None:
+        super().begin(raw)
+        self.parent = self.state.last
+
+    def end_record(self) -> None:
+        self.files.clear()
+
+    # The session.
+
+    def sidecar(self, name: str, data: bytes) -> None:
+        if name not in ("summary", "cwd", "parent", "signals"):
+            self.files[name] = data.decode("utf-8", "replace")
+            return
+        state = self.state
+        if name == "cwd":
+            state.cwd = state.cwd or data.decode("utf-8", "replace").strip()[:4096] or None
+        value = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
+        if name == "summary":
+            self.summary(value)
+        elif name == "parent" and state.parent is None:
+            state.parent, state.relation = (
+                self.uid(clean(pick(value, "session", of=str) or "unknown")),
+                "subagent",
+            )
+        elif name == "signals":
+            state.current = state.current or pick(value, "primaryModelId", of=str) or None
+
+    def summary(self, value: dict[str, Any]) -> None:
+        """What the program notes of the session as a whole, and writes again and again."""
+        state = self.state
+        if not state.session:
+            state.session = name_of(self.folder, pick(value, "info", "id", of=str))
+        state.cwd = pick(value, "info", "cwd", of=str) or state.cwd
+        state.branch = pick(value, "head_branch", of=str) or state.branch
+        state.current = pick(value, "current_model_id", of=str) or state.current
+        state.repo = repo_of(pick(value, "git_remotes", of=list) or []) or state.repo
+        state.created = milliseconds(pick(value, "created_at", of=str)) or state.created
+        parent, kind = (
+            pick(value, "parent_session_id", of=str),
+            pick(value, "session_kind", of=str) or "",
+        )
+        if kind.startswith("subagent"):
+            state.relation = "subagent"
+        if parent and (name := clean(parent)) != state.session:
+            state.parent, state.relation = self.uid(name), state.relation or "fork"
+        self.set_title(pick(value, "session_summary", of=str), 1)
+        if title := pick(value, "generated_title", of=str):
+            state.titled = 3 if value.get("title_is_manual") is True else 2
+            self.set_title(title, state.titled, is_summary=True)
+
+    def set_title(self, text: str | None, rank: int, *, is_summary: bool = False) -> bool:
+        """Set the title. That of the summary is the latest, whatever a record says."""
+        if rank <= self.state.titled and not is_summary:
+            return False
+        return super().set_title(text, rank)
+
+    def session(self, named: str | None = None) -> str:
+        """The session of this file, once and for all; a record may have named it."""
+        state = self.state
+        if not state.session:
+            state.session = name_of(self.folder, named)
+        return state.session
+
+    # Events.
+
+    def identify(self, native: str | None) -> None:
+        """Names the current record by what it says of itself."""
+        if native:
+            self.native_id = self.state.anchor = native
+            if self.state.repeats:
+                self.state.repeats.clear()
+
+    def new_id(self) -> str:
+        """An id for a record that has none: the same wherever the file is cut."""
+        state = self.state
+        key = blake2b(self.raw_bytes(), digest_size=8).digest()
+        again = state.repeats.get(key, 0)
+        keep(state.repeats, key, again + 1, REPEATS)
+        anchor = f"{self.session()}/{self.file}/{state.anchor}"
+        return (
+            "~"
+            + blake2b(
+                b"%s\n%d\n%s" % (anchor.encode("utf-8", "replace"), again, key), digest_size=8
+            ).hexdigest()
+        )
+
+    def stream(self) -> State:
+        return self.state
+
+    def stream_uid(self) -> str:
+        return self.uid(self.session())
+
+    def annotate(self, fields: AllFields) -> None:
+        if self.state.relation == "subagent":
+            fields["is_sidechain"] = True
+
+    def finish(self) -> Normalized:
+        state, out = self.state, self.out
+        title, rank = (None, 0) if self.is_second else self.title
+        # Before its first line there is no session that anything could be said of.
+        if state.seq if self.is_second else state.records:
+            session = self.session()
+            out.facts[self.uid(session)] = Facts(
+                native_session_id=session, title=title, title_rank=rank,
+                cwd=state.cwd or place_of(self.folder),
+                git_branch=state.branch, model=state.current or state.model, repo=state.repo,
+                parent_uid=state.parent,
+                relation=state.relation, spare=self.spare,
+            )  # fmt: skip
+        return self.pack()
+
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+
+
+def is_uuid(name: str) -> bool:
+    return _UUID.match(name) is not None
+
+
+def name_of(folder: str, named: str | None) -> str:
+    """A session is named by its folder. Where that is no UUID, somebody has moved it, and what its
+    files say counts."""
+    own = folder.rpartition(os.sep)[2]
+    return own if is_uuid(own) else clean(named or "") or clean(own) or "unknown"
+
+
+def place_of(folder: str) -> str | None:
+    """The working folder that the name of the folder above stands for, when it does."""
+    above = folder.rpartition(os.sep)[0].rpartition(os.sep)[2]
+    if not above.startswith("%2F") and above[1:4] != "%3A":
+        return None
+    path = unquote(above, errors="replace")
+    return path if path.isprintable() else None
+
+
+def repo_of(remotes: list[Any]) -> str | None:
+    """`owner/name` out of the first address of a repository, which has been written in several
+    ways."""
+    for remote in remotes:
+        url = remote if isinstance(remote, str) else pick(remote, "url", of=str) or ""
+        path = (
+            url.split("://")[-1].split("@")[-1].replace(":", "/").rstrip("/").removesuffix(".git")
+        )
+        parts = path.split("/")
+        if len(parts) > 1 and all(parts[-2:]):
+            return "/".join(parts[-2:])[:200]
+    return None

@@ -1,0 +1,162 @@
+"""The `grok` of superagent-ai (npm `@vibe-kit/grok-cli`, from 1.0): all sessions in one SQLite
+database.
+
+Learned from its source (2026-05: `src/storage`). Last checked 2026-11. Versions before 1.0 keep no
+sessions. The root is the one of xAI's own `grok`, and the two live there side by side. The traps:
+
+- A message is a row of `messages`, numbered from 1 within its session, and a message of the AI SDK
+  in JSON. `tool_calls` and `tool_results` repeat what is in the messages, and are not read.
+- Usage and compactions are rows of their own that come after the message they are about: they are
+  given beside the messages, in the order of time, once more with every read that may have missed
+  one, and counted by their own number.
+- Titles, models and folders of sessions change in place: what changed since the last message is
+  told with every read.
+- A compaction leaves all messages where they are, and says from which on they were kept.
+- `cost_micros` is the agent's own estimate from a price list, not an invoice: the event has it as
+  `cost_estimate_micros`.
+- When messages were taken out, their rowids are given again. The last message that was read is then
+  another one, so the database is compared as a whole. A message is named by session, number and
+  content: the same number with other words is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Any
+from zlib import crc32
+
+import apsw
+
+from ...errors import ModelError, ReadError
+from ...model import Session, format_time, parse_time
+from .. import Position, Record, Source
+from ..shared.sqlite import SqliteAdapter, as_record, columns, is_passing, reading, rows
+
+MESSAGES = "messages"
+SLACK = timedelta(hours=1)
+"""How much older than the last message a row may be that was written after it was read: clocks are
+set, programs wait."""
+
+
+class GrokCliAdapter(SqliteAdapter):
+    name = "grok_cli"
+    label = "Grok CLI (superagent)"
+    version = 3
+    reader = "runlore.adapters.grok_cli.reader"
+    blob_mark = b'"data"'
+    roots = ("~/.grok",)
+    files = ("grok.db",)
+
+    def follows(self, source: Source, since: Position) -> bool:
+        try:
+            with reading(source.path) as db:
+                return (since.head, since.tail) == _samples(db, since.offset)
+        except ReadError as error:
+            # Then nothing says that it is another one; whoever reads it is told the same.
+            return is_passing(error)
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        with reading(source.path) as db:
+            head, tail = _samples(db, offset)
+        return Position(offset=offset, head=head, tail=tail, records=records)
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        """Every message after the position, and beside each what was written since the one before
+        it."""
+        last = since.offset if since else 0
+        with reading(source.path) as db:
+            begin = _time_before(db, last) if since else None
+            sessions = {row["id"]: row for row in _recent(db, "sessions", "updated_at", begin)}
+            pending = sorted(_beside(db, begin), key=lambda item: item[0], reverse=True)
+            for row in rows(db, MESSAGES, "where rowid > ? order by rowid", (last,)):
+                yield from _due(pending, str(row.get("created_at")))
+                if session := sessions.pop(row.get("session_id"), None):
+                    yield Record(as_record(session, {})[0], -1, "session")
+                data, problem = as_record(
+                    {"name": message_id(row), **row}, {"message_json": "message"}
+                )
+                yield Record(data, row["rowid"] - 1, None, problem, row["rowid"])
+            yield from _due(pending, None)
+            yield from (
+                Record(as_record(session, {})[0], -1, "session") for session in sessions.values()
+            )
+
+    def resume(self, session: Session) -> list[str] | None:
+        return ["grok", "--session", session.native_session_id]
+
+
+adapter = GrokCliAdapter()
+
+
+def _samples(db: apsw.Connection, offset: int) -> tuple[bytes, bytes]:
+    """What tells whether the first message and the last one that was read are still the same."""
+    first = rows(db, MESSAGES, "order by rowid limit 1")
+    last = rows(db, MESSAGES, "where rowid = ?", (offset,))
+    return _hash(next(first, None)), _hash(next(last, None))
+
+
+def _hash(row: dict[str, Any] | None) -> bytes:
+    return blake2b(
+        repr(row and sorted(row.items())).encode("utf-8", "replace"), digest_size=16
+    ).digest()
+
+
+def _time_before(db: apsw.Connection, rowid: int) -> str | None:
+    """From when on rows beside the messages may be new; None when this cannot be said, and all of
+    them may be."""
+    row = next(rows(db, MESSAGES, "where rowid = ?", (rowid,)), None)
+    try:
+        moment = parse_time(str(row["created_at"])) - SLACK if row else None
+    except (ModelError, KeyError, OverflowError):
+        return None
+    return format_time(moment)[:23] if moment else None
+
+
+def _recent(
+    db: apsw.Connection, table: str, column: str, begin: str | None
+) -> Iterator[dict[str, Any]]:
+    known = begin is not None and column in columns(db, table)
+    yield from rows(
+        db,
+        table,
+        f"where {column} >= ? order by rowid" if known else "order by rowid",
+        (begin,) if known else (),
+    )
+
+
+def _beside(
+    db: apsw.Connection, begin: str | None
+) -> Iterator[tuple[tuple[str, int, int], Record]]:
+    """Rows that are about messages, by time. Those of one table stay in their order, whatever the
+    clock did: they are counted."""
+    for rank, (table, aside) in enumerate(
+        (("compactions", "compaction"), ("usage_events", "usage"))
+    ):
+        latest = ""
+        for row in _recent(db, table, "created_at", begin):
+            latest = max(latest, str(row.get("created_at")))
+            if table == "compactions":
+                row["first_kept"] = _name_of(db, row)
+            yield (latest, rank, row["rowid"]), Record(as_record(row, {})[0], -1, aside)
+
+
+def _name_of(db: apsw.Connection, row: dict[str, Any]) -> str | None:
+    """The first message that a compaction kept, as it is named."""
+    where = "where session_id = ? and seq >= ? order by seq limit 1"
+    kept = next(rows(db, MESSAGES, where, (row.get("session_id"), row.get("first_kept_seq"))), None)
+    return message_id(kept) if kept else None
+
+
+def message_id(row: dict[str, Any]) -> str:
+    content = text if isinstance(text := row.get("message_json"), str) else ""
+    return (
+        f"{row.get('session_id')}/{row.get('seq')}-{crc32(content.encode('utf-8', 'replace')):08x}"
+    )
+
+
+def _due(pending: list[tuple[tuple[str, int, int], Record]], until: str | None) -> Iterator[Record]:
+    """Takes out what was written before this time."""
+    while pending and (until is None or pending[-1][0][0] < until):
+        yield pending.pop()[1]

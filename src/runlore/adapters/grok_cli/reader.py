@@ -1,0 +1,394 @@
+"""What the rows of superagent's `grok.db` mean: a fold over messages and what stands beside them.
+See `grok_cli.py` for the traps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from ... import model as api
+from ...model import SessionEvent, Usage
+from .. import Facts, Normalized, Record, Source
+from ..shared.fold import Fold, keep, load
+from ..shared.jsonl import parse
+from ..shared.pick import clean, number, pick, time_of
+from ..shared.tools import (
+    blob_reference,
+    file_change,
+    file_content,
+    is_test_run,
+    key_values,
+    one_line,
+    test_counts,
+    text_of,
+)
+
+CARRY = 1
+"""The layout of `State`; changed only together with the adapter's `version`."""
+# How many are remembered between two reads, the oldest going first. More rows than these are not
+# written in an hour; one that is told twice all the same has the same name, and the store knows it.
+SESSIONS, CALLS, TOLD = 1024, 64, 2048
+
+ACTIONS = {
+    **dict.fromkeys(("bash", "process_logs", "process_stop", "process_list"), "shell"),
+    **dict.fromkeys(("read_file", "view_file"), "read"),
+    **dict.fromkeys(("write_file", "create_file", "edit_file", "str_replace_editor"), "edit"),
+    **dict.fromkeys(("grep", "glob", "search", "list_files", "lsp"), "search"),
+    **dict.fromkeys(("search_web", "search_x", "web_fetch"), "web"),
+    **dict.fromkeys(("task", "delegate", "delegation_read", "delegation_list"), "agent"),
+    **dict.fromkeys(("generate_plan", "create_todo_list", "update_todo_list"), "plan"),
+}
+_CHANGES = (("old_string", "new_string"), ("old_str", "new_str"))
+CHECKPOINT = "[Context checkpoint summary]"
+_PATHS = ("file_path", "path", "filePath")
+_HEADLINES = ("command", "pattern", "query", *_PATHS, "url", "description", "prompt", "title")
+_EXIT = re.compile(r"\b[Ee]xit(?:ed with)? code:? (\d{1,9})\b")
+
+
+class Call(msgspec.Struct, array_like=True, gc=False):
+    tool: str
+    action: str
+    is_test: bool
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return Reader(source, carry).run(records)
+
+
+class SessionState(msgspec.Struct, array_like=True):
+    seq: int = 0
+    last: str | None = None
+    calls: dict[str, Call] = {}
+
+
+class State(msgspec.Struct, array_like=True):
+    """Ids, names of tools and numbers; nothing that people wrote."""
+
+    version: int = CARRY
+    records: int = 0
+    events: int = 0
+    current: str = "unknown"
+    """The session of the last message: what cannot be read is put there."""
+    told: dict[str, bool] = {}
+    """The rows beside the messages that were told, and may be given again."""
+    has_dropped: bool = False
+    sessions: dict[str, SessionState] = {}
+
+
+class Reader(Fold[State]):
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        super().__init__(source, load(carry, State, CARRY))
+        self.native, self.session = "unknown", SessionState()
+
+    def record(self, data: bytes) -> None:
+        self.tolerate(data)
+
+    def blank(self, data: bytes) -> None:
+        self.strange(data.decode("utf-8", "replace"), "empty")
+
+    def take_damaged(self, value: dict[str, Any], text: str) -> list[str]:
+        self.message(value)
+        return []
+
+    def strange(self, text: str, reason: str, native: str = "malformed") -> None:
+        data = b"%d\n" % self.offset + text.encode("utf-8", "replace")
+        name = "~" + blake2b(data, digest_size=8).hexdigest()
+        self.begin_row(self.state.current, name, None)
+        self.emit("lifecycle", text, native, reason)
+        self.skip(reason)
+
+    # What stands beside the messages.
+
+    def sidecar(self, kind: str, data: bytes) -> None:
+        # It belongs to the record that follows, and has that one's number.
+        self.number = self.state.records
+        row = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
+        if kind == "session":
+            self.about(row)
+            return
+        name = f"{kind}-{number(row.get('rowid')) or 0}"
+        if name not in self.state.told:
+            keep(self.state.told, name, True, TOLD)
+            self.begin_row(pick(row, "session_id", of=str), name, row.get("created_at"))
+            (self.used if kind == "usage" else self.compacted)(row)
+
+    def about(self, row: dict[str, Any]) -> None:
+        native = clean(pick(row, "id", of=str) or "")
+        title = one_line(pick(row, "title", of=str) or "")
+        if native:
+            self.out.facts[self.uid(native)] = Facts(
+                native_session_id=native, title=title or None, title_rank=2 if title else 0,
+                model=pick(row, "model", of=str) or None,
+                cwd=pick(row, "cwd_at_start", of=str) or pick(row, "cwd_last", of=str) or None,
+            )  # fmt: skip
+
+    def used(self, row: dict[str, Any]) -> None:
+        """What a call of the model took."""
+        source = pick(row, "source", of=str) or "other"
+        given, said = number(row.get("input_tokens")) or 0, number(row.get("output_tokens")) or 0
+        usage = Usage(input_tokens=given, output_tokens=said)
+        cost = number(row.get("cost_micros"))
+        self.emit(
+            "lifecycle", "", f"usage/{source}", f"{source}: {given} tokens in, {said} out",
+            usage=usage, tokens=usage.total,
+            model=pick(row, "model", of=str), extra={"cost_estimate_micros": cost} if cost else {},
+        )  # fmt: skip
+        if usage.total:
+            self.bill(usage, pick(row, "model", of=str), pick(row, "created_at", of=str) or "")
+
+    def bill(self, usage: Usage, model: str | None, created: str) -> None:
+        """For the ledger. The time belongs to the name: the numbers of rows that were taken out are
+        given again."""
+        call = api.Call(
+            key=f"{self.native_id}@{created[:40]}", session_uid=self.uid(self.native),
+            ts=self.ts, provider="xai",
+            model=(model or "")[:200] or None, input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+        )  # fmt: skip
+        self.out.calls.append((call, self.native_id))
+
+    def compacted(self, row: dict[str, Any]) -> None:
+        """Everything before the first message that was kept left the model's context; the summary
+        stands for it."""
+        kept, last = pick(row, "first_kept", of=str), self.session.last
+        before = number(row.get("tokens_before"))
+        refs = (kept, "..", last) if kept and last else ()
+        self.emit(
+            "lifecycle",
+            "",
+            "compaction",
+            f"compacted {before} tokens" if before else "compacted",
+            view="compact",
+            refs=refs,
+        )
+        if summary := pick(row, "summary", of=str):
+            self.emit("lifecycle", summary, "compaction/summary", None, "user", view="summary")
+
+    # Messages.
+
+    def message(self, row: dict[str, Any]) -> None:
+        name = pick(row, "name", of=str)
+        if not name:
+            name = "~" + blake2b(msgspec.json.encode(row), digest_size=8).hexdigest()
+        self.begin_row(pick(row, "session_id", of=str), name[:200], row.get("created_at"))
+        self.state.current = self.native
+        value = row.get("message")
+        role = pick(value, "role", of=str) or pick(row, "role", of=str) or "unknown"
+        content = value.get("content") if isinstance(value, dict) else None
+        if value is None:
+            self.skip("the message is not JSON")
+        if content is None:
+            self.emit(
+                "lifecycle",
+                text_of(value) or text_of(row.get("message_json")),
+                role,
+                f"{role} message without content",
+                role,
+            )
+            return
+        parts = (
+            content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]
+        )
+        is_prompt = role == "user"
+        for part in parts:
+            text = (
+                text_of(part.get("text"))
+                if isinstance(part, dict) and part.get("type") in ("text", None)
+                else None
+            )
+            if not isinstance(part, dict):
+                self.emit("lifecycle", text_of(part), role, "unknown part", role)
+            elif role == "user":
+                # The first text is what a person typed; what comes with it is its context.
+                self.user(text if text is not None else shown(part), is_prompt and text is not None)
+                is_prompt = is_prompt and text is None
+            else:
+                self.part(role, part, text)
+        if not self.count:
+            self.merge("empty")
+
+    def user(self, text: str, is_prompt: bool) -> None:
+        if is_prompt:
+            self.emit("user_msg", text, "user", None, "user")
+        else:
+            self.emit("lifecycle", text, "user/more", None, "user", view="context")
+
+    def part(self, role: str, part: dict[str, Any], text: str | None) -> None:
+        kind = pick(part, "type", of=str) or guess(part)
+        if kind == "tool-call":
+            self.call(part)
+        elif kind == "tool-result":
+            self.result(part)
+        elif kind == "reasoning":
+            self.emit("thinking", text_of(part.get("text")), kind, None, "assistant")
+        elif text is not None and role == "assistant":
+            self.emit("assistant_msg", text, role, None, role)
+        elif text is not None:
+            self.emit(
+                "lifecycle",
+                text,
+                role,
+                None,
+                role,
+                view="summary" if text.startswith(CHECKPOINT) else "context",
+            )
+        else:
+            self.emit("lifecycle", shown(part), f"{role}/{kind}", None, role)
+
+    def call(self, part: dict[str, Any]) -> None:
+        tool, given = (
+            (pick(part, "toolName", of=str) or "unknown")[:200],
+            part.get("input", part.get("args")),
+        )
+        args = given if isinstance(given, dict) else {}
+        action = ACTIONS.get(tool) or ("mcp" if tool.startswith("mcp_") else "other")
+        command = pick(args, "command", of=str)
+        files = (
+            tuple(path for name in _PATHS if (path := pick(args, name, of=str)))
+            if action in ("read", "edit")
+            else ()
+        )
+        kind, body = "tool_call", key_values(args) or text_of(given)
+        if action == "shell" and command is not None:
+            kind, body = "test_run" if is_test_run(command) else kind, command
+        elif action == "edit":
+            kind, body = "edit", change(args) or body
+        headline = next((text for name in _HEADLINES if (text := pick(args, name, of=str))), tool)
+        call_id = identifier(part.get("toolCallId"))
+        self.emit(
+            kind,
+            body,
+            "tool-call",
+            one_line(headline),
+            "assistant",
+            tool,
+            call_id,
+            action,
+            files=files,
+        )
+        if call_id:
+            keep(self.session.calls, call_id, Call(tool, action, kind == "test_run"), CALLS)
+
+    def result(self, part: dict[str, Any]) -> None:
+        call_id = identifier(part.get("toolCallId"))
+        tool = (pick(part, "toolName", of=str) or "unknown")[:200]
+        call = self.session.calls.pop(call_id, None) if call_id else None
+        call = call or Call(tool, ACTIONS.get(tool, "other"), False)
+        output = part.get("output", part.get("result"))
+        text, is_error = outcome(output)
+        found = _EXIT.search(text, 0, 4000) if call.action == "shell" and is_error else None
+        tests = test_counts(text) if call.is_test else None
+        summary = f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None
+        is_denied = pick(output, "type", of=str) == "execution-denied"
+        kind = (
+            "human_intervention"
+            if is_denied
+            else "decision"
+            if call.action == "plan" and not is_error
+            else "tool_result"
+        )
+        self.emit(
+            kind, text, "tool-result/denied" if is_denied else "tool-result", summary, "tool",
+            call.tool, call_id, call.action,
+            is_error=is_error and not is_denied, exit_code=int(found[1]) if found else None,
+            tests=tests,
+        )  # fmt: skip
+
+    # Events.
+
+    def begin_row(self, session: str | None, name: str, created: Any) -> None:
+        """Makes this row the current one, in the session that it belongs to."""
+        state = self.state
+        self.native = clean(session or "") or state.current
+        found = state.sessions.pop(self.native, None)
+        if found is None:
+            # A session that was forgotten is counted from beyond all others, so that no number is
+            # given twice.
+            state.has_dropped = state.has_dropped or len(state.sessions) >= SESSIONS
+            found = SessionState(seq=state.events if state.has_dropped else 0)
+        keep(state.sessions, self.native, found, SESSIONS)
+        self.session, self.count, self.ts = found, 0, time_of(created)
+        self.parent = found.last
+        self.native_id = name if name.startswith(f"{self.native}/") else f"{self.native}/{name}"
+        self.out.facts.setdefault(self.uid(self.native), Facts(native_session_id=self.native))
+
+    def stream(self) -> SessionState:
+        return self.session
+
+    def stream_uid(self) -> str:
+        return self.uid(self.native)
+
+    def add(self, event: SessionEvent, body: str, parent: str | None, original: str | None) -> None:
+        super().add(event, body, parent, original)
+        self.state.events += 1
+
+
+def identifier(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) and value else None
+
+
+def guess(part: dict[str, Any]) -> str:
+    """What a part without a type must be."""
+    if "input" in part:
+        return "tool-call"
+    return "tool-result" if "output" in part else "unknown"
+
+
+def change(args: dict[str, Any]) -> str | None:
+    """The path and the lines that change."""
+    path = next((path for name in _PATHS if (path := pick(args, name, of=str))), "")
+    if (content := pick(args, "content", of=str)) is not None:
+        return file_content(path, content)
+    names = next((names for names in _CHANGES if args.keys() & set(names)), None)
+    return (
+        file_change(path, [(text_of(args.get(names[0])), text_of(args.get(names[1])))])
+        if names
+        else None
+    )
+
+
+def outcome(output: Any) -> tuple[str, bool]:
+    """The text of a result, and whether it is an error. Results are wrapped by the SDK, and once
+    more by the tool."""
+    kind = pick(output, "type", of=str) or ""
+    value = (
+        next((output[name] for name in ("value", "reason") if name in output), output)
+        if isinstance(output, dict)
+        else output
+    )
+    is_error = kind.startswith("error") or kind == "execution-denied"
+    if isinstance(value, dict) and "success" in value:
+        is_error = is_error or value["success"] is not True
+        texts = [value.get(name) for name in ("error", "output")]
+        told = "\n".join(text for text in texts if isinstance(text, str) and text)
+        return (
+            told or key_values({name: item for name, item in value.items() if name != "success"}),
+            is_error,
+        )
+    if kind == "content" and isinstance(value, list):
+        return "\n".join(shown(item) for item in value), is_error
+    return text_of(value), is_error
+
+
+def shown(part: Any) -> str:
+    """A part for reading: its text, or what stands for a picture or a file."""
+    if not isinstance(part, dict):
+        return text_of(part)
+    if (text := pick(part, "text", of=str)) is not None:
+        return text
+    data = next((part[name] for name in ("image", "data") if isinstance(part.get(name), str)), None)
+    if data is not None:
+        is_address = data.startswith(("http://", "https://"))
+        return (
+            f"[{data}]"
+            if is_address
+            else blob_reference(data.partition(";base64,")[2] if data.startswith("data:") else data)
+        )
+    return f"[{pick(part, 'type', of=str) or 'unknown'} {pick(part, 'filename', of=str) or ''}]".replace(
+        " ]", "]"
+    )

@@ -1,0 +1,49 @@
+"""hyperguild (supervisor): a log of skills, one file of JSON lines for each session, one line for
+each invocation.
+
+Learned from the source of its session package and a description of what its versions wrote later;
+no log was at hand. Where the logs are is the user's choice: name the folder in `roots` of the
+config. Last checked 2026-11. The traps:
+
+- A line is written when the invocation is over: one that a crash ended is not there.
+- `verified` says no also where nothing was checked. A no counts when a verdict bears it out; else
+  the attempt is not checked.
+- `final_status` is a free text, with three vocabularies: ok, error and skipped, pass, fail and
+  skip, and success.
+- A forgotten time is written as that of the year 1: such an entry has the time of the one before
+  it.
+- `session_id` may name another session than the file does: the file's name counts.
+- An invocation that was sent twice is written twice, and is one.
+- The `training-data` beside the logs are JSON lines as well, and no sessions.
+- After a crash the next entry is glued to the one that was cut off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from .. import Source
+from ..shared.jsonl import JsonlAdapter
+
+FOLDER = "sessions"
+
+
+class HyperguildAdapter(JsonlAdapter):
+    name = "hyperguild"
+    label = "hyperguild"
+    version = 1
+    reader = "runlore.adapters.hyperguild.reader"
+    roots = ()
+    lacks = ("tokens", "messages", "git branch", "when an attempt began")
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        """Logs lie in the folder itself, or in those that are called sessions."""
+        for source in super().discover(root):
+            folder = os.path.dirname(source.path)
+            if folder == str(root) or os.path.basename(folder) == FOLDER:
+                yield source
+
+
+adapter = HyperguildAdapter()

@@ -1,0 +1,29 @@
+"""iFlow CLI: one file of JSON lines for each session, with the envelope of Claude Code and the
+tools of Gemini CLI.
+
+Learned from one real session of 2026-01 and from where others look for them. Last checked 2026-11.
+The traps:
+
+- Replies are written as they grow: a call stands in every line until its result has come, and is
+  told once.
+- A result holds what Gemini CLI has: `responseParts` for the model, `resultDisplay` for the person,
+  the lines that changed with it.
+- `usage` is there and is always zero.
+"""
+
+from __future__ import annotations
+
+from ..shared.jsonl import JsonlAdapter
+
+
+class IflowAdapter(JsonlAdapter):
+    name = "iflow"
+    label = "iFlow CLI"
+    version = 1
+    reader = "runlore.adapters.iflow.reader"
+    roots = ("~/.iflow/projects",)
+    lacks = ("tokens",)
+    instructions = ("IFLOW.md",)
+
+
+adapter = IflowAdapter()

@@ -1,0 +1,338 @@
+"""Kimi (Moonshot AI): Kimi CLI (Python, `~/.kimi`) and its successor Kimi Code (TypeScript,
+`~/.kimi-code`), logs of JSON lines.
+
+Learned from the source of kimi-cli 1.52 (`wire/types.py`, `session_fork.py`) and kimi-code 2.1
+(`migration-legacy`), from what 1.40 wrote, and from samples of both (protocols 1.1 to 1.10, and 1.4
+and 1.5 of Kimi Code). Last checked 2026-11. The traps:
+
+- A session of Kimi CLI is a folder with `wire.jsonl`, what the program showed, with times and
+  tokens, and `context.jsonl`, what the model saw, without. The second is read only where the first
+  is missing or empty. A compaction or a rewind puts the old context aside as `context_<n>.jsonl`,
+  which is not read: the log has it.
+- No record has an id. It is named by what it says: a fork, and `/undo` of Kimi CLI, copies the log
+  into a new session, and the same line is the same record. Which session it was copied from is told
+  by Kimi Code only.
+- The folder of a session of Kimi CLI is told by the MD5 in its path, of those that `kimi.json`
+  lists.
+- Where a message comes between two parts of a call's arguments, the call has only the first. The
+  rest follows, at the latest before the step ends: the call is given with all of them.
+- A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is told
+  only where the log is missing, and not before it could have come. Before, it had a context of its
+  own (`context_sub_<n>.jsonl`), which is read where its session has no log.
+- `StatusUpdate` and `step.end` tell what a request took, and the counts do not overlap.
+  `usage.record` says the same once more, and is counted where no step said it.
+- Kimi Code writes a prompt twice, when it is typed and when it is put into the context.
+- It takes the sessions of Kimi CLI over, as `ses_<id>`, with a copy of what the model saw in which
+  all is of the moment that the log has for its beginning. Where the original still is, only what
+  came since is told, as its continuation.
+- Kimi CLI does not tell the model. Neither tells of a git branch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b, md5
+from pathlib import Path
+from time import time
+
+import msgspec
+
+from ...errors import ReadError
+from ...model import Session
+from .. import Position, Record, Source, usual_roots
+from ..shared.jsonl import JsonlAdapter, aged, is_stale, read_small, to_json
+from .paths import CONTEXT, SUBAGENT, WIRE, owner_of
+
+STATE = "state.json"
+HOME = "sessions"
+EMPTY = 100  # Bytes of a log with nothing but its first line.
+SMALL = 1 << 20  # Bytes of a file that tells about a session.
+CLI = ("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions")
+CODE = ("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions")
+OTHERS = frozenset({"session_index.jsonl"})
+MOST_AGENTS = 10_000  # Subagents of a session.
+STALE_S = 600  # A log that has not changed for so long is not being written any more.
+BEGINS_S = 60  # A subagent that has no log after so long gets none.
+MOST_HELD = 200  # Records between the beginning of a call's arguments and their end.
+LONGEST_REST = 8 << 20  # Characters of arguments that are put where they begin.
+ENDS = frozenset(
+    {
+        "ToolCall",
+        "StatusUpdate",
+        "StepBegin",
+        "StepInterrupted",
+        "TurnBegin",
+        "TurnEnd",
+        "SteerInput",
+    }
+)
+"""What follows the last of a call's arguments."""
+_MESSAGE = re.compile(
+    rb'"message": ?\{"type":'
+    rb' ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted|TurnBegin|TurnEnd|SteerInput)"'
+)
+_ASIDE = re.compile(r"context_\d+\.jsonl\Z")
+
+
+class KimiAdapter(JsonlAdapter):
+    name = "kimi"
+    label = "Kimi"
+    version = 5
+    reader = "runlore.adapters.kimi.reader"
+    roots = (*CLI, *CODE)
+    lacks = ("model (Kimi CLI)", "git branch")
+    instructions = ("AGENTS.md",)
+
+    def find_roots(self, env: Mapping[str, str]) -> list[Path]:
+        """Those of both programs: what moves the sessions of one leaves those of the other."""
+        return [*usual_roots(CLI, env), *usual_roots(CODE, env)]
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        found = {source.path: source for source in super().discover(root)}
+        for path, source in found.items():
+            if self._is_session(
+                path, found, is_own=HOME in (root.name, *Path(path).relative_to(root).parts)
+            ):
+                yield aged(source, STALE_S)
+
+    def refresh(self, source: Source) -> Source | None:
+        found = super().refresh(source)
+        return found and aged(found, STALE_S)
+
+    def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
+        """Whether a file is one of a session. In a folder of samples that somebody collected, any
+        may be one."""
+        folder, name = os.path.split(path)
+        if name == CONTEXT or SUBAGENT.match(name):
+            # A log that has just begun is still going to tell all that the context does.
+            log = found.get(os.path.join(folder, WIRE))
+            return log is None or (log.size <= EMPTY and is_stale(found[path], STALE_S))
+        if name in OTHERS or _ASIDE.match(name) or os.path.basename(folder) == "user-history":
+            return False
+        if name == WIRE:
+            context = found.get(os.path.join(folder, CONTEXT))
+            return found[path].size > EMPTY or context is None or not context.size
+        return not is_own or os.path.basename(os.path.dirname(folder)) == HOME
+
+    def follows(self, source: Source, since: Position) -> bool:
+        try:
+            now = super().position(source, since.offset, since.records)
+        except ReadError:
+            return False
+        # Positions of before 2026-11-17 do not say whose they are.
+        return since.tail == now.tail and since.head in (_own(source, now.head), now.head)
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        """It says whose log it is: all have the same name and begin alike, and one that is new is
+        not one that is gone, moved."""
+        found = super().position(source, offset, records)
+        return msgspec.structs.replace(found, head=_own(source, found.head))
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        # Before they are told: none that is waited for is told by then.
+        agents = frozenset(_agents(folder_of(source.path)))
+        if since is not None:  # What is told about a session changes with it.
+            yield from self.beside(source)
+        yield from _whole_calls(
+            _settled(super().read(source, since), agents), is_stale(source, STALE_S)
+        )
+
+    def beside(self, source: Source) -> Iterable[Record]:
+        """What is told about a session, where its project is, and which subagents have a log: what
+        the session repeats of them is not told. Looked for when it is read, and kept with what was:
+        one that began after files were looked for has a log as well."""
+        if os.path.basename(source.path) not in (WIRE, CONTEXT):
+            return
+        folder = folder_of(source.path)
+        if data := read_small(os.path.join(folder, STATE), SMALL):
+            yield Record(data, -1, "state")
+            if _is_original_there(data):
+                yield Record(b"", -1, "original")
+        if data := read_small(os.path.join(os.path.dirname(source.path), "meta.json"), SMALL):
+            yield Record(data, -1, "meta")
+        if cwd := _project(os.path.dirname(folder)):
+            yield Record(cwd.encode("utf-8", "replace"), -1, "cwd")
+        if owner_of(source.path)[1] is None and (agents := _agents(folder)):
+            yield Record(to_json(agents), -1, "agents")
+
+    def slim(self, line: bytes) -> bytes:
+        if b";base64," not in line:
+            return line
+        from .words import without_pictures
+
+        return without_pictures(line)
+
+    def resume(self, session: Session) -> list[str] | None:
+        """To be run in the session's folder; a subagent is not taken up."""
+        return (
+            None
+            if session.relation == "subagent"
+            else ["kimi", "--session", session.native_session_id]
+        )
+
+
+adapter = KimiAdapter()
+
+
+def _own(source: Source, head: bytes) -> bytes:
+    return blake2b(
+        repr(owner_of(source.path)).encode("utf-8", "replace") + head, digest_size=16
+    ).digest()
+
+
+def _settled(records: Iterable[Record], agents: frozenset[str]) -> Iterator[Record]:
+    """The records up to one that repeats what a subagent does whose log may still come: told by
+    both, it would be counted twice."""
+    for record in records:
+        if (
+            record.aside is None
+            and b'"SubagentEvent"' in record.data[:200]
+            and _is_early(record.data, agents)
+        ):
+            return
+        yield record
+
+
+def _is_early(line: bytes, agents: frozenset[str]) -> bool:
+    try:
+        value = msgspec.json.decode(line)
+        agent, seconds = value["message"]["payload"]["agent_id"], value["timestamp"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return False
+    if (
+        not isinstance(agent, str)
+        or not agent
+        or isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+    ):
+        return False
+    now = time()  # Compared, and not subtracted: no float holds any number that may stand there.
+    return agent not in agents and now - BEGINS_S < seconds < now + BEGINS_S
+
+
+def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:
+    """The records, with a call's arguments where they begin: what is in two parts could not be seen
+    for what it is, say a secret. A call whose rest may still come is not given yet, unless nothing
+    has come for long."""
+    held: list[Record] = []
+    begun = rest = ""
+    for record in records:
+        word, text = _argument(record)
+        if held and (
+            word in ENDS
+            or _is_whole(begun + rest)
+            or len(held) > MOST_HELD
+            or len(rest) > LONGEST_REST
+        ):
+            yield from _joined(held, begun + rest)
+            held, rest = [], ""
+        if held:
+            held.append(record)
+            rest += text if word == "ToolCallPart" else ""
+        elif word == "ToolCall" and not _is_whole(text):
+            held, begun = [record], text
+        else:
+            yield record
+    if is_stale or _is_whole(begun + rest):
+        yield from _joined(held, begun + rest)
+
+
+def _joined(held: list[Record], arguments: str) -> Iterator[Record]:
+    for record in held:
+        word, _ = _argument(record)
+        if word.startswith("ToolCall"):
+            value = msgspec.json.decode(record.data)
+            payload = value["message"]["payload"]
+            if word == "ToolCall":
+                payload["function"]["arguments"] = arguments
+            else:
+                payload["arguments_part"] = ""
+            record = msgspec.structs.replace(record, data=to_json(value))
+        yield record
+
+
+def _argument(record: Record) -> tuple[str, str]:
+    """The type of a message that is about a call or ends a step, and the arguments of a call."""
+    found = None if record.aside else _MESSAGE.search(record.data, 0, 200)
+    if found is None:
+        return "", ""
+    word = found[1].decode()
+    if not word.startswith("ToolCall"):
+        return word, ""
+    try:
+        payload = msgspec.json.decode(record.data)["message"]["payload"]
+        text = payload["function"]["arguments"] if word == "ToolCall" else payload["arguments_part"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return "", ""
+    return (word, text) if isinstance(text, str) else ("", "")
+
+
+def _is_whole(arguments: str) -> bool:
+    # Most parts are none, and need not be looked at as a whole.
+    if not arguments.rstrip().endswith("}"):
+        return False
+    try:
+        msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def folder_of(path: str) -> str:
+    """The folder of the session that a file belongs to."""
+    folder = os.path.dirname(path)
+    above = os.path.dirname(folder)
+    return os.path.dirname(above) if os.path.basename(above) in ("agents", "subagents") else folder
+
+
+def _agents(folder: str) -> list[str]:
+    """The subagents of a session that have a log."""
+    found: list[str] = []
+    for below in (os.path.join(folder, name) for name in ("agents", "subagents")):
+        try:
+            names = sorted(os.listdir(below))[:MOST_AGENTS]
+        except OSError:
+            continue
+        found += [
+            name
+            for name in names
+            if any(os.path.exists(os.path.join(below, name, file)) for file in (WIRE, CONTEXT))
+        ]
+    return found
+
+
+def _is_original_there(state: bytes) -> bool:
+    """Whether a session was taken over from the other program, and still is where it was."""
+    try:
+        place = msgspec.json.decode(state)["custom"]["kimi_cli_source_path"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return False
+    return (
+        isinstance(place, str)
+        and os.path.isabs(place)
+        and "\0" not in place
+        and os.path.exists(place)
+    )
+
+
+def _project(folder: str) -> str | None:
+    """The path of a project whose sessions lie in this folder, which is named by its hash."""
+    try:
+        value = msgspec.json.decode(
+            read_small(os.path.join(os.path.dirname(os.path.dirname(folder)), "kimi.json"), SMALL)
+            or b"{}"
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    listed = value.get("work_dirs") if isinstance(value, dict) else None
+    own = os.path.basename(folder).rpartition("_")[2]
+    for item in listed if isinstance(listed, list) else []:
+        path = item.get("path") if isinstance(item, dict) else None
+        if (
+            isinstance(path, str)
+            and md5(path.encode("utf-8", "replace"), usedforsecurity=False).hexdigest() == own
+        ):
+            return path
+    return None

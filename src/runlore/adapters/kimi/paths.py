@@ -1,0 +1,20 @@
+"""The names of the files of a session."""
+
+from __future__ import annotations
+
+import re
+
+WIRE, CONTEXT = "wire.jsonl", "context.jsonl"
+SUBAGENT = re.compile(r"context_sub_(\d+)\.jsonl\Z")
+
+
+def owner_of(path: str) -> tuple[str, str | None]:
+    """The session that a file belongs to, and the subagent whose it is."""
+    *above, folder, name = ["", "", *path.replace("\\", "/").split("/")][-5:]
+    if found := SUBAGENT.match(name):
+        return folder, f"sub_{found[1]}"
+    if name not in (WIRE, CONTEXT):
+        return name.removesuffix(".jsonl"), None
+    if above[-1] in ("agents", "subagents"):
+        return above[-2], None if folder == "main" else folder
+    return folder, None

@@ -1,0 +1,137 @@
+"""The words of both programs' logs, and what can be told from them alone: tools, parts of messages,
+tokens. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...model import Usage
+from ..shared import calls
+from ..shared.calls import Described
+from ..shared.pick import number, pick
+from ..shared.tools import blob_reference, text_of
+
+ACTIONS = {
+    **dict.fromkeys(("Shell", "Bash", "TaskOutput", "TaskStop"), "shell"),
+    **dict.fromkeys(("ReadFile", "Read", "ReadMediaFile"), "read"),
+    **dict.fromkeys(("StrReplaceFile", "WriteFile", "Edit", "Write"), "edit"),
+    **dict.fromkeys(("Glob", "Grep"), "search"),
+    **dict.fromkeys(("SearchWeb", "FetchURL", "WebSearch"), "web"),
+    **dict.fromkeys(("Task", "Agent", "AgentSwarm", "CreateSubagent"), "agent"),
+    **dict.fromkeys(
+        ("SetTodoList", "TodoList", "Think", "EnterPlanMode", "ExitPlanMode", "AskUserQuestion",
+        "CreateGoal", "UpdateGoal"), "plan"
+    ),
+}  # fmt: skip
+ASKS = frozenset({"AskUserQuestion", "ExitPlanMode"})
+REFUSED = "rejected by the user"
+EXIT = re.compile(r"\bexit code:? (\d{1,9})\b")
+BELOW = re.compile(r"agent_id: ([\w-]{1,100})\s")
+_SYSTEM = re.compile(r"<system>(.*?)</system>\s*", re.DOTALL)
+_GIVEN = re.compile(r"\s*<(?:system|system-reminder|git-context|notification)\b")
+_BASE64 = re.compile(rb"(;base64,)([A-Za-z0-9+/\\]{256,}={0,2})")
+
+
+def without_pictures(line: bytes) -> bytes:
+    """A line whose long base64 values are replaced by their references."""
+    return _BASE64.sub(
+        lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line
+    )
+
+
+def describe(name: Any, given: Any) -> Described:
+    """What a call does."""
+    args = calls.opened(given)
+    if isinstance(args, str):
+        args = calls.opened(completed(args))
+    if isinstance(args, dict) and isinstance(args.get("edit"), dict | list):
+        edits = args["edit"]
+        args = {
+            **{word: item for word, item in args.items() if word != "edit"},
+            "edits": edits if isinstance(edits, list) else [edits],
+        }
+    return calls.describe(name, args, calls.action_of(text_of(name), ACTIONS))
+
+
+def completed(text: str) -> str:
+    """The beginning of a JSON object with what it takes to end it."""
+    ends: list[str] = []
+    is_text = is_escaped = False
+    for char in text:
+        if is_text:
+            is_text, is_escaped = is_escaped or char != '"', not is_escaped and char == "\\"
+        elif char == '"':
+            is_text = True
+        elif char in "{[":
+            ends.append("}" if char == "{" else "]")
+        elif char in "}]" and ends:
+            ends.pop()
+    whole = text[:-1] if is_escaped else text
+    return whole + '"' * is_text + "".join(reversed(ends))
+
+
+def said(content: Any) -> tuple[str, list[str]]:
+    """The text of what somebody says, and what comes with it that is no text."""
+    if isinstance(content, str):
+        return content, []
+    parts = content if isinstance(content, list) else []
+    texts = [text for part in parts if (text := pick(part, "text", of=str)) is not None]
+    return "\n".join(texts), [
+        media(part) for part in parts if pick(part, "text", of=str) is None and part is not None
+    ]
+
+
+def shown(content: Any) -> str:
+    """All of it for reading."""
+    text, others = said(content)
+    return "\n".join(part for part in (text, *others) if part)
+
+
+def media(part: Any) -> str:
+    """What stands for a picture, a sound or a film."""
+    kind = pick(part, "type", of=str) or ""
+    url = pick(part, kind, "url", of=str) or pick(part, "imageUrl", "url", of=str)
+    if url is None:
+        return text_of(part)
+    head, mark, data = url.partition(";base64,")
+    return blob_reference(data) if mark else f"[{head}]"
+
+
+def is_given(text: str) -> bool:
+    """Whether the program wrote this in the person's place."""
+    return _GIVEN.match(text) is not None
+
+
+def answered(text: str) -> tuple[str, bool]:
+    """A tool's answer as the model saw it without the frame around the program's words, and whether
+    it failed."""
+    found = _SYSTEM.match(text)
+    if found is None:
+        return text, False
+    note = found[1].removeprefix("ERROR: ")
+    rest = text[found.end() :]
+    return f"{rest}\n{note}" if rest else note, found[1].startswith("ERROR")
+
+
+def usage(counts: Any) -> Usage | None:
+    """What a request took, in the words of either program; None when it does not say, or says
+    nothing."""
+    if not isinstance(counts, dict):
+        return None
+    given, out, read, wrote = (
+        number(counts.get(old, counts.get(new))) or 0
+        for old, new in (
+            ("input_other", "inputOther"), ("output", "output"),
+            ("input_cache_read", "inputCacheRead"),
+            ("input_cache_creation", "inputCacheCreation"),
+        )
+    )  # fmt: skip
+    used = Usage(
+        input_tokens=given, output_tokens=out, cache_read_tokens=read, cache_write_tokens=wrote
+    )
+    return used if used.total else None
+
+
+def counted(used: Usage) -> tuple[int, ...]:
+    return used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens

@@ -1,0 +1,257 @@
+"""Sessions in `opencode.db`. Only the tables of sessions are read: others hold tokens.
+
+What a person took back is deleted from `message` and `part`; where the database has a log of
+changes (`event`), it is found there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+import msgspec
+
+from ..shared.pick import number, pick
+from ..shared.sqlite import columns, rows
+from .sessions import Found, Message, in_order, is_finished, is_stale, time_in
+
+TABLES = ("session", "message", "part")
+_NS = 1_000_000  # In a millisecond, which is what all times here are in.
+
+
+class Database:
+    def __init__(self, db: apsw.Connection) -> None:
+        self.db = db
+        self.has_log = bool(columns(db, "event"))
+        self.has_agents = "agent_id" in columns(db, "message")
+        self.has_imports = "message_ids" in columns(db, "external_import")
+        self.removed: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+
+    def is_one(self) -> bool:
+        return all(columns(self.db, table) for table in TABLES)
+
+    def sessions(self, path: str, only: str | None = None) -> Iterator[Found]:
+        """Every session that has messages, or one. Looks at the last message of each, and at no
+        other."""
+        given = () if only is None else (only,)
+        where = "" if only is None else "where session_id = ?"
+        sql = f"select session_id, count(*), max(rowid) from message {where} group by session_id"
+        counts = {row[0]: row[1:] for row in self.db.execute(sql, given)}
+        removed = dict(self._counts_of_removed(only))
+        sql = (
+            f"select id, time_updated from session {where.replace('session_id', 'id')} order by"
+            " time_created, id"
+        )
+        for id_, updated in self.db.execute(sql, given):
+            count, last = counts.get(id_, (0, None))
+            count -= len(self._imported(id_))
+            if (
+                not isinstance(id_, str)
+                or not id_
+                or count <= 0
+                or not id_.isprintable()
+                or os.path.basename(id_) != id_
+            ):
+                continue
+            changed, is_open = self._last(last)
+            mark = max(number(updated, 1 << 50) or 0, changed)
+            yield Found(
+                id_,
+                os.path.join(path, id_),
+                count + removed.get(id_, 0),
+                mark * _NS + (is_open and is_stale(changed)),
+            )
+
+    def _counts_of_removed(self, only: str | None) -> Iterator[tuple[str, int]]:
+        if self.has_log:
+            which = _typed("message.removed") + ("" if only is None else " and aggregate_id = ?")
+            sql = f"select aggregate_id, count(*) from event where {which} group by aggregate_id"
+            yield from self.db.execute(sql, () if only is None else (only,))
+
+    def _last(self, rowid: int) -> tuple[int, bool]:
+        """When the message or one of its parts was last changed, and whether it is unfinished."""
+        row = next(rows(self.db, "message", "where rowid = ?", (rowid,)), {})
+        latest = "select max(time_updated) from part where message_id = ?"
+        times = [
+            row.get("time_updated"),
+            *(time for (time,) in self.db.execute(latest, (row.get("id"),))),
+        ]
+        return max(number(time, 1 << 50) or 0 for time in times), not is_finished(_decoded(row))
+
+    def session(self, id: str) -> dict[str, Any] | None:
+        row = next(rows(self.db, "session", "where id = ?", (id,)), None)
+        if row is None:
+            return None
+        times = {
+            name: row.get(f"time_{name}")
+            for name in ("created", "updated", "archived")
+            if row.get(f"time_{name}") is not None
+        }
+        told = {
+            name: row.get(name)
+            for name in ("id", "title", "directory", "version", "agent")
+            if row.get(name) is not None
+        }
+        model, revert = (_json(row.get(name)) for name in ("model", "revert"))
+        return {
+            **told,
+            "parentID": row.get("parent_id"),
+            "time": times,
+            "model": model,
+            "revert": revert,
+        }
+
+    def messages(self, id: str) -> list[Message]:
+        parts: dict[str, list[tuple[str, int]]] = {}
+        for message, part, updated in self.db.execute(
+            "select message_id, id, time_updated from part where session_id = ? order by id", (id,)
+        ):
+            parts.setdefault(message, []).append((str(part), number(updated, 1 << 50) or 0))
+        found = [
+            Message(str(row[0]), number(row[1], 1 << 50) or 0, tuple(parts.get(row[0], ())))
+            for row in self.db.execute(
+                "select id, time_created from message where session_id = ? order by"
+                " time_created, id",
+                (id,),
+            )
+        ]
+        if imported := self._imported(id):
+            found = [message for message in found if message.id not in imported]
+        if found:
+            last = self.db.execute(
+                "select rowid from message where id = ?", (found[-1].id,)
+            ).fetchone()
+            changed, is_open = self._last(last[0] if last else -1)
+            found[-1] = msgspec.structs.replace(
+                found[-1], is_open=is_open and not is_stale(changed)
+            )
+        taken = self._taken_back(id, {message.id for message in found})
+        return in_order(found + taken) if taken else found
+
+    def _imported(self, session: Any) -> set[str]:
+        """The messages that a fork has taken over from other agents, whose own they are."""
+        if not self.has_imports or not isinstance(session, str):
+            return set()
+        lists = [
+            _json(text)
+            for (text,) in self.db.execute(
+                "select message_ids from external_import where session_id = ?", (session,)
+            )
+        ]
+        return {
+            id_
+            for found in lists
+            if isinstance(found, list)
+            for id_ in found
+            if isinstance(id_, str)
+        }
+
+    def _taken_back(self, session: str, there: set[str]) -> list[Message]:
+        """The messages that were removed, as they were last."""
+        gone = (
+            {
+                pick(data, "messageID", of=str) or ""
+                for data in self._logged(session, "message.removed")
+            }
+            - there
+            - {""}
+        )
+        if not gone:
+            return []
+        parts: dict[str, dict[str, dict[str, Any]]] = {}
+        for data in self._logged(session, "message.part.updated"):
+            part, id_ = (
+                pick(data, "part", of=dict) or {},
+                pick(data, "part", "messageID", of=str) or "",
+            )
+            if id_ in gone and (name := pick(part, "id", of=str)):
+                parts.setdefault(id_, {})[name] = part
+        found: dict[str, Message] = {}
+        for data in self._logged(session, "message.updated"):
+            info, id_ = pick(data, "info", of=dict) or {}, pick(data, "info", "id", of=str) or ""
+            if id_ in gone:
+                own = sorted(parts.get(id_, {}).items())
+                self.removed[id_] = info, [part for _, part in own]
+                found[id_] = Message(
+                    id_,
+                    time_in(info, "created") or 0,
+                    tuple((name, 0) for name, _ in own),
+                    is_removed=True,
+                )
+        return list(found.values())
+
+    def _logged(self, session: str, kind: str) -> Iterator[dict[str, Any]]:
+        if self.has_log:
+            for row in rows(
+                self.db,
+                "event",
+                f"where aggregate_id = ? and {_typed(kind)} order by seq",
+                (session,),
+            ):
+                yield _decoded(row)
+
+    def load(self, message: Message) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        if message.is_removed:
+            return self.removed[message.id]
+        # As bytes, for text that is not UTF-8 is refused as a text; and in plain words, for `rows`
+        # takes three times as long.
+        sql = "select session_id, cast(data as blob) from message where id = ?"
+        session, data = self.db.execute(sql, (message.id,)).fetchone() or (None, None)
+        info = {
+            "time": {"created": message.created},
+            **_object(data),
+            "id": message.id,
+            "sessionID": session,
+        }
+        if self.has_agents:
+            (info["agentID"],) = self.db.execute(
+                "select agent_id from message where id = ?", (message.id,)
+            ).fetchone() or (None,)
+        sql = "select id, cast(data as blob) from part where message_id = ? order by id"
+        return info, [
+            {**_object(data), "id": part} for part, data in self.db.execute(sql, (message.id,))
+        ]
+
+    def near(
+        self, begin: str, end: str, created: int, other_than: str
+    ) -> tuple[str, Message] | None:
+        sql = (
+            "select id, session_id from message where id between ? and ? and time_created = ? and"
+            " session_id != ? order by id"
+        )
+        row = self.db.execute(sql, (begin, end, created, other_than)).fetchone()
+        if row is None:
+            return None
+        parts = tuple(
+            (str(part), 0)
+            for (part,) in self.db.execute(
+                "select id from part where message_id = ? order by id", row[:1]
+            )
+        )
+        return str(row[1]), Message(str(row[0]), created, parts)
+
+
+def _typed(kind: str) -> str:
+    """A type in the log ends with the version of its layout: `message.removed.1`."""
+    return f"type >= '{kind}.' and type < '{kind}/'"
+
+
+def _json(text: Any) -> Any:
+    try:
+        return msgspec.json.decode(text) if isinstance(text, str | bytes) else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    return _object(row.get("data"))
+
+
+def _object(data: Any) -> dict[str, Any]:
+    """What the column `data` says; as a text when it is no JSON object."""
+    value = _json(data)
+    if isinstance(value, dict):
+        return value
+    return {"data": data.decode("utf-8", "replace") if isinstance(data, bytes) else data}

@@ -1,0 +1,158 @@
+"""What a place where sessions are kept must answer, be it a database or a tree of files; and what
+is the same for both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from time import time
+from typing import Any, Protocol
+
+import msgspec
+
+from ..shared.jsonl import LONGEST, to_json
+from ..shared.pick import number, pick
+
+UNIT = 8192
+"""About how many bytes a message takes with its parts. A session's size is told as so many for
+each, for the true one is only known when everything has been read."""
+
+STALE_S = 3600
+"""A message that was not finished, and has not changed for so long, will not be: its process is
+dead."""
+
+NEAR_MS = 5000
+"""How far the time in a message's name may be from that of its making. A client may name it before
+it is sent."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A session as a listing shows it: `mark` changes with whatever may change what is read of
+    it."""
+
+    id: str
+    path: str
+    messages: int
+    mark: int
+
+
+class Message(msgspec.Struct, frozen=True):
+    id: str
+    created: int
+    parts: tuple[tuple[str, int], ...] = ()
+    """The name of each, and when it was last changed."""
+    is_removed: bool = False
+    """A person took it back, and it is only left in the log of changes."""
+    is_open: bool = False
+    """It is still being written."""
+    place: str = ""
+    """Where it is, in the words of whoever found it."""
+
+
+class Shelf(Protocol):
+    def session(self, id: str) -> dict[str, Any] | None:
+        """What is told of a session; None when it is not here."""
+
+    def messages(self, id: str) -> list[Message]:
+        """All messages of a session, in their order."""
+
+    def load(self, message: Message) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """A message and its parts."""
+
+    def near(
+        self, begin: str, end: str, created: int, other_than: str
+    ) -> tuple[str, Message] | None:
+        """The message of another session that is named between these, and was made at this time;
+        and that session."""
+
+
+def identity(messages: Sequence[Message]) -> tuple[bytes, bytes]:
+    """What tells whether these are still the same messages; and whether the last one has not
+    changed since."""
+    outline = "\n".join(
+        f"{m.id} {m.is_removed:d} {' '.join(name for name, _ in m.parts)}" for m in messages
+    )
+    latest = repr(messages[-1].parts) if messages else ""
+    return tuple(
+        blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+        for text in (outline, latest)
+    )  # type: ignore[return-value]
+
+
+def settled(messages: list[Message]) -> list[Message]:
+    """Without a last one that is still being written: an event cannot be changed once it is
+    told."""
+    return messages[:-1] if messages and messages[-1].is_open else messages
+
+
+def is_finished(info: dict[str, Any]) -> bool:
+    """Whether nothing is added to a message any more. What a person says is there at once."""
+    return (
+        info.get("role") != "assistant"
+        or time_in(info, "completed") is not None
+        or bool(info.get("error"))
+    )
+
+
+def time_in(value: dict[str, Any], name: str) -> int | None:
+    """One of the times of a session or a message, in milliseconds."""
+    return number((pick(value, "time", of=dict) or {}).get(name), 1 << 50)
+
+
+def is_stale(changed_ms: int) -> bool:
+    return changed_ms < (time() - STALE_S) * 1000
+
+
+def in_order(messages: list[Message]) -> list[Message]:
+    return sorted(messages, key=lambda message: (message.created, message.id))
+
+
+def as_record(
+    info: dict[str, Any], parts: list[dict[str, Any]], more: dict[str, Any]
+) -> tuple[bytes, str | None]:
+    """A message as one JSON object, and what is wrong with it if anything."""
+    data = to_json({"info": info, "parts": parts, **more})
+    if len(data) > LONGEST:
+        return to_json(
+            {
+                "info": {
+                    name: value
+                    for name, value in info.items()
+                    if not isinstance(value, dict | list)
+                }
+            }
+        )[:LONGEST], (f"too long ({len(data) >> 20} MB)")
+    return data, None
+
+
+def original(shelf: Shelf, message: Message, session: dict[str, Any]) -> dict[str, Any] | None:
+    """The message that this one is a copy of: a fork copies messages under new names, with the
+    times of their making."""
+    begun = time_in(session, "created")
+    if begun is None or message.created >= begun:
+        return None
+    begin, end = (
+        f"msg_{(message.created + ms & (1 << 36) - 1) << 12:012x}" for ms in (-NEAR_MS, NEAR_MS)
+    )
+    found = shelf.near(begin, end, message.created, str(session.get("id")))
+    if found is None:
+        return None
+    return {
+        "session": found[0],
+        "message": found[1].id,
+        "parts": [name for name, _ in found[1].parts],
+    }
+
+
+def calling(shelf: Shelf, session: dict[str, Any]) -> str | None:
+    """The call that started a subagent: one of the last that its parent made before it."""
+    child, parent = session.get("id"), pick(session, "parentID", of=str)
+    begun = time_in(session, "created")
+    if not parent or begun is None:
+        return None
+    before = [message for message in shelf.messages(parent) if message.created <= begun]
+    for message in before[:-4:-1]:
+        for part in shelf.load(message)[1]:
+            if pick(part, "state", "metadata", "sessionId", of=str) == child:
+                return pick(part, "callID", of=str)
+    return None

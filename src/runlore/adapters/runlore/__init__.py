@@ -1,0 +1,70 @@
+"""runlore's own live session logs: a folder for each session, with `log.jsonl` in it; a line is a
+record, or several that belong together.
+
+The format is `LogRecord` in `model.py` and the page on the live log; nothing of `live/` is
+imported. Last checked 2026-11. The traps:
+
+- A record is named by its id, which the copies that a fork takes along share: so the store knows
+  them as copies.
+- A rewind names its place by seq, and means the conversation as it was right after that record. So
+  `<session>/<seq>` is an alias, for every record, of what was said last at that point. The last
+  event of a message has the record's own name: what follows is linked there.
+- Only messages, compactions and clears move the head. A change of state between two prompts follows
+  the same message as the second of them does, so that a rewind still shows as two prompts behind
+  one message.
+- A rewind to the very beginning leads to the first record, which is the session's own.
+- Two replies behind one message are no branches to the timeline, only two prompts are. So what is
+  said first after a rewind retracts, by name, what was left behind: of the latest records, that is,
+  as many as are remembered.
+- Long outputs of tools are in files named by their hash, beside the log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from .. import Record, Source
+from ..shared.jsonl import JsonlAdapter, read_small
+
+NAME = "log.jsonl"
+HASH = rb'"sha256"\s*:\s*"([0-9a-f]{64})"'
+OUTPUT_BYTES = 8 << 20
+OUTPUTS = 16  # Files with the whole of an output that are read for one line.
+
+
+class RunloreAdapter(JsonlAdapter):
+    name = "runlore"
+    label = "runlore live log"
+    version = 4
+    blob_mark = b'"base64"'
+    reader = "runlore.adapters.runlore.reader"
+    roots = ("$RUNLORE_HOME/live", "~/.runlore/live")
+    suffix = NAME
+    marker = b'"sha256"'
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        """Folders whose name begins with a dot are the store's own, its trash among them."""
+        for source in super().discover(root):
+            below = source.path[len(source.root) :].strip(os.sep).split(os.sep)
+            if (
+                below[-1] == NAME
+                and len(below) > 1
+                and not any(part.startswith(".") for part in below)
+            ):
+                yield source
+
+    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+        """The whole outputs of which the line holds head and tail. Only a hash is taken from the
+        line, never a path."""
+        folder = os.path.join(os.path.dirname(source.path), "outputs")
+        names = [found.decode() for found in re.findall(HASH, line)]
+        for name in list(dict.fromkeys(names))[:OUTPUTS]:
+            data = read_small(os.path.join(folder, name), OUTPUT_BYTES)
+            if data is not None:
+                yield Record(data, -1, f"output:{name}")
+
+
+adapter = RunloreAdapter()

@@ -1,0 +1,461 @@
+"""Files of JSON lines: how they are found, read from where they were left off, and decoded without
+trust.
+
+Knows lines and JSON, and no agent's words: what a record means is the adapter's. A line is decoded
+twice at most: first by the adapter's own typed decoder, which is fast and strict, and what that
+refuses by `parse` and `lenient` here, which take what can be had. Both fill the same Struct, so an
+adapter has one normalizer.
+
+A file whose path is not valid Unicode is left out: no database column could hold its name, and no
+terminal show it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from time import time
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...errors import ReadError
+from .base import Adapter
+from .values import Position, Record, Source
+
+CHUNK = 1 << 18  # Stays in the processor's cache; larger reads are slower by a tenth.
+LONGEST = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
+KEPT = 64 << 10  # What is kept of one: enough to see what it was.
+SMALL = 16 << 10  # Bytes that are read at once of a file that is not long.
+SAMPLE = 4 << 10  # How much of the head and of the tail says whether a file is still the same.
+
+
+class JsonlAdapter(Adapter):
+    """The part of an adapter that is the same for every agent that appends JSON lines to files
+    below its roots."""
+
+    suffix = ".jsonl"
+    marker: bytes | None = None
+    """Lines that contain this are shown to `before`."""
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        self.refused = refused = list[ReadError]()
+        for entry in walk_files(str(root), self.suffix, refused):
+            try:
+                stat = entry.stat()
+            except OSError as error:
+                note_refusal(entry.path, error, refused)
+                continue
+            yield Source(
+                agent=self.name,
+                path=entry.path,
+                root=str(root),
+                size=stat.st_size,
+                mtime_ns=stat.st_mtime_ns,
+                inode=stat.st_ino,
+            )
+
+    def is_appended(self, path: str) -> bool:
+        """Whether this file is a log of lines, which is only appended to."""
+        return type(self).read is JsonlAdapter.read
+
+    def follows(self, source: Source, since: Position) -> bool:
+        try:
+            with open(source.path, "rb") as file:
+                if os.fstat(file.fileno()).st_size < since.offset:
+                    return False
+                return (since.head, since.tail) == sample_hashes(file, since.offset)
+        except OSError:
+            return False
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        try:
+            with open(source.path, "rb") as file:
+                head, tail = sample_hashes(file, offset)
+        except OSError as error:
+            raise ReadError(source.path, reason_of(error)) from error
+        return Position(offset=offset, head=head, tail=tail, records=records)
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        """Every complete line after the position. Bytes after the last newline are still being
+        written: the next pass gives them."""
+        if since is None:
+            yield from self.beside(source)
+        try:
+            with open(source.path, "rb", buffering=0) as file:
+                file.seek(since.offset if since else 0)
+                yield from self._lines(source, file, file.tell())
+        except OSError as error:
+            raise ReadError(source.path, reason_of(error)) from error
+
+    def beside(self, source: Source) -> Iterable[Record]:
+        """Small files that belong to the source, given before its first line."""
+        return ()
+
+    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+        """Small files that this line speaks of, given just before it."""
+        return ()
+
+    def _lines(self, source: Source, file: typing.IO[bytes], offset: int) -> Iterator[Record]:
+        marker = self.marker
+        begun: list[bytes] = []  # The pieces of a line whose end has not come yet.
+        held = 0  # Their length, and that of what was not kept of them.
+        while chunk := file.read(CHUNK):
+            at = chunk.find(b"\n")
+            if held <= LONGEST:
+                begun.append(chunk[:at] if at >= 0 else chunk)
+            held += at if at >= 0 else len(chunk)
+            if held > LONGEST:
+                begun = [b"".join(begun)[:KEPT]]
+            if at < 0:
+                continue
+            end = offset + held + 1
+            if held > LONGEST:
+                yield Record(begun[0], offset, None, f"too long ({held >> 20} MB)", end)
+            else:
+                line = b"".join(begun)
+                if marker is not None and marker in line:
+                    yield from self.before(source, line)
+                yield Record(line, offset, None, None, end)
+            offset = end
+            start = at + 1
+            base = end - start  # Where the chunk begins.
+            watched = marker is not None and marker in chunk
+            # Not `split`, which looks at each byte: lines are long, and this takes two thirds of
+            # the time.
+            while (at := chunk.find(b"\n", start)) >= 0:
+                line = chunk[start:at]
+                if watched and marker in line:  # type: ignore[operator] # watched: there is one
+                    yield from self.before(source, line)
+                end = base + at + 1
+                yield Record(line, offset, None, None, end)
+                offset, start = end, at + 1
+            begun, held = [chunk[start:]], len(chunk) - start
+
+
+def reason_of(error: OSError) -> str:
+    return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+# Neither through a link nor waiting for a pipe, and on Windows without another reading of line
+# ends.
+_AS_IT_IS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def read_small(path: str, limit: int) -> bytes | None:
+    """The content of a regular file of at most so many bytes; None for anything else, and for a
+    link."""
+    try:
+        handle = os.open(path, _AS_IT_IS)
+    except OSError:
+        return None
+    try:
+        data = os.read(handle, SMALL)
+        # Seldom: and to make a file of a handle takes longer than to read a small one.
+        if more := os.read(handle, SMALL):
+            data += more
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                data += read_up_to(max(1, limit + 1 - len(data)), file)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    return data if len(data) <= limit else None
+
+
+def read_up_to(most: int, file: typing.IO[bytes]) -> bytes:
+    """At most so many bytes of a file. Python makes room for as many as it is asked for, which
+    takes three times as long as to read a small file does: it is asked for as many as there are."""
+    size = min(os.fstat(file.fileno()).st_size, most - 1)
+    data = file.read(size + 1)
+    return data if len(data) <= size else data + file.read(most - len(data))
+
+
+def is_stale(source: Source, after_s: float) -> bool:
+    """Whether nothing was written to a source for so long that nothing will be."""
+    return source.mtime_ns < (time() - after_s) * 1e9
+
+
+def aged(source: Source, after_s: float) -> Source:
+    """The source, as another one when it is stale: what was held back of it, as it might still have
+    changed, is then read."""
+    return (
+        msgspec.structs.replace(source, mtime_ns=source.mtime_ns + 1)
+        if is_stale(source, after_s)
+        else source
+    )
+
+
+def note_refusal(path: str, error: OSError, refused: list[ReadError]) -> None:
+    """Remembers what could not be looked at. What has gone since its folder was listed is simply
+    not there."""
+    if not isinstance(error, FileNotFoundError):
+        refused.append(ReadError(path, reason_of(error)))
+
+
+def walk_files(
+    folder: str, suffix: str, refused: list[ReadError] | None = None
+) -> Iterator[os.DirEntry[str]]:
+    """Files by name, folder by folder. Links to folders are not followed, so there is no way round
+    in a circle.
+
+    A list and not a recursion: folders can be nested deeper than Python calls.
+    """
+    refused = [] if refused is None else refused
+    pending = list_entries(folder, refused)
+    while pending:
+        entry = pending.pop()
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                pending += list_entries(entry.path, refused)
+            elif entry.name.endswith(suffix) and entry.is_file():
+                yield entry
+        except OSError as error:
+            note_refusal(entry.path, error, refused)
+
+
+def list_entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]]:
+    """What is in a folder and has a name that can be written down; the first one last."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
+    except OSError as error:
+        note_refusal(folder, error, refused)
+        return []
+    return [entry for entry in entries if entry.path.isascii() or not _SURROGATE.search(entry.path)]
+
+
+def sample_hashes(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
+    head = file.read(min(SAMPLE, offset))
+    file.seek(max(0, offset - SAMPLE))
+    tail = file.read(min(SAMPLE, offset))
+    return blake2b(head, digest_size=16).digest(), blake2b(tail, digest_size=16).digest()
+
+
+# The tolerant path: what a strict decoder refuses.
+
+MALFORMED: Any = object()
+"""Stands for a value where there is none."""
+TOO_DEEP = "nested too deeply"
+
+# Levels of nesting. No agent writes as many, and all that walks a value by recursion can go this
+# far.
+DEEPEST = 100
+MOST_VALUES = 10_000  # Values in one line. More is no record of anything.
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# A crashed machine leaves runs of NUL; editors leave a byte order mark.
+_BLANK = re.compile("[ \t\r\n\0\ufeff]*")
+
+
+def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
+    """The JSON values of a line: value, its own text, and what was wrong with it if anything. A
+    blank line has none.
+
+    Two objects glued together are two values. What is no JSON has the value MALFORMED, and so has
+    what nests too deeply. All text is valid: bytes that are not UTF-8 and halves of surrogate pairs
+    are U+FFFD.
+    """
+    text = data.decode("utf-8", "replace")
+    # A replacement character may also have been in the file; only the strict codec knows.
+    spoiled = "\ufffd" in text and not _is_utf8(data)
+    note = "not UTF-8" if spoiled else None
+    values: list[tuple[Any, str, str | None]] = []
+    start = _skip_blank(text, 0)
+    while start < len(text):
+        if len(values) == MOST_VALUES:
+            values.append((MALFORMED, text[start:], f"more than {MOST_VALUES} values"))
+            break
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+        except RecursionError:
+            values.append((MALFORMED, text[start:], TOO_DEEP))
+            break
+        except ValueError as error:
+            values.append(
+                (MALFORMED, text[start:], f"not JSON: {getattr(error, 'msg', error)}".lower())
+            )
+            break
+        own = text[start:end]
+        if _is_deep(value, own):
+            values.append((MALFORMED, own, TOO_DEEP))
+        else:
+            values.append((_whole(value) if "\\u" in own else value, own, note))
+        start = _skip_blank(text, end)
+    return values
+
+
+def values_of(data: bytes) -> list[Any] | None:
+    """The JSON values of a line that a strict decoder refuses, all of them; None when any of it is
+    no JSON.
+
+    `b" ".join(map(to_json, values))` is a line that gives the same values.
+    """
+    values = [value for value, _, _ in parse(data)]
+    return None if any(value is MALFORMED for value in values) else values
+
+
+def _is_deep(value: Any, text: str) -> bool:
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _parse_int(digits: str) -> int | str:
+    # Python itself refuses more than 4,300 digits.
+    return int(digits) if len(digits) < 4000 else digits
+
+
+def _parse_float(digits: str) -> float | str:
+    number = float(digits)
+    return number if abs(number) != float("inf") else digits
+
+
+_DECODER = json.JSONDecoder(
+    strict=False, parse_int=_parse_int, parse_float=_parse_float, parse_constant=str
+)
+
+
+def _skip_blank(text: str, start: int) -> int:
+    found = _BLANK.match(text, start)
+    return found.end() if found else start
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _whole(value: Any) -> Any:
+    """The same value without halves of surrogate pairs, which no codec would write."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, list[str]]:
+    """A Struct from plain data, field by field. What does not fit takes its default, and is named
+    with its path.
+
+    An item of a list of Structs that is no object is a Struct of defaults: it keeps its place among
+    the others.
+    """
+    fitting: dict[str, Any] = {}
+    problems: list[str] = []
+    if where.count(".") > DEEPEST // 3:  # Each level of Structs takes several calls.
+        return kind(), [f"{where[:100]}… is {TOO_DEEP}"]
+    for written, (name, options) in _fields(kind).items():
+        if written not in data:
+            continue
+        value = data[written]
+        place = f"{where}{written}"
+        struct = next(
+            (
+                option
+                for option in options
+                if isinstance(option, type) and issubclass(option, msgspec.Struct)
+            ),
+            None,
+        )
+        listed = next((item for option in options if (item := _item_struct(option))), None)
+        if msgspec.Raw in options:
+            fitting[name] = msgspec.Raw(to_json(value))
+        elif isinstance(value, dict) and struct:
+            fitting[name], more = lenient(struct, value, f"{place}.")
+            problems += more
+        elif isinstance(value, list) and listed:
+            items = [_lenient_item(listed, item, f"{place}[{n}]") for n, item in enumerate(value)]
+            fitting[name] = [item for item, _ in items]
+            problems += [problem for _, found in items for problem in found]
+        else:
+            try:
+                fitting[name] = msgspec.convert(
+                    value,
+                    typing.Union[tuple(options)],  # noqa: UP007
+                )  # built at run time
+            except msgspec.ValidationError:
+                problems.append(f"{place} is {_word(value)}")
+    return kind(**fitting), problems
+
+
+def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
+    return (
+        lenient(kind, item, f"{place}.")
+        if isinstance(item, dict)
+        else (kind(), [f"{place} is {_word(item)}"])
+    )
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]]:
+    """By the name in the data: the field, and the types that it may have."""
+    hints = typing.get_type_hints(kind)
+    unions = (typing.Union, types.UnionType)
+    return {
+        field.encode_name: (
+            field.name,
+            typing.get_args(hint) if typing.get_origin(hint) in unions else (hint,),
+        )
+        for field in msgspec.structs.fields(kind)
+        if (hint := hints[field.name]) is not None
+    }
+
+
+def _item_struct(option: Any) -> type[msgspec.Struct] | None:
+    inner = typing.get_args(option)[0] if typing.get_origin(option) is list else None
+    return inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
+
+
+def _word(value: Any) -> str:
+    words = {
+        bool: "a truth value",
+        dict: "an object",
+        float: "a number",
+        int: "a number",
+        list: "a list",
+        str: "a text",
+    }
+    return words.get(type(value), "null")
+
+
+def to_json(value: Any) -> bytes:
+    """Compact JSON of plain data, or a note when it nests so deeply that it cannot be written."""
+    try:
+        try:
+            return msgspec.json.encode(value)
+        except OverflowError:  # Integers beyond 64 bits, in older versions of msgspec.
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except RecursionError:
+        return f'"[{TOO_DEEP}]"'.encode()

@@ -1,0 +1,282 @@
+"""SQLite databases of agents: how they are found, opened without a trace, and read row by row.
+
+Knows SQLite, and no agent's tables. A database belongs to a program that may be writing to it right
+now: it is never written to, no file is made beside it, and it is never held for longer than a read.
+What was committed a moment ago is often still in the write-ahead log (`-wal`) next to the file, so
+both are read, and a source is as large and as new as the two together.
+
+What an adapter does with this: one table that is only added to gives the records, named by rowid,
+which is also the position; rows of other tables are given beside them (`Record.aside`), and are
+recognized by the carry when they are given again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from stat import S_ISREG
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
+
+import apsw
+import msgspec
+
+from ...errors import ReadError
+from .base import Adapter
+from .jsonl import LONGEST, note_refusal, reason_of
+from .values import Source
+
+# A writer holds its lock for milliseconds; whoever holds it longer is waited for by the next sync.
+BUSY_MS = 2000
+# Bytes of a database that is copied to be read. None that an agent keeps sessions in is near that.
+MOST_COPIED = 2 << 30
+# Folders between a root and a database. The sessions of other programs lie deeper, and are many.
+DEEP = 2
+
+BESIDE = ("", "-wal", "-journal")
+"""What a database consists of: the file, and what was not yet put into it or may have to be taken
+back."""
+
+AGAIN = "it is read again the next time"
+"""Ends the reason of a ReadError that says nothing about the database itself."""
+
+
+class SqliteAdapter(Adapter):
+    """The part of an adapter that is the same for every agent that keeps its sessions in one
+    database below its root."""
+
+    files: tuple[str, ...]
+    """The names that the database may have."""
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        self.refused = refused = list[ReadError]()
+        for path in find_databases(str(root), self.files, refused):
+            try:
+                stat = os.stat(path) if path.isprintable() else None
+            except OSError as error:
+                note_refusal(path, error, refused)
+                continue
+            if stat is not None and stat.st_size and S_ISREG(stat.st_mode):
+                log = _stat(path + "-wal")
+                size, newest = (
+                    stat.st_size + (log.st_size if log else 0),
+                    max(stat.st_mtime_ns, log.st_mtime_ns if log else 0),
+                )
+                yield Source(
+                    agent=self.name,
+                    path=path,
+                    root=str(root),
+                    size=size,
+                    mtime_ns=newest,
+                    inode=stat.st_ino,
+                )
+
+
+def find_databases(
+    root: str, names: Sequence[str], refused: list[ReadError], deep: int = DEEP
+) -> Iterator[str]:
+    """Where databases may be: the root itself, in it, or below it where somebody has gathered the
+    folders of several machines."""
+    if os.path.basename(root) in names and os.path.isfile(root):
+        yield root
+        return
+    folders = [root]
+    for depth in range(deep + 1):
+        found = {
+            folder: [path for name in names if os.path.lexists(path := os.path.join(folder, name))]
+            for folder in folders
+        }
+        yield from (path for paths in found.values() for path in paths)
+        if depth < deep:
+            folders = [
+                below
+                for folder, paths in found.items()
+                if not paths
+                for below in _folders(folder, refused)
+            ]
+
+
+def _folders(folder: str, refused: list[ReadError]) -> list[str]:
+    try:
+        with os.scandir(folder) as listing:
+            return sorted(entry.path for entry in listing if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        note_refusal(folder, error, refused)
+        return []
+
+
+@contextmanager
+def reading(path: str) -> Iterator[apsw.Connection]:
+    """A connection on which nothing can be written. Everything that goes wrong with the database is
+    a ReadError."""
+    try:
+        with ExitStack() as stack:
+            db, watch = _open(path, stack)
+            yield db
+            if watch is not None and watch != _state(path):
+                raise ReadError(path, f"it was written to while it was read; {AGAIN}")
+    except (apsw.BusyError, apsw.ReadOnlyError):
+        # The second: the index of its log is being made, and we do not help.
+        raise ReadError(path, f"it is locked by another program; {AGAIN}") from None
+    except apsw.Error as error:
+        raise ReadError(path, f"{type(error).__name__}: {error}"[:300]) from None
+    except OSError as error:
+        raise ReadError(path, reason_of(error)) from error
+
+
+def _open(path: str, stack: ExitStack) -> tuple[apsw.Connection, Any]:
+    """A connection, and what must still be so after the read when nobody else is kept from writing.
+
+    A log with its index is read in place, the index without changing it. A log without an index has
+    no writer: SQLite would have to make one, so both are copied first. A database with no log, of a
+    kind that would have one, has no writer either, and is read as a file that does not change; one
+    of the older kind is locked for reading, as SQLite does by itself. Where its writer has died in
+    the middle of something, that must be taken back first, which is done in a copy.
+    """
+    log, index = _stat(path + "-wal"), _stat(path + "-shm")
+    if log is not None and index is not None:
+        try:
+            return _connect(path, "mode=ro&readonly_shm=1", stack), None
+        except ReadError:
+            return _connect(_copy(path, stack), "mode=ro", stack), None
+    if log is not None and log.st_size:
+        return _connect(_copy(path, stack), "mode=ro", stack), None
+    if _has_log(path):
+        before = _state(path)
+        return _connect(path, "mode=ro&immutable=1", stack), before
+    try:
+        return _connect(path, "mode=ro", stack), None
+    except ReadError:
+        if _stat(path + "-journal") is None:
+            raise
+        return _connect(_copy(path, stack), "mode=rw", stack), None
+
+
+def _connect(path: str, options: str, stack: ExitStack) -> apsw.Connection:
+    # Not `Path.as_uri`: it wants an absolute path, and ours may be one of another system in a test.
+    name = quote(os.path.abspath(path).replace(os.sep, "/"))
+    access = apsw.SQLITE_OPEN_READWRITE if "mode=rw" in options else apsw.SQLITE_OPEN_READONLY
+    db = apsw.Connection(
+        f"file:{'' if name.startswith('/') else '/'}{name}?{options}",
+        flags=access | apsw.SQLITE_OPEN_URI,
+    )
+    stack.callback(db.close)
+    db.set_busy_timeout(BUSY_MS)
+    db.pragma("trusted_schema", 0)  # What the file defines itself is not run with our rights.
+    try:
+        db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+        raise ReadError(path, str(error)) from None
+    return db
+
+
+def _copy(path: str, stack: ExitStack) -> str:
+    """A copy of the database and its log, which are one state when neither changed meanwhile."""
+    before = _state(path)
+    if sum(size for size, _ in before) > MOST_COPIED:
+        raise ReadError(
+            path, "it is too large to be copied, and cannot be read in place; start the agent once"
+        )
+    copy = os.path.join(stack.enter_context(TemporaryDirectory(prefix="runlore-")), "copy.db")
+    for suffix in BESIDE:
+        if os.path.exists(path + suffix):
+            shutil.copyfile(path + suffix, copy + suffix)
+    if before != _state(path):
+        raise ReadError(path, f"it was written to while it was read; {AGAIN}")
+    return copy
+
+
+def _state(path: str) -> list[tuple[int, int]]:
+    found = [_stat(path + suffix) for suffix in BESIDE]
+    return [(stat.st_size, stat.st_mtime_ns) if stat else (0, 0) for stat in found]
+
+
+def _has_log(path: str) -> bool:
+    """Whether the database is of the kind that writes to a log: the header says so."""
+    with open(path, "rb") as file:
+        return file.read(20)[18:20] == b"\x02\x02"
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def is_passing(error: ReadError) -> bool:
+    """Whether the database only could not be read just now."""
+    return error.reason.endswith(AGAIN)
+
+
+def columns(db: apsw.Connection, table: str) -> list[str]:
+    """The columns of a table, none when there is no such table. Older versions of an agent have
+    fewer."""
+    return [row[1] for row in db.execute(f"pragma table_info({_quoted(table)})")]
+
+
+def rows(
+    db: apsw.Connection, table: str, where: str = "", bindings: tuple[Any, ...] = ()
+) -> Iterator[dict[str, Any]]:
+    """The rows of a table as plain data, `rowid` first. Bytes that are not UTF-8, which a text may
+    hold, are U+FFFD."""
+    names = columns(db, table)
+    if not names:
+        return
+    chosen = ", ".join(
+        f"iif(typeof({_quoted(name)}) = 'text', cast({_quoted(name)} as blob), {_quoted(name)})"
+        for name in names
+    )
+    kinds = ", ".join(f"typeof({_quoted(name)})" for name in names)
+    for values in db.execute(
+        f"select rowid, {chosen}, {kinds} from {_quoted(table)} {where}", bindings
+    ):
+        row: dict[str, Any] = {"rowid": values[0]}
+        for n, name in enumerate(names, 1):
+            row[name] = _plain(values[n], values[n + len(names)])
+        yield row
+
+
+def _plain(value: Any, kind: str) -> Any:
+    if kind == "text":
+        return value.decode("utf-8", "replace")
+    return f"[{len(value)} bytes]" if kind == "blob" else value
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def as_record(row: Mapping[str, Any], json_columns: Mapping[str, str]) -> tuple[bytes, str | None]:
+    """A row as one JSON object, and what is wrong with it if anything.
+
+    Columns that hold JSON themselves stand in it as what they are, under the name given for them,
+    and not as text in text: only so does redaction see what they say. One that is no JSON stays a
+    text under its own name.
+    """
+    size = sum(len(value) for value in row.values() if isinstance(value, str))
+    if size > LONGEST:
+        short = {
+            name: value[:1000] if isinstance(value, str) else value for name, value in row.items()
+        }
+        return msgspec.json.encode(short), f"too long ({size >> 20} MB)"
+    out: dict[str, Any] = {}
+    for name, value in row.items():
+        inner = json_columns.get(name)
+        try:
+            if inner is None or not isinstance(value, str):
+                out[name] = value
+            else:
+                out[inner] = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            out[name] = value
+    try:
+        return msgspec.json.encode(out), None
+    except (RecursionError, OverflowError, ValueError):
+        return msgspec.json.encode(
+            {name: value for name, value in row.items() if isinstance(value, str | int)}
+        ), None

@@ -1,0 +1,101 @@
+"""Databases that hold many sessions: each session is a source of its own, named as if it lay below
+its database.
+
+So a sync reads the sessions that changed, and one that cannot be read costs no other. Knows SQLite,
+and no agent's tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import apsw
+
+from ...errors import ReadError
+from .base import Adapter
+from .sqlite import is_passing, reading
+from .values import Position, Source
+
+# About how many bytes a message takes. The true size of a session is only known when it has been
+# read.
+UNIT = 4096
+
+
+class SqliteSessionsAdapter(Adapter):
+    """The part of an adapter that is the same for every agent that keeps its sessions so. A
+    position counts messages."""
+
+    def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
+        """Where databases may be."""
+        raise AssertionError("the agent's own adapter has it")
+
+    def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
+        """Every session that has messages, or one: id, how many, and a number that changes with
+        what is read of it."""
+        raise AssertionError("the agent's own adapter has it")
+
+    def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
+        """What tells whether the first so many messages are the same; and whether the last of them
+        has not changed since."""
+        raise AssertionError("the agent's own adapter has it")
+
+    def discover(self, root: Path) -> Iterator[Source]:
+        self.refused = refused = list[ReadError]()
+        for path in dict.fromkeys(self.databases(str(root), refused)):
+            if os.path.isfile(path) and path.isprintable():
+                yield from self.sessions(path, str(root), refused)
+
+    def sessions(
+        self, path: str, root: str, refused: list[ReadError], only: str | None = None
+    ) -> list[Source]:
+        try:
+            with reading(path) as db:
+                return [
+                    Source(
+                        agent=self.name,
+                        path=os.path.join(path, id_),
+                        root=root,
+                        size=count * UNIT,
+                        mtime_ns=mark,
+                    )
+                    for id_, count, mark in self.found(db, only)
+                    if id_.isprintable()
+                    and os.path.basename(id_) == id_
+                    and id_ not in ("", ".", "..")
+                ]
+        except ReadError as error:
+            refused.append(error)
+            return []
+
+    def refresh(self, source: Source) -> Source | None:
+        """The source as it is now; None when it is gone. Its path is not that of a file."""
+        path, id_ = os.path.split(source.path)
+        return (
+            next(iter(self.sessions(path, source.root, [], id_)), None)
+            if os.path.isfile(path)
+            else None
+        )
+
+    def follows(self, source: Source, since: Position) -> bool:
+        path, id_ = os.path.split(source.path)
+        try:
+            with reading(path) as db:
+                return (since.head, since.tail) == _hashed(*self.outline(db, id_, since.records))
+        except ReadError as error:
+            return is_passing(error)
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        path, id_ = os.path.split(source.path)
+        with reading(path) as db:
+            head, tail = _hashed(*self.outline(db, id_, records))
+        return Position(offset=offset, head=head, tail=tail, records=records)
+
+
+def _hashed(*texts: str) -> tuple[bytes, bytes]:
+    head, tail = (
+        blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts
+    )
+    return head, tail

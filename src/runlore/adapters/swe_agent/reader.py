@@ -1,0 +1,497 @@
+"""What a trajectory of SWE-agent means: its records, and the fold over them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from ... import model as api
+from ...errors import ReadError
+from .. import Normalized, Record, Source
+from ..shared.calls import Described
+from ..shared.fold import load, with_file_time
+from ..shared.pick import clean, number, pick
+from ..shared.stream import SessionFold, State
+from ..shared.tools import file_change, file_content, is_test_run, one_line, test_counts, text_of
+
+CARRY = 1
+"""The layout of `Memory`; changed only together with the adapter's `version`."""
+COPIES = frozenset({"query", "messages"})
+"""Of a step: what the model was sent, which is the history up to there."""
+STEP = frozenset({"step", "action", "observation", "thought", "response"})
+"""What a step has: one of these may be missing, and it is still one."""
+OF_FILES = re.compile(r"edited_files\d+\Z")
+"""Of what is said at the end: excerpts of the files that were changed, as they are in the
+repository."""
+
+
+# The records of a document.
+
+
+def parts(source: Source, document: Any) -> list[Any]:
+    if not isinstance(document, dict) or not document.keys() & {
+        "trajectory",
+        "history",
+        "attempts",
+    }:
+        raise ReadError(source.path, "not a trajectory: it has no steps and no history")
+    head = {
+        word: item
+        for word, item in document.items()
+        if word not in ("trajectory", "history", "info", "attempts")
+    }
+    attempts = [
+        attempt
+        for attempt in pick(document, "attempts", of=list) or []
+        if isinstance(attempt, dict)
+    ]
+    items: list[Any] = [{"head": head}]
+    if not attempts:
+        return [*items, *_attempt(document), *_end(document)]
+    for n, attempt in enumerate(attempts):
+        items += [{"attempt": n}] if n else []
+        items += _attempt(attempt)
+        items += _end(attempt) if "info" not in document else []
+    return items + _end(document)
+
+
+def _attempt(document: dict[str, Any]) -> Iterator[Any]:
+    history = pick(document, "history", of=list) or []
+    steps = pick(document, "trajectory", of=list) or []
+    first = next((n for n, item in enumerate(history) if _is_answer(item)), len(history))
+    answers = [item for item in history[first:] if _is_answer(item)]
+    yield from ({"message": item} for item in history[:first])
+    if not steps:
+        yield from _steps_of(history[first:])
+    at = 0
+    for n, step in enumerate(steps):
+        if not isinstance(step, dict):
+            yield {"step": n, "action": step}
+            continue
+        record = {"step": n} | {word: item for word, item in step.items() if word not in COPIES}
+        # Answers that could not be understood are steps, and are not in the history.
+        if at < len(answers) and _is_of(answers[at], step):
+            record |= {
+                word: answers[at][word]
+                for word in ("tool_calls", "thinking_blocks")
+                if answers[at].get(word)
+            }
+            at += 1
+        yield record
+
+
+def _is_answer(item: Any) -> bool:
+    return pick(item, "role", of=str) == "assistant" and not item.get("is_demo")
+
+
+def _is_of(answer: dict[str, Any], step: dict[str, Any]) -> bool:
+    return answer.get("action") == step.get("action") and answer.get("thought") == step.get(
+        "thought"
+    )
+
+
+def _steps_of(history: list[Any]) -> Iterator[Any]:
+    """Steps, of a history alone: an answer, and what came back."""
+    step: dict[str, Any] | None = None
+    count = 0
+    for item in history:
+        if _is_answer(item):
+            if step is not None:
+                yield step
+            step = {"step": count} | {
+                word: item[word]
+                for word in ("thought", "action", "tool_calls", "thinking_blocks")
+                if word in item
+            }
+            step.setdefault("thought", _text(item.get("content")))
+            count += 1
+        elif step is not None and "observation" not in step:
+            step["observation"] = _text(
+                pick(item, "content", of=str) if isinstance(item, dict) else item
+            )
+        else:
+            yield {"message": item}
+    if step is not None:
+        yield step
+
+
+def _end(document: dict[str, Any]) -> list[Any]:
+    info = document.get("info")
+    if not isinstance(info, dict) or not info:
+        return []
+    return [{"info": {word: item for word, item in info.items() if not OF_FILES.match(word)}}]
+
+
+def _text(content: Any) -> str:
+    """A message's text, which may be in blocks."""
+    if isinstance(content, list):
+        return "\n".join(filter(None, (pick(block, "text", of=str) or "" for block in content)))
+    return text_of(content)
+
+
+# The fold.
+
+
+def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
+    """Return what the records of a source mean."""
+    return with_file_time(Reader(source, carry).run(records), source)
+
+
+class Memory(State):
+    version: int = CARRY
+    steps: int = 0
+    messages: int = 0
+    attempts: int = 0
+    is_told: bool = False
+    """Whether the task was."""
+
+
+class Reader(SessionFold[Memory]):
+    def __init__(self, source: Source, carry: bytes | None) -> None:
+        super().__init__(source, load(carry, Memory, CARRY))
+        self.path = source.path
+
+    def session(self, named: str | None = None) -> str:
+        return self.state.session or super().session(named or _name_of(self.path))
+
+    def line(self, value: dict[str, Any]) -> None:
+        if value.keys() & STEP:
+            self.step(value)
+        elif "message" in value:
+            self.message(value["message"])
+        elif "info" in value:
+            self.end_of_run(value["info"])
+        elif "head" in value:
+            self.head(value["head"])
+        elif "attempt" in value:
+            self.state.attempts += 1
+            self.identify(f"{self.session()}/attempt-{self.state.attempts}")
+            self.emit("retry", "", "attempt", f"attempt {self.state.attempts + 1}", "system")
+        else:
+            self.unknown(None)
+
+    def head(self, value: Any) -> None:
+        config = pick(value, "replay_config", of=dict) or _loads(
+            pick(value, "replay_config", of=str)
+        )
+        name = pick(config, "agent", "model", "name", of=str)
+        self.state.model = name[:200] if name else None
+        self.identify(f"{self.session()}/start")
+        self.emit(
+            "lifecycle",
+            text_of(pick(value, "environment", of=str)),
+            "start",
+            "session started",
+            "system",
+        )
+
+    def message(self, value: Any) -> None:
+        """What the model was given before its first answer: the rules, demonstrations, the task."""
+        state = self.state
+        state.messages += 1
+        self.identify(f"{self.session()}/message-{state.messages}")
+        role = pick(value, "role", of=str)
+        text = _text(value.get("content") if isinstance(value, dict) else value)
+        if pick(value, "is_demo", of=bool):
+            self.merge("demo")
+        elif role == "user" and not state.is_told:
+            state.is_told = True
+            self.emit("user_msg", text, "task", None, "user")
+            self.set_title(_title(text), 1)
+        else:
+            self.emit(
+                "lifecycle",
+                text,
+                "system_prompt" if role == "system" else "message",
+                None,
+                role,
+                view="context",
+            )
+
+    # Steps.
+
+    def step(self, value: dict[str, Any]) -> None:
+        state = self.state
+        state.steps += 1
+        self.identify(f"{self.session()}/{state.attempts}.{state.steps}")
+        place = value.get("state")
+        place = _loads(place) if isinstance(place, str) else place
+        cwd = pick(place, "working_dir", of=str)
+        state.cwd = state.cwd or (cwd[:4096] if cwd else None)
+        action, thought = value.get("action"), value.get("thought")
+        thoughts = [
+            pick(block, "thinking", of=str)
+            for block in pick(value, "thinking_blocks", of=list) or []
+        ]
+        thoughts += [
+            pick(value, "reasoning_content", of=str),
+            thought if isinstance(thought, str) else None,
+        ]
+        if isinstance(action, str) and (
+            EXIT.match(action) or (not action.strip() and _is_exit(thought))
+        ):
+            self.emit(
+                "lifecycle",
+                text_of(value.get("observation")),
+                action.strip()[:100] or "exit",
+                text_of(thought),
+                "system",
+                part=1,
+            )
+            return
+        if not any(thoughts) and action == "":
+            thoughts = [pick(value, "response", of=str)]
+        for n, text in enumerate(thoughts):
+            if text and text.strip():
+                self.emit(
+                    "thinking",
+                    text.strip("\n"),
+                    "thought",
+                    None,
+                    "assistant",
+                    part=10 + n,
+                    model=state.model,
+                )
+        if action == "":
+            # It could not be understood, or was not allowed, and the model was asked again.
+            said = text_of(value.get("observation")) or "the answer could not be understood"
+            self.emit("error", said, "format", None, "system", part=1, is_error=True)
+            self.emit("retry", "", "requery", "asked again", "system", part=2)
+        else:
+            self.call(value, action, pick(place, "open_file", of=str))
+        if not self.count:
+            self.unknown("step")
+
+    def call(self, value: dict[str, Any], action: Any, opened: str | None) -> None:
+        state = self.state
+        text = text_of(action)
+        found = describe(text, arguments(value.get("tool_calls")), opened)
+        call_id = f"{self.native_id}#call"
+        if action is not None:
+            self.emit(
+                found.kind, found.body, "action", found.summary, "assistant", found.tool, call_id,
+                found.action, part=1, files=found.files,
+                model=state.model,
+            )  # fmt: skip
+        if value.get("observation") is None:
+            return
+        said = text_of(value["observation"])
+        tests = test_counts(said) if found.kind == "test_run" else None
+        seconds = number(value.get("execution_time"), 1 << 30) is not None
+        self.emit(
+            "tool_result", said, "observation", None, "tool", found.tool, call_id, found.action,
+            part=2,
+            is_error=has_failed(said, found.action), tests=tests,
+            duration_ms=int(value["execution_time"] * 1000) if seconds else None,
+        )  # fmt: skip
+
+    # The end.
+
+    def end_of_run(self, info: Any) -> None:
+        """What it took, how it ended and what was submitted. While the run goes on there is no
+        status."""
+        status, patch = pick(info, "exit_status", of=str), pick(info, "submission", of=str) or ""
+        self.identify(
+            f"{self.session()}/end-{self.state.attempts}"
+            if self.state.attempts
+            else f"{self.session()}/end"
+        )
+        stats = pick(info, "model_stats", of=dict) or {}
+        used = api.Usage(
+            input_tokens=number(stats.get("tokens_sent")) or 0,
+            output_tokens=number(stats.get("tokens_received")) or 0,
+        )
+        event = None
+        if status is not None:
+            is_fine = status == "submitted"
+            summary = "submitted nothing" if is_fine and not patch.strip() else status
+            cost = stats.get("instance_cost")
+            event = self.emit(
+                "completion" if is_fine else "error", patch or status, status[:100], summary,
+                "system",
+                is_error=not is_fine or not patch.strip(), usage=used if used.total else None,
+                tokens=used.total,
+                extra={"cost_usd": cost} if api.to_units(cost) else {},
+            )  # fmt: skip
+        else:
+            self.merge("info")
+        if used.total:  # A sum that grows with every step: the ledger counts the last.
+            call = api.Call(
+                key=self.native_id, session_uid=self.uid(self.session()), model=self.state.model,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens, is_sum=number(stats.get("api_calls")) != 1,
+            )  # fmt: skip
+            self.out.calls.append((call, event))
+
+    def finish(self) -> Normalized:
+        return with_task(super().finish())
+
+
+def with_task(found: Normalized) -> Normalized:
+    """Says of a session that is named for an issue which one it is."""
+    for uid, facts in found.facts.items():
+        if issue := INSTANCE.match(uid.rpartition("/")[2]):
+            repo = f"{issue[1]}/{issue[2]}"
+            found.facts[uid] = msgspec.structs.replace(
+                facts, repo=repo, task_ref=f"{repo}#{issue[3]}"
+            )
+    return found
+
+
+def _is_exit(thought: Any) -> bool:
+    return isinstance(thought, str) and thought.startswith("Exit")
+
+
+EXIT = re.compile(r"exit_\w+\s*\Z")
+INSTANCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)__([A-Za-z0-9._-]+)-i?(\d+)\Z")
+"""`owner__repository-number`, as benchmarks and the agent itself name an issue."""
+
+
+def _name_of(path: str) -> str:
+    """A run and its instance. Below a folder of trajectories, whoever ran it comes first."""
+    *folders, file = PurePath(path).parts
+    stem = file.removesuffix(".traj")
+    if folders and folders[-1] == stem:
+        folders.pop()
+    above = folders[-1:]
+    if "trajectories" in folders:
+        above = folders[len(folders) - folders[::-1].index("trajectories") :]
+    return clean("/".join([*above, stem])[-200:])
+
+
+_TITLE = re.compile(r"(?:^ISSUE:|<pr_description>|<issue>)\s*\n([^\n]+)", re.MULTILINE)
+
+
+def _title(text: str) -> str:
+    """What the task is called: its issue's first line."""
+    found = _TITLE.search(text[:20_000])
+    return found[1] if found else text
+
+
+def _loads(text: str | None) -> Any:
+    try:
+        return msgspec.json.decode(text) if text else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+# What an action does.
+
+READS = frozenset({"open", "goto", "scroll_down", "scroll_up", "filemap", "view_image"})
+SEARCHES = frozenset({"search_dir", "search_file", "find_file"})
+EDITS = frozenset({"edit", "insert", "create", "str_replace_editor", "undo_edit"})
+OTHERS = frozenset({"submit", "review_on_submit", "exit_forfeit"})
+LONGEST_WORDS = 64 << 10  # Characters that are taken apart like a shell would: it looks at each.
+
+_LINES = re.compile(
+    r"\A(edit|insert) +(\d{1,9}(?::\d{1,9})?)[^\n]*\n(.*?)\n?(?:end_of_\w+\s*)?\Z", re.DOTALL
+)
+
+
+def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
+    """What an action is: one of the agent's own commands, or whatever the shell makes of it."""
+    word = text.split(maxsplit=1)[0] if text.strip() else ""
+    body = text.strip("\n")
+    shown = one_line(body)
+    if word in READS or word in SEARCHES or word in OTHERS:
+        action = "read" if word in READS else "search" if word in SEARCHES else "other"
+        return Described(
+            word, "tool_call", action, body, shown, _file_in(text, given) if word == "open" else ()
+        )
+    if word not in EDITS:
+        return Described(
+            "bash", "test_run" if is_test_run(text) else "tool_call", "shell", body, shown
+        )
+    words = _words(text) if len(text) <= LONGEST_WORDS else []
+    if word == "str_replace_editor":
+        return _edited_in_place(words, given, body)
+    path = (_file_in(text, given) if word == "create" else ()) or (
+        (opened,) if opened and opened != "n/a" else ()
+    )
+    name = path[0] if path else ""
+    if found := _LINES.match(text):
+        body = f"{name}\n@@ {found[2]} @@\n+{found[3].replace(chr(10), chr(10) + '+')}"
+    elif word == "edit" and ("search" in given or len(words) >= 3):
+        old, new = (given.get("search"), given.get("replace")) if "search" in given else words[1:3]
+        body = file_change(name, [(text_of(old), text_of(new))])
+    elif word == "insert" and ("text" in given or len(words) >= 2):
+        body = file_content(name, text_of(given["text"] if "text" in given else words[1]))
+    return Described(word, "edit", "edit", body, name or shown, path)
+
+
+def _edited_in_place(words: list[str], given: dict[str, Any], body: str) -> Described:
+    command = text_of(given.get("command")) or (words[1] if len(words) > 1 else "")
+    path = text_of(given.get("path")) or (words[2] if len(words) > 2 else "")
+    options = {word: words[n + 1] for n, word in enumerate(words[:-1]) if word.startswith("--")}
+
+    def argument(name: str) -> str:
+        return text_of(given[name]) if name in given else options.get(f"--{name}", "")
+
+    files = (path,) if path else ()
+    if command == "view":
+        return Described(
+            "str_replace_editor", "tool_call", "read", body, path or one_line(body), files
+        )
+    if command == "str_replace":
+        body = file_change(path, [(argument("old_str"), argument("new_str"))])
+    elif command == "create":
+        body = file_content(path, argument("file_text"))
+    elif command == "insert":
+        body = file_content(path, argument("new_str"))
+    return Described("str_replace_editor", "edit", "edit", body, path or one_line(body), files)
+
+
+def _file_in(text: str, given: dict[str, Any]) -> tuple[str, ...]:
+    named = pick(given, "path", of=str) or pick(given, "filename", of=str)
+    if named is None:
+        named = text.strip().partition(" ")[2].partition("\n")[0]
+        named = (_words(named) or [""])[0]
+    return (named[:4096],) if named else ()
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text[:LONGEST_WORDS])
+    except ValueError:  # A quote that is not closed.
+        return []
+
+
+def arguments(calls: Any) -> dict[str, Any]:
+    """What the call of an answer was given, when there is one call."""
+    call = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
+    given = pick(call, "function", "arguments", of=dict) or _loads(
+        pick(call, "function", "arguments", of=str)
+    )
+    return given if isinstance(given, dict) else {}
+
+
+# What came of it.
+
+_FAILED = (
+    "Your proposed edit has introduced new syntax error", "Your edit was not applied",
+    "Your changes have NOT been applied", "Usage: ",
+    "EXECUTION TIMED OUT", "COMMAND FAILED TO EXECUTE", "COMMAND TIMED OUT", "Wrong flag!",
+    "No file open", "No replacement was performed",
+    "Invalid `path` parameter", "Text not found", "Error: ", "ERROR: ", "[ERROR]", "[error",
+    "No edit was performed",
+)  # fmt: skip
+_NOT_THERE = re.compile(r"(?:File|Directory) .{0,400} not found\b")
+_CANCELLED = re.compile(
+    r"The command .{0,4000}? was cancelled because it took more than ", re.DOTALL
+)
+
+
+def has_failed(said: str, action: str) -> bool:
+    """Whether the agent's own commands say so. What a program says, and how it ended, is not told
+    apart here."""
+    text = said.lstrip()
+    if action == "shell":
+        return text.startswith(
+            ("EXECUTION TIMED OUT", "COMMAND FAILED TO EXECUTE", "COMMAND TIMED OUT")
+        ) or (_CANCELLED.match(text) is not None)
+    return text.startswith(_FAILED) or _NOT_THERE.match(text) is not None

@@ -1,0 +1,109 @@
+"""The document of a session: as it is written, or replayed from a log of the changes to it. Touches
+the disk, and writes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import ReadError
+from ..shared.document import load_document
+from ..shared.jsonl import MALFORMED, parse, read_up_to
+from ..shared.pick import pick
+
+LARGEST = 512 << 20  # Bytes of a log. One that is larger than any session is named, not read.
+FIRST, SET, PUSH, DELETE = range(4)
+DEEPEST = 32  # Names in the path of a change.
+
+
+def load(path: str) -> dict[str, Any]:
+    """The document. Raises ReadError when there is none, or it is no session."""
+    is_log = path.endswith(".jsonl")
+    document = _replayed(path) if is_log else load_document(path)
+    if document is None:
+        return {}
+    if not isinstance(document, dict) or not isinstance(document.get("requests"), list):
+        raise ReadError(path, "not a session: it has no list of requests")
+    return document if is_log else {**document, "strange": []}
+
+
+def _replayed(path: str) -> Any:
+    """The document after all changes that are whole; None when not even its beginning is. Lines
+    that are no change leave it as it is, and are noted in it."""
+    with open(path, "rb") as file:
+        data = read_up_to(LARGEST + 1, file)
+    if len(data) > LARGEST:
+        raise ReadError(path, f"larger than {LARGEST >> 20} MB")
+    document: Any = None
+    strange: list[tuple[int, Any]] = []
+    lines = data.split(b"\n")[:-1]  # What follows the last newline is still being written.
+    for line in lines:
+        for value, text, _ in parse(line):
+            if not isinstance(value, dict) or value is MALFORMED:
+                strange.append((_requests(document), text))
+            elif value.get("kind") == FIRST:
+                document = value.get("v")
+            elif not _apply(document, value):
+                strange.append((_requests(document), value))
+    if isinstance(document, dict):
+        document["strange"] = strange
+    if document is None and lines and strange:
+        raise ReadError(path, "not a session: no line of it is its beginning")
+    return document
+
+
+def _requests(document: Any) -> int:
+    """How many requests there are: what is strange in the log stands after these."""
+    return len(pick(document, "requests", of=list) or [])
+
+
+def _apply(document: Any, change: dict[str, Any]) -> bool:
+    """Makes one change; False when it cannot be made."""
+    path = pick(change, "k", of=list)
+    if not path or len(path) > DEEPEST:
+        return False
+    holder = document
+    for key in path[:-1]:
+        if (holder := _at(holder, key)) is None:
+            return False
+    last, kind = path[-1], change.get("kind")
+    if kind == PUSH:
+        return _push(holder, last, change)
+    if kind not in (SET, DELETE):
+        return False
+    if isinstance(holder, dict) and isinstance(last, str):
+        if kind == SET and "v" in change:
+            holder[last] = change["v"]
+        else:
+            holder.pop(last, None)
+        return True
+    if isinstance(holder, list) and isinstance(last, int) and 0 <= last <= len(holder):
+        if kind == SET:
+            holder[last : last + 1] = [change.get("v")]
+        else:
+            del holder[last : last + 1]
+        return True
+    return False
+
+
+def _push(holder: Any, last: Any, change: dict[str, Any]) -> bool:
+    """Adds to the end of a list, which is cut first where the change says so."""
+    items = _at(holder, last)
+    if items is None and isinstance(holder, dict) and isinstance(last, str):
+        items = holder[last] = []
+    if not isinstance(items, list):
+        return False
+    length = pick(change, "i", of=int)
+    if length is not None:
+        if length < 0:
+            return False
+        del items[length:]
+    items += pick(change, "v", of=list) or []
+    return True
+
+
+def _at(holder: Any, key: Any) -> Any:
+    if isinstance(holder, dict) and isinstance(key, str):
+        return holder.get(key)
+    if isinstance(holder, list) and isinstance(key, int) and 0 <= key < len(holder):
+        return holder[key]
+    return None

@@ -1,0 +1,230 @@
+"""The words of VS Code's chat, and what can be told from them alone: places, pieces of text, tools,
+results. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from ..shared.pick import pick
+from ..shared.tools import text_of
+
+ACTIONS = {
+    **dict.fromkeys(
+        ("run_in_terminal", "get_terminal_output", "terminal_last_command", "terminal_selection",
+        "send_to_terminal", "kill_terminal",
+         "create_and_run_task", "run_task", "get_task_output", "run_notebook_cell", "runTests"),
+        "shell",
+    ),
+    **dict.fromkeys(("read_file", "copilot_getNotebookSummary", "read_notebook_cell_output",
+    "view_image", "get_changed_files"), "read"),
+    **dict.fromkeys(
+        ("replace_string_in_file", "multi_replace_string_in_file", "insert_edit_into_file",
+        "create_file", "apply_patch",
+         "edit_notebook_file", "edit_files", "create_directory"),
+        "edit",
+    ),
+    **dict.fromkeys(
+        ("grep_search", "file_search", "semantic_search", "list_dir", "list_code_usages",
+        "get_errors", "test_search", "test_failure",
+         "get_search_view_results", "search_workspace_symbols", "tool_search"),
+        "search",
+    ),
+    **dict.fromkeys(("fetch_webpage", "open_simple_browser", "github_repo",
+    "vscode_websearchforcopilot_webSearch"), "web"),
+    **dict.fromkeys(("runSubagent", "search_subagent", "execution_subagent"), "agent"),
+    **dict.fromkeys(("manage_todo_list", "think", "vscode_askQuestions", "task_complete"), "plan"),
+}  # fmt: skip
+SHOWN = {
+    "copilot_readFile": "read_file", "copilot_findTextInFiles": "grep_search",
+    "copilot_findFiles": "file_search",
+    "copilot_searchCodebase": "semantic_search", "copilot_listDirectory": "list_dir",
+    "copilot_replaceString": "replace_string_in_file",
+    "copilot_multiReplaceString": "multi_replace_string_in_file",
+    "copilot_insertEdit": "insert_edit_into_file",
+    "copilot_createFile": "create_file", "copilot_createDirectory": "create_directory",
+    "copilot_applyPatch": "apply_patch",
+    "copilot_editNotebook": "edit_notebook_file", "copilot_getErrors": "get_errors",
+    "copilot_fetchWebPage": "fetch_webpage",
+    "copilot_listCodeUsages": "list_code_usages", "copilot_getChangedFiles": "get_changed_files",
+    "copilot_testFailure": "test_failure",
+    "copilot_githubRepo": "github_repo", "copilot_think": "think",
+}  # fmt: skip
+"""What the model calls a tool that is shown under another name."""
+ASKS = frozenset({"vscode_askQuestions"})
+DENIED, SKIPPED = 0, 5  # Of the ways in which a call is confirmed.
+DEEPEST = 200  # Levels of a tree of text.
+MOST_NODES = 200_000
+_EXIT = re.compile(r"^(?:Command exited with code|Exit code:?) (-?\d{1,9})\b", re.MULTILINE)
+_DRIVE = re.compile(r"/[A-Za-z]:")
+_FENCES = re.compile(r"[`\s]*\Z")
+
+
+def model_of(name: Any) -> str | None:
+    """The model's own name: providers stand before it."""
+    return name.rpartition("/")[2][:200] or None if isinstance(name, str) else None
+
+
+def place(uri: Any) -> str | None:
+    """The path of a place, whatever host it is on."""
+    if not isinstance(uri, str) or not uri:
+        return None
+    try:
+        path = unquote(urlsplit(uri).path) if "://" in uri else uri
+    except ValueError:
+        return None
+    return _local(path)
+
+
+def _local(path: str) -> str:
+    return (path[1:] if _DRIVE.match(path) else path)[:4096]
+
+
+def path_of(value: Any) -> str | None:
+    """The path in a variable, a reference or a place, which are nested in each other."""
+    for _ in range(4):
+        if isinstance(value, str):
+            return place(value) if "://" in value else None
+        if not isinstance(value, dict):
+            return None
+        if path := pick(value, "fsPath", of=str) or pick(value, "path", of=str):
+            return _local(path)
+        value = next(
+            (
+                value[name]
+                for name in ("uri", "value", "location", "reference", "resource")
+                if name in value
+            ),
+            None,
+        )
+    return None
+
+
+def shown(part: Any) -> str:
+    """A piece of an answer as it is read: its text, or the name of what it refers to."""
+    if isinstance(part, str):
+        return part
+    reference = part.get("inlineReference") if isinstance(part, dict) else None
+    if reference is not None:
+        name = pick(part, "name", of=str) or pick(reference, "name", of=str)
+        return f"`{name or (path_of(reference) or '').rpartition('/')[2]}`"
+    return said(part)
+
+
+def said(part: Any) -> str:
+    """The text of a message, which is one itself or holds one."""
+    for name in ("value", "content", "message", "title"):
+        found = part.get(name) if isinstance(part, dict) else None
+        if isinstance(found, str):
+            return found
+        if isinstance(found, list):
+            return "\n".join(item for item in found if isinstance(item, str))
+        if isinstance(found, dict):
+            return said(found)
+    return part if isinstance(part, str) else ""
+
+
+def is_fence(text: str) -> bool:
+    """Whether there is nothing to read: what is left of a block of code that is shown as a change
+    to a file."""
+    return _FENCES.match(text) is not None
+
+
+def told_in(content: Any) -> str | None:
+    """The text of what was sent to the model: pieces of text, and trees that have text in their
+    leaves."""
+    if not isinstance(content, list):
+        return None
+    return "\n".join(text for item in content if (text := _piece(item)))
+
+
+def _piece(item: Any) -> str:
+    value = item.get("value", item.get("text")) if isinstance(item, dict) else item
+    if isinstance(value, str):
+        return value
+    node = pick(value, "node", of=dict)
+    return _leaves(node) if node is not None else ""
+
+
+def _leaves(root: dict[str, Any]) -> str:
+    """The texts of a tree from left to right. A list and not a recursion: a tree may be deeper than
+    Python calls."""
+    texts: list[str] = []
+    pending: list[tuple[Any, int]] = [(root, 0)]
+    for _ in range(MOST_NODES):
+        if not pending:
+            break
+        node, depth = pending.pop()
+        if text := pick(node, "text", of=str):
+            texts.append(
+                f"\n{text}"
+                if texts and node.get("lineBreakBefore") is True and not texts[-1].endswith("\n")
+                else text
+            )
+        if depth < DEEPEST:
+            pending += [
+                (child, depth + 1) for child in reversed(pick(node, "children", of=list) or [])
+            ]
+    return "".join(texts)
+
+
+def arguments(tool: str, given: Any) -> Any:
+    """What is given to a call, in the words that other agents have for it."""
+    if isinstance(given, dict):
+        if tool == "apply_patch" and (patch := pick(given, "input", of=str)):
+            return patch
+        if isinstance(changes := given.get("replacements"), list) and changes:
+            return {
+                "filePath": pick(changes[0], "filePath", of=str) or "",
+                **given,
+                "edits": changes,
+            }
+    return given
+
+
+def exit_of(text: str) -> int | None:
+    """The last one: what a command printed may look like another."""
+    found = _EXIT.findall(text)
+    return int(found[-1]) if found else None
+
+
+def output_of(part: dict[str, Any]) -> str | None:
+    """What came of a call, as it is shown to people."""
+    details = part.get("resultDetails")
+    outputs = pick(details, "output", of=list)
+    if outputs is not None:
+        return "\n".join(text for item in outputs if (text := pick(item, "value", of=str)))
+    if isinstance(output := pick(details, "output", of=str), str):
+        return output
+    if (
+        text := pick(part, "toolSpecificData", "terminalCommandOutput", "text", of=str)
+    ) is not None:
+        return text
+    if isinstance(details, list):
+        return "\n".join(dict.fromkeys(path for item in details if (path := path_of(item))))
+    return None
+
+
+def added(part: dict[str, Any]) -> str:
+    """The lines that a change to a file puts in, with where they go: what was there is not told."""
+    texts = []
+    for group in pick(part, "edits", of=list) or []:
+        for edit in group if isinstance(group, list) else [group]:
+            text = pick(edit, "text", of=str)
+            if text is None:
+                continue
+            span = [
+                pick(edit, "range", name, of=int) for name in ("startLineNumber", "endLineNumber")
+            ]
+            lines = "\n+".join(text.removesuffix("\n").split("\n"))
+            texts.append(
+                f"@@ lines {span[0]} to {span[1]}\n+{lines}"
+                if None not in span
+                else f"@@\n+{lines}"
+            )
+    return "\n".join(texts)
+
+
+def rest_of(part: Any) -> str:
+    return said(part) or text_of(part)
