@@ -16,7 +16,7 @@ import msgspec
 from .digest import commits
 from .errors import RunloreError, StoreError
 from .model import Digest, FileActivity, SessionEvent, format_time, is_own
-from .search import SNIPPET, EventHit, QueryError
+from .search import SNIPPET_BYTES, EventHit, QueryError
 from .search.text import without_own
 from .store import SegmentEvent, SessionLine, Store
 
@@ -202,8 +202,8 @@ def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int,
     begin = text.rfind("\n", 0, first) + 1
     end = text.find("\n", last)
     end = len(text) if end < 0 else end
-    start = begin if first - begin <= SNIPPET // 2 else first - SNIPPET // 4
-    stop = min(end, start + SNIPPET)
+    start = begin if first - begin <= SNIPPET_BYTES // 2 else first - SNIPPET_BYTES // 4
+    stop = min(end, start + SNIPPET_BYTES)
     before = "…" if start > begin else ""
     shift = len(before) - start
     return f"{before}{text[start:stop]}{'…' if stop < end else ''}", [
