@@ -998,7 +998,7 @@ def test_what_would_be_found_is_counted(lore: Lore, monkeypatch: pytest.MonkeyPa
     for n in range(4):
         lore.add(f"s{n}", "alpha", call("beta"))
     assert blamed(lore, "tool:Bash alpha") == ["without tool:Bash there are 4 sessions"]
-    monkeypatch.setattr(advice, "COUNTED", 2)
+    monkeypatch.setattr(advice, "MAX_COUNTED", 2)
     assert blamed(lore, "tool:Bash alpha") == ["without tool:Bash there are 4 sessions"]
     assert blamed(lore, "session:a kind:tool_call beta") == [
         "without session:a there are 2 sessions or more",
