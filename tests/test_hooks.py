@@ -700,7 +700,7 @@ def test_of_several_syncs_one_waits_and_the_others_leave(
                 seen.append(hook_sync._wait(other, lock))
 
         monkeypatch.setattr(time, "sleep", look)
-        monkeypatch.setattr(hook_sync, "TRIES", 5)
+        monkeypatch.setattr(hook_sync, "MAX_TRIES", 5)
         with store.sync_lock():
             assert not hook_sync._wait(other, lock)  # The sync never ends.
         assert seen == [False]

@@ -32,7 +32,8 @@ def jsonl(selection: Selection) -> Iterator[str]:
 
 
 def _clean_block(data: dict[str, Any], selection: Selection) -> dict[str, Any]:
-    """Redact the fields that hold text of people or tools, such as titles, summaries and folders."""
+    """Redact the fields that hold text of people or tools, such as titles, summaries and
+    folders."""
     return {
         name: _clean(value, selection) if name in _WORDS else value for name, value in data.items()
     }

@@ -34,11 +34,9 @@ def _head(selection: Selection) -> Iterator[str]:
         "cost": "" if session.cost.usd is None else f"${session.cost.usd:.2f}",
     }
     yield "".join(f"- {name}: {value}\n" for name, value in facts.items() if value)
-    yield (
-        "\n"
-        if selection.is_whole
-        else f"- a part of it: {len(selection.blocks)} of {len(selection.outline.blocks)} entries\n\n"
-    )
+    shown, all_blocks = selection.blocks, selection.outline.blocks
+    part = f"- a part of it: {len(shown)} of {len(all_blocks)} entries\n"
+    yield "\n" if selection.is_whole else f"{part}\n"
 
 
 def _block(block: Block, bodies: dict[int, str]) -> Iterator[str]:

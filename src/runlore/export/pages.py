@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from ..model import SessionEvent, Tests
 from ..text import words
 from ..text.clean import clean, one_line
+from ..timeline import ToolCall
 from . import images, markup
 from .outline import Block
 
@@ -78,14 +79,7 @@ def outcome(block: Block, body: str, output: str) -> Iterator[tuple[str, str]]:
         yield "no result", "dim"
         return
     tests = result.tests or event.tests
-    if result.kind == "human_intervention":
-        yield "refused", "warn"
-    elif tests is not None:
-        yield _test_counts(tests), "bad" if tests.failed or pair.failed else "good"
-    elif result.exit_code:
-        yield f"exit {result.exit_code}", "bad"
-    elif pair.failed:
-        yield "failed", "bad"
+    yield from _status(pair, result, tests)
     if event.kind == "edit":
         yield from _changed_lines(body)
     elif result.exit_code == 0 and tests is None:
@@ -94,6 +88,17 @@ def outcome(block: Block, body: str, output: str) -> Iterator[tuple[str, str]]:
         yield words.count(output.rstrip("\n").count("\n") + 1, "line"), "dim"
     if pair.duration_ms is not None and pair.duration_ms >= 100:
         yield words.duration(pair.duration_ms / 1000), "dim"
+
+
+def _status(pair: ToolCall, result: SessionEvent, tests: Tests | None) -> Iterator[tuple[str, str]]:
+    if result.kind == "human_intervention":
+        yield "refused", "warn"
+    elif tests is not None:
+        yield _test_counts(tests), "bad" if tests.failed or pair.failed else "good"
+    elif result.exit_code:
+        yield f"exit {result.exit_code}", "bad"
+    elif pair.failed:
+        yield "failed", "bad"
 
 
 def _test_counts(tests: Tests) -> str:
@@ -116,7 +121,10 @@ def picture_url(event: SessionEvent, sha: str) -> str:
 
 
 def session_url(uid: str, seq: int | str | None = None) -> str:
-    """Return the address of a session. Agents choose ids, so an id is quoted as one path segment."""
+    """Return the address of a session.
+
+    Agents choose ids, so an id is quoted as one path segment.
+    """
     return f"/s/{quote(uid, safe=':')}" + ("" if seq in (None, "") else f"#{seq}")
 
 

@@ -90,7 +90,8 @@ def _tiles(retro: Retro) -> Iterator[tuple[str, str, str]]:
 
 
 def prompt_for_agent(retro: Retro) -> str:
-    """Return a prompt with the evidence, fenced by a random mark that the evidence cannot contain."""
+    """Return a prompt with the evidence, fenced by a random mark that the evidence cannot
+    contain."""
     text = markdown(retro)
     mark = secrets.token_hex(4)
     while mark in text:

@@ -86,7 +86,10 @@ def select(
 
 
 def blocks_between(whole: Outline, first: int, last: int | None) -> list[Block]:
-    """Return the blocks with an event from `first` to `last`. Raises NotFound if a range has none."""
+    """Return the blocks with an event from `first` to `last`.
+
+    Raises NotFound if a range has none.
+    """
     chosen = [
         block
         for block in whole.blocks

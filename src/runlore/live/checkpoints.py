@@ -145,7 +145,8 @@ class Checkpoints:
         return tuple(one for one in gone if one.id not in left)
 
     def _fold(self, mark: Checkpoint, first: int) -> Saved | None:
-        """Return the content of this checkpoint as folded from `first` on, or None if that fails."""
+        """Return the content of this checkpoint as folded from `first` on, or None if that
+        fails."""
         folding = Folding(begin(self._handle.session_id, mark.ts))
         folding.seq = first - 1
         for record in Follower(self._handle.log).new(first - 1):

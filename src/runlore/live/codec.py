@@ -69,9 +69,8 @@ def decode(line: bytes) -> list[LogRecord]:
 
 def are_sound(lines: bytes) -> bool:
     """Return True if every line has a checksum that matches."""
-    return all(
-        [line[-10:-2] == b"%08x" % crc32(line[:-CHECK]) for line in lines[:-1].split(b"\n")]  # noqa: C419
-    )
+    split = lines[:-1].split(b"\n")
+    return all(line[-10:-2] == b"%08x" % crc32(line[:-CHECK]) for line in split)
 
 
 def decode_all(lines: bytes) -> list[LogRecord] | None:
@@ -126,7 +125,8 @@ def holds_record(tail: bytes) -> bool:
 
 
 def _decode_slowly(line: bytes) -> list[LogRecord]:
-    """Decode a valid but unusual line, such as one with lone surrogates, with the standard library."""
+    """Decode a valid but unusual line, such as one with lone surrogates, with the standard
+    library."""
     try:
         data = json.loads(line)
         if isinstance(data, dict) and "b" in data:

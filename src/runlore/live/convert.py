@@ -89,7 +89,10 @@ def _for_anthropic(block: Block) -> Block | None:
 
 
 def _object(given: Any) -> dict[str, Any]:
-    """Return arguments as an object, which is required here. Another provider may have sent text."""
+    """Return arguments as an object, which is required here.
+
+    Another provider may have sent text.
+    """
     if isinstance(given, dict):
         return given
     return {} if given is None else {"arguments": given}

@@ -224,7 +224,8 @@ class Index:
         db.execute("commit")
 
     def _refresh(self, look: Look) -> None:
-        """Add sessions with new folders, remove those without one, and update those that changed."""
+        """Add sessions with new folders, remove those without one, and update those that
+        changed."""
         db, now_ns = self._open(), self._folder_ns()
         self._settle(db, look)
         if self._recorded_folder_ns(db) == now_ns:

@@ -79,7 +79,10 @@ class SessionStore:
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
-        """Create a session. Raises Conflict when the id is in use, InvalidId when it is not valid."""
+        """Create a session.
+
+        Raises Conflict when the id is in use, InvalidId when it is not valid.
+        """
         session = self.draft(
             title,
             provider=provider,

@@ -355,7 +355,10 @@ class LogFile:
         return place + len(tail) + 1
 
     def _last_line_end(self, end: int) -> int:
-        """Return the offset behind the last line end. Reads the whole file only if there is none."""
+        """Return the offset behind the last line end.
+
+        Reads the whole file only if there is none.
+        """
         place = end
         while place > 0:
             start = max(0, place - (1 << 16))

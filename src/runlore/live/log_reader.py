@@ -73,7 +73,10 @@ class LogReader:
 
     @property
     def is_in_place(self) -> bool:
-        """True if the open file is the one at the path. It may have been moved away and replaced."""
+        """True if the open file is the one at the path.
+
+        It may have been moved away and replaced.
+        """
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self.fd))
         except OSError:
@@ -113,7 +116,8 @@ class LogReader:
                     yield record, end
 
     def collect(self, low: int, high: int, types: frozenset[str]) -> list[LogRecord]:
-        """Return the records of some types from seq `low` to `high`, decoded many lines at a time."""
+        """Return the records of some types from seq `low` to `high`, decoded many lines at a
+        time."""
         found: list[LogRecord] = []
         for offset, data in self._lots(self.find(lambda n, _: n <= low)):
             end = offset + len(data)

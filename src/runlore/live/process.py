@@ -1,7 +1,7 @@
 """Facts from the system about processes and about itself: existence, start time, boot, machine.
 
 There are three implementations: /proc (Linux), the Windows API, `ps` and `sysctl` (macOS, the
-BSDs). Where a system does not say, the answer is an empty text, which claims nothing. Nothing here
+BSDs). If a system does not say, the answer is an empty text, which claims nothing. Nothing here
 knows sessions.
 """
 
@@ -137,7 +137,8 @@ def host_name() -> str:
 
 @cache
 def machine_id() -> str:
-    """Return an id that tells machines of the same name apart: a hash of the system's private id."""
+    """Return an id that tells machines of the same name apart: a hash of the system's private
+    id."""
     own = ""
     if sys.platform.startswith("linux"):
         own = read_text("/etc/machine-id") or read_text("/var/lib/dbus/machine-id")
@@ -166,7 +167,10 @@ def machine_guid() -> str:
 
 
 def pid_space() -> str:
-    """Return the namespace of pids. In two containers of a machine one number means two processes."""
+    """Return the namespace of pids.
+
+    In two containers of a machine one number means two processes.
+    """
     with suppress(OSError):
         return os.readlink("/proc/self/ns/pid")
     return ""

@@ -155,7 +155,8 @@ class SessionState(Value, frozen=True, kw_only=True):
 
     @property
     def duration_ms(self) -> int:
-        """Time from start to end; 0 until it has ended, and when the clock was set back in between."""
+        """Time from start to end; 0 until it has ended, and when the clock was set back in
+        between."""
         ended = self.timestamps.completed_at
         return (
             max(0, round((ended - self.timestamps.started_at).total_seconds() * 1000))
@@ -214,7 +215,10 @@ class SessionState(Value, frozen=True, kw_only=True):
     def from_execution_result(
         cls, session_id: str, goal_id: str, result: Any, **more: Any
     ) -> SessionState:
-        """Build a state from an executor's result. Options: see `run_import.from_execution_result`."""
+        """Build a state from an executor's result.
+
+        Options: see `run_import.from_execution_result`.
+        """
         from .run_import import from_execution_result
 
         return from_execution_result(session_id, goal_id, result, **more)
@@ -268,7 +272,10 @@ def plain(value: Any) -> Any:
 
 
 def _upgrade(data: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
-    """Bring data of an older version to this one. A newer one stays unchanged, with unknown fields."""
+    """Bring data of an older version to this one.
+
+    A newer one stays unchanged, with unknown fields.
+    """
     version = data.get("schema_version", STATE_VERSION)
     if not isinstance(version, str):
         raise ModelError(f"schema_version {version!r} must be a text like {STATE_VERSION!r}")

@@ -101,7 +101,10 @@ def fold_all(view: RunView, records: Iterable[LogRecord]) -> RunView:
 
 
 class Folding(Rules):
-    """A fold in progress: a mutable view. A reader that follows a log keeps one and asks for views."""
+    """A fold in progress: a mutable view.
+
+    A reader that follows a log keeps one and asks for views.
+    """
 
     def __init__(self, view: RunView) -> None:
         super().__init__(view.state)

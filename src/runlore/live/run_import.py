@@ -72,6 +72,7 @@ def from_execution_result(
         else now
     )
     is_over = status in FINISHED
+    # Long, because each field of a state is named here once.
     known = SessionState(
         session_id=session_id,
         stream_id=stream_id,
@@ -118,6 +119,7 @@ def from_legacy_run(
     ended = _get(run, "completed_at", None)
     metrics, problems = _get(run, "metrics", None), _dumps(_get(run, "problems", ()))
     tokens = _count(metrics, "total_tokens")
+    # Long, because each field of a state is named here once.
     return SessionState(
         session_id=session_id,
         stream_id=stream_id,

@@ -109,7 +109,8 @@ class Heartbeat(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The whole content of a checkpoint: the data buffer, and the non-initial progress and metrics."""
+    """The whole content of a checkpoint: the data buffer, and the non-initial progress and
+    metrics."""
 
     data_buffer: dict[str, Any] = {}
     progress: dict[str, Any] = {}

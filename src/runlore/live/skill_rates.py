@@ -220,9 +220,8 @@ def _lines(entry: SkillEntry) -> Iterable[str]:
             yield _line(f"  {label}: {text}")
     # The next try must differ from the latest ones.
     for attempt in entry.attempts[-5:]:
-        yield _line(
-            f"  attempt {attempt.attempt} ({attempt.model or 'model not named'}): {_describe_attempt(attempt)}"
-        )
+        model = attempt.model or "model not named"
+        yield _line(f"  attempt {attempt.attempt} ({model}): {_describe_attempt(attempt)}")
 
 
 def _describe_attempt(attempt: SkillAttempt) -> str:

@@ -141,7 +141,8 @@ class SkillLog:
     def finish(
         self, id: str, status: str, *, message: str | None = None, error: str | None = None
     ) -> LogRecord:
-        """End an invocation whose process cannot: it was killed, or the work continues elsewhere."""
+        """End an invocation whose process cannot: it was killed, or the work continues
+        elsewhere."""
         return self.record(
             FINISHED,
             {"run": id, "final_status": _known(status), "message": message, "error": error},
@@ -169,7 +170,8 @@ class SkillLog:
         ]
 
     def open(self) -> list[SkillEntry]:
-        """Return the invocations without an end: running in some process, or interrupted with it."""
+        """Return the invocations without an end: running in some process, or interrupted with
+        it."""
         return [entry for entry in self.view().entries.values() if entry.final_status == "running"]
 
     def rates(self, window: str | None = None, *, now: datetime | None = None) -> list[Rate]:

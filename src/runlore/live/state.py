@@ -398,7 +398,8 @@ def _resume_target(
 def _checkpoint_of(
     folding: Folding, buffer: dict[str, Any] | None, *, is_whole: bool
 ) -> run_records.Checkpointed:
-    """Return the content of a checkpoint at this moment: whole when that is due, else the changes."""
+    """Return the content of a checkpoint at this moment: whole when that is due, else the
+    changes."""
     saved = folding.saved()
     old, new = saved.data_buffer, saved.data_buffer if buffer is None else buffer
     saved = msgspec.structs.replace(saved, data_buffer=new)

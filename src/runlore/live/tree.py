@@ -184,7 +184,8 @@ class Tree(msgspec.Struct):
 
 
 def title_of(message: dict[str, Any]) -> str | None:
-    """Return the beginning of a user's own text on one line, or None when the message has no text."""
+    """Return the beginning of a user's own text on one line, or None when the message has no
+    text."""
     content = message.get("content")
     if isinstance(content, list):
         blocks = [

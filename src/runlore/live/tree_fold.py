@@ -41,7 +41,8 @@ class TreeFold:
         self.tree, self._start, self.end = None, 0, 0
 
     def drop_inherited(self, is_draft: bool) -> None:
-        """Drop the tree in the child of a fork: a thread of the parent may have been changing it."""
+        """Drop the tree in the child of a fork: a thread of the parent may have been changing
+        it."""
         if self._file.is_inherited:
             self._file.is_inherited = False
             if not is_draft:

@@ -119,7 +119,7 @@ def assemble(
 def are_plain(nodes: Sequence[LogRecord]) -> bool:
     """Return True if all records are messages of text alone, which is common and cheap to show."""
     return all(
-        [node.type == "message" and type(node.payload.get("content")) is str for node in nodes]  # noqa: C419
+        node.type == "message" and type(node.payload.get("content")) is str for node in nodes
     )
 
 
@@ -231,7 +231,8 @@ def results_of(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def result_block(call: ToolCall) -> dict[str, Any]:
-    """Return the result that the view gives to a call without one: the recorded one, or a notice."""
+    """Return the result that the view gives to a call without one: the recorded one, or a
+    notice."""
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.call_id}
     if call.fate == "settled":
         return {**block, "content": _content(call.output), "is_error": call.is_error}
@@ -246,7 +247,8 @@ def result_block(call: ToolCall) -> dict[str, Any]:
 
 
 def _content(output: Any) -> Any:
-    """Return a tool's output as the content of a result: other values than text and blocks as JSON."""
+    """Return a tool's output as the content of a result: other values than text and blocks as
+    JSON."""
     if output is None:
         return ""
     if isinstance(output, str) or (
@@ -401,7 +403,8 @@ def _is_superseded(nodes: Sequence[LogRecord], place: int) -> bool:
 
 
 def _without_calls(message: Message) -> Message:
-    """Return a cut-off message, marked and without its calls, which were incomplete and never ran."""
+    """Return a cut-off message, marked and without its calls, which were incomplete and never
+    ran."""
     content = message.get("content")
     if isinstance(content, list):
         content = [
@@ -423,9 +426,7 @@ def _call(block: dict[str, Any], record: LogRecord | None) -> ToolCall:
 
 
 def _are_distinct_texts(values: list[Any]) -> bool:
-    return all([isinstance(value, str) for value in values]) and len(set(values)) == len(  # noqa: C419
-        values
-    )
+    return all(isinstance(value, str) for value in values) and len(set(values)) == len(values)
 
 
 def _blocks(message: Message) -> Iterable[dict[str, Any]]:

@@ -132,7 +132,8 @@ def _chooses_nothing(store: Store, query: Query, name: str) -> bool:
 
 
 def _relaxed(query: Query) -> Iterator[tuple[str, Query]]:
-    """Yield the query without one of its fields, or without its exclusions, after the omitted text."""
+    """Yield the query without one of its fields, or without its exclusions, after the omitted
+    text."""
     for name, _ in query.fields:
         yield _without(query, [name])
     if query.without:

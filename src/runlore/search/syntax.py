@@ -251,7 +251,8 @@ def kinds_of(kind: str) -> Sequence[str]:
 
 
 def _clean(text: str) -> str:
-    """Return valid UTF-8 without escape sequences: arguments may hold any bytes, and people paste."""
+    """Return valid UTF-8 without escape sequences: arguments may hold any bytes, and people
+    paste."""
     return blank_escapes(text.encode("utf-8", "replace")).decode().replace("\0", " ")
 
 

@@ -87,7 +87,8 @@ def show_fix(agent: str, session: str, cwd: str, fingerprint: str) -> str | None
     step = deliver.quote(best.steps[0].summary, MAX_FIX_CHARS)
     change = f"; its change: {deliver.quote(best.diff, MAX_FIX_CHARS)}" if best.diff else ""
     met = "1 earlier session" if known[0].sessions == 1 else f"{known[0].sessions} earlier sessions"
-    where = f"in {plain(best.uid, MAX_NAME_CHARS)}#{best.seq} it was gone after this {describe_how(best.how)}"
+    event = f"{plain(best.uid, MAX_NAME_CHARS)}#{best.seq}"
+    where = f"in {event} it was gone after this {describe_how(best.how)}"
     line = f"{OWN} this error was met in {met}; {where}: {step}{change}. `runlore fix` knows more."
     deliver.record_delivery(
         Path(home_folder()),

@@ -63,8 +63,8 @@ def build_line(place: str, number: int, last: LastSession) -> str:
     title = f": {quoted(name, MAX_TITLE_CHARS)}" if name else ""
     line = (
         f"{OWN} {sessions} in {quoted(place, MAX_NAME_CHARS)}; the last one{when}{failed}{title}"
-        f" ({plain(uid, MAX_NAME_CHARS)}). The tools of the MCP server runlore, or `runlore search WORDS`,"
-        " find what was tried before."
+        f" ({plain(uid, MAX_NAME_CHARS)}). The tools of the MCP server runlore, or `runlore search"
+        " WORDS`, find what was tried before."
     )
     return line[:MAX_LINE_CHARS]
 

@@ -191,7 +191,10 @@ def read_state(path: Path) -> SessionState:
 
 
 def import_state(path: Path, store: SessionStore) -> Imported:
-    """Import a run as the beginning of a session. A run that was imported before stays unchanged."""
+    """Import a run as the beginning of a session.
+
+    A run that was imported before stays unchanged.
+    """
     state = read_state(path)
     with _open_session(
         store, state.session_id, path, title=state.goal_id or None, agent=state.agent_id or None
