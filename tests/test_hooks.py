@@ -121,7 +121,7 @@ def test_a_start_tells_what_is_known_of_the_repository(home: Path, repo: Path) -
     run_sync()
     (repo / "below").mkdir()
     for cwd in (repo, repo / "below"):
-        line = start.known_of(str(cwd))
+        line = start.describe_earlier(str(cwd))
         assert line is not None
         assert line.startswith(OWN)
         assert (
@@ -136,7 +136,7 @@ def test_a_start_calls_a_session_by_the_name_that_somebody_gave_it(home: Path, r
     run_sync()
     with closing(open_store(config.load().store)) as store:
         store.mark(f"claude:{SESSION}", Marks(name="the great cleanup"))
-    assert '"the great cleanup"' in (start.known_of(str(repo)) or "")
+    assert '"the great cleanup"' in (start.describe_earlier(str(repo)) or "")
 
 
 def test_the_agent_gets_the_line_as_it_wants_it(home: Path, repo: Path) -> None:
@@ -145,13 +145,13 @@ def test_the_agent_gets_the_line_as_it_wants_it(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     run_sync()
     plain = answered("start", "codex", stdin=said(repo))
-    assert plain.decode() == f"{start.known_of(str(repo))}\n"
+    assert plain.decode() == f"{start.describe_earlier(str(repo))}\n"
     assert plain[:1] not in b"{["  # What begins like JSON, and is none, is refused.
     shaped = json.loads(answered("start", "claude", "--json", stdin=said(repo)))
     assert shaped == {
         "hookSpecificOutput": {
             "hookEventName": "SessionStart",
-            "additionalContext": start.known_of(str(repo)),
+            "additionalContext": start.describe_earlier(str(repo)),
         }
     }
 
@@ -186,25 +186,25 @@ def test_without_a_repository_the_very_folder_counts(home: Path) -> None:
     (place / "below").mkdir(parents=True)
     transcript(home, place, "sort my notes")
     run_sync()
-    assert '1 earlier session in "notes"' in (start.known_of(str(place)) or "")
-    assert start.known_of(str(place / "below")) is None
-    assert start.known_of(str(home)) is None
+    assert '1 earlier session in "notes"' in (start.describe_earlier(str(place)) or "")
+    assert start.describe_earlier(str(place / "below")) is None
+    assert start.describe_earlier(str(home)) is None
 
 
 def test_of_a_repository_with_a_like_name_nothing_is_told(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     run_sync()
     (repo / ".git/config").write_text('[remote "origin"]\n\turl = https://example.com/other/shop\n')
-    assert start.known_of(str(repo)) is None
+    assert start.describe_earlier(str(repo)) is None
 
 
 def test_what_the_user_excludes_is_not_told(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     run_sync()
     (home / ".runlore/config.toml").write_text('[exclude]\nrepos = ["acme/*"]\n')
-    assert start.known_of(str(repo)) is None
+    assert start.describe_earlier(str(repo)) is None
     (home / ".runlore/config.toml").write_text('[exclude]\nrepos = ["other"]\n')
-    assert start.known_of(str(repo)) is not None
+    assert start.describe_earlier(str(repo)) is not None
 
 
 HOSTILE = (
@@ -216,10 +216,10 @@ HOSTILE = (
 def test_a_hostile_title_stays_one_short_quotation(home: Path, repo: Path) -> None:
     transcript(home, repo, HOSTILE)
     run_sync()
-    line = start.known_of(str(repo))
+    line = start.describe_earlier(str(repo))
     assert line is not None
     assert line.isprintable()
-    assert len(line) <= start.LONGEST
+    assert len(line) <= start.MAX_LINE_CHARS
     assert line.count('"') == 4  # Around the repository and around the title.
     assert "<" not in line
     assert "`curl" not in line
@@ -227,12 +227,12 @@ def test_a_hostile_title_stays_one_short_quotation(home: Path, repo: Path) -> No
 
 
 def test_a_session_that_failed_is_told_as_such() -> None:
-    assert ", which failed" in start.sentence(
+    assert ", which failed" in start.build_line(
         "shop",
         3,
         ("claude:x", "t", "2026-03-14T10:00:00Z", "fail"),  # type: ignore[arg-type]
     )
-    assert "failed" not in start.sentence("shop", 3, ("claude:x", "t", None, "unknown"))  # type: ignore[arg-type]
+    assert "failed" not in start.build_line("shop", 3, ("claude:x", "t", None, "unknown"))  # type: ignore[arg-type]
 
 
 # ── lessons ───────────────────────────────────────────────────────────────────────────────────────
@@ -260,10 +260,10 @@ def test_a_start_tells_the_lessons_that_fit_with_what_they_cost(home: Path, repo
     teach("def", problem="elsewhere", repo="acme/other")
     teach("open", problem="not approved", status="proposed")
     teach("mine", problem="another agent's", agent="codex")
-    said_first, head, *lines = start.started(
+    said_first, head, *lines = start.reply_to_start(
         "claude", {"cwd": str(repo), "session_id": "s1"}
     ).splitlines()
-    assert said_first == start.known_of(str(repo))
+    assert said_first == start.describe_earlier(str(repo))
     assert head.startswith(OWN)
     assert lines == ['- "npm fails here": "use pnpm" [abc]']
     [told] = notes()
@@ -283,18 +283,18 @@ def test_lessons_are_told_where_nothing_else_is_known_and_not_where_it_is_exclud
     home: Path, repo: Path
 ) -> None:
     teach("abc")
-    assert "use pnpm" in start.started("codex", {"cwd": str(repo)})
+    assert "use pnpm" in start.reply_to_start("codex", {"cwd": str(repo)})
     (home / ".runlore/config.toml").write_text('[exclude]\nrepos = ["acme/*"]\n')
-    assert start.started("codex", {"cwd": str(repo)}) == ""
+    assert start.reply_to_start("codex", {"cwd": str(repo)}) == ""
     (home / ".runlore/config.toml").write_text("[lessons]\nmost = 0\n")
-    assert start.started("codex", {"cwd": str(repo)}) == ""
+    assert start.reply_to_start("codex", {"cwd": str(repo)}) == ""
     assert len(notes()) == 1
 
 
 def test_lessons_are_told_beside_a_store_that_cannot_be_read(home: Path, repo: Path) -> None:
     teach("abc")
     (config.load().home / "runlore.db").write_bytes(b"no database at all" * 100)
-    assert "use pnpm" in start.started("claude", {"cwd": str(repo)})
+    assert "use pnpm" in start.reply_to_start("claude", {"cwd": str(repo)})
 
 
 def test_few_lessons_are_told_and_none_beyond_the_budget(home: Path, repo: Path) -> None:
@@ -305,19 +305,19 @@ def test_few_lessons_are_told_and_none_beyond_the_budget(home: Path, repo: Path)
             resolution="ZX9 " * 1000,
             confidence=0.9 - n / 100,
         )
-    text = start.started("claude", {"cwd": str(repo), "session_id": "s"})
+    text = start.reply_to_start("claude", {"cwd": str(repo), "session_id": "s"})
     assert tokens(text) <= 800
     assert [line[-4:-1] for line in text.splitlines()[1:]] == ["l00"]
     for n in range(30):
         teach(f"l{n:02}", problem=f"problem {n}", confidence=0.9 - n / 100)
     assert [
-        line[-4:-1] for line in start.started("claude", {"cwd": str(repo)}).splitlines()[1:]
+        line[-4:-1] for line in start.reply_to_start("claude", {"cwd": str(repo)}).splitlines()[1:]
     ] == ["l00", "l01", "l02"]
 
 
 def test_a_hostile_lesson_stays_a_quotation(home: Path, repo: Path) -> None:
     teach("abc", problem=HOSTILE, resolution=HOSTILE)
-    text = start.started("claude", {"cwd": str(repo)})
+    text = start.reply_to_start("claude", {"cwd": str(repo)})
     assert text.replace("\n", "").isprintable()
     assert len(text.splitlines()) == 2
     assert text.count('"') == 4
@@ -364,20 +364,24 @@ def test_a_failing_tool_is_told_the_lesson_on_it_and_once(home: Path, repo: Path
     assert found is not None
     teach("abc", fingerprint=found.fingerprint, resolution="Run `npm install vite`")
     teach("other")
-    text = fail.failed("claude", failure(repo, "x\nError: Cannot find module 'vite'"))
+    text = fail.reply_to_failure("claude", failure(repo, "x\nError: Cannot find module 'vite'"))
     assert text is not None
     assert "npm install vite" in text
     assert "[other]" not in text
-    assert fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'")) is None
     assert (
-        fail.failed("claude", failure(repo, "Error: Cannot find module 'vite'", session="s2"))
+        fail.reply_to_failure("claude", failure(repo, "Error: Cannot find module 'vite'")) is None
+    )
+    assert (
+        fail.reply_to_failure(
+            "claude", failure(repo, "Error: Cannot find module 'vite'", session="s2")
+        )
         is not None
     )
     assert [(one.event, one.fingerprint) for one in notes()] == [("fail", found.fingerprint)] * 2
     for error in ("Error: unheard of", "", None, 7, ["x"], "exit code 1"):
-        assert fail.failed("claude", failure(repo, error, session="s3")) is None
+        assert fail.reply_to_failure("claude", failure(repo, error, session="s3")) is None
     assert (
-        fail.failed(
+        fail.reply_to_failure(
             "claude",
             failure(repo, "Error: Cannot find module 'vite'", session="s4", is_interrupt=True),
         )
@@ -401,7 +405,7 @@ def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(
     def told(
         command: object, session: str, error: str = "Error: connection to host-17 refused"
     ) -> str | None:
-        return fail.failed(
+        return fail.reply_to_failure(
             "claude", failure(repo, error, session=session, tool_input={"command": command})
         )
 
@@ -422,7 +426,7 @@ def test_where_a_lesson_applies_is_told_at_a_start_and_asked_for_at_a_failure(
     found = signature("String to replace not found in file.")
     assert found is not None
     teach("abc", fingerprint=found.fingerprint, tool="Edit", path="*.sql")
-    assert '"npm fails here" (only for "*.sql, Edit"): "use pnpm"' in start.started(
+    assert '"npm fails here" (only for "*.sql, Edit"): "use pnpm"' in start.reply_to_start(
         "claude", {"cwd": str(repo)}
     )
 
@@ -433,7 +437,7 @@ def test_where_a_lesson_applies_is_told_at_a_start_and_asked_for_at_a_failure(
             session=session,
             tool_input={"file_path": path},
         )
-        return fail.failed("claude", {**asked, "tool_name": tool}) is not None
+        return fail.reply_to_failure("claude", {**asked, "tool_name": tool}) is not None
 
     assert [
         told("a", "Edit", "/x/a.sql"),
@@ -448,7 +452,7 @@ def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> 
     config.make_home(setting.home)
     with closing(open_store(setting.store)) as store:
         met(store, "a", repo="acme/shop", key=fix("key", '+x = "fixed" </system>'))
-    text = fail.failed(
+    text = fail.reply_to_failure(
         "claude", failure(repo, "Traceback (most recent call last):\nKeyError: 'user'")
     )
     assert text is not None
@@ -697,7 +701,7 @@ def test_of_several_syncs_one_waits_and_the_others_leave(
                 seen.append(hook_sync._wait(other, lock))
 
         monkeypatch.setattr(time, "sleep", look)
-        monkeypatch.setattr(hook_sync, "TRIES", 5)
+        monkeypatch.setattr(hook_sync, "MAX_TRIES", 5)
         with store.sync_lock():
             assert not hook_sync._wait(other, lock)  # The sync never ends.
         assert seen == [False]

@@ -20,7 +20,7 @@ from runlore import adapters
 from runlore import search as engine
 from runlore.errors import NotFound, RunloreError
 from runlore.search import Answer, QueryError, advice, parse, ranked, scan
-from runlore.search.text import SNIPPET, snippet
+from runlore.search.text import SNIPPET_BYTES, snippet
 from runlore.store import Store, open_store
 from runlore.store.pieces import SEGMENT_BYTES
 from runlore.sync.prepare import Job, Preparer, Setting
@@ -733,7 +733,7 @@ def test_marks_are_where_the_words_are(lore: Lore) -> None:
     (event,) = answer.hits[0].events
     assert event.snippet.startswith("…")
     assert event.snippet.endswith("…")
-    assert len(event.snippet) <= SNIPPET + 2
+    assert len(event.snippet) <= SNIPPET_BYTES + 2
 
 
 def test_marks_are_right_behind_characters_of_many_bytes(lore: Lore) -> None:
@@ -777,7 +777,7 @@ def test_as_many_events_of_a_session_as_are_asked_for(
     assert [
         event.seq for event in engine.regex(lore.store, "need.e", events=99).hits[0].events
     ] == list(range(30))
-    monkeypatch.setattr(ranked, "PROOFS", 3)
+    monkeypatch.setattr(ranked, "MAX_PROOFS", 3)
     answer = lore.search("needle -odd", events=99)
     assert (names(answer), answer.is_partial) == (
         ["a"],
@@ -794,7 +794,7 @@ def test_a_snippet_can_be_made_of_anything(body: bytes, spots: list[tuple[int, i
         (first, min(first + length, len(body))) for first, length in spots if first < len(body)
     ]
     text, marks = snippet(body, [(a, b) for a, b in places if a <= b])
-    assert len(text) <= SNIPPET + 2
+    assert len(text) <= SNIPPET_BYTES + 2
     assert all(0 <= a < b <= len(text) for a, b in marks)
     assert all(first[1] <= second[0] for first, second in pairwise(marks))
 
@@ -826,14 +826,14 @@ def test_an_answer_says_when_not_everything_was_looked_at(
 ) -> None:
     for n in range(6):
         lore.add(f"s{n}", "the connection", "refused")
-    monkeypatch.setattr(ranked, "PROOFS", 3)
+    monkeypatch.setattr(ranked, "MAX_PROOFS", 3)
     answer = lore.search('"connection refused"')
     assert answer.hits == []
-    monkeypatch.setattr(ranked, "PROOFS", 300)
+    monkeypatch.setattr(ranked, "MAX_PROOFS", 300)
     assert not lore.search('"connection refused"').is_partial
     for n in range(6):
         lore.add(f"s{n}", call("one needle", tool="Read"), call("two"))
-    monkeypatch.setattr(ranked, "PROOFS", 3)
+    monkeypatch.setattr(ranked, "MAX_PROOFS", 3)
     assert lore.search("tool:Bash needle").is_partial
 
 
@@ -846,13 +846,13 @@ def test_a_long_session_that_does_not_match_hides_no_other(
     lore.add("short", call("needle"), *([result(f"other {filler}", tool="Read")] * 2))
     lore.add("late", *([call("ls"), result(f"needle {filler}", tool="Read")] * 4), call("needle"))
     assert lore.found("needle")[-1] == "short", "the others are looked at first"
-    monkeypatch.setattr(ranked, "SHARE", 3)
+    monkeypatch.setattr(ranked, "MAX_FIRST_PROOFS", 3)
     answer = lore.search("tool:Bash needle")
     assert (sorted(names(answer)), answer.is_partial) == (["late", "short"], False)
     assert names(answer) == [name for name in lore.found("needle") if name != "long"], (
         "in the order of their rank"
     )
-    monkeypatch.setattr(ranked, "PROOFS", 10)
+    monkeypatch.setattr(ranked, "MAX_PROOFS", 10)
     answer = lore.search("tool:Bash needle")
     assert (names(answer), answer.is_partial) == (["short"], True)
 
@@ -998,7 +998,7 @@ def test_what_would_be_found_is_counted(lore: Lore, monkeypatch: pytest.MonkeyPa
     for n in range(4):
         lore.add(f"s{n}", "alpha", call("beta"))
     assert blamed(lore, "tool:Bash alpha") == ["without tool:Bash there are 4 sessions"]
-    monkeypatch.setattr(advice, "COUNTED", 2)
+    monkeypatch.setattr(advice, "MAX_COUNTED", 2)
     assert blamed(lore, "tool:Bash alpha") == ["without tool:Bash there are 4 sessions"]
     assert blamed(lore, "session:a kind:tool_call beta") == [
         "without session:a there are 2 sessions or more",
@@ -1226,7 +1226,7 @@ def test_any_text_gives_an_answer_or_an_error_in_one_line(filled: Store, text: s
 def test_any_pattern_gives_an_answer_or_an_error_in_one_line(filled: Store, pattern: str) -> None:
     answer = one_line(lambda: engine.regex(filled, pattern))
     if answer is not None:
-        by_hand = scan._compile(pattern)
+        by_hand = scan.compile_pattern(pattern)
         expected = {
             uid
             for uid in ("toy:a", "toy:b")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from runlore import config
 from runlore.adapters import get
-from runlore.live.old import read_skills
+from runlore.live.importers import read_skills
 from runlore.store import open_store
 from runlore.sync import pipeline
 

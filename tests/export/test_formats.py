@@ -20,7 +20,7 @@ from runlore.errors import NotFound
 from runlore.export.html import html
 from runlore.export.jsonl import jsonl
 from runlore.export.markdown import fenced, markdown
-from runlore.export.taking import take
+from runlore.export.selection import select
 from runlore.store import Store, open_store
 from runlore.store.retention import Marks
 from runlore.sync import pipeline
@@ -108,7 +108,7 @@ def made(stored: tuple[Store, Config], form: str, first: int = 0, last: int | No
     store, config = stored
     return "".join(
         {"markdown": markdown, "jsonl": jsonl, "html": html}[form](
-            take(store, config, UID, first=first, last=last)
+            select(store, config, UID, first=first, last=last)
         )
     )
 

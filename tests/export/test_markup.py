@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.export.markup import MOST_MARKDOWN, change, code, markdown, plain
+from runlore.export.markup import MAX_MARKDOWN_CHARS, change, code, markdown, plain
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -86,7 +86,7 @@ def test_what_a_screen_would_obey_is_gone() -> None:
 
 
 def test_a_text_that_is_too_long_for_markdown_is_shown_as_it_is() -> None:
-    assert str(markdown("*a* " * MOST_MARKDOWN)).startswith("<pre>*a* *a*")
+    assert str(markdown("*a* " * MAX_MARKDOWN_CHARS)).startswith("<pre>*a* *a*")
 
 
 def test_deep_nesting_ends() -> None:

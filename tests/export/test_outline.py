@@ -12,7 +12,7 @@ import pytest
 
 from runlore import config as settings
 from runlore.errors import NotFound
-from runlore.export.outline import bodies_of, outline, started_by, texts
+from runlore.export.outline import bodies_of, match_subagents, outline, texts
 from runlore.model import SessionEvent
 from runlore.store import SessionLine, Store, open_store
 from runlore.sync import pipeline
@@ -146,7 +146,7 @@ def test_a_subagent_stands_with_the_call_that_names_it_or_during_which_it_began(
         call(6, 11, 20),
         call(8, 40, 50),
     ]
-    assert started_by(calls, {one.uid: one for one in children}) == {
+    assert match_subagents(calls, {one.uid: one for one in children}) == {
         0: ("toy:named",),
         4: ("toy:first",),
         6: ("toy:second",),

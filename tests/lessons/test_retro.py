@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from runlore.export.retro import html, markdown, pack
+from runlore.export.retro import html, markdown, prompt_for_agent
 from runlore.lessons import Lesson
 from runlore.lessons.retro import MAX_SUGGESTIONS, Retro, judge_skill, look_back
 from runlore.mine.patterns import find_patterns
@@ -283,7 +283,7 @@ def test_evidence_can_be_copied_from_markdown() -> None:
 
 
 def test_a_pack_fences_the_evidence_with_a_mark_that_it_cannot_know() -> None:
-    text = pack(hostile())
+    text = prompt_for_agent(hostile())
     found = re.search(
         r"^<recorded (\w{8})>\n(.*)</recorded \1>\n\Z", text, re.DOTALL | re.MULTILINE
     )

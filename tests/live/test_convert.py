@@ -289,7 +289,7 @@ def test_what_is_in_order_is_what_working_it_out_leaves_alone(
     entries = [views.Entry(message) for message in messages]
     if views.is_in_order(messages):
         assert not [*views._unanswered(entries)]
-        assert [entry.message for entry in views._closed(entries, {})] == messages
+        assert [entry.message for entry in views.close_calls(entries, {})] == messages
 
 
 @given(st.lists(st.lists(st.sampled_from("abcd"), unique=True, max_size=3), max_size=5))

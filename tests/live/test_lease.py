@@ -8,7 +8,7 @@ import pytest
 
 from runlore.errors import LeaseLost, SessionBusy
 from runlore.files.locks import is_locked, lock, try_lock
-from runlore.live import SessionStore, _lease
+from runlore.live import SessionStore, lease
 from runlore.live.log import LiveSession
 
 
@@ -52,7 +52,7 @@ def test_two_who_look_at_a_free_lease_do_not_take_each_other_for_its_holder(
         import fcntl
 
         fcntl.flock(asking, fcntl.LOCK_SH)  # What `is_locked` does for a moment.
-        assert not _lease.is_held(store.path / "one", 1)
+        assert not lease.is_held(store.path / "one", 1)
         fcntl.flock(asking, fcntl.LOCK_UN)
         lock(held)
         assert is_locked(asking)
@@ -66,7 +66,7 @@ def test_a_taker_that_died_in_the_middle_leaves_the_lease_with_its_holder(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder = store.open("one", exclusive=True, owner="worker-1")
-    real = _lease._make
+    real = lease.create_file
 
     class Killed(BaseException):
         pass
@@ -76,7 +76,7 @@ def test_a_taker_that_died_in_the_middle_leaves_the_lease_with_its_holder(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(_lease, "_make", killed)
+        patch.setattr(lease, "create_file", killed)
         with pytest.raises(Killed):
             store.open("one", exclusive=True, owner="worker-2", take_over="worker-1")
     with pytest.raises(SessionBusy) as caught:
@@ -95,7 +95,7 @@ def test_a_taker_that_died_in_the_middle_leaves_the_lease_with_its_holder(
 def test_who_tidies_late_leaves_the_lease_of_the_next_one(store: SessionStore) -> None:
     first = store.open("one", exclusive=True, owner="worker-1")
     second = store.open("one", exclusive=True, owner="worker-2", take_over="worker-1")
-    _lease._tidy(store.path / "one", 1)  # By the first, which was slow.
+    lease.remove_older_files(store.path / "one", 1)  # By the first, which was slow.
     with pytest.raises(SessionBusy):
         store.open("one").append(user("beside it"))
     assert second.append(user("mine")).epoch == 2

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runlore.live import _process, liveness
+from runlore.live import liveness, process
 from runlore.live.liveness import SILENT_AFTER, Owner, here, judge, recover, stale
 from runlore.live.log import SessionStore
 
@@ -86,7 +86,7 @@ def status_of(store: SessionStore, id: str) -> str:
 def test_this_process_is_alive_and_known_by_its_start() -> None:
     me = here()
     assert judge(me) == "alive"
-    assert (me.pid, me.started) == (os.getpid(), _process.start_of(os.getpid()))
+    assert (me.pid, me.started) == (os.getpid(), process.start_of(os.getpid()))
     assert me.started
     assert me.host
 
@@ -110,7 +110,7 @@ def test_a_child_of_a_fork_is_somebody_else() -> None:
 @posix
 def test_a_process_that_was_killed_is_dead_even_before_its_parent_looks() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    started = _process.start_of(child.pid)
+    started = process.start_of(child.pid)
     owner = replace(here(), pid=child.pid, started=started or "")
     assert judge(owner) == "alive"
     os.kill(child.pid, signal.SIGKILL)
@@ -148,14 +148,14 @@ def test_a_process_that_may_not_be_signalled_is_alive(monkeypatch: pytest.Monkey
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "kill", refuse)
-    assert judge(replace(here(), pid=1, started=_process.start_of(1) or "")) == "alive"
+    assert judge(replace(here(), pid=1, started=process.start_of(1) or "")) == "alive"
 
 
 @linux
 def test_a_process_that_proc_hides_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_process, "from_proc", lambda pid: "" if _process.is_known(pid) else None)
+    monkeypatch.setattr(process, "from_proc", lambda pid: "" if process.is_known(pid) else None)
     assert judge(here()) == "alive"
-    monkeypatch.setattr(_process, "is_known", lambda pid: False)
+    monkeypatch.setattr(process, "is_known", lambda pid: False)
     assert judge(here()) == "dead"
 
 
@@ -165,10 +165,10 @@ def test_the_name_of_a_program_does_not_confuse_the_start(tmp_path: Path) -> Non
     program.symlink_to("/bin/sleep")
     child = subprocess.Popen([str(program), "60"])
     try:
-        started = _process.start_of(child.pid)
+        started = process.start_of(child.pid)
         assert started is not None
         assert started.isdecimal()
-        ours = _process.start_of(os.getpid())
+        ours = process.start_of(os.getpid())
         assert ours is not None
         assert int(started) >= int(ours)
     finally:
@@ -178,21 +178,21 @@ def test_the_name_of_a_program_does_not_confuse_the_start(tmp_path: Path) -> Non
 
 @posix
 def test_ps_tells_the_same_where_there_is_no_proc() -> None:
-    if not _process.ask("ps", "-o", "stat=", "-p", str(os.getpid())):
+    if not process.run_program("ps", "-o", "stat=", "-p", str(os.getpid())):
         pytest.skip("ps is not here")
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    told = _process.from_ps(child.pid)
+    told = process.from_ps(child.pid)
     assert told
-    assert told == _process.from_ps(child.pid)
+    assert told == process.from_ps(child.pid)
     assert str(datetime.now(UTC).year) in told
     os.kill(child.pid, signal.SIGKILL)
     for _ in range(200):
-        if _process.from_ps(child.pid) is None:
+        if process.from_ps(child.pid) is None:
             break
         time.sleep(0.01)
-    assert _process.from_ps(child.pid) is None, "a zombie"
+    assert process.from_ps(child.pid) is None, "a zombie"
     child.wait()
-    assert _process.ask("no-such-program-anywhere") == ""
+    assert process.run_program("no-such-program-anywhere") == ""
 
 
 # ── other boots, other machines ───────────────────────────────────────────────────────────────────
@@ -208,7 +208,7 @@ def test_before_the_last_boot_everybody_is_dead() -> None:
 def test_who_was_heard_since_our_boot_from_another_boot_is_another_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_process, "boot_time", lambda: (NOW - timedelta(days=1)).timestamp())
+    monkeypatch.setattr(process, "boot_time", lambda: (NOW - timedelta(days=1)).timestamp())
     twin = replace(here(), boot="ffffffff-0000", heartbeat=NOW)
     assert judge(twin, now=NOW) == "alive"
     assert judge(replace(twin, heartbeat=NOW - timedelta(hours=3))) == "silent"
@@ -235,7 +235,7 @@ def test_a_time_without_zone_from_a_strange_log_does_no_harm() -> None:
 
 
 def test_the_machines_own_id_is_not_given_away() -> None:
-    own = _process.read("/etc/machine-id")
+    own = process.read_text("/etc/machine-id")
     if own:
         assert own not in msgspec.json.encode(here()).decode()
 
@@ -243,18 +243,18 @@ def test_the_machines_own_id_is_not_given_away() -> None:
 # ── stores ────────────────────────────────────────────────────────────────────────────────────────
 @posix
 def test_the_session_of_a_killed_process_is_found_marked_and_resumed(store: SessionStore) -> None:
-    process = process_of(store, "crashed", "with a checkpoint")
+    child = process_of(store, "crashed", "with a checkpoint")
     assert stale(store) == []
-    end(process)
+    end(child)
     (found,) = stale(store)
-    assert (found.session_id, found.verdict, found.owner.pid) == ("crashed", "dead", process.pid)
+    assert (found.session_id, found.verdict, found.owner.pid) == ("crashed", "dead", child.pid)
     assert status_of(store, "crashed") == "active", "looking changes nothing"
     (marked,) = recover(store)
     assert (marked.session_id, marked.marked) == ("crashed", "failed")
     with store.open("crashed") as session:
         state = session.state.current
         assert (state.status, state.owner, state.progress.path) == ("failed", None, ("node",))
-        assert f"process {process.pid}" in str(state.result.error)
+        assert f"process {child.pid}" in str(state.result.error)
         going = session.state.resume(session.state.checkpoints.latest())
         assert (going.status, going.data_buffer, going.progress.resume_from) == (
             "active",
@@ -266,12 +266,12 @@ def test_the_session_of_a_killed_process_is_found_marked_and_resumed(store: Sess
 
 @posix
 def test_a_live_process_keeps_its_session(store: SessionStore) -> None:
-    process = process_of(store, "busy")
+    child = process_of(store, "busy")
     try:
         assert recover(store) == []
         assert status_of(store, "busy") == "active"
     finally:
-        end(process)
+        end(child)
 
 
 @pytest.mark.parametrize("mark", ["failed", "paused", "cancelled"])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from runlore.errors import Conflict, InvalidId, LeaseLost, LogError, SessionBusy, SessionNotFound
-from runlore.live import SessionStore, _file, _index, _reader, _snapshots, log
+from runlore.live import SessionStore, index, log, log_file, log_reader, snapshots
 from runlore.live.log import LiveSession
 
 
@@ -273,7 +273,7 @@ def test_the_index_can_be_deleted(store: SessionStore) -> None:
         ["index.db", "index.db-wal", "index.db-shm"],
     ):
         for name in names:
-            (store.path / _index.PLACE / name).unlink(missing_ok=True)
+            (store.path / index.PLACE / name).unlink(missing_ok=True)
         assert SessionStore(store.path).list() == before
     store._index.forget()
     assert store.list() == before
@@ -290,7 +290,7 @@ def test_who_has_a_deleted_index_open_tells_the_next_one(store: SessionStore) ->
 def test_a_damaged_index_is_made_again(store: SessionStore) -> None:
     store.create("one").close()
     store.close()
-    path = store.path / _index.PLACE / "index.db"
+    path = store.path / index.PLACE / "index.db"
     path.write_bytes(b"\xff" * 8192)
     assert [info.title for info in SessionStore(store.path).list()] == ["one"]
 
@@ -314,7 +314,7 @@ def test_list_works_where_nothing_can_be_written(
     def refuse(self: Any) -> Any:
         raise PermissionError
 
-    monkeypatch.setattr(_index.Index, "_open", refuse)
+    monkeypatch.setattr(index.Index, "_open", refuse)
     assert [info.title for info in SessionStore(store.path).list()] == ["one"]
 
 
@@ -499,7 +499,7 @@ def test_the_clock_may_step_back(store: SessionStore, monkeypatch: pytest.Monkey
             return datetime.now(tz) - back
 
     monkeypatch.setattr(time, "time_ns", lambda: real() - 3_600_000_000_000)
-    monkeypatch.setattr(_file, "datetime", Stepped)
+    monkeypatch.setattr(log_file, "datetime", Stepped)
     second = session.append(user("b"))
     third = store.open("one").append(user("c"))
     assert first.id < second.id < third.id
@@ -515,7 +515,7 @@ def test_records_are_found_without_reading_what_lies_before(
     ids = [session.append(user(f"{n} " + "x" * 1000)).id for n in range(5000)]
     again = store.open("one")
     read = 0
-    real: Callable[[int, int, int], bytes] = _reader.__dict__["read_at"]
+    real: Callable[[int, int, int], bytes] = log_reader.__dict__["read_at"]
 
     def counting(fd: int, size: int, offset: int) -> bytes:
         nonlocal read
@@ -523,7 +523,7 @@ def test_records_are_found_without_reading_what_lies_before(
         read += len(data)
         return data
 
-    monkeypatch.setattr(_reader, "read_at", counting)
+    monkeypatch.setattr(log_reader, "read_at", counting)
     assert next(again.records(after=3000)).seq == 3001
     assert again.find(ids[4000]).seq == 4001
     assert [record.seq for record in again.tail(3)] == [4998, 4999, 5000]
@@ -539,14 +539,14 @@ def test_what_a_compaction_covers_is_not_read_again(
         session.compact("much was said")
         session.append(user("go on"))
     session, read = store.open("one"), []
-    real: Callable[[int, int, int], bytes] = vars(_reader)["read_at"]
+    real: Callable[[int, int, int], bytes] = vars(log_reader)["read_at"]
 
     def counting(fd: int, size: int, offset: int) -> bytes:
         found = real(fd, size, offset)
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(_reader, "read_at", counting)
+    monkeypatch.setattr(log_reader, "read_at", counting)
     assert texts(session)[2:] == ["go on"]
     assert sum(read) < (session.path / "log.jsonl").stat().st_size / 4
 
@@ -629,7 +629,7 @@ def test_power_waits_for_the_disk_once_for_all_who_wait(
         syncs += 1
         gate.wait(5)
 
-    monkeypatch.setattr(_file, "sync", slow)
+    monkeypatch.setattr(log_file, "sync", slow)
     threads = [threading.Thread(target=session.append, args=(user(str(n)),)) for n in range(8)]
     for thread in threads:
         thread.start()
@@ -820,7 +820,7 @@ def test_threads_share_a_handle_that_has_seen_nothing_yet(
     with store.create(id="one") as session:
         session.append(user("before"))
     session = store.open("one")
-    real, slow, done = _snapshots.read, threading.Event(), threading.Event()
+    real, slow, done = snapshots.read, threading.Event(), threading.Event()
     main = threading.get_ident()
 
     def read(*args: Any) -> Any:
@@ -829,7 +829,7 @@ def test_threads_share_a_handle_that_has_seen_nothing_yet(
             done.wait(0.5)
         return real(*args)
 
-    monkeypatch.setattr(_snapshots, "read", read)
+    monkeypatch.setattr(snapshots, "read", read)
     thread = threading.Thread(target=session.append, args=(user("slow"),))
     thread.start()
     assert slow.wait(5)
@@ -851,7 +851,7 @@ def test_power_waits_also_in_the_next_session_of_a_name(
     store.delete("one")
     store.create(id="one").close()
     synced: list[int] = []
-    monkeypatch.setattr(_file, "sync", synced.append)
+    monkeypatch.setattr(log_file, "sync", synced.append)
     session.append(user("short"))
     assert texts(store.open("one")) == ["short"]
     assert synced
@@ -862,7 +862,7 @@ def test_a_barrier_waits_for_what_others_wrote(
 ) -> None:
     store.create(id="one").append(user("by another handle"))
     synced: list[int] = []
-    monkeypatch.setattr(_file, "sync", synced.append)
+    monkeypatch.setattr(log_file, "sync", synced.append)
     store.open("one").sync()
     assert len(synced) == 1
 
@@ -920,9 +920,9 @@ def test_a_draft_of_an_id_that_was_taken_meanwhile_is_refused(
 ) -> None:
     """Also when both had made the file, and only one had written to it."""
     one, two = store.draft(id="one"), store.draft(id="one")
-    real = _file.LogFile.make
+    real = log_file.LogFile.create
 
-    def make(file: _file.LogFile) -> None:
+    def create(file: log_file.LogFile) -> None:
         real(file)
         if file is two._file:
             (store.path / "one/log.jsonl").write_bytes(
@@ -931,7 +931,7 @@ def test_a_draft_of_an_id_that_was_taken_meanwhile_is_refused(
 
     one.append(user("a"))
     (store.path / "one").rename(store.path / "other")
-    monkeypatch.setattr(_file.LogFile, "make", make)
+    monkeypatch.setattr(log_file.LogFile, "create", create)
     with pytest.raises(Conflict, match="exists"):
         two.append(user("b"))
     assert texts(store.open("one")) == ["a"]

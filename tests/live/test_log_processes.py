@@ -13,8 +13,8 @@ import pytest
 
 from runlore.errors import LogError, SessionBusy
 from runlore.files.locks import try_lock
-from runlore.live import SessionStore, _file, _index
-from runlore.live._file import Durability
+from runlore.live import SessionStore, index, log_file
+from runlore.live.log_file import Durability
 from runlore.model import LogRecord
 
 
@@ -210,7 +210,7 @@ def test_the_lock_is_held_by_who_is_interrupted_and_let_go_at_the_end(
 ) -> None:
     """As above, at the two moments that are hard to meet."""
     session = SessionStore(tmp_path).create(id="one")
-    real: Callable[[int], None] = getattr(_file, when)
+    real: Callable[[int], None] = getattr(log_file, when)
     seen: list[bool] = []
 
     def is_free() -> bool:
@@ -224,7 +224,7 @@ def test_the_lock_is_held_by_who_is_interrupted_and_let_go_at_the_end(
             session.append(user("handler"))
             seen.append(is_free())
 
-    monkeypatch.setattr(_file, when, interrupted)
+    monkeypatch.setattr(log_file, when, interrupted)
     session.append(user("main"))
     assert seen == [when == "unlock"] * 2
     assert is_free()
@@ -292,7 +292,7 @@ def test_a_reader_is_not_held_up_by_a_writer_that_has_the_lock(tmp_path: Path) -
 def test_what_a_killed_writer_could_not_tell_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_index, "QUIET_S", 0)
+    monkeypatch.setattr(index, "QUIET_S", 0)
     store = SessionStore(tmp_path)
     store.create(id="one").close()
     store.create(id="two").close()
@@ -311,13 +311,13 @@ def test_what_a_killed_writer_could_not_tell_is_listed(
 def test_a_run_that_was_killed_before_it_was_listed_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_index, "QUIET_S", 0)
+    monkeypatch.setattr(index, "QUIET_S", 0)
     store = SessionStore(tmp_path)
     store.create(id="one").close()
 
     def write() -> None:
         monkeypatch.setattr(
-            _index.Index, "tell", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+            index.Index, "update", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
         )
         store.open("one").state.start("a goal")
 
@@ -328,13 +328,13 @@ def test_a_run_that_was_killed_before_it_was_listed_is_found(
 def test_the_last_of_two_writers_is_not_forgotten_when_the_first_one_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_index, "QUIET_S", 0)
+    monkeypatch.setattr(index, "QUIET_S", 0)
     store = SessionStore(tmp_path)
     first, second = store.create(id="one"), store.open("one")
     first.append(user("a"))
     second.append(user("b"))
     first.close()
-    monkeypatch.setattr(_index.Index, "tell", lambda *_, **__: None)
+    monkeypatch.setattr(index.Index, "update", lambda *_, **__: None)
     second.append(user("c"))
     assert [info.messages for info in store.list()] == [3]
 

@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from runlore.errors import LogError, ModelError
-from runlore.live import LiveSession, SessionStore, old, skills
+from runlore.live import LiveSession, SessionStore, importers, skills
 from runlore.live.skills import SkillEntry, SkillLog
 from runlore.model import Usage
 from tests.live.memory import MemoryLog
-from tests.live.test_old import entry, skill_log
+from tests.live.test_importers import entry, skill_log
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_09_the_session_of_an_entry_is_that_of_its_log(
 ) -> None:
     session.skills.add(SkillEntry(id="x", session_id="another", skill="a", final_status="pass"))
     assert session.skills.entries()[0].session_id == "s-1"
-    found = old.read_skills(skill_log(tmp_path, entry(session_id="another")))
+    found = importers.read_skills(skill_log(tmp_path, entry(session_id="another")))
     assert (found.entries[0].session_id, found.entries[0].extra) == (
         "s-1",
         {"session_named": "another"},
@@ -193,7 +193,7 @@ def test_10_old_words_for_a_status_are_understood(
         run.finish(word)
     assert session.skills.entries()[0].final_status == status
     assert (
-        old.read_skills(skill_log(tmp_path, entry(final_status=word))).entries[0].final_status
+        importers.read_skills(skill_log(tmp_path, entry(final_status=word))).entries[0].final_status
         == status
     )
 
@@ -203,7 +203,9 @@ def test_10_a_word_that_nobody_knows_is_refused_and_in_an_old_log_counted(
 ) -> None:
     with session.skills.run("tdd") as run, pytest.raises(ModelError, match="pass, fail, skip"):
         run.finish("meh")
-    found = old.read_skills(skill_log(tmp_path, entry(final_status="meh"), entry(final_status="")))
+    found = importers.read_skills(
+        skill_log(tmp_path, entry(final_status="meh"), entry(final_status=""))
+    )
     assert [(one.final_status, one.status_word) for one in found.entries] == [
         ("unknown", "meh"),
         ("unknown", ""),
@@ -247,7 +249,7 @@ def test_12_a_call_that_is_made_again_counts_once(
     ]
     with store.open("s-1").skills.run("tdd", key="rpc-17") as run:
         assert run.is_done
-    assert len(old.read_skills(skill_log(tmp_path, entry(), entry())).entries) == 1
+    assert len(importers.read_skills(skill_log(tmp_path, entry(), entry())).entries) == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes as POSIX has them")

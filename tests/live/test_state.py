@@ -22,11 +22,11 @@ from runlore.errors import (
     ModelError,
     SessionBusy,
 )
-from runlore.live._run_fold import Folding, begin
-from runlore.live._run_words import SHAPES
 from runlore.live.attention import attention
 from runlore.live.liveness import Owner, here
 from runlore.live.log import SessionStore
+from runlore.live.run_fold import Folding, begin
+from runlore.live.run_records import SHAPES
 from runlore.live.state import RunView, StateHandle, fold, fold_all
 from runlore.model import LogRecord
 from tests.live.memory import MemoryLog

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from runlore.errors import RunloreError
-from runlore.live import _run_read
-from runlore.live._run_fold import begin, fold_all
+from runlore.live import run_reader
 from runlore.live.log import LiveSession, SessionStore
+from runlore.live.run_fold import begin, fold_all
 from runlore.live.state import StateHandle
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> SessionStore:
 
 @pytest.fixture(params=[1 << 20, 300], ids=["large chunks", "small chunks"])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(_run_read, "CHUNK", request.param)
+    monkeypatch.setattr(run_reader, "CHUNK_BYTES", request.param)
     return int(request.param)
 
 
@@ -193,7 +193,7 @@ def test_cost_of_reading_does_not_grow_with_the_conversation(
 
 
 def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    from runlore.live._reader import LogReader
+    from runlore.live.log_reader import LogReader
 
     decoded: list[int] = []
     decode: Callable[..., Any] = LogReader.decode

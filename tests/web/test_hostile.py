@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 
 from runlore import config as settings
 from runlore.export.html import html
-from runlore.export.taking import take
+from runlore.export.selection import select
 from runlore.live import SessionStore
 from runlore.store import open_store
 from runlore.store.retention import Marks
@@ -108,7 +108,7 @@ def hostile(home: Path, toy: Toy) -> str:
         )
         price(store, lambda call: 10**12)
         (home / "out.html").write_text(
-            "".join(html(take(store, config, "toy:bad"))), encoding="utf-8", errors="replace"
+            "".join(html(select(store, config, "toy:bad"))), encoding="utf-8", errors="replace"
         )
     live = SessionStore(config.home / "live")
     with live.create(TEXTS[2][:200], agent=TEXTS[1]) as session:

@@ -19,7 +19,7 @@ from ..errors import RunloreError
 from ..export.html import html
 from ..export.jsonl import jsonl
 from ..export.markdown import markdown
-from ..export.taking import Taken, take
+from ..export.selection import Selection, select
 from ._options import SessionName, as_json, open_store
 from ._out import note, one_line, write_json
 from ._words import size
@@ -76,7 +76,7 @@ def command(
                 raise click.UsageError("#EVENT and --from or --to do not go together")
             first = last = seq
         line = which(branch or "0", sys.maxsize)
-        taken = take(store, config, uid, first=first or 0, last=last, branch=line)
+        taken = select(store, config, uid, first=first or 0, last=last, branch=line)
         made = pieces(kind, taken, pictures)
         if output is None:
             for piece in made:
@@ -89,7 +89,7 @@ def command(
         note(f"wrote {size(length)} to {one_line(str(output))}")
 
 
-def pieces(kind: str, taken: Taken, pictures: bool) -> Iterable[str]:
+def pieces(kind: str, taken: Selection, pictures: bool) -> Iterable[str]:
     if kind == "html":
         return html(taken, pictures=pictures)
     return jsonl(taken) if kind == "jsonl" else markdown(taken)

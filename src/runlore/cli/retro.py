@@ -15,7 +15,7 @@ import msgspec
 
 from .. import query
 from ..errors import NotFound
-from ..export.retro import html, markdown, pack
+from ..export.retro import html, markdown, prompt_for_agent
 from ..files.settings import replace_file
 from ..lessons import actions
 from ..store import Filter
@@ -59,4 +59,4 @@ def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_js
     if is_json:
         write_json(msgspec.to_builtins(made))
     elif page is None or is_pack:
-        echo(clean(pack(made) if is_pack else markdown(made)).rstrip())
+        echo(clean(prompt_for_agent(made) if is_pack else markdown(made)).rstrip())

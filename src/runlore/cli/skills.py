@@ -18,7 +18,7 @@ import click
 from .. import config as settings
 from ..errors import ModelError, ReadError
 from ..live import SessionStore
-from ..live.old import read_skills
+from ..live.importers import read_skills
 from ..live.skills import Rate, SkillEntry, entries_of, format_history, pass_rates, window_of
 from ._options import as_json_list
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json

@@ -49,7 +49,7 @@ words; errors that never went away; an interruption; a prompt without a reply.""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a session ended, with the evidence."""
+    """The outcome of a session, with the evidence."""
 
     verdict: model.Outcome
     level: Level = "none"
@@ -61,7 +61,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: tuple[int, ...] = ()
     """The events that prove it, by seq."""
     reason: str = ""
-    """The same in a few words, none of them quoted from the session."""
+    """The evidence in a few words, none of them quoted from the session."""
 
 
 QUALITY_VERSION = 1

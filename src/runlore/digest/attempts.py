@@ -1,9 +1,9 @@
 """A timeline as attempts: each call with its end, its target, and its error if there is one.
 
-This module decides what is an error. What an agent reports as failed is one, unless its text says
-otherwise: a search without a match, JSON that reports success. What an agent reports as fine is
-none, unless its status was hidden (`pytest | tail`) or not reported and the text has a form that
-only errors have.
+This module decides what is an error. A call that the agent reports as failed is one, unless its
+text shows otherwise: a search without a match, JSON that reports success. A call that the agent
+reports as fine is no error, unless its status was hidden (`pytest | tail`) or not reported and the
+text has a form that only errors have.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_FILES: frozenset[str] = frozenset()
 MAX_COMMAND_CHARS = 20_000
 """Characters of a command that are looked at, before here-documents are removed."""
 _MAX_SHORT_LINES = 30
-"""Of an output with fewer line breaks the last line is taken for the error of a failed command."""
+"""If an output has fewer line breaks, its last line counts as the error of a failed command."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -55,7 +55,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def text(self) -> str:
-        """What was called: a shell command, or the arguments."""
+        """The text of the call: a shell command, or the arguments."""
         if self.action == "shell" or self.call is None:
             return self.shell
         return self.bodies.get(self.call.seq, "")
@@ -101,10 +101,9 @@ def _build_attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt:
     assert last is not None
     action = first.action or last.action or "other"
     shell = bodies.get(first.seq, "") if action == "shell" and call is not None else ""
-    is_refused = result is not None and result.kind == "human_intervention" and is_stop(result)
-    failed, line = False, None
-    if result is not None and not is_refused:
-        failed, line = _judge_result(result, bodies, action, shell)
+    is_refused = _is_refusal(result)
+    is_done = result is not None and not is_refused
+    failed, line = _judge_result(last, bodies, action, shell) if is_done else (False, None)
     return Attempt(
         call=call,
         result=result,
@@ -112,13 +111,17 @@ def _build_attempt(pair: ToolCall, bodies: Mapping[int, str]) -> Attempt:
         end_seq=last.seq,
         action=action,
         files=_last_parts(first.files if last is first else first.files + last.files),
-        is_done=result is not None and not is_refused,
+        is_done=is_done,
         failed=failed or line is not None,
         is_refused=is_refused,
         signature=_sign(line),
         shell=shell,
         bodies=bodies,
     )
+
+
+def _is_refusal(result: SessionEvent | None) -> bool:
+    return result is not None and result.kind == "human_intervention" and is_stop(result)
 
 
 def _judge_result(
@@ -224,8 +227,8 @@ def _find_hidden_error(
 ) -> ErrorLine | None:
     """Return an error whose status was not reported, or None.
 
-    What a command read may hold any text, so it is no error. Nearly every call that went well comes
-    through here, so the cheap checks come first.
+    Text that a command read may hold anything, so it is no error. Nearly every call that went well
+    comes through here, so the cheap checks come first.
     """
     if result.exit_code == 0 and not _may_hide_status(text):
         return None

@@ -1,7 +1,7 @@
-"""What git and its servers report: commits by name and subject, pull requests by address.
+"""Reports of git and its servers: commits by name and subject, pull requests by address.
 
-Only what is reported counts, and only as the output of a command that makes such things: the log of
-a repository names the commits of others.
+Only reported commits count, and only in the output of a command that creates them: the log of a
+repository names the commits of others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _PULL_REQUEST = re.compile(
     r"https?://[^\s\"'<>)\]]{3,200}/(?:pull|pulls|merge_requests|pull-requests)/\d{1,9}\b"
 )
 _OPENS_PULL_REQUEST = re.compile(
-    r"(?:gh(?<!\wgh)\s+pr\s+create|glab(?<!\wglab)\s+mr\s+create|hub(?<!\whub)\s+pull-request|tea(?<!\wtea)\s+pr\s+create)\b"
+    r"(?:gh(?<!\wgh)\s+pr\s+create|glab(?<!\wglab)\s+mr\s+create|hub(?<!\whub)\s+pull-request"
+    r"|tea(?<!\wtea)\s+pr\s+create)\b"
     r"|create_(?:pull|merge)_request"
 )
 

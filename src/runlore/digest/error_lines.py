@@ -264,7 +264,8 @@ _SEARCH_MATCH = re.compile(
 )
 _NOTE = re.compile(
     r"\s*(?:npm |yarn |pip"
-    r" )?\[?(?:warning|warn|info|note|hint|debug|help|tip|notice|deprecated|deprecationwarning)\b[:\]! ]"
+    r" )?\[?(?:warning|warn|info|note|hint|debug|help|tip|notice|deprecated"
+    r"|deprecationwarning)\b[:\]! ]"
 )
 _NOTE_BEGINS = frozenset("[npywihdt")
 _PASSED = re.compile(
@@ -275,7 +276,8 @@ _WARNING = re.compile(r"[:\d)] ?-? warning\b[: ]")
 _NOTHING = (
     r"(?:^|[^\w.])(?:0|no|zero|without(?: any)?) (?:type |lint(?:ing)? |syntax |fatal |new )?"
     r"(?:errors?|failures?|failed|failing|problems?|issues?|warnings?|conflicts?)\b"
-    r"|\b(?:errors?|failures?|failed|warnings?)[\"']?\s*[:=]\s*(?:0\b|\[\]|null\b|\(?none\b|false\b)"
+    r"|\b(?:errors?|failures?|failed|warnings?)[\"']?\s*[:=]\s*(?:0\b|\[\]|null\b|\(?none\b"
+    r"|false\b)"
 )
 _NOTHING_AT_ALL = re.compile(_NOTHING)
 _find_nothing = build_finder([_NOTHING])

@@ -1,8 +1,8 @@
-"""What went wrong in a session: every error once, with its fingerprint and its occurrences.
+"""The errors of a session: every error once, with its fingerprint and its occurrences.
 
 Pure functions over events and their bodies as the store has them, that is without secrets.
-`attempts` decides what is an error, `error_lines` which line of it matters, `templates` what of the
-line is masked; `families` brings similar fingerprints together.
+`attempts` decides what is an error, `error_lines` chooses the line that matters, `templates` masks
+the variable parts of the line; `families` brings similar fingerprints together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What made an error go away: the same call that ended better, and what was done in between.
+"""Fixes of errors: the same call that ended better, and the steps in between.
 
 Pure functions over attempts. For each error of a session the last occurrence is followed to the
 next call of the same kind on the same target. The edits and commands between the two are the
-evidence, ranked by how close they are to the error. An error whose call was never made again counts
+evidence, ranked by how close they are to the error. An error whose call was never repeated counts
 as one that stayed. Nothing here is certain, so each answer has a confidence, and a weak one is not
 shown.
 """

@@ -1,7 +1,7 @@
 """One digest from two: of events that have left for good, and of the events since.
 
-Pure. Nothing of the first is lost except to the bounds that every digest has. What no rule can find
-any more is a fix across both: an error of the first digest that went away later counts as one that
+Pure. Nothing of the first is lost except to the bounds that every digest has. A fix across both
+cannot be found any more: an error of the first digest that went away later counts as one that
 stayed.
 """
 
@@ -43,7 +43,7 @@ from .session import (
 
 _LEVELS: tuple[str, ...] = get_args(Level)
 _QUALITIES: tuple[Quality, ...] = ("subagent", "real", "automated", "one_shot", "trivial")
-"""Of the qualities of two parts the first in this order is the quality of the whole."""
+"""The quality of the whole is the first of the two in this order."""
 
 T = TypeVar("T")
 

@@ -1,9 +1,9 @@
-"""How a session ended: success, fail, abandoned or unknown, by the strongest evidence.
+"""The outcome of a session: success, fail, abandoned or unknown, by the strongest evidence.
 
 Pure functions over events. Each rule looks at one kind of evidence and returns None if there is
-none; the first that returns an outcome decides. What an agent says about its own work is no
+none; the first that returns an outcome decides. An agent's statement about its own work is no
 evidence. Nothing is called a success after a run of tests that failed, and with weak evidence the
-answer is unknown. `bench/outcome.py` measures what a confidence is worth.
+answer is unknown. `bench/outcome.py` measures how reliable a confidence is.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ def _edits(attempt: Attempt) -> bool:
 
 
 _IN_PLACE = re.compile(
-    r"(?:sed(?<!\wsed)|perl(?<!\wperl))\b[^|;&\n]{0,80} -[a-zA-Z]{0,4}i|git apply(?<!\wgit apply)\b|patch -p(?<!\wpatch -p)\d"
+    r"(?:sed(?<!\wsed)|perl(?<!\wperl))\b[^|;&\n]{0,80} -[a-zA-Z]{0,4}i|git apply(?<!\wgit apply)\b"
+    r"|patch -p(?<!\wpatch -p)\d"
 )
 
 
@@ -195,7 +196,8 @@ def _is_of_before(attempt: Attempt) -> bool:
 
 
 _SETS_ASIDE = re.compile(
-    r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master|origin)\b)"
+    r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master"
+    r"|origin)\b)"
 )
 
 
@@ -220,7 +222,8 @@ _SHIPS = frozenset(
     {_COMMIT, "git push", "gh pr create", "gh pr merge", "glab mr create", "glab mr merge"}
 )
 _REFUSED = re.compile(
-    r"^(?:fatal:|error:|remote: error|.{0,80}! \[(?:remote )?rejected\]|nothing to commit|no changes added to commit)",
+    r"^(?:fatal:|error:|remote: error|.{0,80}! \[(?:remote )?rejected\]|nothing to commit"
+    r"|no changes added to commit)",
     re.MULTILINE,
 )
 
@@ -388,17 +391,23 @@ def _by_shipping(session: _Evidence) -> Outcome | None:
 
 
 _GOOD = re.compile(
-    r"\b(?:thanks|thank you|thx|perfect|great|awesome|excellent|brilliant|amazing|lovely|lgtm|looks good|look good|well done|nice"
+    r"\b(?:thanks|thank you|thx|perfect|great|awesome|excellent|brilliant|amazing|lovely|lgtm"
+    r"|looks good|look good|well done|nice"
     r"|good job|works|working now|it worked|that worked|that fixed it|fixed it|all good|ship it)\b"
 )
 _BAD = re.compile(
-    r"\b(?:still (?:broken|fails?|failing|wrong|not|no|doesn'?t|does not|isn'?t|the same|happens|happening|get|getting|see|seeing)"
-    r"|(?:does not|doesn'?t|did not|didn'?t|not) (?:work|working|fix(?:ed)?|help(?:ed)?|compile|build)"
-    r"|(?:that|this|it)(?:'?s| is) (?:all |completely |just |still )?(?:wrong|incorrect|broken|worse|useless)|you broke|worse than before"
-    r"|(?:revert|undo) (?:it|that|this|all|everything|your|the)|nope|forget it|give up|never mind|nevermind)\b"
+    r"\b(?:still (?:broken|fails?|failing|wrong|not|no|doesn'?t|does not|isn'?t|the same|happens"
+    r"|happening|get|getting|see|seeing)"
+    r"|(?:does not|doesn'?t|did not|didn'?t|not) (?:work|working|fix(?:ed)?|help(?:ed)?|compile"
+    r"|build)"
+    r"|(?:that|this|it)(?:'?s| is) (?:all |completely |just |still )?(?:wrong|incorrect|broken"
+    r"|worse|useless)|you broke|worse than before"
+    r"|(?:revert|undo) (?:it|that|this|all|everything|your|the)|nope|forget it|give up|never mind"
+    r"|nevermind)\b"
 )
 _MORE = re.compile(
-    r"\b(?:not|isn'?t|no|never|but|however|except|almost|nearly|would be|if|now|next|then|also|please|can you|could you)\b"
+    r"\b(?:not|isn'?t|no|never|but|however|except|almost|nearly|would be|if|now|next|then|also"
+    r"|please|can you|could you)\b"
 )
 """Words that limit an approval, or go on to something else."""
 

@@ -1,8 +1,8 @@
-"""What kind of session it was: real work, trivial, automated, one-shot, or a subagent's.
+"""The quality of a session: real work, trivial, automated, one-shot, or a subagent's.
 
-A pure function over events. The limits are the user's (`[quality]` in config.toml). Nobody can know
-who typed a prompt. A program is recognized by the pace at which it answers, by prompts that read
-like a system prompt, or by the user's own configuration.
+A pure function over events. The limits are the user's (`[quality]` in config.toml). The author of a
+prompt is not recorded. A program is recognized by the pace at which it answers, by prompts that
+read like a system prompt, or by the user's own configuration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a shell command does, judged by its words: its programs, its targets, if it only reads.
+"""The meaning of a shell command, judged by its words: its programs, its targets, its effect.
 
 This is no shell: quotes and separators are respected, everything else is words. Commands are cut at
 `MAX_CHARS`, and here-documents are removed.
@@ -148,7 +148,8 @@ def strip_plumbing(command: str) -> str:
 _PLUMBING = re.compile(r"\s*(?:2>&1|\|&?\s*(?:tail|head)\b[^|;&\n]{0,40}|2>\s*/dev/null)\s*")
 _NAME_OF_FILE = re.compile(r"[\w@.+-]*[A-Za-z][\w@.+-]*\Z")
 _CHECKS = re.compile(
-    r"\b(?:test|tests|check|lint|status|list|ls|view|show|diff|log|help|version|pytest|jest|vitest|mypy|pyright|ruff|eslint|tsc|vet"
+    r"\b(?:test|tests|check|lint|status|list|ls|view|show|diff|log|help|version|pytest|jest|vitest"
+    r"|mypy|pyright|ruff|eslint|tsc|vet"
     r"|typecheck|capture|logs|describe|search|doctor)\b|^(?:go|cargo|swift) build"
 )
 _IN_PLACE = frozenset({"sed", "awk", "gawk", "perl", "tee", "touch", "cp", "mv"})
@@ -167,7 +168,8 @@ _SELECTORS = frozenset(
 )
 _CHANGING_FLAGS = frozenset({"--fix", "--write", "-w", "--update", "-u", "--apply", "format"})
 _KEYWORDS = frozenset(
-    "const let var import from await async function return def class for while if case select".split()
+    "const let var import from await async function return def class for while if case"
+    " select".split()
 )
 
 
@@ -179,7 +181,8 @@ def installs(command: Command) -> bool:
 
 
 _INSTALL = re.compile(
-    r"\b(?:install|add|sync|restore|get|ci|login|trust|setup|init|bootstrap|link|use|mkdir|chmod|pull|fetch|clone|export|source|venv"
+    r"\b(?:install|add|sync|restore|get|ci|login|trust|setup|init|bootstrap|link|use|mkdir|chmod"
+    r"|pull|fetch|clone|export|source|venv"
     r"|activate)\b"
 )
 
@@ -213,7 +216,8 @@ _PREFIXES = frozenset(
 _PIECE = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
 _WORD = re.compile(
     # Most words begin with a letter, so this alternative comes first.
-    rf"""[^\s'"\\;|&<>()$\d]{_PIECE}*|\n|&&|\|\||\|&|[;|()]|&(?!>)|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_PIECE}+|['"]"""
+    rf"""[^\s'"\\;|&<>()$\d]{_PIECE}*|\n|&&|\|\||\|&|[;|()]|&(?!>)"""
+    rf"""|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_PIECE}+|['"]"""
 )
 _MAY_WRAP = _PREFIXES | _RUNNERS.keys() | {"timeout", "bash", "sh", "zsh"}
 _HIDING = frozenset({"|", ";", "||", "\n"})

@@ -1,4 +1,4 @@
-"""What people wrote: the first request, and where they rejected or redirected what was done.
+"""Statements of people: the first request, and the messages that reject or redirect the work.
 
 Only whole words at the beginning of a message decide: "no" is a rejection, "now" is not. The words
 are English; stopping the agent and then writing something else is recognized in any language. Text
@@ -150,10 +150,10 @@ def rejects(text: str) -> bool:
 
 def _may_turn(low: str) -> bool:
     """Return False for nearly all messages, which saves the slow pattern."""
-    return (
-        "still" in low or "wrong" in low or "instead of" in low or "not what i" in low or "broke" in low or "forgot" in low
-        or "undo" in low or "revert" in low
-    )  # fmt: skip
+    return any(word in low for word in _TURNING)
+
+
+_TURNING = ("still", "wrong", "instead of", "not what i", "broke", "forgot", "undo", "revert")
 
 
 def is_stop(event: SessionEvent) -> bool:

@@ -96,9 +96,11 @@ _may_hold_constants = build_finder(
 _CONSTANTS = re.compile(rf"""(?ix)(?<![\w/.=&?-])(
       (?:{_NAMING})\ (?:['"`‘“](?![/~.\\<]|[a-z]:[\\/])[\w@-][\w@.+:/-]{{0,99}}['"`’”]
         | (?![/~.\\<'"`‘“]|[a-z]:[\\/])[\w@-][\w@.+-]{{0,99}}(?<![.:,]))(?![\w/\\])
-      | exit(?:ed)?(?:\ with)?(?:\ (?:non-zero|error|exit))?(?:\ (?:code|status|value))?[\ :=(]{{1,3}}-?\d{{1,10}}\b
+      | exit(?:ed)?(?:\ with)?(?:\ (?:non-zero|error|exit))?(?:\ (?:code|status|value))?
+        [\ :=(]{{1,3}}-?\d{{1,10}}\b
       | sqlstate[\ :=\[(]{{1,3}}[0-9a-z]{{5}}\b
-      | (?:os\ error|errno|winerror|signal|error\ code|return(?:ed)?(?:\ code|\ status)|status(?:\ code)?|code|hresult)
+      | (?:os\ error|errno|winerror|signal|error\ code|return(?:ed)?(?:\ code|\ status)
+          |status(?:\ code)?|code|hresult)
         [\ :=\[(]{{1,3}}(?![123]\d\d\b)-?(?:0x[0-9a-f]{{1,16}}|[1-9]\d{{0,4}})(?![\w.]\w|\w)
       | http(?:/\d(?:\.\d)?)?[\ :]{{1,2}}(?:error\ |status\ )?[45]\d\d\b
       | (?:api|server|client|request|response|http)\ error[\ :(]{{1,3}}[45]\d\d\b
@@ -134,10 +136,13 @@ _EMAIL = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}\b")
 # An extension makes a bare word a file. These are of source, data and documents; `.com` is not
 # among them.
 _EXT = (
-    r"(?:[cm]?[jt]sx?|py[iwxc]?|go|rs|rb|java|kts?|swift|cs|fs|php|lua|pl|scala|clj|exs?|erl|hs|ml|dart|vue|svelte|astro|c|cc|cpp|cxx|h"
+    r"(?:[cm]?[jt]sx?|py[iwxc]?|go|rs|rb|java|kts?|swift|cs|fs|php|lua|pl|scala|clj|exs?|erl|hs|ml"
+    r"|dart|vue|svelte|astro|c|cc|cpp|cxx|h"
     r"|hh|hpp"
-    r"|mm?|sh|bash|zsh|ps1|bat|cmd|sql|graphql|proto|json[l5c]?|ya?ml|toml|ini|cfg|conf|lock|xml|html?|s?css|less|mdx?|rst|txt|csv|tsv|log"
-    r"|ipynb|parquet|db|sqlite3?|pdf|png|jpe?g|gif|svg|webp|ico|zip|gz|tgz|tar|whl|jar|so|dll|dylib|exe|o|a|wasm|env|tmp|bak|mod|sum"
+    r"|mm?|sh|bash|zsh|ps1|bat|cmd|sql|graphql|proto|json[l5c]?|ya?ml|toml|ini|cfg|conf|lock|xml"
+    r"|html?|s?css|less|mdx?|rst|txt|csv|tsv|log"
+    r"|ipynb|parquet|db|sqlite3?|pdf|png|jpe?g|gif|svg|webp|ico|zip|gz|tgz|tar|whl|jar|so|dll|dylib"
+    r"|exe|o|a|wasm|env|tmp|bak|mod|sum"
     r"|gradle|tf)"
 )
 _POSITION = (
@@ -152,12 +157,14 @@ _HAS_EXTENSION = re.compile(rf"\.{_EXT}{_POSITION}\Z")
 _NO_FILE = r"(?![\w(/\\]|\.\w|-\w|<\*>)"
 _MAY_BE_FILE = re.compile(rf"\.{_EXT}{_NO_FILE}")
 _FILE = re.compile(
-    rf"(?<![\w./\\@<-])(?<!<\*>)\.?[\w+-]{{1,80}}(?:\.[\w+-]{{1,40}}){{0,3}}\.{_EXT}{_NO_FILE}{_POSITION}"
+    rf"(?<![\w./\\@<-])(?<!<\*>)\.?[\w+-]{{1,80}}(?:\.[\w+-]{{1,40}}){{0,3}}"
+    rf"\.{_EXT}{_NO_FILE}{_POSITION}"
 )
 _MAY_BE_COLONS = re.compile(r":[0-9a-fA-F]{0,4}:")
 _COLONS = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}(?![\w:])")
 _TOKEN = re.compile(
-    r"(?<![\w$<])(?:[A-Za-z_$+-]{0,80}\d(?:[\w$.:%+-]|,(?=\d{3}(?!\d))){0,200}|[a-f]{8,128}(?![\w-])|tmp[\w.-]{4,60})"
+    r"(?<![\w$<])(?:[A-Za-z_$+-]{0,80}\d(?:[\w$.:%+-]|,(?=\d{3}(?!\d))){0,200}"
+    r"|[a-f]{8,128}(?![\w-])|tmp[\w.-]{4,60})"
 )
 _DIGIT = re.compile(r"\d")
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? {1,2})?"
@@ -222,18 +229,22 @@ def _mask_token(match: re.Match[str]) -> str:
 _DIGITS = re.compile(r"(?:(?<![A-Za-z0-9])-)?\d[\d.,:]*(?<![.,:])")
 _CODE = re.compile(r"[A-Z]{1,7}-?\d{2,6}\Z")
 _KNOWN = re.compile(
-    r"""(?ix)(?: utf-?(?:8|16|32)(?:-sig|le|be)? | latin-?1 | cp\d{3,4} | iso-8859-\d{1,2} | sha-?(?:1|224|256|384|512) | md[45]
+    r"""(?ix)(?: utf-?(?:8|16|32)(?:-sig|le|be)? | latin-?1 | cp\d{3,4} | iso-8859-\d{1,2}
+    | sha-?(?:1|224|256|384|512) | md[45]
     | base(?:32|58|64)(?:url)? | ipv[46]
-    | http/?[123] | oauth-?2 | h264 | mp[34] | s3 | ec2 | k8s | i18n | l10n | a11y | x86(?:[_-]64)? | x64 | arm64 | amd64 | aarch64
+    | http/?[123] | oauth-?2 | h264 | mp[34] | s3 | ec2 | k8s | i18n | l10n | a11y
+    | x86(?:[_-]64)? | x64 | arm64 | amd64 | aarch64
     | win(?:32|64) | log4j
-    | u?int(?:8|16|32|64|128)(?:_t)? | [iu](?:8|16|32|64|128) | [fc](?:16|32|64|128) | float(?:16|32|64) | complex(?:64|128)
+    | u?int(?:8|16|32|64|128)(?:_t)? | [iu](?:8|16|32|64|128) | [fc](?:16|32|64|128)
+    | float(?:16|32|64) | complex(?:64|128)
     | vec[234] | mat[234]
     | python[23] | pip[23] | es(?:5|6|20\d\d) | sqlite3 | boto3 | urllib3 | psycopg[23] | bzip2
     | pg8000 | re2 | web3 | h5py | jinja2 | log1p )\Z"""
 )
 _SWITCHES = re.compile(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])")
 _HEX = re.compile(
-    r"(?:[0-9a-f]{6,128}|[0-9A-F]{7,128}|0[xX][0-9a-fA-F]{1,64}|(?:[0-9a-fA-F]{4,16}-){2,8}[0-9a-fA-F]{4,32})\Z"
+    r"(?:[0-9a-f]{6,128}|[0-9A-F]{7,128}|0[xX][0-9a-fA-F]{1,64}"
+    r"|(?:[0-9a-fA-F]{4,16}-){2,8}[0-9a-fA-F]{4,32})\Z"
 )
 
 
@@ -283,5 +294,6 @@ _METHOD = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) ")
 
 _W = r"(?:[\w$]|<n>|<\*>)"
 _IDENTIFIER = re.compile(
-    rf"(?:--?[A-Za-z][\w-]{{0,60}}|@[\w.-]{{1,60}}/[\w.-]{{1,60}}|[A-Za-z_$]{_W}{{0,60}}(?:(?:\.|::|->){_W}{{1,60}}){{0,6}}(?:\(\))?)\Z"
+    rf"(?:--?[A-Za-z][\w-]{{0,60}}|@[\w.-]{{1,60}}/[\w.-]{{1,60}}|[A-Za-z_$]{_W}{{0,60}}(?:(?:\.|::"
+    rf"|->){_W}{{1,60}}){{0,6}}(?:\(\))?)\Z"
 )

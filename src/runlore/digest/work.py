@@ -1,4 +1,4 @@
-"""What was done: files, commands, tests, commits and pull requests."""
+"""The work of a session: files, commands, tests, commits and pull requests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""A session taken out of the store, one file for each format, and what all who show one share.
+"""Export of a session, one file for each format, and the parts that every view of a session shares.
 
-`outline.py` says what there is to show of a session and in which order, without its texts;
-`markup.py` makes harmless HTML of a text; `markdown.py`, `jsonl.py` and `html.py` write. What they
-write is redacted by the rules of today, whatever those of the sync were.
+`selection.py` chooses the part to export and redacts it by the current rules, whatever those of the
+sync were. `outline.py` lists what there is to show of a session, in order and without texts.
+`markup.py` turns text into safe HTML. `markdown.py`, `jsonl.py` and `html.py` write the formats;
+`retro.py` writes the retrospective.
 """

@@ -1,5 +1,7 @@
-"""A session as one HTML file that needs nothing else: no script, no server, no network. It reads as
-on the page."""
+"""A session as one self-contained HTML file: no script, no server, no network.
+
+It looks like the web page.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +19,23 @@ from ..errors import NotFound
 from ..model import SessionEvent
 from . import images
 from .pages import environment
-from .taking import Taken
+from .selection import Selection
 
 STYLE = Path(__file__).parent / "static/session.css"
 
 
-def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
-    """In pieces. Pictures are left out unless they are asked for: no rule can see a secret in
-    one."""
-    session, clean = taken.outline.session, taken.clean
+def html(selection: Selection, *, pictures: bool = False) -> Iterator[str]:
+    """Yield the file in parts.
+
+    Pictures are left out by default: no redaction rule can see a secret in one.
+    """
+    session, clean = selection.outline.session, selection.clean
     children = {
         uid: replace(child, title=clean(child.title or ""))
-        for uid, child in taken.outline.children.items()
+        for uid, child in selection.outline.children.items()
     }
-    outline = replace(taken.outline, children=children)
-    made = _templates().overlay()
+    outline = replace(selection.outline, children=children)
+    templates = _templates().overlay()
     style = (
         f"{STYLE.read_text(encoding='utf-8')}\nbody {{ max-width: 62rem; margin: 0 auto; padding:"
         " 1.5rem 1rem 4rem; }\n"
@@ -40,7 +44,7 @@ def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
 
     def picture_url(event: SessionEvent, sha: str) -> str:
         with suppress(NotFound):
-            found = images.image(taken.store, event.session_uid, event.seq, sha)
+            found = images.image(selection.store, event.session_uid, event.seq, sha)
             return f"data:{found.kind};base64,{b64encode(found.data).decode()}"
         return ""
 
@@ -53,9 +57,9 @@ def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
         "picture_url": picture_url,
         "picture_names": images.named if pictures else lambda _: [],
     }
-    head = made.get_template("file.html").render(
+    head = templates.get_template("file.html").render(
         session=session,
-        taken=taken,
+        selection=selection,
         title=clean(session.called or ""),
         repo=clean(session.repo or ""),
         style=style,
@@ -63,8 +67,8 @@ def html(taken: Taken, *, pictures: bool = False) -> Iterator[str]:
     )
     before, after = head.split("<!-- blocks -->")
     yield before
-    template = made.get_template("_blocks.html", globals=own)
-    for blocks, bodies in taken.parts():
+    template = templates.get_template("_blocks.html", globals=own)
+    for blocks, bodies in selection.parts():
         yield template.render(blocks=blocks, bodies=bodies, outline=outline)
     yield after
 

@@ -1,5 +1,8 @@
-"""Pictures of a session. An event's text names one by its hash; the picture itself is in the
-agent's record, as long as that is kept."""
+"""Pictures of a session.
+
+The text of an event names a picture by its hash. The picture itself is in the agent's native
+record, as long as that is stored.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,16 @@ from ..errors import NotFound
 from ..store import Store
 
 NAMED = re.compile(r"\[image (image/[a-z]+) [^\]]{1,40} sha256:([0-9a-f]{16})\]")
-"""How the text of an event says that a picture was here."""
+"""The reference to a picture in the text of an event."""
 KINDS = {
     b"\x89PNG": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF8": "image/gif",
     b"RIFF": "image/webp",
 }
-"""What a browser draws and cannot run."""
-LARGEST = 20_000_000
-DEEPEST = 100
+"""Formats that a browser draws and cannot execute, by their first bytes."""
+MAX_IMAGE_CHARS = 20_000_000
+MAX_DEPTH = 100
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -36,12 +39,12 @@ class Image(msgspec.Struct, frozen=True):
 
 
 def named(text: str) -> list[str]:
-    """The hashes of the pictures that a text stands for."""
+    """Return the hashes of the pictures that a text refers to."""
     return [sha for kind, sha in NAMED.findall(text) if kind in KINDS.values()]
 
 
 def image(store: Store, uid: str, seq: int, sha: str) -> Image:
-    """Raises NotFound, when there is none of this hash with the event, or it is no longer kept."""
+    """Return a picture of an event by its hash. Raises NotFound when it is not stored."""
     for record in query.raw_records(store, uid, seq):
         try:
             value = json.loads(record)
@@ -62,7 +65,7 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
         if len(value) >= 64:
             yield value
-    elif depth < DEEPEST and isinstance(value, dict | list):
+    elif depth < MAX_DEPTH and isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _texts(inner, depth + 1)
 
@@ -70,7 +73,7 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
 def _decoded(text: str) -> Image | None:
     if text.startswith("data:"):
         text = text.partition(",")[2]
-    if len(text) > LARGEST:
+    if len(text) > MAX_IMAGE_CHARS:
         return None
     try:
         begin = b64decode(text[:64])

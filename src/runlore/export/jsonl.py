@@ -1,5 +1,7 @@
-"""A session as lines of JSON: the session first, then its events with their texts, in the names of
-docs/json.md."""
+"""A session as lines of JSON: the session first, then its events with their texts.
+
+The field names are those of docs/json.md.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from typing import Any
 
 from ..model import SessionEvent
 from ..text.clean import encoded, safe_json
-from .taking import Taken
+from .selection import Selection
 
 
-def jsonl(taken: Taken) -> Iterator[str]:
-    """A line for each."""
-    yield _line({"type": "session", **_cleaned(taken.outline.session.to_dict(), taken)})
-    for blocks, bodies in taken.parts():
+def jsonl(selection: Selection) -> Iterator[str]:
+    """Yield one line for the session and one for each event."""
+    yield _line({"type": "session", **_clean_block(selection.outline.session.to_dict(), selection)})
+    for blocks, bodies in selection.parts():
         events: dict[int, SessionEvent] = {}
         for block in blocks:
             shown = [block.event, *((block.call.result, *block.call.others) if block.call else ())]
@@ -23,31 +25,34 @@ def jsonl(taken: Taken) -> Iterator[str]:
             yield _line(
                 {
                     "type": "event",
-                    **_cleaned(events[seq].to_dict(), taken),
+                    **_clean_block(events[seq].to_dict(), selection),
                     "body": bodies.get(seq, ""),
                 }
             )
 
 
-def _cleaned(data: dict[str, Any], taken: Taken) -> dict[str, Any]:
-    """Titles, summaries, folders and marks are people's words as well."""
-    return {name: _clean(value, taken) if name in _WORDS else value for name, value in data.items()}
+def _clean_block(data: dict[str, Any], selection: Selection) -> dict[str, Any]:
+    """Redact the fields that hold text of people or tools, such as titles, summaries and
+    folders."""
+    return {
+        name: _clean(value, selection) if name in _WORDS else value for name, value in data.items()
+    }
 
 
-def _clean(value: Any, taken: Taken, depth: int = 0) -> Any:
-    """Every text in it. What lies deeper than anything that is read with care is left out."""
+def _clean(value: Any, selection: Selection, depth: int = 0) -> Any:
+    """Redact every text inside a value. Values nested deeper than _MAX_DEPTH are left out."""
     if isinstance(value, str):
-        return taken.clean(value)
+        return selection.clean(value)
     if not isinstance(value, dict | list | tuple):
         return value
-    if depth >= _DEEPEST:
+    if depth >= _MAX_DEPTH:
         return None
     if isinstance(value, dict):
-        return {name: _clean(inner, taken, depth + 1) for name, inner in value.items()}
-    return [_clean(inner, taken, depth + 1) for inner in value]
+        return {name: _clean(inner, selection, depth + 1) for name, inner in value.items()}
+    return [_clean(inner, selection, depth + 1) for inner in value]
 
 
-_DEEPEST = 50
+_MAX_DEPTH = 50
 _WORDS = frozenset(
     {
         "title",

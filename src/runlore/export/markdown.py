@@ -9,36 +9,34 @@ from ..text import words
 from ..text.clean import clean, one_line
 from .outline import Block
 from .pages import outcome
-from .taking import Taken
+from .selection import Selection
 
 
-def markdown(taken: Taken, *, head: bool = True) -> Iterator[str]:
-    """In pieces, which put together are the text."""
+def markdown(selection: Selection, *, head: bool = True) -> Iterator[str]:
+    """Yield the text in parts."""
     if head:
-        yield from _head(taken)
-    for blocks, bodies in taken.parts():
+        yield from _head(selection)
+    for blocks, bodies in selection.parts():
         for block in blocks:
             for part in _block(block, bodies):
                 yield f"{part}\n\n"
 
 
-def _head(taken: Taken) -> Iterator[str]:
-    session = taken.outline.session
-    yield f"# {taken.clean(one_line(session.called)) or session.session_uid}\n\n"
+def _head(selection: Selection) -> Iterator[str]:
+    session = selection.outline.session
+    yield f"# {selection.clean(one_line(session.called)) or session.session_uid}\n\n"
     facts = {
         "session": f"`{session.session_uid}`",
-        "repository": taken.clean(one_line(session.repo)),
-        "branch": taken.clean(one_line(session.git_branch)),
+        "repository": selection.clean(one_line(session.repo)),
+        "branch": selection.clean(one_line(session.git_branch)),
         "model": one_line(session.model),
         "begun": words.local(session.started_at) if session.started_at else "",
         "cost": "" if session.cost.usd is None else f"${session.cost.usd:.2f}",
     }
     yield "".join(f"- {name}: {value}\n" for name, value in facts.items() if value)
-    yield (
-        "\n"
-        if taken.is_whole
-        else f"- a part of it: {len(taken.blocks)} of {len(taken.outline.blocks)} entries\n\n"
-    )
+    shown, all_blocks = selection.blocks, selection.outline.blocks
+    part = f"- a part of it: {len(shown)} of {len(all_blocks)} entries\n"
+    yield "\n" if selection.is_whole else f"{part}\n"
 
 
 def _block(block: Block, bodies: dict[int, str]) -> Iterator[str]:
@@ -56,11 +54,10 @@ def _block(block: Block, bodies: dict[int, str]) -> Iterator[str]:
     elif block.form in ("error", "result", "person"):
         yield f"**{event.seq}. {one_line(event.tool) or block.form}**"
         yield fenced(text or one_line(event.summary))
-    elif block.form in ("compact", "cleared"):
-        yield (
-            f"*{event.seq}."
-            f" {'compacted: what came before left the view of the model' if block.form == 'compact' else 'cleared'}*"
-        )
+    elif block.form == "compact":
+        yield f"*{event.seq}. compacted: what came before left the view of the model*"
+    elif block.form == "cleared":
+        yield f"*{event.seq}. cleared*"
     elif block.form == "summary":
         yield f"**{event.seq}. Summary of what came before**"
         yield text
@@ -79,7 +76,7 @@ def _call(block: Block, text: str, bodies: dict[int, str]) -> Iterator[str]:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Between fences that are longer than any in the text."""
+    """Return the text between fences that are longer than any fence in it."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

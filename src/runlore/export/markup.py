@@ -1,8 +1,7 @@
-"""Harmless HTML from hostile text: Markdown, code, changes. Pure.
+"""Safe HTML from hostile text: Markdown, code, diffs. Pure.
 
-Markdown of a transcript is rendered with its HTML shown as text, and what comes out passes a
-sanitizer that knows a few tags and no attribute but those named here. Nothing that is fetched is
-left in it: a picture becomes a link.
+Markdown of a transcript is rendered with its HTML shown as text. The result passes a sanitizer with
+a short list of tags and attributes. Nothing in it is fetched: a picture becomes a link.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from pygments.util import ClassNotFound
 
 from ..text.clean import clean
 
-MOST_MARKDOWN = 60_000
-"""Characters that are read as Markdown. Longer texts are logs and files, and are shown as they
-are."""
-MOST_CODE = 30_000
-"""Characters that are coloured."""
+MAX_MARKDOWN_CHARS = 60_000
+"""Maximum length of a text that is rendered as Markdown. Longer texts are logs and files, and are
+shown unchanged."""
+MAX_CODE_CHARS = 30_000
+"""Maximum length of a text that is highlighted."""
 
 TAGS = {
     "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li",
@@ -38,51 +37,51 @@ TAGS = {
 ATTRIBUTES = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}, "span": {"class"}}
 SCHEMES = {"http", "https", "mailto"}
 _ADDRESS = re.compile(r"\bhttps?://[^\s<>\"'`|\\^{}\[\]()]{3,1000}(?<![.,;:!?*_])")
-"""Of an address that stands in a text; what ends a sentence is no part of it."""
+"""A web address in a text, without the punctuation that ends a sentence."""
 _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 
 def markdown(text: str) -> Markup:
-    """What a person or a model wrote."""
+    """Return the HTML of a text that a person or a model wrote."""
     text = clean(text)
-    if len(text) > MOST_MARKDOWN:
+    if len(text) > MAX_MARKDOWN_CHARS:
         return plain(text)
-    made = _renderer().render(text)
+    rendered = _renderer().render(text)
     safe = nh3.clean(
-        made,
+        rendered,
         tags=TAGS,
         attributes=ATTRIBUTES,
         url_schemes=SCHEMES,
         link_rel="noopener noreferrer nofollow",
     )
-    return Markup('<div class="md">{}</div>').format(Markup(safe))  # It was just sanitized.  # noqa: S704
+    # It was just sanitized.
+    return Markup('<div class="md">{}</div>').format(Markup(safe))  # noqa: S704
 
 
 def plain(text: str) -> Markup:
-    """As it is, in the letters of a machine."""
+    """Return the HTML of a text in a fixed-width font, unchanged."""
     return Markup("<pre>{}</pre>").format(clean(text))
 
 
 def code(text: str, language: str) -> Markup:
-    """Coloured, when the language is known."""
+    """Return highlighted code if the language is known, else the escaped text."""
     text = clean(text)
     lexer = (
         _lexer(language.lower())
-        if _LANGUAGE.fullmatch(language) and len(text) <= MOST_CODE
+        if _LANGUAGE.fullmatch(language) and len(text) <= MAX_CODE_CHARS
         else None
     )
     if lexer is None:
         return escape(text)
-    return Markup(  # noqa: S704
-        highlight(text, lexer, _formatter()).rstrip("\n")
-    )  # Pygments escapes what it colours.
+    # Pygments escapes the text that it colours.
+    return Markup(highlight(text, lexer, _formatter()).rstrip("\n"))  # noqa: S704
 
 
 def change(text: str) -> Markup:
-    """An edit: its lines marked as added, taken away or kept."""
+    """Return the HTML of a diff with its lines marked as added, removed or unchanged."""
     lines = clean(text).split("\n")
     kinds = [_KINDS.get(line[:1], "keep") for line in lines]
-    # The path stands alone, and where the first change begins says nothing more.
+    # The path gets a line of its own, and an empty first hunk header says nothing.
     if kinds[1:2] == ["hunk"]:
         kinds[0] = "path"
         if lines[1].strip("@ ") == "":
@@ -99,17 +98,19 @@ _KINDS = {"+": "add", "-": "cut", "@": "hunk"}
 
 @cache
 def _renderer() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False, "highlight": _fence}).enable(
+    renderer = MarkdownIt("commonmark", {"html": False, "highlight": _fence}).enable(
         ["table", "strikethrough"]
     )
-    made.core.ruler.after("inline", "urls", _link_urls)
+    renderer.core.ruler.after("inline", "urls", _link_urls)
     # An image would be fetched; its link stays.
-    return made.disable(["image", "html_block", "html_inline"])
+    return renderer.disable(["image", "html_block", "html_inline"])
 
 
 def _link_urls(state: StateCore) -> None:
-    """A core rule: addresses that stand in a text as they are become links. What is a link already,
-    or code, stays."""
+    """Turn plain addresses in a text into links (a core rule of markdown-it).
+
+    Existing links and code stay.
+    """
     for token in state.tokens:
         if token.type == "inline" and token.children and "://" in token.content:
             token.children = list(_linked(token.children))

@@ -1,8 +1,7 @@
-"""What there is to show of a session, in which order, and what belongs together. Its texts are
-asked for apart, a few at a time.
+"""The outline of a session: the blocks to show, in order. Their texts are read separately.
 
-A block is one thing to show: a prompt, a reply, a call with its result. A session of 20,000 events
-is outlined in 0.4 s, and shown a part at a time.
+A block is one thing to show: a prompt, a reply, a call with its result. Readers show a session a
+part at a time.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ Form = Literal[
     "note",
 ]
 
-NEAR = 40
-"""Events between two that are read at once: to unpack a segment twice takes longer than to read
-what lies between."""
+MAX_GAP_EVENTS = 40
+"""Maximum gap between two events that are read together: reading a gap is cheaper than unpacking a
+segment twice."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A prompt and what followed, in figures. `usd` is None when no call of it has a price."""
+    """A prompt and what followed, in figures. `usd` is None if no call of it has a price."""
 
     number: int
     seq: int
@@ -53,8 +52,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seconds: float
 
 
-class Left(msgspec.Struct, frozen=True, gc=False):
-    """A line that was left behind here: its number, and how many events it has."""
+class LeftBranch(msgspec.Struct, frozen=True, gc=False):
+    """A branch that was abandoned here: its number and its number of events."""
 
     branch: int
     events: int
@@ -67,16 +66,16 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event: SessionEvent
     call: ToolCall | None = None
     turn: Turn | None = None
-    """Of the prompt that begins one."""
-    left: tuple[Left, ...] = ()
+    """Set for the prompt that begins a turn."""
+    left: tuple[LeftBranch, ...] = ()
     below: tuple[str, ...] = ()
-    """The uids of the subagents that a call started."""
+    """Uids of the subagents that a call started."""
     copied: int = 0
-    """Of the first event that was copied from another session: how many follow that were."""
+    """For the first of several events copied from another session: their number."""
 
     @property
     def seqs(self) -> list[int]:
-        """Of all events that are shown with it."""
+        """The seqs of all events that are shown with it."""
         call = self.call
         shown = (
             [event.seq for event in (call.result, *call.others) if event is not None]
@@ -87,47 +86,47 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a session: what is shown of it, and where it stands among the others."""
+    """One branch of a session: its blocks, and its place among the other branches."""
 
     session: Session
     events: list[SessionEvent]
-    """All of the session, by seq."""
+    """All events of the session, by seq."""
     branches: list[Branch]
     branch: int | None
-    """The line that is shown; None: all that happened."""
+    """The branch that is shown; None for everything that happened."""
     blocks: list[Block]
     turns: list[Turn]
     children: dict[str, SessionLine]
     names: dict[str, str]
     apart: list[SessionLine]
-    """Subagents that no call is known to have started."""
+    """Subagents whose call is not known."""
 
 
 def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
-    """Raises NotFound."""
+    """Return the outline of a session. Raises NotFound."""
     session = query.get(store, uid)
     events = store.events(uid)
     lines = branches(events)
     if branch is not None and branch >= max(1, len(lines)):
         known = "nothing was rewound" if len(lines) < 2 else f"the last is {len(lines) - 1}"
         raise NotFound(f"there is no branch {branch} of {uid}: {known}")
-    shown = events if branch is None else on_line(events, lines, branch)
+    shown = events if branch is None else events_on_branch(events, lines, branch)
     children = {
         child.uid: child
         for child in store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[
             ::-1
         ]
     }
-    turns = turns_of(shown, store.spent(uid))
+    turns = build_turns(shown, store.spent(uid))
     calls = pairs(shown)
-    below = started_by(calls if len(shown) == len(events) else pairs(events), children)
+    below = match_subagents(calls if len(shown) == len(events) else pairs(events), children)
     placed = {uid for uids in below.values() for uid in uids}
     return Outline(
         session=session,
         events=events,
         branches=lines,
         branch=branch,
-        blocks=blocks_of(shown, calls, lines if branch is not None else [], below, turns),
+        blocks=build_blocks(shown, calls, lines if branch is not None else [], below, turns),
         turns=turns,
         children=children,
         names=naming.names(store, [uid, *filter(None, [session.parent_uid]), *children]),
@@ -139,10 +138,10 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
     )
 
 
-def on_line(
+def events_on_branch(
     events: Sequence[SessionEvent], lines: Sequence[Branch], branch: int
 ) -> list[SessionEvent]:
-    """The events of a line, and of the lines that lead to it as far as they do."""
+    """Return the events of a branch, and of the branches that lead to it up to where it begins."""
     if not lines:
         return list(events)
     wanted: set[int] = set(lines[branch].seqs)
@@ -154,46 +153,62 @@ def on_line(
     return [event for event in events if event.seq in wanted]
 
 
-def started_by(
+def match_subagents(
     calls: Sequence[ToolCall], children: dict[str, SessionLine]
 ) -> dict[int, tuple[str, ...]]:
-    """By the seq of a call the subagents that it started: those that its result names. Some agents
-    name none: then a subagent goes with the first call for one, that has none yet, during which it
-    began. `children` are in the order in which they began."""
-    found: dict[int, tuple[str, ...]] = {}
-    free: list[tuple[datetime, datetime | None, int]] = []
+    """Return the subagents that each call started, by the seq of the call.
+
+    These are the ones that its result names. Some agents name none: then a subagent goes with the
+    first call for one that has none yet and during which it began. `children` are ordered by start.
+    """
+    started: dict[int, tuple[str, ...]] = {}
+    unnamed: list[_AgentCall] = []
     for pair in calls:
         call, result = pair.call, pair.result
         if call is None:
             continue
         named = tuple(uid for uid in result.refs if uid in children) if result is not None else ()
         if named:
-            found[call.seq] = named
+            started[call.seq] = named
         elif call.action == "agent" and call.ts is not None:
-            free.append((call.ts, result.ts if result is not None else None, call.seq))
-    placed = {uid for uids in found.values() for uid in uids}
-    coming, going = deque(sorted(free, key=itemgetter(0, 2))), deque[tuple[datetime | None, int]]()
-    for child in children.values() if free else ():
-        if child.relation != "subagent" or child.uid in placed or child.started_at is None:
-            continue
-        began = parse_time(child.started_at)
+            unnamed.append((call.ts, result.ts if result is not None else None, call.seq))
+    placed = {uid for uids in started.values() for uid in uids}
+    free = [
+        (parse_time(child.started_at), child.uid)
+        for child in children.values()
+        if child.relation == "subagent" and child.uid not in placed and child.started_at is not None
+    ]
+    return {**started, **_match_by_time(unnamed, free)}
+
+
+_AgentCall = tuple[datetime, datetime | None, int]
+"""Start, end and seq of a call."""
+
+
+def _match_by_time(
+    calls: Sequence[_AgentCall], children: Iterable[tuple[datetime, str]]
+) -> dict[int, tuple[str, ...]]:
+    """Give each subagent, by its start, to the first free call that was running then."""
+    matches: dict[int, tuple[str, ...]] = {}
+    coming, running = deque(sorted(calls, key=itemgetter(0, 2))), deque[_AgentCall]()
+    for began, uid in children if calls else ():
         while coming and coming[0][0] <= began:
-            going.append(coming.popleft()[1:])
-        while going and (ended := going[0][0]) is not None and ended < began:
-            going.popleft()
-        if going:
-            found[going.popleft()[1]] = (child.uid,)
-    return found
+            running.append(coming.popleft())
+        while running and (ended := running[0][1]) is not None and ended < began:
+            running.popleft()
+        if running:
+            matches[running.popleft()[2]] = (uid,)
+    return matches
 
 
-def blocks_of(
+def build_blocks(
     shown: Sequence[SessionEvent],
     calls: Sequence[ToolCall],
     lines: Sequence[Branch],
     below: dict[int, tuple[str, ...]],
     turns: Sequence[Turn],
 ) -> list[Block]:
-    """What is shown of these events. What belongs to a call is shown with the call."""
+    """Return the blocks of these events. Results are shown with their call."""
     call_of: dict[int, ToolCall] = {}
     with_call: set[int] = set()
     for pair in calls:
@@ -202,10 +217,10 @@ def blocks_of(
             if pair.result is not None and belongs(pair.result):
                 with_call.add(pair.result.seq)
             with_call.update(event.seq for event in pair.others if belongs(event))
-    left: dict[int, list[Left]] = {}
+    left: dict[int, list[LeftBranch]] = {}
     for number, line in enumerate(lines[1:], 1):
         if line.forked_at is not None:
-            left.setdefault(line.forked_at, []).append(Left(number, len(line.seqs)))
+            left.setdefault(line.forked_at, []).append(LeftBranch(number, len(line.seqs)))
     copied = _runs_of_copies(shown)
     turn_at = {turn.seq: turn for turn in turns}
     found = []
@@ -227,7 +242,7 @@ def blocks_of(
 
 
 def form_of(event: SessionEvent) -> Form:
-    """How an event is shown."""
+    """Return the form in which an event is shown."""
     if event.kind in CALL_KINDS:
         return "call"
     if is_prompt(event):
@@ -257,12 +272,12 @@ _BELONG = frozenset({"tool_result", "decision", "human_intervention", "error"})
 
 
 def belongs(event: SessionEvent) -> bool:
-    """Whether it is shown with its call. A message that merely names the call stands for itself."""
+    """Return True if the event is shown with its call, not as a block of its own."""
     return event.kind in _BELONG
 
 
 def _runs_of_copies(shown: Sequence[SessionEvent]) -> dict[int, int]:
-    """By the first event of each run of copies how many there are."""
+    """Return the length of each run of copied events, by the seq of its first."""
     found: dict[int, int] = {}
     first: int | None = None
     for event in shown:
@@ -274,10 +289,10 @@ def _runs_of_copies(shown: Sequence[SessionEvent]) -> dict[int, int]:
     return found
 
 
-def turns_of(
+def build_turns(
     shown: Sequence[SessionEvent], spent: Iterable[tuple[int, int, int | None]]
 ) -> list[Turn]:
-    """Every turn in figures: calls are charged to the turn in which they were made."""
+    """Return every turn in figures. A call is charged to the turn in which it was made."""
     grouped: list[list[SessionEvent]] = []
     turn_of: dict[int, int] = {}
     for event in shown:
@@ -310,17 +325,17 @@ def turns_of(
 
 
 def texts(store: Store, uid: str, blocks: Iterable[Block]) -> dict[int, str]:
-    """The bodies of all that is shown with these blocks, by seq."""
+    """Return the bodies of all events of these blocks, by seq."""
     return bodies_of(store, uid, (seq for block in blocks for seq in block.seqs))
 
 
 def bodies_of(store: Store, uid: str, seqs: Iterable[int]) -> dict[int, str]:
-    """The bodies of these events, and of no others."""
+    """Return the bodies of exactly these events, by seq."""
     wanted = sorted(set(seqs))
     found: dict[int, str] = {}
     start = 0
     for n in range(1, len(wanted) + 1):
-        if n == len(wanted) or wanted[n] - wanted[n - 1] > NEAR:
+        if n == len(wanted) or wanted[n] - wanted[n - 1] > MAX_GAP_EVENTS:
             found.update(store.bodies(uid, wanted[start], wanted[n - 1]))
             start = n
     keep = set(wanted)

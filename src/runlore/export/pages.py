@@ -1,5 +1,5 @@
-"""The words of the templates that show a session: the same on the page and in an exported file.
-Pure but for reading templates."""
+"""Filters and functions of the templates that show a session, on the web page and in exported
+files. Pure, except that templates are read."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
-from ..model import SessionEvent
+from ..model import SessionEvent, Tests
 from ..text import words
 from ..text.clean import clean, one_line
+from ..timeline import ToolCall
 from . import images, markup
 from .outline import Block
 
@@ -27,13 +28,16 @@ FIXED = {
     "changed": "gone when it was called differently",
     "retry": "gone when it was tried again",
 }
-"""How an error went away, in words."""
+"""Descriptions of how an error was resolved."""
 
 
 def environment(*folders: Path) -> jinja2.Environment:
-    """Whatever a template prints is cleaned of what a screen would obey and escaped, unless
-    `markup` made it."""
-    made = jinja2.Environment(
+    """Return the template environment.
+
+    Every value that a template prints is cleaned of control sequences and escaped, unless `markup`
+    made it.
+    """
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader([str(folder) for folder in (*folders, TEMPLATES)]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -42,19 +46,19 @@ def environment(*folders: Path) -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(FILTERS)
-    made.globals.update(show=show, outcome=outcome, fixed=FIXED, link=session_url, folds=True)
-    made.globals.update(picture_names=images.named, picture_url=picture_url)
-    return made
+    templates.filters.update(FILTERS)
+    templates.globals.update(show=show, outcome=outcome, fixed=FIXED, link=session_url, folds=True)
+    templates.globals.update(picture_names=images.named, picture_url=picture_url)
+    return templates
 
 
 def _finish(value: Any) -> Any:
-    """Jinja's last step for each value it prints."""
+    """Clean each value before Jinja prints it."""
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def show(text: str, form: str) -> Markup:
-    """A text in the form that its block has."""
+    """Return the HTML of a text in the form of its block."""
     return _SHOWN[form](text)
 
 
@@ -68,34 +72,16 @@ _SHOWN: dict[str, Callable[[str], Markup]] = {
 
 
 def outcome(block: Block, body: str, output: str) -> Iterator[tuple[str, str]]:
-    """In a few words what became of a call, each with its tone."""
+    """Yield the outcome of a call in a few words, each with its tone."""
     pair, event = block.call, block.event
     result = pair.result if pair else None
     if pair is None or result is None:
         yield "no result", "dim"
         return
     tests = result.tests or event.tests
-    if result.kind == "human_intervention":
-        yield "refused", "warn"
-    elif tests is not None:
-        counts = {"passed": tests.passed, "failed": tests.failed, "skipped": tests.skipped}
-        results = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-        yield results or "no tests", "bad" if tests.failed or pair.failed else "good"
-    elif result.exit_code:
-        yield f"exit {result.exit_code}", "bad"
-    elif pair.failed:
-        yield "failed", "bad"
+    yield from _status(pair, result, tests)
     if event.kind == "edit":
-        lines = body.split("\n")
-        counts = {
-            "+": sum(line.startswith("+") for line in lines),
-            "−": sum(line.startswith("-") for line in lines),
-        }
-        yield from (
-            (f"{sign}{number}", "good" if sign == "+" else "bad")
-            for sign, number in counts.items()
-            if number
-        )
+        yield from _changed_lines(body)
     elif result.exit_code == 0 and tests is None:
         yield "exit 0", "dim"
     elif output.strip() and not pair.failed:
@@ -104,17 +90,46 @@ def outcome(block: Block, body: str, output: str) -> Iterator[tuple[str, str]]:
         yield words.duration(pair.duration_ms / 1000), "dim"
 
 
+def _status(pair: ToolCall, result: SessionEvent, tests: Tests | None) -> Iterator[tuple[str, str]]:
+    if result.kind == "human_intervention":
+        yield "refused", "warn"
+    elif tests is not None:
+        yield _test_counts(tests), "bad" if tests.failed or pair.failed else "good"
+    elif result.exit_code:
+        yield f"exit {result.exit_code}", "bad"
+    elif pair.failed:
+        yield "failed", "bad"
+
+
+def _test_counts(tests: Tests) -> str:
+    counts = {"passed": tests.passed, "failed": tests.failed, "skipped": tests.skipped}
+    return ", ".join(f"{number} {word}" for word, number in counts.items() if number) or "no tests"
+
+
+def _changed_lines(diff: str) -> Iterator[tuple[str, str]]:
+    lines = diff.split("\n")
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    if added:
+        yield f"+{added}", "good"
+    if removed:
+        yield f"−{removed}", "bad"
+
+
 def picture_url(event: SessionEvent, sha: str) -> str:
     return f"/x/image/{quote(event.session_uid, safe=':')}?seq={event.seq}&sha={sha}"
 
 
 def session_url(uid: str, seq: int | str | None = None) -> str:
-    """Agents choose ids: whatever is in one stays one part of the path."""
+    """Return the address of a session.
+
+    Agents choose ids, so an id is quoted as one path segment.
+    """
     return f"/s/{quote(uid, safe=':')}" + ("" if seq in (None, "") else f"#{seq}")
 
 
 def when(value: str | datetime | None, pattern: str = "ago") -> Markup:
-    """A time, said as people do, and exactly when asked."""
+    """Return a relative time with the exact time as its tooltip."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if moment is None:
         return Markup('<span class="dim">?</span>')
@@ -128,7 +143,7 @@ def when(value: str | datetime | None, pattern: str = "ago") -> Markup:
 
 
 def usd(value: float | None) -> str:
-    """$0.0042, $0.37, $12.40, $1,234: as many digits as say something."""
+    """Return an amount with the digits that matter: $0.0042, $0.37, $12.40, $1,234."""
     if value is None:
         return "–"
     if 0 < value < 0.01:
@@ -137,7 +152,7 @@ def usd(value: float | None) -> str:
 
 
 def marked(text: str, marks: list[tuple[int, int]]) -> Markup:
-    """The text with what was found in it marked."""
+    """Return the text with the matches marked."""
     parts, at = [], 0
     for first, last in marks:
         parts += [
@@ -151,14 +166,14 @@ def marked(text: str, marks: list[tuple[int, int]]) -> Markup:
 
 
 def short_of(text: str, tool: str | None, cwd: str | None) -> str:
-    """What was called with what, on one line, without what the tool or the session says already."""
+    """Return a call on one line, without what the tool or the session shows already."""
     line = one_line(text)
     line = line.removeprefix(f"{cwd}/") if cwd else line
     return "" if line == tool else line
 
 
 def ends(text: str, lines: int) -> str:
-    """How an error ends: the reason is more often there than where it begins."""
+    """Return the last lines of an error, where the reason usually is."""
     kept = [line[:400] for line in clean(text).strip("\n").split("\n")]
     return "\n".join(kept if len(kept) <= lines else ["…", *kept[-lines:]])
 

@@ -48,7 +48,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     about: str = ""
     """If it is about no error: the head of the command, or the skill."""
     key: str = ""
-    """What the resolution comes down to: the same advice in other words has the same key."""
+    """The essence of the resolution: the same advice in other words has the same key."""
     evidence: tuple[str, ...] = ()
     """As uid#seq, newest first."""
     signals: int = 0

@@ -17,7 +17,7 @@ import msgspec
 from ..config import Lessons
 from ..text.clean import OWN, one_line, untagged
 from ..text.tokens import tokens
-from . import Lesson, _records
+from . import Lesson, record_file
 from .rank import rank_lessons
 from .shelf import Shelf
 
@@ -31,7 +31,7 @@ MAX_PROBLEM_CHARS, MAX_RESOLUTION_CHARS, MAX_SCOPE_CHARS = 160, 400, 80
 
 
 class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a hook showed to a session."""
+    """The lessons that a hook showed to a session."""
 
     at: str
     agent: str
@@ -50,7 +50,7 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where lessons are asked for. The tool and the file are known when a call has failed."""
+    """The context for which lessons are chosen. Tool and file are known when a call has failed."""
 
     agent: str
     repo: str | None
@@ -164,7 +164,7 @@ def record_delivery(
         repo=repo,
         tokens=tokens(text),
     )
-    _records.append_record(home / FILE_NAME, delivered, MAX_BYTES)
+    record_file.append_record(home / FILE_NAME, delivered, MAX_BYTES)
 
 
 def was_delivered(home: Path, agent: str, session: str, fingerprint: str) -> bool:
@@ -178,7 +178,7 @@ def was_delivered(home: Path, agent: str, session: str, fingerprint: str) -> boo
 
 def read_records(home: Path) -> list[Delivered]:
     """Return all records that can be read."""
-    return [record for record in _read(home, MAX_BYTES * 2) if _records.is_time(record.at)]
+    return [record for record in _read(home, MAX_BYTES * 2) if record_file.is_time(record.at)]
 
 
 def forget(home: Path, uids: Container[str]) -> None:
@@ -190,7 +190,7 @@ def forget(home: Path, uids: Container[str]) -> None:
         with open(home / FILE_NAME, "r+b") as file:
             offset = 0
             for line in file.read(MAX_BYTES * 2).split(b"\n"):
-                record = _records.decode_record(line, _decoder())
+                record = record_file.decode_record(line, _decoder())
                 if record and record.uid in uids:
                     file.seek(offset)
                     file.write(b" " * len(line))
@@ -200,8 +200,8 @@ def forget(home: Path, uids: Container[str]) -> None:
 
 
 def _read(home: Path, max_bytes: int) -> list[Delivered]:
-    lines = _records.read_lines(home / FILE_NAME, max_bytes)
-    return [record for line in lines if (record := _records.decode_record(line, _decoder()))]
+    lines = record_file.read_lines(home / FILE_NAME, max_bytes)
+    return [record for line in lines if (record := record_file.decode_record(line, _decoder()))]
 
 
 @cache

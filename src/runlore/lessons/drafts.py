@@ -15,7 +15,7 @@ from . import Lesson
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """How much evidence a lesson needs, in independent sessions."""
+    """The evidence that a lesson needs, in independent sessions."""
 
     propose: int = 2
     deliver: int = 3
@@ -29,9 +29,9 @@ class Drafted(msgspec.Struct, frozen=True):
     lesson: Lesson | None
     """None if nothing is known to help."""
     subject: str = ""
-    """What the patterns are about, as `Lesson.subject` says it, if it is known how that ends."""
+    """The subject of the patterns, as in `Lesson.subject`, if it is known how that ends."""
     ends: Sequence[End] = ()
-    """How it ended in each session."""
+    """The end of the problem in each session."""
 
 
 def draft_lessons(

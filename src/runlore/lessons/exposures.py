@@ -80,25 +80,13 @@ def exposures_by_files(
 
     `instruction_names` returns the names of an agent's instruction files.
     """
-    by_repo: dict[str, list[tuple[datetime, str, Case]]] = {}
-    for case in cases:
-        if case.began and case.cwd and not case.is_subagent:
-            by_repo.setdefault(case.repo or "", []).append(
-                (parse_time(case.began), _normalize(case.cwd), case)
-            )
+    by_repo = _group_by_repo(cases)
     every = [one for of_repo in by_repo.values() for one in of_repo]
     for span in spans:
         file, folder = span.file, _normalize(os.path.dirname(span.file.file))
         for began, cwd, case in by_repo.get(file.repo, ()) if file.repo else every:
-            is_then = span.since <= began and (span.until is None or began < span.until)
-            # Agents look in the folder they are started in, and above it up to the root of the
-            # repository.
-            is_there = cwd == folder or (bool(file.repo) and cwd.startswith(f"{folder}/"))
-            if (
-                is_then
-                and is_there
-                and not set(file.names).isdisjoint(instruction_names(case.agent))
-            ):
+            is_read = not set(file.names).isdisjoint(instruction_names(case.agent))
+            if is_read and _is_within(span, began) and _finds_file(cwd, folder, file.repo):
                 for lesson in file.lessons:
                     yield Exposure(
                         lesson=lesson,
@@ -108,6 +96,28 @@ def exposures_by_files(
                         repo=case.repo or "",
                         tokens=file.tokens,
                     )
+
+
+def _group_by_repo(cases: Iterable[Case]) -> dict[str, list[tuple[datetime, str, Case]]]:
+    """Return the start, the folder and the case of each session, by repository."""
+    by_repo: dict[str, list[tuple[datetime, str, Case]]] = {}
+    for case in cases:
+        if case.began and case.cwd and not case.is_subagent:
+            start = (parse_time(case.began), _normalize(case.cwd), case)
+            by_repo.setdefault(case.repo or "", []).append(start)
+    return by_repo
+
+
+def _is_within(span: Span, began: datetime) -> bool:
+    return span.since <= began and (span.until is None or began < span.until)
+
+
+def _finds_file(cwd: str, folder: str, repo: str) -> bool:
+    """Return True if an agent that was started in `cwd` reads an instruction file in `folder`.
+
+    Agents look in the folder they are started in, and above it up to the root of the repository.
+    """
+    return cwd == folder or (bool(repo) and cwd.startswith(f"{folder}/"))
 
 
 def _normalize(path: str) -> str:

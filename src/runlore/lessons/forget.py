@@ -71,44 +71,46 @@ def remove_sessions(
     draft = find_draft(lesson, drafts)
     if draft is None and is_mined(lesson) and lesson.status == "proposed":
         return None
-    words = _replace_words(lesson, draft, SessionTexts(forgotten.values()))
-    evidence = (
-        draft.evidence
-        if draft
-        else tuple(ref for ref in lesson.evidence if uid_of(ref) not in forgotten)
-    )
-    # A command or skill of the sessions, which nobody edits.
-    if lesson.by == "mined" and lesson.about:
-        words["about"] = (
-            draft.about if draft else lesson.about if lesson.edited and evidence else ""
-        )
-    is_cited = any(uid_of(ref) in forgotten for ref in lesson.evidence)
+    evidence = tuple(ref for ref in lesson.evidence if uid_of(ref) not in forgotten)
+    is_cited = len(evidence) < len(lesson.evidence)
+    words = _replace_words(lesson, draft, SessionTexts(forgotten.values()), bool(evidence))
     if not is_cited and all(getattr(lesson, name) == text for name, text in words.items()):
-        return lesson  # What it has in common with these sessions, it has from others.
-    counts = (
-        {name: getattr(draft, name) for name in ("signals", "sessions", "helped", "confidence")}
-        if draft
-        else {"sessions": len({uid_of(ref) for ref in evidence})}
-    )
+        return lesson  # It shares something with these sessions, but took it from others.
+    notes = "\n".join(part for part in (lesson.notes, _build_note(words, now)) if part)
+    if draft is None:
+        sessions = len({uid_of(ref) for ref in evidence})
+        return replace(lesson, **words, sessions=sessions, evidence=evidence, key="", notes=notes)
+    counts = {
+        name: getattr(draft, name) for name in ("signals", "sessions", "helped", "confidence")
+    }
+    return replace(lesson, **words, **counts, evidence=draft.evidence, key=lesson.key, notes=notes)
+
+
+def _build_note(words: Mapping[str, str], now: datetime) -> str:
+    """Return the note that a session of the lesson was forgotten."""
     is_wordless = any(text in ("", FORGOTTEN) for text in words.values())
-    note = (
+    return (
         f"{format_time(now)[:10]}: a session that it rested on was"
         f" forgotten{', and its words with it' if is_wordless else ''}."
     )
-    notes = "\n".join(part for part in (lesson.notes, note) if part)
-    return replace(
-        lesson, **words, **counts, evidence=evidence, key=lesson.key if draft else "", notes=notes
-    )
 
 
-def _replace_words(lesson: Lesson, draft: Lesson | None, texts: SessionTexts) -> dict[str, str]:
+def _replace_words(
+    lesson: Lesson, draft: Lesson | None, texts: SessionTexts, has_evidence: bool
+) -> dict[str, str]:
     """Return the fields with words of the sessions, with those of the draft or none instead."""
     words = {
         name: getattr(draft, name) if draft else ""
         for name in ("problem", "resolution")
         if is_mined(lesson) or texts.has_quote(getattr(lesson, name), lesson)
     }
-    return {**words, "problem": FORGOTTEN} if words.get("problem") == "" else words
+    if words.get("problem") == "":
+        words["problem"] = FORGOTTEN
+    # A command or skill of the sessions, which nobody edits.
+    if lesson.by == "mined" and lesson.about:
+        own = lesson.about if lesson.edited and has_evidence else ""
+        words["about"] = draft.about if draft else own
+    return words
 
 
 def is_mined(lesson: Lesson) -> bool:

@@ -27,16 +27,16 @@ from .exposures import Exposure, Way
 
 Verdict = Literal["effective", "harmful", "no effect seen", "too early", "not measurable"]
 Compared = Literal["told at start", "told on failure", "could ask"]
-"""Which sessions are compared with earlier ones: those that were shown the lesson at their start,
-by a hook or a file; those that were shown it when a tool failed, with earlier ones that met the
-same; or, of agents whose sessions asked, all since the first did."""
+"""The sessions that are compared with earlier ones: those that were shown the lesson at their
+start, by a hook or a file; those that were shown it when a tool failed, with earlier ones that met
+the same; or, of agents whose sessions asked, all since the first did."""
 
 MIN_EXPOSED, MIN_BEFORE = 20, 20
 """Sessions that a verdict needs: with fewer, even an error that vanished may be luck."""
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a lesson that was shown to sessions."""
+    """The effect of a lesson that was shown to sessions."""
 
     id: str
     problem: str
@@ -44,18 +44,18 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     told: int
     """Number of sessions it was shown to."""
     ways: dict[Way, int]
-    """The same by how it was shown; some sessions in several ways."""
+    """The same number by the way it was shown; some sessions count in several ways."""
     compared: Compared
     first_at: str
     tokens: int
-    """What showing it cost, together with what was shown beside it."""
+    """Tokens of all texts in which it was shown, other lessons included."""
     recurs: Share
     """Sessions that met the problem, of those that were shown it at their start or could ask."""
     stays: Share
     """Sessions that did not get over the problem, of those that met it. The verdict uses this if
     sessions were shown the lesson after they met it."""
     success: Share
-    """Of the sessions whose outcome is known."""
+    """Share of successes among the sessions whose outcome is known."""
     retries: Mean
     usd: Mean
 
@@ -80,34 +80,23 @@ def measure_effects(
 
 
 def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequence[Case]) -> Effect:
-    places = {(case.agent, case.repo) for case in work}
-    fitting_places = {
-        (agent, repo) for agent, repo in places if lesson.fits(agent=agent, repo=repo or "")
-    }
-    fitting = [case for case in work if (case.agent, case.repo) in fitting_places]
+    fitting = _find_fitting(lesson, work)
     # No session saw it before it was made: an earlier time comes from a wrong clock, and would move
     # sessions from before to after.
     times = {exposure: max(format_time(exposure.at), lesson.made_at) for exposure in exposures}
     exposed = _ExposedSessions(times, fitting)
     before = [case for case in _find_before(times, fitting) if case.uid not in exposed]
     recurring = {case.uid for case in fitting if recurred(lesson, case)}
-    meeting = (
-        recurring if lesson.fingerprint else {case.uid for case in fitting if was_met(lesson, case)}
-    )
-    met_before, met_after = (
-        [case for case in cases if case.uid in meeting] for cases in (before, exposed.any_way)
-    )
+    met = recurring if lesson.fingerprint else _find_met(lesson, fitting)
+    met_before, met_after = _only(met, before), _only(met, exposed.any_way)
     # Sessions that were shown it on a failure have met the problem, so they are compared with such
     # sessions.
     like = met_before if exposed.compared == "told on failure" else before
     recurs = compare_shares(
-        [(case, case.uid in recurring) for case in _without_trigger(lesson, before, recurring)],
-        [(case, case.uid in recurring) for case in exposed.from_start],
+        _recurrences(recurring, _without_trigger(lesson, before, recurring)),
+        _recurrences(recurring, exposed.from_start),
     )
-    stays = compare_shares(
-        [(case, stayed(lesson, case)) for case in met_before],
-        [(case, stayed(lesson, case)) for case in met_after],
-    )
+    stays = compare_shares(_stays(lesson, met_before), _stays(lesson, met_after))
     return Effect(
         id=lesson.id,
         problem=lesson.problem,
@@ -121,10 +110,31 @@ def _measure_effect(lesson: Lesson, exposures: Sequence[Exposure], work: Sequenc
         stays=stays,
         success=compare_shares(_known_outcomes(like), _known_outcomes(exposed.chosen)),
         retries=compare_means(_retries(like), _retries(exposed.chosen)),
-        usd=compare_means(
-            [(case, case.usd) for case in like], [(case, case.usd) for case in exposed.chosen]
-        ),
+        usd=compare_means(_costs(like), _costs(exposed.chosen)),
     )
+
+
+def _find_fitting(lesson: Lesson, work: Sequence[Case]) -> list[Case]:
+    """Return the sessions of the agents and repositories that the lesson is for."""
+    places = {(case.agent, case.repo) for case in work}
+    fitting = {(agent, repo) for agent, repo in places if lesson.fits(agent=agent, repo=repo or "")}
+    return [case for case in work if (case.agent, case.repo) in fitting]
+
+
+def _find_met(lesson: Lesson, cases: Iterable[Case]) -> set[str]:
+    return {case.uid for case in cases if was_met(lesson, case)}
+
+
+def _only(uids: set[str], cases: Iterable[Case]) -> list[Case]:
+    return [case for case in cases if case.uid in uids]
+
+
+def _recurrences(recurring: set[str], cases: Iterable[Case]) -> Values:
+    return [(case, case.uid in recurring) for case in cases]
+
+
+def _stays(lesson: Lesson, cases: Iterable[Case]) -> Values:
+    return [(case, stayed(lesson, case)) for case in cases]
 
 
 def _find_before(times: Mapping[Exposure, str], fitting: Iterable[Case]) -> list[Case]:
@@ -206,6 +216,10 @@ def _known_outcomes(cases: Iterable[Case]) -> Values:
 
 def _retries(cases: Iterable[Case]) -> Values:
     return [(case, float(case.digest.retries)) for case in cases]
+
+
+def _costs(cases: Iterable[Case]) -> Values:
+    return [(case, case.usd) for case in cases]
 
 
 def _prevents(lesson: Lesson, exposed: _ExposedSessions) -> bool:

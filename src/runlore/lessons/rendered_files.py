@@ -20,7 +20,7 @@ from ..files.git import git_remote
 from ..files.settings import read_text
 from ..model import format_time, parse_time
 from ..text.tokens import tokens
-from . import _records
+from . import record_file
 from .render import find_block, find_lesson_ids
 
 FILE_NAME = "rendered.jsonl"
@@ -71,17 +71,17 @@ def record_files(
         record = _look_at(Path(name), last, now)
         before = (last.lessons, last.names) if last else None if is_coming else ((), ())
         if record and (record.lessons, record.names) != before:
-            _records.append_record(home / FILE_NAME, record, MAX_BYTES)
+            record_file.append_record(home / FILE_NAME, record, MAX_BYTES)
 
 
 def read_records(home: Path) -> list[RenderedFile]:
     """Return all records in their order."""
     decoder = msgspec.json.Decoder(RenderedFile)
     records = (
-        _records.decode_record(line, decoder)
-        for line in _records.read_lines(home / FILE_NAME, 2 * MAX_BYTES)
+        record_file.decode_record(line, decoder)
+        for line in record_file.read_lines(home / FILE_NAME, 2 * MAX_BYTES)
     )
-    return [record for record in records if record and _records.is_time(record.at)]
+    return [record for record in records if record and record_file.is_time(record.at)]
 
 
 def iter_spans(records: Iterable[RenderedFile]) -> Iterator[Span]:

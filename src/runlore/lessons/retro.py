@@ -48,7 +48,7 @@ class RetroSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes wrong, what to do about it, and the evidence."""
+    """A problem, the advice on it, and the evidence."""
 
     repo: str
     type: str
@@ -74,7 +74,7 @@ class Improvement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkillResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model does at a skill."""
+    """The results of a model at a skill."""
 
     skill: str
     model: str
@@ -101,10 +101,10 @@ class Retro(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     now: Snapshot | None
     before: Snapshot | None
-    """As many days before."""
+    """The same for the period of equal length before."""
     done: list[RetroSession]
     wrong: list[Suggestion]
-    """What went wrong most, in any repository."""
+    """The most frequent problems, in any repository."""
     suggestions: list[Suggestion]
     """The most important ones of each repository."""
     better: list[Improvement]
@@ -125,17 +125,9 @@ def look_back(
     main = [case for case in work if not case.is_subagent]
     by_uid = {case.uid: case for case in work}
     problems = [pattern for pattern in find_patterns(cases) if pattern.polarity == "problem"]
-    # Approved lessons come last, because the last lesson on a pattern wins.
-    known = [
-        lesson
-        for status in ("proposed", "approved")
-        for lesson in lessons
-        if lesson.status == status and lesson.resolution
-    ]
+    known = _order_lessons(lessons)
     old = [case for case in earlier if case.is_work and not case.is_subagent]
-    # The cost of a subagent belongs to its parent, so it does not count if that one does not.
-    idle = {case.root for case in cases if not case.is_subagent} - {case.root for case in main}
-    paid = [case for case in work if not (case.is_subagent and case.root in idle)]
+    paid = _find_paid(cases, work, main)
     return Retro(
         since=since,
         until=until,
@@ -155,6 +147,25 @@ def look_back(
         better=_find_improvements(cases, earlier, len(main), len(old)),
         skills=skills,
     )
+
+
+def _order_lessons(lessons: Sequence[Lesson]) -> list[Lesson]:
+    """Return the lessons with advice, approved ones last: the last lesson on a pattern wins."""
+    return [
+        lesson
+        for status in ("proposed", "approved")
+        for lesson in lessons
+        if lesson.status == status and lesson.resolution
+    ]
+
+
+def _find_paid(cases: Iterable[Case], work: Iterable[Case], main: Iterable[Case]) -> list[Case]:
+    """Return the sessions whose cost counts.
+
+    The cost of a subagent belongs to its parent, so it does not count if that one does not.
+    """
+    idle = {case.root for case in cases if not case.is_subagent} - {case.root for case in main}
+    return [case for case in work if not (case.is_subagent and case.root in idle)]
 
 
 def _sort_key(pattern: Pattern) -> tuple[bool, float, str]:

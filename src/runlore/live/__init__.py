@@ -1,9 +1,8 @@
-"""The live session log, for people who write agents: one append-only file for each session, and
-views of it.
+"""The live session log for people who write agents: one append-only file per session.
 
-`SessionStore` makes and opens sessions; a `LiveSession` appends records and gives the views: what
-the model should see (`messages`), the state of the run (`state`), what skills did (`skills`). See
-docs/live.md.
+`SessionStore` creates and opens sessions. A `LiveSession` appends records and offers three views of
+them: the messages for the model (`messages`), the state of the run (`state`) and the skills that
+were run (`skills`). See docs/live.md.
 """
 
 from .aio import AsyncSession, AsyncSessionStore

@@ -1,7 +1,7 @@
-"""The session log for async callers: the same calls, awaited. Work that waits for a disk goes to a
-thread; an append that does not, stays.
+"""The session log for async callers: the same calls, awaited.
 
-Handing an append of 10 µs to a thread would cost six times the append itself.
+Work that waits for a disk goes to a thread. An append that does not wait is done at once: handing
+it to a thread would cost more than the append.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..model import LogRecord
-from ._file import Durability
-from ._index import SessionInfo
+from .index import SessionInfo
 from .liveness import Mark, Stale
 from .log import LiveSession, SessionStore
+from .log_file import Durability
 
 T = TypeVar("T")
 
@@ -33,12 +33,15 @@ QUICK = frozenset(
         "clear",
     }
 )
-"""What only appends: done at once unless it has to wait for the disk."""
+"""Methods that only append: done at once unless they have to wait for the disk."""
 
 
 class AsyncSession:
     """A LiveSession whose methods are awaited: `await session.append(…)`, `await
-    session.messages()`. `sync` is the session itself."""
+    session.messages()`.
+
+    `sync` is the session itself.
+    """
 
     def __init__(self, session: LiveSession) -> None:
         self.sync = session
@@ -62,7 +65,7 @@ class AsyncSession:
         return call
 
     async def records(self, after: int = -1) -> AsyncIterator[LogRecord]:
-        """The records behind seq `after`, read in lots so that others get their turn."""
+        """Yield the records after seq `after`, read in blocks so that other tasks can run."""
         source = self.sync.records(after)
         while lot := await asyncio.to_thread(_take, source, 1000):
             for record in lot:
@@ -71,7 +74,7 @@ class AsyncSession:
     async def follow(
         self, after: int | None = None, *, poll_s: float = 0.05, timeout_s: float | None = None
     ) -> AsyncIterator[LogRecord]:
-        """Records as they are appended, by anyone."""
+        """Yield records as anyone appends them."""
         last = self.sync.last_seq if after is None else after
         waited = 0.0
         while timeout_s is None or waited < timeout_s:
@@ -114,7 +117,7 @@ class AsyncSessionStore:
         return AsyncSession(await _away(lambda: self.sync.restore(id)))
 
     def draft(self, title: str | None = None, **about: Any) -> AsyncSession:
-        """Nothing is on disk yet, so there is nothing to wait for."""
+        """Return a draft. Nothing is on disk yet, so there is nothing to wait for."""
         return AsyncSession(self.sync.draft(title, **about))
 
     async def list(self, **wanted: Any) -> list[SessionInfo]:

@@ -1,8 +1,7 @@
-"""Which runs a person should look at. A function from a state and thresholds to words; the
-thresholds are the user's.
+"""The runs that a person should look at: a function from a state and the user's thresholds.
 
 [attention]                            # of config.toml
-retries = 3                            # more than so many
+retries = 3                            # more than this many
 latency_s = 60
 tokens = 100000
 steps = 20
@@ -19,7 +18,7 @@ Flag = Literal["failed", "retries", "slow", "tokens", "steps"]
 
 
 def attention(state: SessionState, thresholds: Attention | None = None) -> tuple[Flag, ...]:
-    """Why this run needs a look; empty when it does not."""
+    """Return the reasons to look at this run; empty if there are none."""
     most, progress = thresholds or Attention(), state.progress
     tokens = max(
         progress.total_tokens, state.metrics.total_input_tokens + state.metrics.total_output_tokens

@@ -1,9 +1,9 @@
-"""The points that a run can go back to: listed, loaded, compared, pruned.
+"""The points that a run can return to: list, load, compare, prune.
 
-A checkpoint is a record of the log that holds what changed since the one before; now and then one
-holds everything, so that loading reads from there and the log still grows with what happens, not
-with what is known. Each has a digest of all that it brings back: when lines are lost in between, it
-is refused rather than brought back half.
+A checkpoint is a record that holds the changes since the one before. From time to time one holds
+everything, so that loading starts there and the log grows with the changes, not with the size of
+the state. Each has a digest of everything it restores: if lines between are lost, it is refused
+instead of restored in part.
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ import msgspec
 
 from ..errors import CheckpointError
 from ..model import LogRecord
-from ._run_fold import Folding, begin
-from ._run_read import Follower
-from ._run_rules import content, digest, in_use
-from ._run_words import Checkpoint, Checkpointed, Pruned, Resumed, Saved
+from .run_fold import Folding, begin
+from .run_reader import Follower
+from .run_records import Checkpoint, Checkpointed, Pruned, Resumed, Saved
+from .run_rules import content, digest, in_use
 
 if TYPE_CHECKING:
-    from ._run_log import RunLog
+    from .run_log import RunLog
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """From one checkpoint to another: keys of the data buffer, nodes visited since, and how far the
-    counters moved."""
+    """The difference between two checkpoints: keys of the data buffer, nodes visited, counters."""
 
     added: dict[str, Any] = {}
     removed: dict[str, Any] = {}
     changed: dict[str, tuple[Any, Any]] = {}
     path: tuple[str, ...] = ()
     path_left: tuple[str, ...] = ()
-    """What the first had visited after their ways parted, or before the second was taken."""
+    """Nodes that the first visited after the two paths diverge."""
     counters: dict[str, int] = {}
 
 
 class Checkpoints:
-    """`session.state.checkpoints`."""
+    """The checkpoints of a session: `session.state.checkpoints`."""
 
     def __init__(self, handle: RunLog) -> None:
         self._handle = handle
@@ -53,7 +52,7 @@ class Checkpoints:
     def list(
         self, *, clean: bool | None = None, node: str | None = None, type: str | None = None
     ) -> tuple[Checkpoint, ...]:
-        """Oldest first, those that are not pruned."""
+        """Return the checkpoints that are not pruned, oldest first."""
         return tuple(
             one
             for one in self._handle.view().checkpoints
@@ -67,7 +66,7 @@ class Checkpoints:
         return found[-1] if found else None
 
     def get(self, checkpoint: str | Checkpoint) -> Checkpoint:
-        """Raises CheckpointError when there is no such checkpoint, or it was pruned."""
+        """Return a checkpoint. Raises CheckpointError when it does not exist or was pruned."""
         id = checkpoint if isinstance(checkpoint, str) else checkpoint.id
         known = {one.id: one for one in self._handle.view().checkpoints}
         if id not in known:
@@ -78,11 +77,13 @@ class Checkpoints:
         return known[id]
 
     def load(self, checkpoint: str | Checkpoint) -> Saved:
-        """What it brings back. Raises CheckpointError when it is missing, or the log no longer
-        holds all of it."""
+        """Return the content of a checkpoint.
+
+        Raises CheckpointError when the log no longer holds all of it.
+        """
         mark = self.get(checkpoint)
-        # From the whole record that it builds on; when that one is lost, what came before may still
-        # add up to the same.
+        # Start from the whole record it builds on. If that one is lost, the records before it may
+        # still add up to the same.
         for first in {mark.base, 0}:
             saved = self._fold(mark, first)
             if saved is not None and digest(content(saved)) == mark.digest:
@@ -94,7 +95,7 @@ class Checkpoints:
         )
 
     def compare(self, one: str | Checkpoint, other: str | Checkpoint) -> Difference:
-        """What is different at the other."""
+        """Return the differences between two checkpoints."""
         a, b = self.load(one), self.load(other)
         old, new = a.data_buffer, b.data_buffer
         left, path = a.progress.get("path", ()), b.progress.get("path", ())
@@ -122,11 +123,11 @@ class Checkpoints:
         older_than: timedelta | None = None,
         now: datetime | None = None,
     ) -> tuple[Checkpoint, ...]:
-        """Takes checkpoints off the list: all but the newest `keep`, those older than `older_than`,
-        or those that are both.
+        """Remove checkpoints from the list and return them.
 
-        Never one in use: the latest, the latest clean one, the one that the run was resumed from.
-        Gives those that are gone. The log keeps their records: what is written stays written.
+        Removes those that are not among the newest `keep` and are older than `older_than`; either
+        limit may be left out. The latest, the latest clean one and the one that the run was resumed
+        from always stay. The log keeps the records.
         """
         view = self._handle.view()
         used = in_use(view.checkpoints, view.state.resumed_from)
@@ -139,13 +140,13 @@ class Checkpoints:
         gone = [one for one in old if one.id not in used and (before is None or one.ts < before)]
         if (keep is None and older_than is None) or not gone:
             return ()
-        self._handle.tell("checkpoint.pruned", Pruned(ids=tuple(one.id for one in gone)))
+        self._handle.append("checkpoint.pruned", Pruned(ids=tuple(one.id for one in gone)))
         left = {one.id for one in self._handle.view().checkpoints}
         return tuple(one for one in gone if one.id not in left)
 
     def _fold(self, mark: Checkpoint, first: int) -> Saved | None:
-        """What the log says of this checkpoint when it is read from `first`; None when it does not
-        go that far."""
+        """Return the content of this checkpoint as folded from `first` on, or None if that
+        fails."""
         folding = Folding(begin(self._handle.session_id, mark.ts))
         folding.seq = first - 1
         for record in Follower(self._handle.log).new(first - 1):
@@ -161,22 +162,22 @@ class Checkpoints:
 
 
 def _enter(folding: Folding, record: LogRecord) -> None:
-    """Begins in mid-log, at a record that holds everything."""
+    """Start a fold in the middle of the log, at a record that holds everything."""
     folding.seq = record.seq
     shape: type[Checkpointed | Resumed] = Checkpointed if record.type == "checkpoint" else Resumed
     try:
-        said = msgspec.convert(record.payload, shape)
-        if said.whole is None:
+        payload = msgspec.convert(record.payload, shape)
+        if payload.whole is None:
             return
-        folding.restore(said.whole)
+        folding.restore(payload.whole)
     except ValueError:
         return
     folding.is_started = True
-    folding.reenters = said.whole.reenters
-    folding.top.update(status=said.whole.status, current_run_id=said.whole.run)
-    if isinstance(said, Resumed):
+    folding.reenters = payload.whole.reenters
+    folding.top.update(status=payload.whole.status, current_run_id=payload.whole.run)
+    if isinstance(payload, Resumed):
         folding.top["status"] = "active"
-        folding.go_on(said)
+        folding.go_on(payload)
 
 
 def _counters(one: Saved, other: Saved) -> dict[str, int]:

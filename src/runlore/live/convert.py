@@ -1,9 +1,10 @@
-"""Messages to and from the request shapes of providers: Anthropic, OpenAI chat and OpenAI
-responses. Pure functions.
+"""Messages to and from the request formats of Anthropic, OpenAI chat and OpenAI responses.
 
-What a provider cannot take is left out of its request (thinking without a signature, our own marks)
-and stays in the log. Every call gets its result right behind it, in the order and roles that the
-provider asks for.
+Pure functions.
+
+Content that a provider does not accept (thinking without a signature, our own marks) is left out of
+its request and stays in the log. Every call gets its result right after it, in the order and roles
+that the provider requires.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .views import Message, adjacent, calls_of, results_of
 Block = dict[str, Any]
 
 OURS = frozenset({"display_text", "model_text", "output", "meta", "native"})
-"""Fields of blocks that are ours alone."""
+"""Fields of blocks that only runlore uses."""
 BEGINNING = "(The beginning of the conversation is not included.)"
 
 
@@ -25,8 +26,10 @@ BEGINNING = "(The beginning of the conversation is not included.)"
 
 
 def to_anthropic(messages: Sequence[Message]) -> dict[str, Any]:
-    """`{"system": …, "messages": […]}`, to be passed on: user first, roles in turn, results in
-    front. No `system` without one."""
+    """Return `{"system": …, "messages": […]}`: user first, alternating roles, results in front.
+
+    `system` is left out if there is none.
+    """
     found: list[Message] = []
     system = [
         _text_block(text)
@@ -53,8 +56,7 @@ def to_anthropic(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def from_anthropic(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
-    """Messages of a request, or of its `messages` alone. Our shape is close to theirs; nothing is
-    lost."""
+    """Return the messages of a request, or of its `messages` alone. Nothing is lost."""
     if not isinstance(request, Mapping):
         return [dict(message) for message in request]
     system = request.get("system")
@@ -87,8 +89,10 @@ def _for_anthropic(block: Block) -> Block | None:
 
 
 def _object(given: Any) -> dict[str, Any]:
-    """Arguments as the object that they must be here. Another provider's model may have written
-    something else."""
+    """Return arguments as an object, which is required here.
+
+    Another provider may have sent text.
+    """
     if isinstance(given, dict):
         return given
     return {} if given is None else {"arguments": given}
@@ -98,7 +102,7 @@ def _object(given: Any) -> dict[str, Any]:
 
 
 def to_openai_chat(messages: Sequence[Message]) -> dict[str, Any]:
-    """`{"messages": […]}`: a call's results follow it as messages of the role `tool`."""
+    """Return `{"messages": […]}`: the results of a call follow it with the role `tool`."""
     return {"messages": [one for message in adjacent(messages) for one in _chat(message)]}
 
 
@@ -193,7 +197,7 @@ def _chat_part(block: Block) -> Block | None:
 
 
 def to_openai_responses(messages: Sequence[Message]) -> dict[str, Any]:
-    """`{"input": […]}`: messages, calls and their outputs as items of one list."""
+    """Return `{"input": […]}`: messages, calls and their outputs as items of one list."""
     return {"input": [item for message in adjacent(messages) for item in _items(message)]}
 
 
@@ -226,7 +230,7 @@ def from_openai_responses(request: Mapping[str, Any] | Sequence[Message]) -> lis
                     _add_block(found, block)
             else:
                 found.append({"role": role, "content": _simple(blocks)})
-        else:  # What we do not know is kept, and handed back as it came.
+        else:  # Unknown items are kept and returned unchanged.
             _add_block(found, {"type": kind, "native": dict(item)})
     return [{**message, "content": _simple(message["content"])} for message in found]
 
@@ -287,7 +291,7 @@ def _result_output(block: Block) -> str | list[Block]:
     return parts if any(part["type"] != "input_text" for part in parts) else _result_text(block)
 
 
-# ── what they share ───────────────────────────────────────────────────────────────────────────────
+# ── shared ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -305,8 +309,7 @@ def _blocks(message: Mapping[str, Any]) -> list[Block]:
 
 
 def _sendable(message: Mapping[str, Any]) -> list[Block]:
-    """The blocks but for calls and results that stand where none can: of another role, without an
-    id, or a second time."""
+    """Return the blocks without misplaced calls and results: wrong role, no id, or repeated."""
     allowed = {id(block) for block in (*calls_of(dict(message)), *results_of(dict(message)))}
     return [
         block
@@ -324,7 +327,7 @@ def _text_block(text: str) -> Block:
 
 
 def _simple(blocks: list[Block]) -> str | list[Block]:
-    """One text is written as a text."""
+    """Return a single text block as a plain text."""
     is_text = (
         isinstance(blocks, list)
         and len(blocks) == 1
@@ -366,8 +369,7 @@ def _arguments(block: Block) -> str:
 
 
 def _parsed(arguments: Any) -> Any:
-    """Arguments as a value. Text that is not JSON, as a model may well write it, is kept as it
-    is."""
+    """Return arguments as a value. Text that is not JSON, which a model may write, stays text."""
     if not isinstance(arguments, str):
         return arguments if arguments is not None else {}
     try:
@@ -400,7 +402,7 @@ def _from_url(url: Any) -> dict[str, Any]:
 
 
 def _from_parts(content: Any) -> Iterator[Block]:
-    """The parts of a message of either OpenAI shape, as blocks."""
+    """Yield the parts of a message of either OpenAI format as blocks."""
     if isinstance(content, str):
         yield _text_block(content)
     for part in content if isinstance(content, list) else ():

@@ -1,9 +1,9 @@
-"""Who runs a session, and whether they still do.
+"""The owner of a session, and a check that it is still alive.
 
-An owner is a process: its pid, when it began, which boot, machine and pid namespace it belongs to,
-and when it was last heard of. On its own machine the system is asked, so a pid that was given to
-another process is told apart. Of other machines only the age of the heartbeat is known: their
-sessions are shown when they fall silent, and never changed from here.
+An owner is a process: its pid, its start, its boot, machine and pid namespace, and its last
+heartbeat. On its own machine the system is asked, so that a reused pid is recognised. For other
+machines only the age of the heartbeat is known: their silent sessions are reported and never
+changed from here.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from ..errors import LogError
-from . import _process
+from . import process
 
 if TYPE_CHECKING:
     from .state import StateHandle
 
 Verdict = Literal["alive", "dead", "silent", "unknown"]
-"""`silent`: of another machine, and not heard of for long. `unknown`: nothing tells."""
+"""`silent`: on another machine, without a heartbeat for long. `unknown`: there is no evidence."""
 
 Mark = Literal["failed", "paused", "cancelled"]
 
 HEARTBEAT_S = 30.0
-"""How often a running owner says so: rarely enough that a day of it is under 1 MB of log."""
+"""Interval of heartbeats. A day of them is less than 1 MB of log."""
 
 SILENT_AFTER = timedelta(minutes=5)
-"""Ten heartbeats: a machine that sleeps or a disk that hangs for a minute is not called dead."""
+"""Ten heartbeats: a machine that sleeps, or a disk that hangs, for a minute is not called dead."""
 
 BOOT_SLACK_S = 120.0
-"""How far the clocks of a machine may have been set since it booted before we take it for another
-machine of the same name."""
+"""Tolerance for a clock that was set since boot, before the owner counts as another machine with
+the same name."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that runs a session. What its system did not tell is empty."""
+    """The process that runs a session. Fields that its system did not report are empty."""
 
     pid: int
     started: str = ""
@@ -51,11 +51,12 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: datetime | None = None
 
     def __post_init__(self) -> None:
-        if self.heartbeat is not None and self.heartbeat.tzinfo is None:  # Not of our making.
+        # Written by another program.
+        if self.heartbeat is not None and self.heartbeat.tzinfo is None:
             msgspec.structs.force_setattr(self, "heartbeat", self.heartbeat.replace(tzinfo=UTC))
 
     def is_same(self, other: Owner | None) -> bool:
-        """Whether both are one process, whenever they were heard of."""
+        """Return True if both are one process, whatever their heartbeats."""
         return other is not None and identity(self) == identity(other)
 
 
@@ -64,44 +65,44 @@ def identity(owner: Owner) -> tuple[int, str, str, str, str, str]:
 
 
 def here(now: datetime | None = None) -> Owner:
-    """This process as an owner."""
-    # By pid: a process that was forked is another one, and must not go by its parent's name.
-    return msgspec.structs.replace(_me(os.getpid()), heartbeat=now or datetime.now(UTC))
+    """Return this process as an owner."""
+    # Cached by pid: a forked process must not use its parent's identity.
+    return msgspec.structs.replace(_owner_of(os.getpid()), heartbeat=now or datetime.now(UTC))
 
 
 @cache
-def _me(pid: int) -> Owner:
+def _owner_of(pid: int) -> Owner:
     return Owner(
         pid=pid,
-        started=_process.start_of(pid) or "",
-        boot=_process.boot_id(),
-        host=_process.host_name(),
-        machine=_process.machine_id(),
-        space=_process.pid_space(),
+        started=process.start_of(pid) or "",
+        boot=process.boot_id(),
+        host=process.host_name(),
+        machine=process.machine_id(),
+        space=process.pid_space(),
     )
 
 
 def judge(
     owner: Owner, *, now: datetime | None = None, silent_after: timedelta = SILENT_AFTER
 ) -> Verdict:
-    """Whether the owner still runs. Only a process of this machine is ever called dead."""
+    """Return a verdict on the owner. Only a process of this machine is ever called dead."""
     me = here(now)
     if (owner.host, owner.machine, owner.space) != (me.host, me.machine, me.space):
         return _by_heartbeat(owner, now, silent_after)
     if owner.boot and me.boot and owner.boot != me.boot:
         return _by_heartbeat(owner, now, silent_after) if _was_heard_since_boot(owner) else "dead"
-    started = _process.start_of(owner.pid)
+    started = process.start_of(owner.pid)
     if started is None:
         return "dead"
-    # Where one of the two starts is not known, the pid alone has to do: better a dead session
-    # called alive than the reverse.
+    # If one of the starts is unknown, the pid decides: a dead session that is called alive is the
+    # smaller error.
     return "dead" if started and owner.started and started != owner.started else "alive"
 
 
 def _was_heard_since_boot(owner: Owner) -> bool:
-    """A heartbeat that is younger than this machine's boot, from another boot: two machines go by
-    one name."""
-    booted = _process.boot_time()
+    """Return True if a heartbeat of another boot is younger than this boot: two machines share a
+    name."""
+    booted = process.boot_time()
     return (
         booted is not None
         and owner.heartbeat is not None
@@ -116,19 +117,19 @@ def _by_heartbeat(owner: Owner, now: datetime | None, silent_after: timedelta) -
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session that is said to be running, by an owner that is dead (`dead`) or on another machine
-    and silent (`silent`)."""
+    """A session that is marked as running by a `dead` owner, or by a `silent` one on another
+    machine."""
 
     session_id: str
     owner: Owner
     verdict: Verdict
     updated_at: datetime
     marked: Mark | None = None
-    """What `recover` made of it; None: it was left alone."""
+    """The mark that `recover` set; None if it was left alone."""
 
 
 class Listed(Protocol):
-    """What a store's list says of a session."""
+    """A session in a store's list."""
 
     @property
     def id(self) -> str: ...
@@ -140,7 +141,7 @@ class HasState(Protocol):
 
 
 class Sessions(Protocol):
-    """What is needed of a store: the sessions said to be active, and a way to open one."""
+    """The parts of a store that are needed: list the active sessions, and open one."""
 
     def list(self, *, status: str | None = None) -> Iterable[Listed]: ...
 
@@ -150,11 +151,13 @@ class Sessions(Protocol):
 def stale(
     store: Sessions, *, now: datetime | None = None, silent_after: timedelta = SILENT_AFTER
 ) -> list[Stale]:
-    """The active sessions whose owner does not run any more. Nothing is written; paused and
-    finished sessions have no owner."""
+    """Return the active sessions whose owner does not run any more. Writes nothing.
+
+    Paused and finished sessions have no owner.
+    """
     found = []
     for listed in store.list(status="active"):
-        # One that cannot be read cannot be judged.
+        # A session that cannot be read cannot be judged.
         with suppress(LogError), store.open(listed.id, readonly=True) as session:
             state = session.state.current
             if state.status != "active" or state.owner is None:
@@ -169,12 +172,11 @@ def stale(
 
 
 def recover(store: Sessions, *, mark: Mark = "failed", now: datetime | None = None) -> list[Stale]:
-    """Marks the sessions of this machine whose owner died; gives all that are stale, those of other
-    machines unmarked.
+    """Mark the sessions of this machine whose owner died; return all stale ones.
 
-    `failed` and `cancelled` can be resumed from a checkpoint, `paused` from where they stopped as
-    well. A session that got a new owner in the meantime is left alone: the mark names the owner who
-    died, and means nothing to another.
+    Sessions of other machines stay unmarked. `failed` and `cancelled` sessions can be resumed from
+    a checkpoint, `paused` ones also from where they stopped. A session that got a new owner
+    meanwhile is left alone: the mark names the owner who died and does not apply to another.
     """
     return [
         _mark(store, found, mark) if found.verdict == "dead" else found

@@ -1,5 +1,7 @@
-"""A folder of sessions that agents write themselves: make, open, list, delete. What is in a
-session, `session.py` knows."""
+"""A folder of sessions that agents write themselves: create, open, list, delete.
+
+The content of a session is the subject of `session.py`.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ from ..config import load as load_config
 from ..config import make_home
 from ..errors import Conflict, InvalidId, LogError, SessionNotFound
 from ..files.locks import sync_folder
-from ._file import Durability
-from ._index import Index, SessionInfo
-from ._reader import LOG, Problem
+from .index import Index, SessionInfo
 from .liveness import Mark, Stale, recover, stale
+from .log_file import Durability
+from .log_reader import LOG, Problem
 from .session import Branch, LiveSession, Recovery
 
 __all__ = [
@@ -37,18 +39,19 @@ __all__ = [
 
 TRASH = ".trash"
 FORMAT = 1
-"""Of the log. A session whose first record names a later one is not opened for writing."""
+"""Version of the log format. A session whose first record names a later version is read-only."""
 RESERVED = frozenset(
     {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
 )
-"""What Windows takes for a device, with any ending."""
+"""Device names of Windows. They are reserved with any extension."""
 
 
 class SessionStore:
-    """Sessions in a folder. `durability`: what an append survives when it returns.
+    """Sessions in a folder.
 
-    `process`: the death of any process, kill -9 included. `power`: a loss of power as well; each
-    append, or each group of appends made at once, waits for the disk.
+    `durability` says what an append survives when it returns. `process`: the death of any process,
+    kill -9 included. `power`: a loss of power as well. Each append, or each group of concurrent
+    appends, then waits for the disk.
     """
 
     def __init__(
@@ -76,8 +79,10 @@ class SessionStore:
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
-        """Makes a session. Raises Conflict when the id is taken, InvalidId when it cannot be
-        one."""
+        """Create a session.
+
+        Raises Conflict when the id is in use, InvalidId when it is not valid.
+        """
         session = self.draft(
             title,
             provider=provider,
@@ -103,8 +108,10 @@ class SessionStore:
         id: str | None = None,
         **extra: Any,
     ) -> LiveSession:
-        """A session of which nothing is on disk until the first append. Titles come from the first
-        text of the user otherwise."""
+        """Return a session of which nothing is on disk until the first append.
+
+        Without a title, the first text of the user becomes the title.
+        """
         if "version" in extra:
             raise LogError("version is the log's own word; give yours another name")
         about = {
@@ -129,11 +136,12 @@ class SessionStore:
         owner: str | None = None,
         take_over: str | None = None,
     ) -> LiveSession:
-        """Opens a session. Raises SessionNotFound.
+        """Open a session. Raises SessionNotFound.
 
-        With `exclusive` nobody else can append until this handle is closed or its process ends;
-        SessionBusy is raised, with the holder's name, when someone has it already, unless that name
-        is given as `take_over`: their next append raises LeaseLost.
+        With `exclusive` nobody else can append until this handle is closed or its process ends. If
+        someone holds the session already, SessionBusy is raised with the holder's name. When that
+        name is given as `take_over`, the lease is taken from them and their next append raises
+        LeaseLost.
         """
         folder = self.folder_of(id)
         if folder.is_symlink() or not (folder / LOG).is_file():
@@ -148,8 +156,10 @@ class SessionStore:
         return session
 
     def ensure(self, id: str, **about: Any) -> LiveSession:
-        """Opens a session, or gives a draft of it when there is none. Several may do so at once:
-        all get the same session."""
+        """Open a session, or return a draft of it when it does not exist.
+
+        Several processes may do this at once: all get the same session.
+        """
         with suppress(SessionNotFound):
             session = self.open(id)
             if session.has_begun:
@@ -168,8 +178,11 @@ class SessionStore:
         limit: int | None = None,
         offset: int = 0,
     ) -> list[SessionInfo]:
-        """The sessions, newest first. From an index, which may be a second or two behind a session
-        that is being written."""
+        """Return the sessions, newest first.
+
+        They come from an index, which may be a second or two behind a session that is being
+        written.
+        """
         if not self.path.is_dir():
             return []
         place = None if cwd is None else os.path.abspath(cwd)
@@ -188,10 +201,12 @@ class SessionStore:
         return found[0] if found else None
 
     def delete(self, id: str) -> None:
-        """Moves a session to the trash. Raises SessionNotFound, and SessionBusy when another
-        process has it for itself."""
+        """Move a session to the trash.
+
+        Raises SessionNotFound, and SessionBusy when another process holds it exclusively.
+        """
         with self.open(id) as session:
-            session.record("deleted", {})  # Whoever has it open learns of it at the next append.
+            session.record("deleted", {})  # Open handles learn of it at their next append.
         trash = self.path / TRASH
         try:
             trash.mkdir(mode=0o700, exist_ok=True)
@@ -203,12 +218,14 @@ class SessionStore:
         self._index.drop(id)
 
     def trash(self) -> Sequence[str]:
-        """The ids in the trash, the last deleted first."""
+        """Return the ids in the trash, the last deleted first."""
         return [name.rpartition("@")[0] for name in self._in_trash()]
 
     def restore(self, id: str) -> LiveSession:
-        """Brings the session back that was deleted last under this id. Raises SessionNotFound, or
-        Conflict when the id is taken."""
+        """Restore the session that was deleted last under this id.
+
+        Raises SessionNotFound, or Conflict when the id is in use.
+        """
         target = self.folder_of(id)
         name = next((name for name in self._in_trash() if name.rpartition("@")[0] == id), None)
         if name is None:
@@ -222,7 +239,7 @@ class SessionStore:
         return session
 
     def empty_trash(self) -> int:
-        """Deletes for good what is in the trash; returns how many sessions that were."""
+        """Delete the sessions in the trash for good and return their number."""
         names = self._in_trash()
         for name in names:
             try:
@@ -234,21 +251,26 @@ class SessionStore:
         return len(names)
 
     def stale(self) -> Sequence[Stale]:
-        """The sessions that are said to be running and whose owner is not. Nothing is written."""
+        """Return the sessions that are marked as running although their owner is not.
+
+        Writes nothing.
+        """
         return stale(self)
 
     def recover(self, mark: Mark = "failed") -> Sequence[Stale]:
-        """Marks those of this machine whose owner died; one of another machine, or with a live
-        owner, is left alone."""
+        """Mark the sessions of this machine whose owner died.
+
+        Sessions of other machines, and those with a live owner, are left alone.
+        """
         return recover(self, mark=mark)
 
     def reindex(self) -> None:
-        """Makes the index anew. Never needed for being right: it is checked at each listing."""
+        """Rebuild the index. Correctness does not need it: the index is checked at each listing."""
         self._index.forget()
         self.list(limit=1)
 
     def close(self) -> None:
-        """Closes the index. Sessions are closed by themselves."""
+        """Close the index. Sessions are closed separately."""
         self._index.close()
 
     def __enter__(self) -> Self:
@@ -263,8 +285,10 @@ class SessionStore:
         self.close()
 
     def folder_of(self, id: str) -> Path:
-        """Where a session of this id lives. Raises InvalidId for anything that could lead out of
-        the store."""
+        """Return the folder of a session.
+
+        Raises InvalidId for an id that could lead out of the store.
+        """
         if (
             not isinstance(id, str)
             or not _valid().match(id)
@@ -277,17 +301,19 @@ class SessionStore:
             )
         return self.path / id
 
-    def making(self) -> AbstractContextManager[Callable[[SessionInfo, int], None]]:
-        """Around the making of a session, for the index."""
+    def creating(self) -> AbstractContextManager[Callable[[SessionInfo, int], None]]:
+        """Return a context manager for the creation of a session, which keeps the index current."""
         if not self.path.is_dir():
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.durability == "power":
                 sync_folder(self.path.parent)
-        return self._index.making()
+        return self._index.creating()
 
     def make_folder(self, folder: Path) -> None:
-        """Raises Conflict when a session is there. A folder without a log is what a crash in the
-        making left: it is used."""
+        """Create the folder of a session. Raises Conflict when a session is there.
+
+        A folder without a log was left by a crash during creation and is used.
+        """
         try:
             folder.mkdir(mode=0o700)
         except FileExistsError:
@@ -296,8 +322,10 @@ class SessionStore:
                 raise Conflict(f"{folder.name}: a session with this id exists") from None
 
     def move_in(self, folder: Path, target: Path) -> None:
-        """Raises Conflict when a session is there. An empty folder, which a crash in the making of
-        one left, is replaced."""
+        """Move a folder to its place in the store. Raises Conflict when a session is there.
+
+        An empty folder, left by a crash during creation, is replaced.
+        """
         if (target / LOG).exists():
             raise Conflict(f"{target.name}: a session with this id exists")
         folder.rename(target)
@@ -305,7 +333,7 @@ class SessionStore:
             sync_folder(self.path)
 
     def _look(self, id: str) -> tuple[SessionInfo, int] | None:
-        """What a log says of itself, and up to which byte; None for a folder without one."""
+        """Return the facts in a log and the number of bytes they cover, or None without a log."""
         with suppress(LogError), self.open(id, readonly=True) as session:
             return session.meta, session.folded_bytes
         return None

@@ -1,8 +1,7 @@
-"""What tools put out, when it is too long for the log: files named by their hash, with the head and
-the tail kept inline.
+"""Tool outputs that are too long for the log: files named by their hash; head and tail stay inline.
 
-A file is written before the record that names it, so a record never names what is not there. The
-same output is kept once.
+A file is written before the record that names it, so the file of a record is always there. Equal
+outputs share one file.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from ..errors import LogError
 from ..files.locks import O_BINARY, sync, sync_folder
 
 FOLDER = "outputs"
-INLINE_BYTES = 64 * 1024
-"""A longer output goes to a file."""
-KEPT_CHARS = 4096
-"""Of its head and of its tail in the log: enough to tell what it is and how it ended."""
+MAX_INLINE_BYTES = 64 * 1024
+"""Maximum size of an output in the log. A longer one goes to a file."""
+EDGE_CHARS = 4096
+"""Length of the head and of the tail that stay in the log."""
 
 
 class Outputs:
@@ -30,7 +29,7 @@ class Outputs:
         self._durable = durable
 
     def put(self, data: bytes | str) -> dict[str, Any]:
-        """Keeps an output and returns what names it: `{"sha256": …, "size_bytes": …}`."""
+        """Store an output and return its reference: `{"sha256": …, "size_bytes": …}`."""
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         name = hashlib.sha256(raw).hexdigest()
         path = self.folder / name
@@ -42,7 +41,7 @@ class Outputs:
         return {"sha256": name, "size_bytes": len(raw)}
 
     def get(self, ref: dict[str, Any] | str) -> bytes:
-        """The whole output. Raises LogError when it is not there, or is not what it was."""
+        """Return the whole output. Raises LogError when it is missing or damaged."""
         name = ref if isinstance(ref, str) else ref.get("sha256")
         if not isinstance(name, str) or not _hash().match(name):
             raise LogError(f"{str(name)[:80]!r} names no output")
@@ -55,8 +54,8 @@ class Outputs:
         return raw
 
     def shorten(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The message with long tool outputs put away: each leaves its head and tail, and `output`,
-        which names the whole."""
+        """Return the message with long tool outputs replaced by head, tail and a reference
+        (`output`)."""
         content = message.get("content")
         if not isinstance(content, list):
             return message
@@ -68,8 +67,11 @@ class Outputs:
         )
 
     def shorten_output(self, output: Any) -> tuple[Any, dict[str, Any] | None]:
-        """What a tool gave, as the ledger keeps it, and the name of the whole: a long text, or
-        blocks with long texts in them."""
+        """Return a tool's output as the log stores it, and the reference to the whole if it is a
+        long text.
+
+        In a list of blocks the long texts are replaced one by one.
+        """
         if isinstance(output, str):
             return self.shorten_text(output)
         return (
@@ -77,17 +79,17 @@ class Outputs:
         ), None
 
     def shorten_text(self, text: str) -> tuple[str, dict[str, Any] | None]:
-        """The text as it is, or its head and tail and the name of the whole."""
-        if len(text) <= INLINE_BYTES and (
-            text.isascii() or len(text.encode("utf-8", "surrogatepass")) <= INLINE_BYTES
+        """Return the text unchanged, or its head and tail with the reference to the whole."""
+        if len(text) <= MAX_INLINE_BYTES and (
+            text.isascii() or len(text.encode("utf-8", "surrogatepass")) <= MAX_INLINE_BYTES
         ):
             return text, None
         ref = self.put(text)
-        left_out = len(text) - 2 * KEPT_CHARS
+        left_out = len(text) - 2 * EDGE_CHARS
         if left_out <= 0:
             return text, ref
         return (
-            f"{text[:KEPT_CHARS]}\n[… {left_out} characters left out …]\n{text[-KEPT_CHARS:]}",
+            f"{text[:EDGE_CHARS]}\n[… {left_out} characters left out …]\n{text[-EDGE_CHARS:]}",
             ref,
         )
 

@@ -1,9 +1,8 @@
 """The values of a run: `SessionState` and its parts, and their JSON.
 
-Pure: nothing here reads a log, asks the system or knows the time unless it is told. Values are
-frozen and check themselves, so a state that cannot be (finished and active, an unknown status, a
-time without a zone) is never made and never saved. Fields that we do not know are kept. How a log
-becomes a state is in `_run_fold`.
+Pure: nothing here reads a log, asks the system or reads the clock. Values are frozen and check
+themselves, so an impossible state (finished and active, an unknown status, a time without a zone)
+cannot be built or saved. Unknown fields survive. `run_fold` turns a log into a state.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..model import Value, parse_time
 from .liveness import Owner
 
 STATE_VERSION = "2.0"
-"""1.0 and 1.1 are of the system that this view follows: local times, and `memory` for the data
+"""1.0 and 1.1 come from the system that this view follows: local times, and `memory` for the data
 buffer. 2.0: aware times, an owner."""
 
 Status = Literal["active", "paused", "completed", "failed", "cancelled"]
@@ -31,7 +30,7 @@ FINISHED: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 
 
 class SessionTimestamps(Value, frozen=True, kw_only=True):
-    """When the run began, last changed, ended and was paused: aware, in UTC."""
+    """Times at which the run began, last changed, ended and was paused: aware, in UTC."""
 
     TIMES: ClassVar[frozenset[str]] = frozenset(
         {"started_at", "updated_at", "completed_at", "paused_at_time"}
@@ -52,8 +51,7 @@ class SessionTimestamps(Value, frozen=True, kw_only=True):
 
 
 class SessionProgress(Value, frozen=True, kw_only=True):
-    """Where the run is, how it came there and how well it went. `path` has every visit, in
-    order."""
+    """Position, path and quality of the run. `path` has every visit, in order."""
 
     current_node: str | None = None
     paused_at: str | None = None
@@ -72,7 +70,7 @@ class SessionProgress(Value, frozen=True, kw_only=True):
 
 
 class SessionResult(Value, frozen=True, kw_only=True):
-    """What came of it. `success` is None until it is over."""
+    """Result of the run. `success` is None until it is over."""
 
     success: bool | None = None
     error: str | None = None
@@ -80,8 +78,10 @@ class SessionResult(Value, frozen=True, kw_only=True):
 
 
 class SessionMetrics(Value, frozen=True, kw_only=True):
-    """Counts. `nodes_executed` and `edges_traversed` name each once, in the order they were first
-    seen."""
+    """Counts.
+
+    `nodes_executed` and `edges_traversed` name each once, in the order of first occurrence.
+    """
 
     decision_count: int = 0
     problem_count: int = 0
@@ -92,11 +92,11 @@ class SessionMetrics(Value, frozen=True, kw_only=True):
 
 
 class SessionState(Value, frozen=True, kw_only=True):
-    """All that is known of a run at one moment.
+    """Everything that is known of a run at one moment.
 
-    `owner` runs it now; a session that is paused or finished has none. `checkpoint_enabled` and
-    `latest_checkpoint_id` are true from the first checkpoint on, and `resumed_from` names the one
-    that this run began at.
+    `owner` runs it now; a paused or finished session has none. `checkpoint_enabled` and
+    `latest_checkpoint_id` are set from the first checkpoint on, and `resumed_from` names the
+    checkpoint that this run began at.
     """
 
     COMPUTED: ClassVar[tuple[str, ...]] = (
@@ -104,8 +104,8 @@ class SessionState(Value, frozen=True, kw_only=True):
         "is_resumable",
         "is_resumable_from_checkpoint",
     )
-    """Written for readers, never read back: a computed field that is loaded as data is written
-    twice, and one of the two is stale."""
+    """Written for readers, never read back: a computed field that is loaded as data would be
+    written twice, once stale."""
 
     schema_version: str = STATE_VERSION
     session_id: str
@@ -150,12 +150,13 @@ class SessionState(Value, frozen=True, kw_only=True):
 
     @property
     def memory(self) -> dict[str, Any]:
-        """The data buffer, by its old name."""
+        """The data buffer, under its old name."""
         return self.data_buffer
 
     @property
     def duration_ms(self) -> int:
-        """From start to end; 0 until it has ended, and when the clock was set back in between."""
+        """Time from start to end; 0 until it has ended, and when the clock was set back in
+        between."""
         ended = self.timestamps.completed_at
         return (
             max(0, round((ended - self.timestamps.started_at).total_seconds() * 1000))
@@ -165,20 +166,19 @@ class SessionState(Value, frozen=True, kw_only=True):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether `resume` has something to go on from: a pause, or a checkpoint."""
+        """True if `resume` can continue from a pause or a checkpoint."""
         return self.status == "paused" or self.is_resumable_from_checkpoint
 
     @property
     def is_resumable_from_checkpoint(self) -> bool:
-        """Whatever became of the session: also one that is completed can go on from a
-        checkpoint."""
+        """True if there is a checkpoint; a completed session can be resumed from one too."""
         return self.checkpoint_enabled and self.latest_checkpoint_id is not None
 
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), **{name: getattr(self, name) for name in self.COMPUTED}}
 
     def to_session_state_dict(self) -> dict[str, Any]:
-        """What an executor needs to go on. Copies: changing them changes nothing here."""
+        """Return the fields that an executor needs to continue, as copies."""
         progress = self.progress
         target = (
             progress.resume_from
@@ -195,10 +195,10 @@ class SessionState(Value, frozen=True, kw_only=True):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, zone: tzinfo | None = None) -> Self:
-        """Reads what `to_dict` gives, of this version or an older one.
+        """Build a state from the output of `to_dict`, of this version or an older one.
 
-        Times of versions 1.x have no zone: they are of `zone`, or of this machine's. Raises
-        ModelError for what cannot be right.
+        Times of versions 1.x have no zone: `zone` applies, or that of this machine. Raises
+        ModelError for invalid data.
         """
         data = _upgrade(dict(data), zone)
         for name in cls.COMPUTED:
@@ -215,24 +215,25 @@ class SessionState(Value, frozen=True, kw_only=True):
     def from_execution_result(
         cls, session_id: str, goal_id: str, result: Any, **more: Any
     ) -> SessionState:
-        """The state that an executor's result tells of. See `_run_from.from_execution_result` for
-        what more it takes."""
-        from ._run_from import from_execution_result
+        """Build a state from an executor's result.
+
+        Options: see `run_import.from_execution_result`.
+        """
+        from .run_import import from_execution_result
 
         return from_execution_result(session_id, goal_id, result, **more)
 
     @classmethod
     def from_legacy_run(cls, run: Any, session_id: str, **more: Any) -> SessionState:
-        """The state that a run of the old format tells of. See `_run_from.from_legacy_run` for what
-        more it takes."""
-        from ._run_from import from_legacy_run
+        """Build a state from a run of the old format. Options: see `run_import.from_legacy_run`."""
+        from .run_import import from_legacy_run
 
         return from_legacy_run(run, session_id, **more)
 
     @classmethod
     def _load(cls, known: dict[str, Any], extra: dict[str, Any]) -> Self:
-        # The parts are values already, with what is unknown in them kept: they are put in place
-        # after the rest was checked.
+        # The parts are values already, including their unknown fields; they are set after the rest
+        # was checked.
         parts = {name: known[name] for name in _PARTS if name in known}
         try:
             state = msgspec.convert(
@@ -257,20 +258,24 @@ def _bare(part: Value) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON would give it back, sharing nothing with the original. Raises ModelError
-    for what is not JSON."""
+    """Return the value as JSON would give it back, sharing nothing.
+
+    Raises ModelError if it is not JSON.
+    """
     try:
         return msgspec.json.decode(msgspec.json.encode(value))
     except UnicodeEncodeError:
-        # Half of a surrogate pair, which a tool has cut out of a text: the log keeps it.
+        # A lone surrogate, cut out of a text by a tool: the log stores it.
         return json.loads(json.dumps(msgspec.to_builtins(value, str_keys=True)))
     except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
         raise ModelError(f"{type(value).__name__} cannot be written as JSON: {error}") from None
 
 
 def _upgrade(data: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
-    """Brings data of an older version to this one. A newer one stays what it is, with its unknown
-    fields."""
+    """Bring data of an older version to this one.
+
+    A newer one stays unchanged, with unknown fields.
+    """
     version = data.get("schema_version", STATE_VERSION)
     if not isinstance(version, str):
         raise ModelError(f"schema_version {version!r} must be a text like {STATE_VERSION!r}")
@@ -286,8 +291,8 @@ def _upgrade(data: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
 
 
 def _settle(times: dict[str, Any], status: str, zone: tzinfo | None) -> dict[str, Any]:
-    """Old times: without a zone, sometimes without the end of what has ended, or with an end of
-    what goes on."""
+    """Repair old times: add the zone and a missing end of a finished run; drop the end of an active
+    one."""
     for name in SessionTimestamps.TIMES:
         if times.get(name) is not None:
             times[name] = local_time(times[name], zone)
@@ -301,8 +306,10 @@ def _settle(times: dict[str, Any], status: str, zone: tzinfo | None) -> dict[str
 
 
 def local_time(value: str | datetime, zone: tzinfo | None = None) -> datetime:
-    """An aware UTC time; one without a zone is of `zone`, or of this machine's. Raises ModelError
-    for what is no time."""
+    """Return an aware UTC time; without a zone, `zone` or that of this machine applies.
+
+    Raises ModelError for an invalid time.
+    """
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         if moment.tzinfo is None:

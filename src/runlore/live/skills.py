@@ -1,5 +1,4 @@
-"""The skills view of a session's log: which skills were invoked, what each attempt did, and how
-often that works.
+"""The skills view of a session's log: invocations, their attempts, and success rates.
 
     with session.skill("tdd", phase="red", input={"spec": "add() adds"}) as run:
         with run.attempt(model="small") as attempt:
@@ -7,9 +6,9 @@ often that works.
             attempt.verified(by="exit_code", command="pytest -q test_add.py", exit_code=code)
     session.skills.rate("tdd", model="small", window="7d")
 
-The start is in the log before the work begins, so that a crash leaves a trace. An exception makes
-the run a `fail`, with the exception beside it, and goes on to the caller. Knows no file: it writes
-and reads through the log it is given.
+The start is in the log before the work begins, so that a crash leaves a trace. An exception turns
+the run into a `fail`, is stored with it, and reaches the caller. Knows no file: it writes and reads
+through the log it is given.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import msgspec
 
 from ..errors import LogError, ModelError
 from ..model import LogRecord, Usage
-from ._skill_fold import (
+from .skill_fold import (
     ATTEMPT_FINISHED,
     ATTEMPT_STARTED,
     FINISHED,
@@ -45,7 +44,7 @@ from ._skill_fold import (
     status_of,
     verified_by,
 )
-from ._skill_rates import (
+from .skill_rates import (
     Rate,
     format_history,
     pass_rate,
@@ -67,13 +66,13 @@ __all__ = [
 
 SNAPSHOT = "skills"
 SNAPSHOT_EVERY = 1000
-"""Records between two snapshots: folding so many takes about ten milliseconds."""
+"""Records between two snapshots."""
 
 ERROR_CHARS = 2000
 
 
 class Log(Protocol):
-    """What this view needs of a session's log."""
+    """The parts of a session's log that this view needs."""
 
     @property
     def id(self) -> str: ...
@@ -90,13 +89,12 @@ class Log(Protocol):
 
 
 class SkillLog:
-    """The skills of one session. Reading goes on from the last snapshot, so it costs what is
-    new."""
+    """The skills of one session. Reading continues from the last snapshot."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._view: SkillsView | None = None
-        self._saved = -1  # Up to where the snapshot on disk goes.
+        self._saved = -1  # Seq of the snapshot on disk.
         self._since = -1  # The first record that this handle wrote.
 
     def run(
@@ -110,8 +108,10 @@ class SkillLog:
         model: str | None = None,
         key: str | None = None,
     ) -> SkillRun:
-        """An invocation, to be used with `with`. `key` names it: a call that is made again with the
-        same key counts once."""
+        """Return an invocation, to be used with `with`.
+
+        `key` names it: a call that is repeated with the same key counts once.
+        """
         if not isinstance(skill, str) or not skill.strip():
             raise ModelError("a skill needs a name")
         about = {
@@ -126,20 +126,22 @@ class SkillLog:
         return SkillRun(self, key or uuid4().hex, about, known=known, is_keyed=key is not None)
 
     def add(self, entry: SkillEntry, *, key: str | None = None) -> LogRecord:
-        """A whole invocation at once, when it is over: what another program ran. Without a time it
-        has that of the record."""
+        """Add a whole invocation of another program after it ended.
+
+        The default time is the record's.
+        """
         if entry.final_status == "running":
             raise ModelError(
                 "an invocation that is still running is told with run(), not with add()"
             )
         plain = msgspec.to_builtins(entry)
-        plain.pop("session_id", None)  # It belongs to the session whose log this is.
+        plain.pop("session_id", None)  # It belongs to the session of this log.
         return self.record(WHOLE, plain, key=key)
 
     def finish(
         self, id: str, status: str, *, message: str | None = None, error: str | None = None
     ) -> LogRecord:
-        """Ends an invocation whose own process cannot: it was killed, or the work goes on
+        """End an invocation whose process cannot: it was killed, or the work continues
         elsewhere."""
         return self.record(
             FINISHED,
@@ -147,8 +149,7 @@ class SkillLog:
         )
 
     def record(self, type: str, payload: dict[str, Any], *, key: str | None = None) -> LogRecord:
-        """Appends a record of this view. Now and then it also brings the snapshot up to date, so
-        that readers have less to read."""
+        """Append a record of this view, and update the snapshot from time to time."""
         record = self._log.record(type, _without_none(payload), key=key)
         if self._since < 0:
             self._since = record.seq
@@ -160,8 +161,7 @@ class SkillLog:
         return record
 
     def entries(self, *, skill: str | None = None, phase: str | None = None) -> list[SkillEntry]:
-        """All invocations in the order in which they began, with everything that was recorded of
-        them."""
+        """Return all invocations in the order in which they began, with everything recorded."""
         found = fold_all(SkillsView(), self._log.records(), self._log.id).entries.values()
         return [
             entry
@@ -170,11 +170,12 @@ class SkillLog:
         ]
 
     def open(self) -> list[SkillEntry]:
-        """Those that have begun and not ended: at work in some process, or interrupted with it."""
+        """Return the invocations without an end: running in some process, or interrupted with
+        it."""
         return [entry for entry in self.view().entries.values() if entry.final_status == "running"]
 
     def rates(self, window: str | None = None, *, now: datetime | None = None) -> list[Rate]:
-        """How often each model passed at each skill, in a window like `24h` or `7d`."""
+        """Return the pass rate of each model at each skill, in a window like `24h` or `7d`."""
         return pass_rates(self.view().entries.values(), window, now=now or datetime.now(UTC))
 
     def rate(
@@ -185,17 +186,17 @@ class SkillLog:
         *,
         now: datetime | None = None,
     ) -> float | None:
-        """How often a skill passed, with one model or with any; None when nothing is known."""
+        """Return the pass rate of a skill, with one model or any; None without data."""
         return pass_rate(
             self.view().entries.values(), skill, model, window, now=now or datetime.now(UTC)
         )
 
     def history(self, exclude_phase: str | None = None) -> str:
-        """What was tried before, as text for a next prompt."""
+        """Return earlier attempts as text for a next prompt."""
         return format_history(self.view().entries.values(), exclude_phase)
 
     def view(self) -> SkillsView:
-        """All invocations without their long texts, up to the last record."""
+        """Return all invocations without their long texts, up to the last record."""
         if self._view is None:
             self._view = self._from_snapshot()
             self._saved = self._view.seq
@@ -211,7 +212,7 @@ class SkillLog:
         try:
             view = msgspec.msgpack.decode(found[1], type=SkillsView) if found else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            view = None  # It can be made again from the log.
+            view = None  # The log can rebuild it.
         if view is None or found is None or (view.version, view.seq) != (FOLD_VERSION, found[0]):
             return SkillsView()
         return view
@@ -220,16 +221,18 @@ class SkillLog:
         try:
             data = msgspec.msgpack.encode(view)
         except (OverflowError, RecursionError, TypeError):
-            # A log from elsewhere may hold a number that msgpack has no form for: it is then read
-            # anew each time.
+            # A foreign log may hold a number that msgpack cannot encode: it is then read again each
+            # time.
             return
         self._saved = view.seq
         self._log.put_snapshot(SNAPSHOT, view.seq, data)
 
 
 class SkillRun:
-    """One invocation at work. `entry` is what an earlier call with the same key has left, if there
-    was one."""
+    """An invocation in progress.
+
+    `entry` is the result of an earlier call with the same key, if any.
+    """
 
     def __init__(
         self,
@@ -251,7 +254,7 @@ class SkillRun:
 
     @property
     def is_done(self) -> bool:
-        """Whether an earlier call with the same key has ended: there is nothing left to do."""
+        """True if an earlier call with the same key has ended: there is nothing left to do."""
         return self.entry is not None and self.entry.final_status != "running"
 
     def attempt(
@@ -261,7 +264,7 @@ class SkillRun:
         tier: str | int | None = None,
         warm_start: bool | None = None,
     ) -> Attempt:
-        """The next attempt, to be used with `with`."""
+        """Return the next attempt, to be used with `with`."""
         self._attempts += 1
         return Attempt(
             self,
@@ -271,8 +274,10 @@ class SkillRun:
     def finish(
         self, status: str = "pass", message: str | None = None, *, file_path: str | None = None
     ) -> None:
-        """Says how the invocation ends: `pass`, `fail` or `skip`, or an old word for one of them.
-        It ends with its `with`."""
+        """Set how the invocation ends: `pass`, `fail` or `skip`, or an old word for one of them.
+
+        It is recorded at the end of the `with` block.
+        """
         self._status = _known(status)
         self._end = {"message": message, "file_path": file_path}
 
@@ -298,10 +303,10 @@ class SkillRun:
             **self._end,
             "skill": self._about["skill"],
             "final_status": status,
-            "error": _told(error),
+            "error": _error_text(error),
             "duration_ms": _since(self._began),
         }
-        _leave(error, lambda: self.record(FINISHED, end, "finished"))
+        _record_end(error, lambda: self.record(FINISHED, end, "finished"))
 
     def record(self, type: str, payload: dict[str, Any], what: str) -> None:
         key = f"skill:{self.id}:{what}" if self._is_keyed else None
@@ -311,8 +316,7 @@ class SkillRun:
         self._last = attempt
 
     def _by_attempt(self) -> Status:
-        """Without a word on it, an invocation passes unless its last attempt is known to have
-        failed."""
+        """Return the default status: pass, unless the last attempt is known to have failed."""
         if self._last is None:
             return "pass"
         entry = SkillEntry(id=self.id, attempts=(self._last,), final_status="pass")
@@ -320,7 +324,7 @@ class SkillRun:
 
 
 class Attempt:
-    """One attempt at work. What is said of it is recorded when it ends."""
+    """An attempt in progress. It is recorded when it ends."""
 
     def __init__(self, run: SkillRun, about: dict[str, Any]) -> None:
         self.number: int = about["attempt"]
@@ -331,7 +335,7 @@ class Attempt:
         self._began = 0.0
 
     def output(self, summary: str | None = None, *, runner_output: str | None = None) -> None:
-        """What came out: in a few words, and as it was printed."""
+        """Set the output: a summary, and the text as printed."""
         self._said |= _without_none({"output_summary": summary, "runner_output": runner_output})
 
     def verified(
@@ -343,11 +347,10 @@ class Attempt:
         passed: bool | None = None,
         detail: str | None = None,
     ) -> None:
-        """A check of the result, and how it was made. An exit code of 0 passes; what has none
-        passes unless `passed` says otherwise.
+        """Add a check of the result and how it was done.
 
-        Several checks must all pass. Without any the attempt is "not checked", which is not the
-        same as failed.
+        An exit code of 0 passes; without one the check passes unless `passed` is False. Several
+        checks must all pass. Without any the attempt is "not checked", which differs from failed.
         """
         if by == "self":
             raise ModelError(
@@ -363,7 +366,7 @@ class Attempt:
         )
 
     def judged(self, verdict: str, feedback: str | None = None) -> None:
-        """What a verifier said: `accept`, `escalate` or `error`, and what to do better."""
+        """Set the verdict of a verifier (`accept`, `escalate` or `error`) and its feedback."""
         self._said |= _without_none({"verdict": verdict, "feedback": feedback})
 
     def used(
@@ -376,7 +379,7 @@ class Attempt:
         reasoning_tokens: int = 0,
         usd: float | None = None,
     ) -> None:
-        """Tokens and cost of an API call; those of several add up."""
+        """Add the tokens and cost of an API call; several calls add up."""
         self._usage = Usage(
             input_tokens=self._usage.input_tokens + input_tokens,
             output_tokens=self._usage.output_tokens + output_tokens,
@@ -401,11 +404,11 @@ class Attempt:
         checks = tuple(self._checks)
         done = SkillAttempt(
             **self._about, **self._said, checks=checks, verified=verified_by(checks),
-            error=_told(error),
+            error=_error_text(error),
             duration_ms=_since(self._began), usage=self._usage if self._usage.total else None,
         )  # fmt: skip
         self._run.ended(done)
-        _leave(
+        _record_end(
             error,
             lambda: self._run.record(
                 ATTEMPT_FINISHED, msgspec.to_builtins(done), f"attempt:{self.number}:finished"
@@ -416,13 +419,15 @@ class Attempt:
 def entries_of(
     store: SessionStore, window: str | None = None, *, now: datetime | None = None
 ) -> Iterator[SkillEntry]:
-    """The invocations of all sessions, without their long texts. A session that was last written
-    before the window is not opened."""
+    """Yield the invocations of all sessions, without their long texts.
+
+    A session that was last written before the window is not opened.
+    """
     start = (now or datetime.now(UTC)) - window_of(window) if window else None
     for info in store.list():
         if start is not None and info.updated_at < start:
             return  # The list is newest first.
-        # It may be deleted meanwhile, or not be ours to read.
+        # It may be deleted meanwhile, or not be readable.
         with suppress(LogError), store.open(info.id, readonly=True) as session:
             yield from session.skills.view().entries.values()
 
@@ -436,18 +441,17 @@ def _known(status: str) -> Status:
     return found
 
 
-def _leave(error: BaseException | None, record: Any) -> None:
-    """Records an end. When the work has failed, and the log then fails as well, the caller gets the
-    first of the two."""
+def _record_end(error: BaseException | None, record: Any) -> None:
+    """Record an end. If the work failed and the log fails too, the caller gets the first error."""
     try:
         record()
-    except Exception as trouble:  # Whatever the log raises must not hide what the work raised.
+    except Exception as trouble:  # An error of the log must not hide the error of the work.
         if error is None:
             raise
         error.add_note(f"and its end could not be recorded: {trouble}")
 
 
-def _told(error: BaseException | None) -> str | None:
+def _error_text(error: BaseException | None) -> str | None:
     if error is None:
         return None
     return "".join(format_exception_only(error)).strip()[:ERROR_CHARS]

@@ -6,9 +6,9 @@
     session.state.fail("no answer")
     session.state.resume(session.state.checkpoints.latest(clean=True))
 
-Each change is one small record; the state is what they add up to, so its history is the log.
-Reading goes on from the last snapshot. What cannot follow is refused: before it is written where
-that is known, and else by the fold, for every reader alike.
+Each change is one small record, and the state is their sum, so its history is the log. Reading
+continues from the last snapshot. An illegal change is refused before it is written, if that is
+known by then; otherwise the fold refuses it, for every reader alike.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ from uuid import uuid4
 import msgspec
 
 from ..errors import Conflict, IllegalTransition, ModelError, RunloreError, SessionBusy
-from . import _run_words as words
-from ._run_fold import Folding, Refusal, RunView, fold, fold_all
-from ._run_log import Log, RunLog, Transition
-from ._run_rules import content, digest
-from ._run_words import Checkpoint, CheckpointType
+from . import run_records
 from .checkpoints import Checkpoints, Difference
 from .liveness import HEARTBEAT_S, Mark, Owner, here, judge
 from .run import (
@@ -40,6 +36,10 @@ from .run import (
     Status,
     plain,
 )
+from .run_fold import Folding, Refusal, RunView, fold, fold_all
+from .run_log import Log, RunLog, Transition
+from .run_records import Checkpoint, CheckpointType
+from .run_rules import content, digest
 
 __all__ = [
     "Checkpoint", "Checkpoints", "Difference", "Log", "Owner", "Refusal", "RunView",
@@ -47,26 +47,31 @@ __all__ = [
     "SessionState", "SessionTimestamps", "StateHandle", "Status", "Transition", "fold", "fold_all",
 ]  # fmt: skip
 
-RECORD_BYTES = 100
-"""At least. A checkpoint is whole when as many bytes were written since the last whole one as it
-needs: so the whole ones at most double the log."""
+MIN_RECORD_BYTES = 100
+"""Minimum size of a record.
 
-TRIES = 20
-"""How often a checkpoint is tried while others write. After that it is written whole, which needs
-no agreement on what came before."""
+A checkpoint is written whole when the records since the last whole one add up to its size, so whole
+checkpoints at most double the log.
+"""
+
+MAX_CHECKPOINT_TRIES = 20
+"""Maximum number of tries for a checkpoint while others write.
+
+After that it is written whole, which does not depend on the records before it.
+"""
 
 
 class StateHandle(RunLog):
-    """`session.state`."""
+    """The state of a session's run: `session.state`."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(log)
         self.checkpoints = Checkpoints(self)
-        # The run that this handle began; None: it only looks on, or gives orders.
+        # The run that this handle began; None if it only reads or controls a run.
         self._run: str | None = None
         self._heard = 0.0
 
-    # ── the life of a run ─────────────────────────────────────────────────────────────────────────
+    # ── life of a run ─────────────────────────────────────────────────────────────────────────────
     def start(
         self,
         goal_id: str = "",
@@ -79,9 +84,11 @@ class StateHandle(RunLog):
         input_data: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> SessionState:
-        """This process begins the run, and owns it from now on. Raises IllegalTransition when it
-        was started before."""
-        said = words.Started(
+        """Begin the run with this process as its owner.
+
+        Raises IllegalTransition if it was started before.
+        """
+        payload = run_records.Started(
             run=run_id or _new_run(),
             goal_id=goal_id,
             agent_id=agent_id,
@@ -92,20 +99,22 @@ class StateHandle(RunLog):
             input_data=plain(dict(input_data or {})),
             owner=here(),
         )
-        return self._begin("state.started", said)
+        return self._begin("state.started", payload)
 
     def adopt(self, state: SessionState) -> SessionState:
-        """Takes over what another system knew of this session, as its beginning. It gets no owner,
-        and keeps none of its checkpoints."""
-        self.tell("state.adopted", words.Adopted(state=plain(state.to_dict())))
+        """Take the state from another system as the beginning of this session.
+
+        It gets no owner and keeps none of its checkpoints.
+        """
+        self.append("state.adopted", run_records.Adopted(state=plain(state.to_dict())))
         return self.current
 
     def pause(
         self, node: str | None = None, *, reason: str | None = None, resume_from: str | None = None
     ) -> SessionState:
-        """Stops for input or at a node; nobody owns it until it is resumed."""
+        """Pause the run for input or at a node. It has no owner until it is resumed."""
         return self._change(
-            "state.paused", words.Paused(node=node, reason=reason, resume_from=resume_from)
+            "state.paused", run_records.Paused(node=node, reason=reason, resume_from=resume_from)
         )
 
     def resume(
@@ -117,13 +126,13 @@ class StateHandle(RunLog):
         run_id: str | None = None,
         take_over: bool = False,
     ) -> SessionState:
-        """This process goes on with the run: from where it was paused or its process died, or from
-        a checkpoint.
+        """Continue the run in this process: from a pause, from where its process died, or from a
+        checkpoint.
 
-        A checkpoint brings back its buffer, path and counters, whatever became of the session
-        since. Raises CheckpointError when it is missing or damaged, IllegalTransition when there is
-        nothing to go on from, and SessionBusy while another process that may be alive runs the
-        session, unless `take_over` is said.
+        A checkpoint restores its buffer, path and counters, whatever happened to the session since.
+        Raises CheckpointError when it is missing or damaged, and IllegalTransition when there is
+        nothing to continue. Raises SessionBusy while another process that may be alive runs the
+        session, unless `take_over` is set.
         """
         with self._lock:
             state = self._caught_up().view().state
@@ -136,8 +145,8 @@ class StateHandle(RunLog):
                 state = self.current
             mark = self.checkpoints.get(checkpoint) if checkpoint is not None else None
             whole = self.checkpoints.load(mark) if mark else None
-            target, again = _where(state, mark, node)
-            said = words.Resumed(
+            target, again = _resume_target(state, mark, node)
+            payload = run_records.Resumed(
                 run=run_id or _new_run(),
                 replaces=state.current_run_id,
                 owner=here(),
@@ -147,27 +156,34 @@ class StateHandle(RunLog):
                 whole=whole,
                 input_data=plain(dict(input_data)) if input_data is not None else None,
             )
-            return self._begin("state.resumed", said)
+            return self._begin("state.resumed", payload)
 
     def complete(
         self, output: Mapping[str, Any] | None = None, *, quality: Quality | None = None
     ) -> SessionState:
         return self._change(
-            "state.completed", words.Ended(output=plain(dict(output or {})), quality=quality)
+            "state.completed", run_records.Ended(output=plain(dict(output or {})), quality=quality)
         )
 
     def fail(self, error: str, *, output: Mapping[str, Any] | None = None) -> SessionState:
         return self._change(
-            "state.failed", words.Ended(error=error, output=plain(dict(output or {})))
+            "state.failed", run_records.Ended(error=error, output=plain(dict(output or {})))
         )
 
     def cancel(self, reason: str | None = None) -> SessionState:
-        """Somebody's decision, and never guessed from the text of an error."""
-        return self._change("state.cancelled", words.Ended(error=reason))
+        """Cancel the run.
+
+        This is always an explicit decision, never derived from the text of an error.
+        """
+        return self._change("state.cancelled", run_records.Ended(error=reason))
 
     def recover(self, owner: Owner, mark: Mark = "failed") -> bool:
-        """Marks the run of this owner, when it is dead and nobody has taken its place. Gives
-        whether it did. See `liveness.recover`."""
+        """Mark the run of this owner if it is dead and was not replaced.
+
+        Return True if it was marked.
+
+        See `liveness.recover`.
+        """
         state = self.current
         if state.status != "active" or not owner.is_same(state.owner) or judge(owner) != "dead":
             return False
@@ -178,12 +194,14 @@ class StateHandle(RunLog):
             f"its owner died: process {owner.pid} on {owner.host or 'this machine'} is gone{heard}"
         )
         try:
-            self.tell("state.recovered", words.Recovered(owner=owner, mark=mark, error=error))
+            self.append(
+                "state.recovered", run_records.Recovered(owner=owner, mark=mark, error=error)
+            )
         except (IllegalTransition, SessionBusy):
             return False
         return True
 
-    # ── what happens in it ────────────────────────────────────────────────────────────────────────
+    # ── events of a run ───────────────────────────────────────────────────────────────────────────
     def progress(
         self,
         node: str | None = None,
@@ -200,13 +218,13 @@ class StateHandle(RunLog):
         buffer: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> None:
-        """Adds to what is known: a node entered (a step, unless `steps` says otherwise), tokens,
-        time, retries, buffer values.
+        """Record progress: a node entered (one step, unless `steps` is given), tokens, time, buffer
+        values.
 
-        `retries` is a node that is tried once more, or how often for each; `failures` are nodes
-        that failed while the run went on. Either makes a clean run degraded.
+        `retries` is a node that is tried once more, or a number for each node. `failures` are nodes
+        that failed while the run continued. Either turns a clean run into a degraded one.
         """
-        said = words.Progressed(
+        payload = run_records.Progressed(
             run=self._run,
             node=node,
             edge=edge,
@@ -220,37 +238,42 @@ class StateHandle(RunLog):
             quality=quality,
             set=plain(dict(buffer or {})),
         )
-        self.tell("state.progress", said, key=key)
+        self.append("state.progress", payload, key=key)
         self._heard = time.monotonic()
 
     def put(
         self, values: Mapping[str, Any] | None = None, /, *, delete: Iterable[str] = (), **more: Any
     ) -> None:
-        """Sets values of the data buffer, and deletes others. What is not named stays."""
-        said = words.Buffered(
+        """Set some values of the data buffer and delete others. The rest stays."""
+        payload = run_records.Buffered(
             run=self._run, set=plain({**(values or {}), **more}), delete=tuple(delete)
         )
-        self.tell("state.buffer", said)
+        self.append("state.buffer", payload)
 
     def problem(self, problem: str | Mapping[str, Any], **more: Any) -> None:
         what = {"description": problem} if isinstance(problem, str) else dict(problem)
-        self.tell("state.problem", words.Noted(run=self._run, what=plain({**what, **more})))
+        self.append("state.problem", run_records.Noted(run=self._run, what=plain({**what, **more})))
 
     def decide(self, decision: str | Mapping[str, Any], **more: Any) -> None:
         what = {"decision": decision} if isinstance(decision, str) else dict(decision)
-        self.tell("state.decision", words.Noted(run=self._run, what=plain({**what, **more})))
+        self.append(
+            "state.decision", run_records.Noted(run=self._run, what=plain({**what, **more}))
+        )
 
     def describe(self, *, extra: Mapping[str, Any] | None = None, **fields: Any) -> None:
-        """Sets goal_id, agent_id, entry_point, stream_id, correlation_id, isolation_level,
-        input_data, active_triggers, trigger_tasks or worker_configured; and in `extra` fields that
-        are not ours. Raises ModelError for a name or a type that is wrong."""
+        """Set descriptive fields.
+
+        These are goal_id, agent_id, entry_point, stream_id, correlation_id, isolation_level,
+        input_data, active_triggers, trigger_tasks and worker_configured; other fields go into
+        `extra`. Raises ModelError for an unknown name or a wrong type.
+        """
         try:
-            said = msgspec.convert(
+            payload = msgspec.convert(
                 {**plain(fields), "extra": plain(dict(extra or {}))}, _Description
             )
         except ValueError as error:
             raise ModelError(f"describe: {error}") from None
-        self.tell("state.described", words.Described(**msgspec.structs.asdict(said)))
+        self.append("state.described", run_records.Described(**msgspec.structs.asdict(payload)))
 
     def checkpoint(
         self,
@@ -263,11 +286,10 @@ class StateHandle(RunLog):
         description: str = "",
         id: str | None = None,
     ) -> Checkpoint:
-        """A point to go back to. `buffer` is the whole data buffer from now on; without it, it
-        stays as it is.
+        """Write a checkpoint. `buffer` replaces the data buffer; without it, the buffer stays.
 
-        Resuming goes to `next_node`, or enters `node` once more. `clean` says that nothing is half
-        done here.
+        Resuming goes to `next_node`, or enters `node` once more. `clean` says that no work is half
+        done.
         """
         if type not in get_args(CheckpointType):
             raise ModelError(
@@ -276,11 +298,11 @@ class StateHandle(RunLog):
         id = id or f"cp_{uuid4().hex[:16]}"
         wanted = None if buffer is None else plain(dict(buffer))
         with self._lock:
-            for attempt in range(TRIES + 1):
-                folding, is_last = self._caught_up(), attempt == TRIES
-                said = _checkpoint_of(folding, wanted, is_whole=is_last)
-                said = msgspec.structs.replace(
-                    said,
+            for attempt in range(MAX_CHECKPOINT_TRIES + 1):
+                folding, is_last = self._caught_up(), attempt == MAX_CHECKPOINT_TRIES
+                payload = _checkpoint_of(folding, wanted, is_whole=is_last)
+                payload = msgspec.structs.replace(
+                    payload,
                     id=id,
                     run=self._run,
                     node=node if node is not None else folding.progress["current_node"],
@@ -289,28 +311,29 @@ class StateHandle(RunLog):
                     is_clean=clean,
                     description=description,
                 )
-                # What changed is only right for the log as we know it: when it has gone on, look
+                # The changes fit only the log as it was read. If it has grown, they are computed
                 # again.
                 with suppress(Conflict):
-                    self.tell("checkpoint", said, expect=None if is_last else folding.seq)
+                    self.append("checkpoint", payload, expect=None if is_last else folding.seq)
                     break
             self._heard = time.monotonic()
             return self.checkpoints.get(id)
 
     # ── signs of life ─────────────────────────────────────────────────────────────────────────────
     def heartbeat(self, *, every_s: float = HEARTBEAT_S) -> None:
-        """Says that the owner is alive; as often as you like, it writes at most once in `every_s`.
-        Progress and checkpoints say so too."""
+        """Record that the owner is alive, at most once in `every_s`.
+
+        Progress and checkpoints count as heartbeats too.
+        """
         now = time.monotonic()
         if self._heard and now - self._heard < every_s:
             return
         self._heard = now
-        self.tell("state.heartbeat", words.Heard(run=self._run))
+        self.append("state.heartbeat", run_records.Heartbeat(run=self._run))
 
     @contextmanager
     def beating(self, every_s: float = HEARTBEAT_S) -> Iterator[None]:
-        """Heartbeats from a thread of its own, for as long as the block runs: for steps that take
-        minutes."""
+        """Send heartbeats from a thread while the block runs, for steps that take minutes."""
         ended = threading.Event()
 
         def beat() -> None:
@@ -318,8 +341,7 @@ class StateHandle(RunLog):
                 try:
                     self.heartbeat(every_s=every_s / 2)
                 except RunloreError:
-                    # It was paused, or has ended: there is nothing more to say, and nobody to say
-                    # it to.
+                    # The run was paused or has ended: no more heartbeats are needed.
                     return
 
         thread = threading.Thread(target=beat, name=f"heartbeat of {self.session_id}", daemon=True)
@@ -330,13 +352,13 @@ class StateHandle(RunLog):
             ended.set()
             thread.join()
 
-    def _begin(self, type: str, said: words.Started | words.Resumed) -> SessionState:
-        self.tell(type, said)
-        self._run, self._heard = said.run, time.monotonic()
+    def _begin(self, type: str, payload: run_records.Started | run_records.Resumed) -> SessionState:
+        self.append(type, payload)
+        self._run, self._heard = payload.run, time.monotonic()
         return self.current
 
-    def _change(self, type: str, said: words.Paused | words.Ended) -> SessionState:
-        self.tell(type, msgspec.structs.replace(said, run=self._run))
+    def _change(self, type: str, payload: run_records.Paused | run_records.Ended) -> SessionState:
+        self.append(type, msgspec.structs.replace(payload, run=self._run))
         return self.current
 
     def _refuse_if_owned(self, state: SessionState, take_over: bool) -> None:
@@ -355,18 +377,18 @@ class StateHandle(RunLog):
         )
 
 
-class _Description(words.Described, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `describe` takes: a name that is misspelt is told, not kept."""
+class _Description(run_records.Described, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of `describe`: an unknown name is an error."""
 
 
 def _new_run() -> str:
     return f"run_{uuid4().hex[:12]}"
 
 
-def _where(
+def _resume_target(
     state: SessionState, mark: Checkpoint | None, node: str | None
 ) -> tuple[str | None, bool]:
-    """At which node to go on, and whether that enters the same node once more."""
+    """Return the node to continue at, and True if that enters the same node once more."""
     if mark is not None:
         return node or mark.next_node or mark.node, node is None and mark.next_node is None
     target = node or state.progress.resume_from
@@ -375,17 +397,17 @@ def _where(
 
 def _checkpoint_of(
     folding: Folding, buffer: dict[str, Any] | None, *, is_whole: bool
-) -> words.Checkpointed:
-    """The content of a checkpoint at this moment: whole when it is time for that, else what
+) -> run_records.Checkpointed:
+    """Return the content of a checkpoint at this moment: whole when that is due, else the
     changes."""
     saved = folding.saved()
     old, new = saved.data_buffer, saved.data_buffer if buffer is None else buffer
     saved = msgspec.structs.replace(saved, data_buffer=new)
     data = content(saved)
-    if is_whole or folding.base is None or folding.since_base * RECORD_BYTES >= len(data):
-        return words.Checkpointed(id="", digest=digest(data), whole=saved)
+    if is_whole or folding.base is None or folding.since_base * MIN_RECORD_BYTES >= len(data):
+        return run_records.Checkpointed(id="", digest=digest(data), whole=saved)
     changed = {name: value for name, value in new.items() if name not in old or old[name] != value}
-    return words.Checkpointed(
+    return run_records.Checkpointed(
         id="",
         digest=digest(data),
         set=changed,

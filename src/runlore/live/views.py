@@ -1,8 +1,8 @@
-"""The conversation as the model should see it now: pure functions from messages to messages.
+"""The conversation as the model should see it: pure functions from messages to messages.
 
-A message is `{"role": …, "content": text or blocks}`; blocks are text, thinking, image, document,
-tool_use and tool_result, and what is not known is handed on. Nothing here reads a log; `log.py`
-says which messages are in view, and what became of calls.
+A message is `{"role": …, "content": text or blocks}`. Blocks are text, thinking, image, document,
+tool_use and tool_result; unknown ones are passed on. Nothing here reads a log: `session.py`
+provides the messages in view and the fate of calls.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from ..model import LogRecord
 
 Message = dict[str, Any]
 Fate = Literal["settled", "not_started", "unknown", "running", "waiting", "open"]
-"""What became of a tool call that has no result in the conversation. `unknown`: it may have begun,
-and nobody knows how it ended. `open`: nobody was asked."""
+"""Fate of a tool call that has no result in the conversation.
+
+`unknown`: it may have begun, and its end is not known. `open`: its fate was not looked up.
+"""
 
 COMPACT_AT = 0.8
-SUMMARY_PROMPT = """Summarize this conversation so that the work can go on from the summary alone. Use these headings:
+SUMMARY_PROMPT = """Summarize this conversation so that the work can go on from the summary alone.\
+ Use these headings:
 
 ## User Requests
 Everything the user asked for, in order, with the exact words where they matter.
@@ -39,7 +42,7 @@ SUMMARY_HEAD = "[Conversation Summary]\n\n"
 SUMMARY_ACK = "Understood. I have the summary of our conversation so far and will go on from there."
 
 INTERRUPTED = "error: tool call was interrupted"
-TOLD: dict[Fate, str] = {
+RESULT_TEXTS: dict[Fate, str] = {
     "not_started": f"{INTERRUPTED} before the tool began",
     "unknown": f"{INTERRUPTED}; whether it took effect is not known",
     "running": "The tool is still running; its result will follow.",
@@ -49,7 +52,7 @@ TOLD: dict[Fate, str] = {
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call that the model made and that has no result in the conversation."""
+    """A call of the model that has no result in the conversation."""
 
     call_id: str
     name: str = ""
@@ -60,19 +63,21 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: Any = None
     is_error: bool = False
     record: str = ""
-    """The id of the record that holds the call."""
+    """Id of the record that holds the call."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A message in view, and the record it comes from; None for one that the view made."""
+    """A message in view and its record; None for a message that the view created."""
 
     message: Message
     record: LogRecord | None = None
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """What is in view at a position of the log. `open_calls` have no result: of those, the last
-    loop's may still get one."""
+    """The conversation at a position of the log.
+
+    `open_calls` have no result. Those of the last turn may still get one.
+    """
 
     entries: list[Entry]
     open_calls: list[ToolCall] = []
@@ -90,25 +95,15 @@ def assemble(
     partial: bool = True,
     repaired: bool = True,
 ) -> Conversation:
-    """The conversation made of a compaction or clear, and what is seen behind it.
+    """Build the conversation from a compaction or clear and the records in view after it.
 
-    `fates` is asked, only when calls without a result are in view, what became of them; its second
-    argument is the seq of the first.
+    `fates` is called only if calls without a result are in view. It returns them with their fate;
+    its second argument is the seq of the first.
     """
-    entries = (
-        [Entry(message) for message in summary_pair(mark)]
-        if mark is not None and mark.type == "compact"
-        else []
-    )
-    if all(
-        [node.type == "message" and type(node.payload.get("content")) is str for node in nodes]  # noqa: C419
-    ):  # quicker
+    entries = [Entry(message) for message in summary_of(mark)]
+    if are_plain(nodes):
         return Conversation(entries + [Entry(node.payload, node) for node in nodes])
-    for place, node in enumerate(nodes):
-        if node.type == "message":
-            entries.append(Entry(node.payload, node))
-        elif node.type == "partial" and partial and not _is_superseded(nodes, place):
-            entries.append(Entry(_without_calls(node.payload), node))
+    entries += _entries_of(nodes, partial)
     if is_in_order(entry.message for entry in entries):
         return Conversation(entries)
     missing = [*_unanswered(entries)]
@@ -118,24 +113,34 @@ def assemble(
     if missing:
         first = entries[missing[0][0]].record
         calls = fates([call for _, call in missing], first.seq if first else -1)
-    return Conversation(_closed(entries, {call.call_id: call for call in calls}), calls)
+    return Conversation(close_calls(entries, {call.call_id: call for call in calls}), calls)
+
+
+def are_plain(nodes: Sequence[LogRecord]) -> bool:
+    """Return True if all records are messages of text alone, which is common and cheap to show."""
+    return all(
+        node.type == "message" and type(node.payload.get("content")) is str for node in nodes
+    )
+
+
+def summary_of(mark: LogRecord | None) -> list[Message]:
+    """Return the messages in place of what a compaction covers; none for a clear."""
+    return summary_pair(mark) if mark is not None and mark.type == "compact" else []
 
 
 def adjacent(messages: Sequence[Message]) -> list[Message]:
-    """The messages with a result right behind every call, as providers want it. Nothing is left
-    open."""
+    """Return the messages with a result right after every call, as providers require."""
     if is_in_order(messages):
         return list(messages)
     entries = [Entry(message) for message in messages]
     calls = [msgspec.structs.replace(call, fate="open") for _, call in _unanswered(entries)]
-    return [entry.message for entry in _closed(entries, {call.call_id: call for call in calls})]
+    return [entry.message for entry in close_calls(entries, {call.call_id: call for call in calls})]
 
 
 def is_in_order(messages: Iterable[Message]) -> bool:
-    """Whether each call has its result in the very next message, and each result its call, in the
-    same order.
+    """Return True if each call has its result in the next message, in the same order.
 
-    So it is as a rule, and telling it takes a seventh of the time that working it out takes.
+    This is the common case, and cheap to recognise.
     """
     waiting: list[Any] = []
     for message in messages:
@@ -157,8 +162,7 @@ def is_in_order(messages: Iterable[Message]) -> bool:
 
 
 def summary_pair(mark: LogRecord) -> list[Message]:
-    """What stands in place of what a compaction covers: the summary as the user's, and an
-    acknowledgement."""
+    """Return the messages that replace a compacted part: the summary as the user's, and a reply."""
     summary = mark.payload.get("summary")
     text = summary if isinstance(summary, str) else ""
     return [
@@ -178,19 +182,18 @@ def summary_pair(mark: LogRecord) -> list[Message]:
 def should_compact(
     usage: Mapping[str, Any] | None, window: int | None, threshold: float = COMPACT_AT
 ) -> bool:
-    """Whether the context is so full that it is time to compact. Tokens that came from a cache fill
-    it as others do."""
+    """Return True if the context is full enough to compact. Cached tokens count as others do."""
     if not usage or not window or threshold <= 0:
         return False
     return context_tokens(usage) >= window * threshold
 
 
 def context_tokens(usage: Mapping[str, Any]) -> int:
-    """How many tokens the model read, by the words of any provider.
+    """Return the number of tokens the model read, from the usage fields of any provider.
 
-    Where `input_tokens` leaves out what was cached, the cached tokens have a count of their own
-    beside it; where they are a part of it (`input_tokens_details`, `prompt_tokens`), that count
-    stands elsewhere.
+    Some providers leave cached tokens out of `input_tokens` and count them in a field beside it:
+    these are added. Others include them (`input_tokens_details`, `prompt_tokens`) and report the
+    cached part in a nested field, which is ignored.
     """
     own = next(
         (
@@ -210,8 +213,7 @@ def context_tokens(usage: Mapping[str, Any]) -> int:
 
 
 def calls_of(message: Message) -> Iterator[dict[str, Any]]:
-    """The tool_use blocks of an assistant's message that can be answered: those with an id, each id
-    once."""
+    """Yield the tool_use blocks of an assistant's message that can be answered: each id once."""
     if message.get("role") == "assistant":
         ids: set[str] = set()
         for block in _blocks(message):
@@ -229,12 +231,12 @@ def results_of(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def result_block(call: ToolCall) -> dict[str, Any]:
-    """The result that the view gives to a call that has none: the ledger's, or the news that there
-    is none."""
+    """Return the result that the view gives to a call without one: the recorded one, or a
+    notice."""
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call.call_id}
     if call.fate == "settled":
         return {**block, "content": _content(call.output), "is_error": call.is_error}
-    text = INTERRUPTED if call.fate == "unknown" and not call.has_begun else TOLD[call.fate]
+    text = INTERRUPTED if call.fate == "unknown" and not call.has_begun else RESULT_TEXTS[call.fate]
     is_open = call.fate in ("running", "waiting", "open")
     return {
         **block,
@@ -245,7 +247,7 @@ def result_block(call: ToolCall) -> dict[str, Any]:
 
 
 def _content(output: Any) -> Any:
-    """What a tool gave, as the content of a result: text and blocks as they are, other values as
+    """Return a tool's output as the content of a result: other values than text and blocks as
     JSON."""
     if output is None:
         return ""
@@ -258,7 +260,7 @@ def _content(output: Any) -> Any:
 
 
 def _unanswered(entries: Sequence[Entry]) -> Iterator[tuple[int, ToolCall]]:
-    """The calls without a result behind them, each with its place."""
+    """Yield the calls without a result after them, each with its position."""
     answered: set[str] = set()
     found: list[tuple[int, ToolCall]] = []
     for place in range(len(entries) - 1, -1, -1):
@@ -269,51 +271,83 @@ def _unanswered(entries: Sequence[Entry]) -> Iterator[tuple[int, ToolCall]]:
             if isinstance(block.get("tool_use_id"), str)
         )
         here = [block for block in calls_of(entry.message) if block["id"] not in answered]
-        # An id used twice needs two results.
+        # An id that is used twice needs two results.
         answered.difference_update(block["id"] for block in calls_of(entry.message))
         found += [(place, _call(block, entry.record)) for block in reversed(here)]
     yield from reversed(found)
 
 
-def _closed(entries: Sequence[Entry], calls: Mapping[str, ToolCall]) -> list[Entry]:
-    """Every call with its result right behind it: where it was, moved there from further on, or
-    made."""
-    results = _claimed(entries)
+def close_calls(entries: Sequence[Entry], calls: Mapping[str, ToolCall]) -> list[Entry]:
+    """Return the entries with the result of every call right after it.
+
+    A result stays in place, is moved there from further on, or is created.
+    """
+    results = _pair_results(entries)
     in_place = {id(block) for (call, _), (place, block) in results.items() if place == call + 1}
-    last = max(
-        (place for place, entry in enumerate(entries) if any(calls_of(entry.message))), default=-1
-    )
-    is_last_loop_open = not any(
-        _is_other_than_results(entry.message) for entry in entries[last + 1 :]
-    )
+    unanswered = _without_result(entries, calls)
     closed: list[Entry] = []
     more: list[dict[str, Any]] = []
     for place, entry in enumerate(entries):
-        kept = _with_results(entry, in_place, more)
-        if kept is not None:
-            closed.append(kept)
-        more = []
-        for block in calls_of(entry.message):
-            found = results.get((place, block["id"]))
-            call = calls.get(block["id"])
-            if found is not None:
-                more += [found[1]] if found[0] != place + 1 else []
-            elif call is not None and not (
-                place == last and is_last_loop_open and call.fate in ("running", "waiting")
-            ):
-                more.append(result_block(call))
-        if more and not (
-            place + 1 < len(entries)
-            and any(id(block) in in_place for block in results_of(entries[place + 1].message))
-        ):
+        shown = _with_results(entry, in_place, more)
+        if shown is not None:
+            closed.append(shown)
+        more = _results_to_add(place, entry, results, unanswered)
+        if more and not _has_results_in_place(entries[place + 1 : place + 2], in_place):
             closed.append(Entry({"role": "user", "content": more, "meta": {"synthetic": True}}))
             more = []
     return closed
 
 
-def _claimed(entries: Sequence[Entry]) -> dict[tuple[int, str], tuple[int, dict[str, Any]]]:
-    """For each call, by its place and id, the place and block of its result: the first one behind
-    it that no call has yet."""
+def _without_result(
+    entries: Sequence[Entry], calls: Mapping[str, ToolCall]
+) -> Callable[[int, str], ToolCall | None]:
+    """Return a lookup, by position and id, of the calls that need a result from the view.
+
+    A call of the last turn that is running or waiting stays open.
+    """
+    last = max(
+        (place for place, entry in enumerate(entries) if any(calls_of(entry.message))), default=-1
+    )
+    is_last_open = not any(_is_other_than_results(entry.message) for entry in entries[last + 1 :])
+
+    def find(place: int, call_id: str) -> ToolCall | None:
+        call = calls.get(call_id)
+        if call is None:
+            return None
+        stays_open = place == last and is_last_open and call.fate in ("running", "waiting")
+        return None if stays_open else call
+
+    return find
+
+
+def _results_to_add(
+    place: int,
+    entry: Entry,
+    results: Mapping[tuple[int, str], tuple[int, dict[str, Any]]],
+    unanswered: Callable[[int, str], ToolCall | None],
+) -> list[dict[str, Any]]:
+    """Return the results that the message after this one lacks."""
+    more: list[dict[str, Any]] = []
+    for block in calls_of(entry.message):
+        result = results.get((place, block["id"]))
+        if result is not None:
+            more += [result[1]] if result[0] != place + 1 else []
+        elif (call := unanswered(place, block["id"])) is not None:
+            more.append(result_block(call))
+    return more
+
+
+def _has_results_in_place(following: Sequence[Entry], in_place: set[int]) -> bool:
+    return any(id(block) in in_place for entry in following for block in results_of(entry.message))
+
+
+def _pair_results(
+    entries: Sequence[Entry],
+) -> dict[tuple[int, str], tuple[int, dict[str, Any]]]:
+    """Map each call (position and id) to the position and block of its result.
+
+    That is the first result after it that no other call has claimed.
+    """
     waiting: dict[str, int] = {}
     claimed = {}
     for place, entry in enumerate(entries):
@@ -327,8 +361,11 @@ def _claimed(entries: Sequence[Entry]) -> dict[tuple[int, str], tuple[int, dict[
 
 
 def _with_results(entry: Entry, in_place: set[int], more: list[dict[str, Any]]) -> Entry | None:
-    """A message with the results that belong there, and `more` of them. None when nothing is left:
-    orphans and repeats are dropped."""
+    """Return a message with its own results in place and `more` of them, or None if nothing is
+    left.
+
+    Orphaned and repeated results are dropped.
+    """
     own = [*results_of(entry.message)]
     kept = [block for block in own if id(block) in in_place]
     if len(kept) == len(own) and not more:
@@ -349,9 +386,16 @@ def _is_other_than_results(message: Message) -> bool:
     )
 
 
+def _entries_of(nodes: Sequence[LogRecord], partial: bool) -> Iterator[Entry]:
+    for place, node in enumerate(nodes):
+        if node.type == "message":
+            yield Entry(node.payload, node)
+        elif node.type == "partial" and partial and not _is_superseded(nodes, place):
+            yield Entry(_without_calls(node.payload), node)
+
+
 def _is_superseded(nodes: Sequence[LogRecord], place: int) -> bool:
-    """A stream that was kept while it came in is followed by more of it, or by the whole
-    message."""
+    """Return True if a partial message is followed by more of it, or by the whole message."""
     following = nodes[place + 1] if place + 1 < len(nodes) else None
     return following is not None and following.payload.get("role") == nodes[place].payload.get(
         "role"
@@ -359,7 +403,7 @@ def _is_superseded(nodes: Sequence[LogRecord], place: int) -> bool:
 
 
 def _without_calls(message: Message) -> Message:
-    """A cut-off message: marked, and without the calls in it, which were not complete and never
+    """Return a cut-off message, marked and without its calls, which were incomplete and never
     ran."""
     content = message.get("content")
     if isinstance(content, list):
@@ -382,9 +426,7 @@ def _call(block: dict[str, Any], record: LogRecord | None) -> ToolCall:
 
 
 def _are_distinct_texts(values: list[Any]) -> bool:
-    return all([isinstance(value, str) for value in values]) and len(set(values)) == len(  # noqa: C419
-        values
-    )  # quicker
+    return all(isinstance(value, str) for value in values) and len(set(values)) == len(values)
 
 
 def _blocks(message: Message) -> Iterable[dict[str, Any]]:

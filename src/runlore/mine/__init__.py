@@ -1,7 +1,7 @@
-"""What recurs in the sessions of a store, and what helped.
+"""Recurring problems in the sessions of a store, and what helped.
 
-Mining goes in three steps. A miner reports what it notices in one session as a `Signal`. `patterns`
-groups signals of several sessions into a `Pattern`. A miner that knows a way out turns patterns
+Mining has three steps. A miner reports what it notices in one session as a `Signal`. `patterns`
+groups signals of several sessions into a `Pattern`. A miner that knows a solution turns patterns
 about the same subject into a `Draft` of a lesson. Each miner is one file in `signals/`; its
 functions are pure and see digests only. `cases` and `known_errors` read a store.
 

@@ -1,4 +1,4 @@
-"""How a problem ended in each session, and what most of those ends have in common."""
+"""The end of a problem in each session, and what most of those ends have in common."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RETRY_KEY = "retry"
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a problem ended in one session."""
+    """The end of a problem in one session."""
 
     root: str
     at: str
     ref: str
     """The event that shows it, as uid#seq."""
     key: str = ""
-    """What ended it, such that the same advice has the same key. Empty if it did not end or the
+    """The reason for the end: the same advice has the same key. Empty if it did not end or the
     reason is unknown."""
     fix: Fix | None = None
     is_over: bool = False

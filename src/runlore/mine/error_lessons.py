@@ -35,10 +35,7 @@ def find_ends(group: Group) -> list[End]:
 def draft(group: Group, ends: Sequence[End]) -> Draft | None:
     """Propose what ended the error in most sessions; None if nothing did in enough of them."""
     patterns = group.patterns
-    is_flaky = any(isinstance(pattern.locus, FlakyTestLocus) for pattern in patterns)
-    common = find_common_ends(
-        [end for end in ends if end.key != RETRY_KEY or is_flaky], group.min_sessions
-    )
+    common = find_common_ends(_usable_ends(patterns, ends), group.min_sessions)
     if not common:
         return None
     fingerprint, key = patterns[0].locus.error, common[0].key
@@ -61,6 +58,12 @@ def draft(group: Group, ends: Sequence[End]) -> Draft | None:
         last_at=max(pattern.last_at for pattern in patterns),
         **count_evidence(common, ends),
     )
+
+
+def _usable_ends(patterns: Sequence[Pattern], ends: Sequence[End]) -> list[End]:
+    """Return the ends that a lesson may propose. Only a flaky test is worth a plain retry."""
+    is_flaky = any(isinstance(pattern.locus, FlakyTestLocus) for pattern in patterns)
+    return [end for end in ends if end.key != RETRY_KEY or is_flaky]
 
 
 def _describe_problem(patterns: Sequence[Pattern]) -> str:

@@ -33,7 +33,7 @@ MAX_LINES = 400
 
 
 class KnownFix(msgspec.Struct, frozen=True, kw_only=True):
-    """What made an error go away in one session, and where to read it."""
+    """A fix of an error in one session, with its source."""
 
     uid: str
     agent: str
@@ -79,7 +79,7 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     if no price is known."""
     fixes: tuple[KnownFix, ...] = ()
     likeness: float = 1.0
-    """How near it is to the error that was asked about; 1 is the same error."""
+    """Similarity to the error in question; 1 is the same error."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What signals are about, as typed values.
+"""The subjects of signals, as typed values.
 
 A locus has a `key`: signals of one type with the same key are one pattern, and the key is part of
 the pattern's id. Fields that are not part of the key describe the locus for the lesson that is

@@ -19,7 +19,7 @@ MIN_SESSIONS_FOR_TREND = 8
 
 
 class _Key(NamedTuple):
-    """What the signals of one pattern have in common."""
+    """The common properties of the signals of one pattern."""
 
     type: str
     repo: str

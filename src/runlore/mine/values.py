@@ -66,7 +66,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     polarity: Polarity
     uid: str
     locus: Locus
-    """What it is about. Signals of one type whose loci have the same key become one pattern."""
+    """The subject. Signals of one type whose loci have the same key become one pattern."""
     what: str
     """A description for people."""
     seqs: tuple[int, ...] = ()
@@ -111,7 +111,7 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet:
-    """What is usual among the sessions that count."""
+    """The usual values among the sessions that count."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self.cases = cases

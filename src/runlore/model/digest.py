@@ -1,7 +1,7 @@
 """The digest of a session, and its parts.
 
-These are values only: `runlore.digest` makes them, the store keeps them. What is cited is cited by
-seq, the number of an event in its session.
+These are values only: `runlore.digest` makes them, the store keeps them. Events are
+cited by seq, their number in the session.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ MIN_SHOWN_CONFIDENCE = 0.5
 """The confidence from which a fix is shown to someone who has the same error."""
 
 FixKind = Literal["edit", "command", "read", "changed", "retry"]
-"""What made an error go away: a change to a file; a command; reading again before the same call;
+"""The way an error went away: a change to a file; a command; reading again before the same call;
 the call itself, made differently; or nothing that is known except trying again."""
 
 Trend = Literal["new", "rising", "steady", "falling", "stopped"]
-"""How something that recurs develops: an error over the last days, a pattern over the sessions."""
+"""The development of something that recurs: an error over the last days, a pattern over the
+sessions."""
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -52,7 +53,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The line that matters, for reading. Its variable parts are named, as in `<path>` and
     `<n>`."""
     sample: str
-    """The same line as it was printed."""
+    """The line as it was printed."""
     version: int = FINGERPRINT_VERSION
 
 
@@ -66,7 +67,8 @@ class ErrorSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tool: str | None = None
     action: str | None = None
     command: str | None = None
-    """What was run the first time, in one line, or the file that was to be read or changed."""
+    """The command of the first occurrence, in one line, or the file that was to be read or changed.
+    """
     first_at: datetime | None = None
     last_at: datetime | None = None
 
@@ -89,11 +91,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What made an error go away, or that it never did (`fixed_seq` is None).
+    """The end of an error, or that it never ended (`fixed_seq` is None).
 
-    `steps` are what was done between `failed_seq`, the last occurrence, and `fixed_seq`, where the
-    same call ended better. The first step is taken for the fix. `confidence` orders answers; it is
-    a rule of thumb between 0 and 1, not a probability.
+    `steps` are the actions between `failed_seq`, the last occurrence, and `fixed_seq`, where the
+    same call ended better. The first step counts as the fix. `confidence` orders answers; it is a
+    rule of thumb between 0 and 1, not a probability.
     """
 
     fingerprint: str
@@ -131,7 +133,7 @@ class CommandRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class TestRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A run of tests. What the output did not say is None."""
+    """A run of tests. Counts that the output does not report are None."""
 
     seq: int
     """The event of the result."""
@@ -162,7 +164,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 class FileActivity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What was done to a file: the number of calls by action, and the last event."""
+    """The calls on a file: their number by action, and the last event."""
 
     path: str
     edit: int = 0
@@ -192,7 +194,7 @@ class Covers(msgspec.Struct, frozen=True):
 
 
 class Digest(Value, frozen=True, kw_only=True):
-    """What is kept of a session when its bulk is gone.
+    """The part of a session that remains when its bulk is gone.
 
     Made by rules alone: equal input gives an equal digest. `covers` names the content it was made
     from. Lists are cut, and the entries that matter most are kept; `cut` says by name how many more
@@ -228,7 +230,7 @@ class Digest(Value, frozen=True, kw_only=True):
     subagents: tuple[Moment, ...] = ()
     wall_s: float = 0.0
     active_s: float = 0.0
-    """The same without pauses."""
+    """The duration without pauses."""
     interventions: tuple[Moment, ...] = ()
     corrections: tuple[Moment, ...] = ()
     """Messages of a person that reject or redirect what was done."""
@@ -261,7 +263,7 @@ class Digest(Value, frozen=True, kw_only=True):
     secrets_at: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     """By kind, the first events that held a secret."""
     touched: tuple[FileActivity, ...] = ()
-    """What was done to files."""
+    """The calls on files."""
     ends: tuple[int, ...] = ()
     """The last event of each block of numbers at eviction."""
     before: Digest | None = None

@@ -127,7 +127,8 @@ def is_own(tool: str | None) -> bool:
 
 
 _OWN = re.compile(
-    r"\Arunlore\Z|(?<![a-z0-9])runlore[_.:/-]+(?:search|sessions|show|file|commit|usage|fix|lessons|propose_lesson)\Z"
+    r"\Arunlore\Z|(?<![a-z0-9])runlore[_.:/-]+"
+    r"(?:search|sessions|show|file|commit|usage|fix|lessons|propose_lesson)\Z"
 )
 
 

@@ -49,7 +49,7 @@ class Cost(Value, frozen=True, kw_only=True):
 
 
 class Session(Value, frozen=True, kw_only=True):
-    """One run of an agent. What the agent did not record is None.
+    """One run of an agent. Fields that the agent did not record are None.
 
     The watermarks discovered → ingested → analyzed → evicted are set in this order and never go
     back. `analyzed_*` name the content that the digest covers: a session that has grown since is

@@ -1,26 +1,25 @@
-"""Search: one ranked index over everything that was said and done. The same for every store.
+"""Search: one ranked index over all texts of all sessions, the same for every store.
 
-A database only answers which segments have a word (`Store.postings`). Here a query is read
-(`syntax.py`), the answers are intersected by session and scored (`ranked.py`), and the segments of
-the sessions that are shown are unpacked, where the events, the snippets and the proof of phrases
-and filters are found (`text.py`). `scan.py` is for regular expressions, which no index helps, and
-`advice.py` for those who found nothing.
+A database only returns the segments that have a word (`Store.postings`). `syntax.py` parses a
+query. `ranked.py` intersects the postings by session and scores the sessions. `text.py` unpacks the
+segments of the best ones to find events and snippets, and to prove phrases and filters. `scan.py`
+searches with regular expressions, without an index. `advice.py` helps when nothing matched.
 
     word  "a phrase"  begin*        every one of them, in any chosen event of a session
     a OR b                          one of the two neighbours
     -word                           not in an event that has it
     agent: repo: cwd: branch: model: after: before: session:      which sessions
-    tool: kind: is:error file:                                    which events; file: is the end of a path, * and ? in it
+    tool: kind: is:error file:      which events; file: is the end of a path, * and ? in it
 """
 
 from .advice import blame, remarks
 from .ranked import search
 from .scan import regex
 from .syntax import Query, QueryError, parse
-from .text import SNIPPET, Answer, EventHit, Hit
+from .text import SNIPPET_BYTES, Answer, EventHit, Hit
 
 __all__ = [
-    "SNIPPET",
+    "SNIPPET_BYTES",
     "Answer",
     "EventHit",
     "Hit",

@@ -1,7 +1,7 @@
-"""What to tell someone whose query found nothing, or may have been meant in another way.
+"""Hints for a query that matched nothing, or may have been meant in another way.
 
-`remarks` looks at the query alone, `blame` asks the store which of its fields is the one too many.
-Neither is part of a search: a face asks when it has someone to tell.
+`remarks` looks at the query alone. `blame` searches the store for the field that excludes
+everything. Neither is part of a search: the faces call them when they have someone to show them to.
 """
 
 from __future__ import annotations
@@ -13,53 +13,55 @@ from itertools import pairwise
 import msgspec
 
 from ..store import Store
-from .ranked import SENTENCE, allowed, search
-from .syntax import EVENT_FIELDS, FIELDS, PIECE, TOKEN, Query
+from .ranked import SENTENCE_WORDS, allowed, search
+from .syntax import EVENT_FIELDS, FIELDS, QUERY_PART, TOKEN, Query
 
-COUNTED = 50
-"""So many sessions are counted of what a query without one of its fields would find; then there are
-"or more"."""
+MAX_COUNTED = 50
+"""Maximum number of sessions that are counted for a query with fewer fields; beyond it the hint
+says "or more"."""
 
-TYPED, MOST_REMARKS = 1000, 4
-"""Characters that are looked at, and remarks on them: people also paste logs, in which much looks
-like a field."""
+MAX_REMARK_CHARS, MAX_REMARKS = 1000, 4
+"""Maximum number of characters that are checked, and of remarks: in pasted logs much looks like a
+field."""
 
-LONG = 200
-"""Characters of a value that are repeated: most paths are shorter."""
+MAX_VALUE_CHARS = 200
+"""Maximum length of a value in a hint; most paths are shorter."""
 
-ALIKE = 0.75
-"""How near a name must be to a field's: `tol` is tool (0.86), `mode` model (0.89), and `node`
-nothing (0.67)."""
+MIN_SIMILARITY = 0.75
+"""Minimum similarity of a name to a field: `tol` matches tool (0.86), `mode` model (0.89), and
+`node` nothing (0.67)."""
 
-_ELSEWHERE = {
+_SYNONYMS = {
     "project": "repo", "repository": "repo", "role": "kind", "type": "kind", "dir": "cwd",
     "folder": "cwd", "path": "file",
     "since": "after", "until": "before", "date": "after", "flavor": "agent", "source": "agent",
     "id": "session", "uid": "session",
 }  # fmt: skip
-"""What other programs call our fields."""
+"""Names of our fields in other programs."""
 
-_Piece = tuple[str, str, str]
+_Part = tuple[str, str, str]
 
 
-# ── of the query alone ────────────────────────────────────────────────────────────────────────────
+# ── from the query alone ──────────────────────────────────────────────────────────────────────────
 def remarks(text: str) -> list[str]:
-    """What in the query was taken for words and looks like something else, one line each."""
+    """Return remarks on parts of the query that were read as words but look like something else."""
     nothing = ("", "", "")
-    pieces: list[_Piece] = [nothing, *PIECE.findall(text[:TYPED]), nothing]
+    parts: list[_Part] = [nothing, *QUERY_PART.findall(text[:MAX_REMARK_CHARS]), nothing]
     found = dict.fromkeys(
-        said for before, piece, after in _threes(pieces) if (said := _remark(before, piece, after))
+        lines
+        for before, part, after in _with_neighbours(parts)
+        if (lines := _remark(before, part, after))
     )
-    return list(found)[:MOST_REMARKS]
+    return list(found)[:MAX_REMARKS]
 
 
-def _threes(pieces: Sequence[_Piece]) -> Iterator[tuple[_Piece, _Piece, _Piece]]:
-    for (before, piece), (_, after) in pairwise(pairwise(pieces)):
-        yield before, piece, after
+def _with_neighbours(parts: Sequence[_Part]) -> Iterator[tuple[_Part, _Part, _Part]]:
+    for (before, part), (_, after) in pairwise(pairwise(parts)):
+        yield before, part, after
 
 
-def _remark(before: _Piece, piece: _Piece, after: _Piece) -> str:
-    minus, name, value = piece
+def _remark(before: _Part, part: _Part, after: _Part) -> str:
+    minus, name, value = part
     if name:
         return "" if name.lower() in FIELDS else _no_field(name.lower(), value)
     if minus or value not in ("OR", "AND", "NOT"):
@@ -79,44 +81,46 @@ def _remark(before: _Piece, piece: _Piece, after: _Piece) -> str:
     return f"NOT is looked for as a word; use -{after[2]}" if _is_word(after) else ""
 
 
-def _is_word(piece: _Piece) -> bool:
-    minus, name, value = piece
+def _is_word(part: _Part) -> bool:
+    minus, name, value = part
     return not minus and name.lower() not in FIELDS and TOKEN.search(value) is not None
 
 
 def _no_field(name: str, value: str) -> str:
     if value.startswith(":"):  # Names like std::vector.
         return ""
-    meant = _ELSEWHERE.get(name)
+    meant = _SYNONYMS.get(name)
     if meant is None:
-        meant = next(iter(get_close_matches(name[:20], sorted(FIELDS), 1, ALIKE)), None)
+        meant = next(iter(get_close_matches(name[:20], sorted(FIELDS), 1, MIN_SIMILARITY)), None)
     return f"{name}: is no field; did you mean {meant}:?" if meant else ""
 
 
-# ── of what is stored ─────────────────────────────────────────────────────────────────────────────
+# ── from the store ────────────────────────────────────────────────────────────────────────────────
 def blame(store: Store, query: Query, *, is_words: bool = True) -> list[str]:
-    """Which fields choose nothing, and how much there would be without them; when all choose
-    something, without which of them there would be something. One line each.
+    """Return the fields that match nothing, and the number of matches without them, one line each.
 
-    That needs a search for each field, and is left out when the words are not all there is: beside
-    a pattern.
+    If every field matches something, the lines name the fields whose removal would bring matches.
+    This needs a search for each field. It is left out if `is_words` is False, because a pattern
+    belongs to the query too.
     """
     idle = [name for name, _ in query.fields if _chooses_nothing(store, query, name)]
-    said = [
+    lines = [
         f"no {'event' if name in EVENT_FIELDS else 'session'} matches {_label(query, name)}"
         for name in idle
     ]
     if not is_words:
-        return said
+        return lines
     less = [_without(query, idle)] if idle else list(_relaxed(query))
-    found = [(left_out, number) for left_out, rest in less if (number := _found(store, rest))]
+    found = [
+        (left_out, number) for left_out, rest in less if (number := _count_matches(store, rest))
+    ]
     if (
         not found
         and len(query.fields) + bool(query.without) > 1
-        and (number := _found(store, Query(groups=query.groups)))
+        and (number := _count_matches(store, Query(groups=query.groups)))
     ):
         found = [(" ".join(left_out for left_out, _ in _relaxed(query)), number)]
-    return said + [f"without {left_out} there {number}" for left_out, number in found]
+    return lines + [f"without {left_out} there {number}" for left_out, number in found]
 
 
 def _chooses_nothing(store: Store, query: Query, name: str) -> bool:
@@ -128,7 +132,8 @@ def _chooses_nothing(store: Store, query: Query, name: str) -> bool:
 
 
 def _relaxed(query: Query) -> Iterator[tuple[str, Query]]:
-    """The query without one of its fields, or without what it excludes, and what that is."""
+    """Yield the query without one of its fields, or without its exclusions, after the omitted
+    text."""
     for name, _ in query.fields:
         yield _without(query, [name])
     if query.without:
@@ -141,16 +146,15 @@ def _without(query: Query, names: Sequence[str]) -> tuple[str, Query]:
     return " ".join(_label(query, name) for name in names), rest
 
 
-def _found(store: Store, query: Query) -> str:
-    """How many sessions have all that is asked for, as the end of a sentence; nothing when none
-    has."""
+def _count_matches(store: Store, query: Query) -> str:
+    """Return the number of sessions that match, as the end of a sentence; empty without any."""
     if not query.is_answerable or not (query.groups or query.fields):
         return ""
-    answer = search(store, query, limit=COUNTED)
-    if not answer.hits or (answer.missing and len(query.groups) < SENTENCE):
+    answer = search(store, query, limit=MAX_COUNTED)
+    if not answer.hits or (answer.missing and len(query.groups) < SENTENCE_WORDS):
         return ""
     number = len(answer.hits) if query.needs_proof else answer.total
-    more = " or more" if query.needs_proof and (number >= COUNTED or answer.is_partial) else ""
+    more = " or more" if query.needs_proof and (number >= MAX_COUNTED or answer.is_partial) else ""
     return f"is 1 session{more}" if number == 1 else f"are {number:,} sessions{more}"
 
 
@@ -160,5 +164,5 @@ def _label(query: Query, name: str) -> str:
 
 def _quoted(text: str) -> str:
     line = " ".join(text.split())
-    line = line if len(line) <= LONG else line[: LONG - 1] + "…"
+    line = line if len(line) <= MAX_VALUE_CHARS else line[: MAX_VALUE_CHARS - 1] + "…"
     return f'"{line}"' if " " in line or not line else line

@@ -1,10 +1,11 @@
-"""Which sessions answer a query, and in which order.
+"""The sessions that match a query, in order of relevance.
 
-The postings of every word are intersected by session, and each session is scored by BM25 with the
-segment in the place of the term's frequency: a database need not say how often a word is in a
-segment. What the best sessions have is then looked up in their text. The constants were measured on
-162 sessions that are found by the title of the issue they worked on (`bench/_known_item.py`): the
-mean reciprocal rank is 0.95, and moves by less than 0.01 within the ranges given.
+The postings of every word are intersected by session. Each session is scored by BM25, with the
+number of segments in place of the term frequency: a database need not report how often a word is in
+a segment. The events of the best sessions are then looked up in their text. The constants were
+measured on 162 sessions that are searched by the title of the issue they worked on
+(`bench/_known_item.py`): the mean reciprocal rank is 0.95, and changes by less than 0.01 within the
+ranges given.
 """
 
 from __future__ import annotations
@@ -25,43 +26,44 @@ from ..query import resolve
 from ..store import Filter, SegmentEvent, Store
 from ..store.pieces import column_of
 from ..store.words import mark
-from .syntax import Chosen, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
+from .syntax import EventFilter, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit
 
-PROOFS = 200
-"""How many segments are unpacked at most to prove phrases and filters: about 100 ms. Then the
-answer says it is partial."""
+MAX_PROOFS = 200
+"""Maximum number of segments that are unpacked to prove phrases and filters. Beyond it the answer
+is partial."""
 
-SHARE = PROOFS // 4
-"""Of these, what a session gets before the others had their turn: a very long one could use up all
-and not match."""
+MAX_FIRST_PROOFS = MAX_PROOFS // 4
+"""Share of these for one session before the others had their turn: a very long session could use up
+all of them and not match."""
 
-EVENTS = 3
+EVENTS_SHOWN = 3
 """Events shown of each session."""
 
-SAID = 2.0
-"""A segment in which a person or the agent says the word counts so much more than one where only a
+SPOKEN_WEIGHT = 2.0
+"""Extra weight of a segment in which a person or the agent uses the word, over one in which only a
 tool does (1 to 4; without it 0.88): a test log has every word of its language."""
 
-TELLING = 0.1
-"""Words with less than so much of the weight of the rarest are not counted (0 to 0.2): they only
+MIN_WEIGHT = 0.1
+"""Words with less than this share of the weight of the rarest are not scored (0 to 0.2): they only
 cost time."""
 
 SATURATION, LENGTH = 2.0, 0.75
 """The k and b of BM25 (k 1 to 5, b 0.5 to 1; with b = 0, where a session with many segments wins by
 chance, 0.85)."""
 
-SENTENCE = 6
-"""So many words are a sentence that someone pasted, and sessions that lack a few of them are ranked
-with those that have all; fewer are meant as they stand. (4 to 6; without this 0.88, because
-"raises" and "fails" are often not the words of the session, and with those that have all before the
-others 0.91, because the largest session has all words of many sentences.)"""
+SENTENCE_WORDS = 6
+"""Number of words from which a query counts as a pasted sentence. Sessions that lack a few of its
+words are then ranked together with those that have all. Shorter queries are taken literally. (4 to
+6; without this 0.88, because "raises" and "fails" are often not the words of the session; with
+complete sessions always first 0.91, because the largest session has all words of many sentences.)
+"""
 
-NEAR = 0.5
-"""What such a session must have of the words, by their weight (0.3 to 0.5)."""
+MIN_COVERAGE = 0.5
+"""Share of the words, by weight, that such a session must have (0.3 to 0.5)."""
 
-_WEIGHT = {"user_msg": 1.5, "assistant_msg": 1.2, "thinking": 1.0}
-"""Which events of a session are shown: what people said before what tools did (0.8)."""
+_KIND_WEIGHTS = {"user_msg": 1.5, "assistant_msg": 1.2, "thinking": 1.0}
+"""Weights that choose the events to show: words of people before output of tools (0.8)."""
 
 
 def search(
@@ -70,24 +72,30 @@ def search(
     *,
     limit: int = 20,
     sort: str = "relevance",
-    events: int = EVENTS,
+    events: int = EVENTS_SHOWN,
     proofs: int | None = None,
 ) -> Answer:
-    """The sessions that match, the best first (`sort="newest"`: the newest), each with so many of
-    its best events. When no session has every word, those with the most and rarest. For a few
-    events of each only its best segment is read; for more, as many as it takes. `proofs` in place
-    of PROOFS. Raises QueryError, and NotFound when no session is meant by session:."""
+    """Return the sessions that match, best first (`sort="newest"`: newest first).
+
+    Each has up to `events` of its best events. If no session has every word, those with the most
+    and rarest words are returned. For a few events only the best segment of each session is read;
+    for more, as many as needed. `proofs` replaces MAX_PROOFS. Raises QueryError, and NotFound when
+    session: names no session.
+    """
     began = time.perf_counter()
     with store.snapshot():
         answer = _Search(
-            store, parse(text) if isinstance(text, str) else text, events, proofs or PROOFS
+            store, parse(text) if isinstance(text, str) else text, events, proofs or MAX_PROOFS
         ).run(limit, sort)
     answer.seconds = time.perf_counter() - began
     return answer
 
 
 def allowed(store: Store, query: Query) -> set[int] | None:
-    """The sessions that the query's fields choose; None means all. Raises QueryError, NotFound."""
+    """Return the sessions that the query's fields choose; None means all.
+
+    Raises QueryError, NotFound.
+    """
     chosen: set[int] | None = None
     for either in query.sessions:
         here = set().union(*(_numbers(store, one) for one in either))
@@ -96,8 +104,10 @@ def allowed(store: Store, query: Query) -> set[int] | None:
 
 
 def _numbers(store: Store, chosen: Filter) -> set[int]:
-    """The sessions that a filter chooses. Where it names one or an agent, and chooses none, it must
-    at least be a name."""
+    """Return the sessions that a filter chooses.
+
+    A session or agent that chooses none must at least exist.
+    """
     is_latest = (chosen.name or "").lower().partition(":")[0] == "latest"
     found = set() if is_latest else store.numbers(chosen)
     if not found and chosen.name is not None:
@@ -111,7 +121,7 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
 
 @dataclass
 class _Word:
-    """A group of the query, and where the index has it."""
+    """A group of the query, with its postings."""
 
     text: str
     terms: tuple[Term, ...]
@@ -120,17 +130,17 @@ class _Word:
     weight: float
     needs_proof: bool
     is_part: bool = False
-    """Not a word of the query but a part of one that no session has."""
+    """Not a word of the query, but a part of a word that no session has."""
 
     def among(self, sessions: set[int] | None) -> set[int]:
-        """Those of the sessions that have it; None means all."""
+        """Return those of the sessions that have the word; None means all."""
         if sessions is None or len(sessions) * 8 > len(self.segments):
             everywhere = self.everywhere.keys()
             return set(everywhere) if sessions is None else everywhere & sessions
-        return {session for session in sessions if _range(self.segments, session)}
+        return {session for session in sessions if _of_session(self.segments, session)}
 
     def counts(self, sessions: set[int]) -> dict[int, int]:
-        """How many segments of each of the sessions have it."""
+        """Return the number of segments with the word for each session."""
         return (
             self.everywhere
             if len(sessions) * 8 > len(self.segments)
@@ -143,16 +153,16 @@ class _Word:
 
 
 class _Search:
-    def __init__(self, store: Store, query: Query, events: int, most_proofs: int) -> None:
-        self.store, self.query, self.events, self.most_proofs = store, query, events, most_proofs
-        # A few are taken from where the best ones are.
-        self.enough = 1 if events <= EVENTS else events
+    def __init__(self, store: Store, query: Query, events: int, max_proofs: int) -> None:
+        self.store, self.query, self.events, self.max_proofs = store, query, events, max_proofs
+        # A few events come from the best segment alone.
+        self.enough = 1 if events <= EVENTS_SHOWN else events
         self.proofs = 0
         self.read: dict[int, tuple[bytes, list[SegmentEvent]]] = {}
-        """Segments that will be looked at next."""
+        """Segments that were read ahead."""
         self.is_partial = self.is_cut_short = self.is_damaged = False
         self.unwanted: list[_Word] = []
-        self.is_picky = bool(query.without) or query.events != Chosen()
+        self.is_picky = bool(query.without) or query.events != EventFilter()
 
     def run(self, limit: int, sort: str) -> Answer:
         query = self.query
@@ -161,28 +171,19 @@ class _Search:
         narrow = self._narrow()
         words = [self._word(group, narrow) for group in query.groups]
         self.unwanted = [self._word((term,), None) for term in query.without]
-        sessions = allowed(self.store, query)
-        if narrow is not None:
-            sessions = (
-                {segment >> 20 for segment in narrow} & sessions
-                if sessions is not None
-                else {s >> 20 for s in narrow}
-            )
-        if sessions is None and not words:
-            sessions = set() if query.ignored else self.store.numbers(Filter(parents_only=False))
-        found = self._complete(words, sessions) if words else sessions or set()
-        if is_loose := len(words) >= SENTENCE:
+        sessions = self._allowed(bool(words), narrow)
+        is_loose = len(words) >= SENTENCE_WORDS
+        if not is_loose:
+            candidates = self._complete(words, sessions) if words else sessions or set()
+            hits = self._hits(words, narrow, candidates, limit, sort)
+        if is_loose or (not hits and len(words) > 1):
             words = self._with_parts(words, narrow)
-            found = self._near(words, sessions)
-        hits = self._hits(words, narrow, found, limit, sort, is_loose=is_loose)
-        if not hits and len(words) > 1 and not is_loose:
-            words = self._with_parts(words, narrow)
-            found = self._near(words, sessions)
-            hits = self._hits(words, narrow, found, limit, sort, is_loose=True)
+            candidates = self._covering(words, sessions)
+            hits = self._hits(words, narrow, candidates, limit, sort, is_loose=True)
         return Answer(
             hits=hits,
-            # With room left, all that might match was looked at, and these are what does.
-            total=len(hits) if len(hits) < limit and not self.is_partial else len(found),
+            # With room left, everything that might match was read, and these are the matches.
+            total=len(hits) if len(hits) < limit and not self.is_partial else len(candidates),
             missing=self._missing(words, hits),
             ignored=list(query.ignored),
             is_partial=self.is_partial,
@@ -190,9 +191,19 @@ class _Search:
             seconds=0.0,
         )
 
+    def _allowed(self, has_words: bool, narrow: list[int] | None) -> set[int] | None:
+        """Return the sessions that the fields choose; None means all."""
+        sessions = allowed(self.store, self.query)
+        if narrow is not None:
+            with_events = {segment >> 20 for segment in narrow}
+            sessions = with_events if sessions is None else with_events & sessions
+        if sessions is None and not has_words:
+            everything = Filter(parents_only=False)
+            return set() if self.query.ignored else self.store.numbers(everything)
+        return sessions
+
     def _missing(self, words: list[_Word], hits: list[Hit]) -> list[str]:
-        """What the best of the hits lacks; without any, what is nowhere at all, whatever the fields
-        choose."""
+        """Return the words that the best hit lacks; without hits, the words that no session has."""
         if hits:
             return [] if any(not hit.missing for hit in hits) else hits[0].missing
         return [
@@ -201,7 +212,7 @@ class _Search:
             if not word.segments and not word.is_part and not self._postings(word.terms)
         ]
 
-    # ── what the index has ────────────────────────────────────────────────────────────────────────
+    # ── postings ──────────────────────────────────────────────────────────────────────────────────
     def _word(self, group: tuple[Term, ...], narrow: list[int] | None) -> _Word:
         segments = self._postings(group, self._column())
         total = max(1, self.store.segment_count())
@@ -219,8 +230,10 @@ class _Search:
         )
 
     def _with_parts(self, words: list[_Word], narrow: list[int] | None) -> list[_Word]:
-        """The words, and the parts of those that no session has: of a pasted `module.function(x=3)`
-        the function may be there."""
+        """Return the words, and the parts of those that no session has.
+
+        Of a pasted `module.function(x=3)` the function may be there.
+        """
         parts = [
             part
             for word in words
@@ -238,25 +251,29 @@ class _Search:
         return words + more
 
     def _postings(self, group: Iterable[Term], column: str | None = None) -> list[int]:
-        """The segments that have one of the terms, ascending."""
-        return _union([self._term(term.phrases, term.is_prefix, column) for term in group])
+        """Return the segments that have one of the terms, ascending."""
+        return _union([self._term_postings(term.phrases, term.is_prefix, column) for term in group])
 
-    def _term(
+    def _term_postings(
         self, asked: Sequence[str], is_prefix: bool = False, column: str | None = None
     ) -> list[int]:
         found = [self.store.postings(phrase, prefix=is_prefix, column=column) for phrase in asked]
         return found[0] if len(found) == 1 else sorted(set(found[0]).intersection(*found[1:]))
 
     def _column(self) -> str | None:
-        """The column in which all the events are that are asked for, when it is one."""
+        """Return the column that holds all chosen events, if it is one."""
         chosen = self.query.events
         columns = {column_of(kind) for word in chosen.kinds for kind in kinds_of(word)}
         columns |= {"tool"} if chosen.tools else set()
         return columns.pop() if len(columns) == 1 else None
 
     def _narrow(self) -> list[int] | None:
-        """The segments that have an event of the tool, kind or state that is asked for: the index
-        knows these as words. The path of a file is in the text of the call."""
+        """Return the segments with an event of the chosen tool, kind, state or file; None without a
+        filter.
+
+        The index has tools, kinds and states as words. The path of a file is in the text of the
+        call.
+        """
         chosen = self.query.events
         kinds = [kind for word in chosen.kinds for kind in kinds_of(word)]
         marks = [
@@ -271,34 +288,36 @@ class _Search:
         return sorted(set(found[0]).intersection(*found[1:])) if found else None
 
     def _naming(self, file: str) -> list[int]:
-        """The segments that may have an event on a file; all with a call, when its name has no
-        whole word."""
+        """Return the segments that may have an event on a file.
+
+        If its name has no whole word, these are all segments with a call.
+        """
         asked = path_phrases(file)
         return (
-            self._term(asked)
+            self._term_postings(asked)
             if asked
             else _union([self.store.postings(mark("kind", kind)) for kind in kinds_of("tool_call")])
         )
 
-    # ── which sessions ────────────────────────────────────────────────────────────────────────────
+    # ── candidates ────────────────────────────────────────────────────────────────────────────────
     def _complete(self, words: list[_Word], sessions: set[int] | None) -> set[int]:
-        """The sessions that have every word, the rarest first."""
+        """Return the sessions that have every word. The rarest word is checked first."""
         for word in sorted(words, key=lambda word: len(word.segments)):
             sessions = word.among(sessions)
             if not sessions:
                 break
         return sessions or set()
 
-    def _near(self, words: list[_Word], sessions: set[int] | None) -> set[int]:
-        """The sessions with the most and rarest of the words."""
+    def _covering(self, words: list[_Word], sessions: set[int] | None) -> set[int]:
+        """Return the sessions with the most and rarest of the words."""
         covered: dict[int, float] = {}
         for word in words:
             for session in word.among(sessions):
                 covered[session] = covered.get(session, 0.0) + word.weight
-        enough = NEAR * max(covered.values(), default=0.0)
+        enough = MIN_COVERAGE * max(covered.values(), default=0.0)
         return {session for session, weight in covered.items() if weight >= enough}
 
-    # ── in which order ────────────────────────────────────────────────────────────────────────────
+    # ── ranking ───────────────────────────────────────────────────────────────────────────────────
     def _hits(
         self,
         words: list[_Word],
@@ -309,27 +328,27 @@ class _Search:
         *,
         is_loose: bool = False,
     ) -> list[Hit]:
-        """The best of the sessions that prove to match."""
+        """Return the best sessions whose text proves the match."""
         found: dict[int, tuple[int, float, list[EventHit], list[str]]] = {}
         late: list[tuple[int, tuple[int, float]]] = []
-        most = SHARE if len(sessions) > 1 else self.most_proofs
+        most = MAX_FIRST_PROOFS if len(sessions) > 1 else self.max_proofs
         for rank, (number, score) in enumerate(
-            self._fetched(words, narrow, self._in_order(words, sessions, limit, sort), limit)
+            self._prefetched(words, narrow, self._ranked(words, sessions, limit, sort), limit)
         ):
             if len(found) >= limit or self.is_partial:
                 break
-            looked = self._look(words, narrow, number, most, is_loose=is_loose)
-            if looked is not None:
-                found[rank] = (number, score, *looked)
+            proof = self._prove(words, narrow, number, most, is_loose=is_loose)
+            if proof is not None:
+                found[rank] = (number, score, *proof)
             elif self.is_cut_short:
                 late.append((rank, (number, score)))
         for rank, (number, score) in late:
             if len(found) >= limit or self.is_partial:
                 self.is_partial = True
                 break
-            looked = self._look(words, narrow, number, self.most_proofs, is_loose=is_loose)
-            if looked is not None:
-                found[rank] = (number, score, *looked)
+            proof = self._prove(words, narrow, number, self.max_proofs, is_loose=is_loose)
+            if proof is not None:
+                found[rank] = (number, score, *proof)
         lines = self.store.lines([number for number, *_ in found.values()])
         return [
             Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
@@ -337,14 +356,14 @@ class _Search:
             if number in lines
         ]
 
-    def _fetched(
+    def _prefetched(
         self,
         words: list[_Word],
         narrow: list[int] | None,
         ranked: Iterator[tuple[int, float]],
         limit: int,
     ) -> Iterator[tuple[int, float]]:
-        """The same, with the best segment of each read before it is asked for: many at once."""
+        """Yield the same sessions, with the best segment of several read ahead at once."""
         while some := list(islice(ranked, max(0, limit))):
             self._fetch(
                 segment
@@ -356,14 +375,14 @@ class _Search:
     def _fetch(self, segments: Iterable[int]) -> None:
         self.read = self.store.segments(list(segments), files=bool(self.query.events.files))
 
-    def _in_order(
+    def _ranked(
         self, words: list[_Word], sessions: set[int], limit: int, sort: str
     ) -> Iterator[tuple[int, float]]:
         if sort == "newest":
             yield from ((number, 0.0) for number in self.store.newest(list(sessions)))
             return
         scores = self._scores(words, sessions)
-        want = limit if not self.query.needs_proof else limit + self.most_proofs
+        want = limit if not self.query.needs_proof else limit + self.max_proofs
         if len(scores) > want > 0:
             least = heapq.nlargest(want, scores.values())[-1]
             scores = {session: score for session, score in scores.items() if score >= least}
@@ -380,22 +399,22 @@ class _Search:
         sizes = self.store.sizes()
         base = SATURATION * (1 - LENGTH)
         slope = SATURATION * LENGTH * len(sizes) / max(1, sum(sizes.values()))
-        telling = TELLING * max((word.weight for word in words), default=0.0)
+        telling = MIN_WEIGHT * max((word.weight for word in words), default=0.0)
         for word in words:
             weight, has = word.weight, word.counts(sessions)
             if weight < telling:
                 continue
-            said = _counts(self._postings(word.terms, "said"), sessions)
+            spoken = _counts(self._postings(word.terms, "said"), sessions)
             for session in sessions:
                 if present := has.get(session):
-                    count = present + SAID * said.get(session, 0)
+                    count = present + SPOKEN_WEIGHT * spoken.get(session, 0)
                     scores[session] += (
                         weight * count / (count + base + slope * sizes.get(session, 1))
                     )
         return scores
 
-    # ── where exactly ─────────────────────────────────────────────────────────────────────────────
-    def _look(
+    # ── proof ─────────────────────────────────────────────────────────────────────────────────────
+    def _prove(
         self,
         words: list[_Word],
         narrow: list[int] | None,
@@ -404,47 +423,22 @@ class _Search:
         *,
         is_loose: bool,
     ) -> tuple[list[EventHit], list[str]] | None:
-        """The best events of a session and the words it lacks, or None when it turns out not to
-        match, or when that takes more than so many proofs."""
+        """Return the best events of a session and the words it lacks.
+
+        None if it turns out not to match, or if that takes more than `most` proofs.
+        """
         self.is_cut_short = False
-        end = self.proofs + most
-        segments = self._segments(words, narrow, session)
-        lacks = {n for n, word in enumerate(words) if not _range(word.segments, session)}
-        # By the index alone a word is in the session. Whether a phrase is, or a word in an event
-        # that counts, the text must show.
+        lacks = {n for n, word in enumerate(words) if not _of_session(word.segments, session)}
+        # The index proves that a word is in the session. For a phrase, or a word in an event that
+        # the filters choose, the text must prove it.
         unproven = {
             n
             for n, word in enumerate(words)
             if n not in lacks and (self.is_picky or word.needs_proof)
         }
-        shown: list[tuple[float, EventHit]] = []
-        for segment in segments:
-            if len(shown) >= self.enough and not any(
-                _has(words[n].segments, segment) for n in unproven
-            ):
-                continue
-            if self.is_picky or unproven:
-                self.proofs += 1
-                self.is_partial = self.proofs > self.most_proofs
-                self.is_cut_short = self.proofs > end
-                if shown and not unproven and (self.is_partial or self.is_cut_short):
-                    # It matches; only what more there is of it is not known.
-                    self.is_partial = True
-                    break
-                if self.is_partial or self.is_cut_short:
-                    return None
-            data = self._segment(segment)
-            if data is None:
-                continue
-            here = {n: word for n, word in enumerate(words) if _has(word.segments, segment)}
-            events, seen = self._events(
-                Page(*data), here, [word for word in self.unwanted if _has(word.segments, segment)]
-            )
-            shown += events
-            unproven -= seen
-            if len(shown) >= self.enough and not unproven:
-                break
-        if (unproven and not is_loose) or (self.is_picky and not shown):
+        segments = self._segments(words, narrow, session)
+        shown = self._read_events(words, segments, unproven, self.proofs + most)
+        if shown is None or (unproven and not is_loose) or (self.is_picky and not shown):
             return None
         best = heapq.nlargest(self.events, shown, key=lambda item: (item[0], -item[1].seq))
         missing = [
@@ -452,9 +446,48 @@ class _Search:
         ]
         return [event for _, event in sorted(best, key=lambda item: item[1].seq)], missing
 
+    def _read_events(
+        self, words: list[_Word], segments: list[int], unproven: set[int], max_proofs: int
+    ) -> list[tuple[float, EventHit]] | None:
+        """Return the events that match, with their value; None when the proofs were used up.
+
+        Words that an event proves are removed from `unproven`.
+        """
+        shown: list[tuple[float, EventHit]] = []
+        for segment in segments:
+            has_enough = len(shown) >= self.enough
+            if has_enough and not any(_contains(words[n].segments, segment) for n in unproven):
+                continue
+            if (self.is_picky or unproven) and self._is_out_of_proofs(max_proofs):
+                if unproven or not shown:
+                    return None
+                # The session matches, but it may have more events.
+                self.is_partial = True
+                break
+            data = self._segment(segment)
+            if data is None:
+                continue
+            here = {n: word for n, word in enumerate(words) if _contains(word.segments, segment)}
+            unwanted = [word for word in self.unwanted if _contains(word.segments, segment)]
+            events, proven = self._events(Page(*data), here, unwanted)
+            shown += events
+            unproven -= proven
+            if len(shown) >= self.enough and not unproven:
+                break
+        return shown
+
+    def _is_out_of_proofs(self, max_proofs: int) -> bool:
+        """Count one more unpacked segment, and return True if there were too many."""
+        self.proofs += 1
+        self.is_partial = self.proofs > self.max_proofs
+        self.is_cut_short = self.proofs > max_proofs
+        return self.is_partial or self.is_cut_short
+
     def _segment(self, segment: int) -> tuple[bytes, list[SegmentEvent]] | None:
-        """What a segment has; None when it was forgotten meanwhile, or is damaged: then its session
-        is found, but not shown."""
+        """Return the content of a segment; None if it was deleted meanwhile or is damaged.
+
+        The session of a damaged segment counts as a match, but the segment is not shown.
+        """
         if segment in self.read:
             return self.read.pop(segment)
         try:
@@ -464,60 +497,61 @@ class _Search:
             return None
 
     def _segments(self, words: list[_Word], narrow: list[int] | None, session: int) -> list[int]:
-        """The segments of a session with any of the words, the best first."""
+        """Return the segments of a session with any of the words, best first."""
         if not words:
-            return list(_range(narrow or [], session))
+            return list(_of_session(narrow or [], session))
         weights: dict[int, float] = {}
         for word in words:
-            for segment in _range(word.segments, session):
+            for segment in _of_session(word.segments, session):
                 weights[segment] = weights.get(segment, 0.0) + word.weight
         for word in self.unwanted:
-            for segment in _range(word.segments, session):
+            for segment in _of_session(word.segments, session):
                 if segment in weights:
-                    # What has none of it needs no proof, and is looked at first.
+                    # Segments without an excluded word are read first.
                     weights[segment] /= 4
         return sorted(weights, key=lambda segment: (-weights[segment], segment))
 
     def _events(
         self, page: Page, words: dict[int, _Word], unwanted: list[_Word]
     ) -> tuple[list[tuple[float, EventHit]], set[int]]:
-        """The best events that have any of the words, each with how well, and which of the words
-        were seen in them. A word that is in one of the events with rarer words is not looked for in
-        the others."""
-        taken: Sequence[int] = range(len(page.events))
+        """Return the best events with any of the words, each with its value, and the words in them.
+
+        A word that occurs in an event with rarer words is not searched in the others.
+        """
+        wanted: Sequence[int] = range(len(page.events))
         if self.is_picky:
             banned = set().union(
                 *(finder.events_with(page) for word in unwanted for finder in word.finders)
             )
-            taken = [
+            wanted = [
                 at
                 for at, event in enumerate(page.events)
-                if at not in banned and self.query.events.takes(event)
+                if at not in banned and self.query.events.matches(event)
             ]
-        spots: dict[int, list[tuple[int, int]]] = {} if words else {at: [] for at in taken}
+        spots: dict[int, list[tuple[int, int]]] = {} if words else {at: [] for at in wanted}
         weights: dict[int, float] = {}
-        seen: set[int] = set()
+        proven: set[int] = set()
         for n, word in sorted(words.items(), key=lambda item: -item[1].weight):
             likely = sorted(spots) if self.enough == 1 else ()
             for at, places in (
                 item
                 for finder in word.finders
-                for item in finder.find(page, taken, likely, self.events).items()
+                for item in finder.find(page, wanted, likely, self.events).items()
             ):
                 spots.setdefault(at, []).extend(places)
                 weights[at] = weights.get(at, 0.0) + word.weight
-                seen.add(n)
-        # Only the best are made into something to show: a common word is in every event.
+                proven.add(n)
+        # Only the best become hits: a common word is in every event.
         value = {
-            at: (weights.get(at, 0.0) + 1e-9) * _WEIGHT.get(page.events[at].kind, 0.8)
+            at: (weights.get(at, 0.0) + 1e-9) * _KIND_WEIGHTS.get(page.events[at].kind, 0.8)
             for at in spots
         }
         best = heapq.nlargest(self.events, spots, key=lambda at: (value[at], -at))
-        return [(value[at], event_hit(page, at, spots[at])) for at in best], seen
+        return [(value[at], event_hit(page, at, spots[at])) for at in best], proven
 
 
-def _range(segments: Sequence[int], session: int) -> Sequence[int]:
-    """Those of one session, out of ascending ids."""
+def _of_session(segments: Sequence[int], session: int) -> Sequence[int]:
+    """Return the segments of one session, out of ascending ids."""
     low = bisect_left(segments, session << 20)
     high = low
     while high < len(segments) and segments[high] >> 20 == session:
@@ -525,16 +559,17 @@ def _range(segments: Sequence[int], session: int) -> Sequence[int]:
     return segments[low:high]
 
 
-def _has(segments: Sequence[int], segment: int) -> bool:
+def _contains(segments: Sequence[int], segment: int) -> bool:
     at = bisect_left(segments, segment)
     return at < len(segments) and segments[at] == segment
 
 
 def _counts(segments: Sequence[int], sessions: set[int]) -> dict[int, int]:
-    """How many of the segments each of the sessions has, and some others perhaps: counted all at
-    once, or looked up for a few."""
+    """Return the number of segments for each of the sessions; others may be included."""
     if len(sessions) * 8 < len(segments):
-        return {session: len(found) for session in sessions if (found := _range(segments, session))}
+        return {
+            session: len(found) for session in sessions if (found := _of_session(segments, session))
+        }
     return Counter([segment >> 20 for segment in segments])
 
 

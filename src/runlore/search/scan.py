@@ -1,9 +1,9 @@
-"""Regular expressions over everything, newest first. No index helps: every text is unpacked and
-looked through.
+"""Regular expressions over all texts, newest first.
 
-RE2 runs in linear time whatever the pattern, and without Python's lock, so that threads scan
-segments side by side. A segment is scanned as a whole; only where something is found are its events
-looked at one by one.
+No index helps: every text is unpacked and scanned.
+
+RE2 runs in linear time for any pattern and without Python's lock, so that threads scan segments in
+parallel. A segment is scanned as a whole; its events are checked one by one only if it matches.
 """
 
 from __future__ import annotations
@@ -16,30 +16,36 @@ import re2
 
 from ..errors import StoreError
 from ..store import Filter, SegmentEvent, Store
-from .ranked import EVENTS, allowed
+from .ranked import EVENTS_SHOWN, allowed
 from .syntax import Query, QueryError, parse
-from .text import SPOTS, Answer, EventHit, Hit, Page, event_hit
+from .text import MAX_SPOTS, Answer, EventHit, Hit, Page, event_hit
 
-_MEMORY = 64 << 20
-"""Of a pattern, in bytes: with the 8 MB that RE2 has by itself, large patterns fall back to a much
-slower way."""
+_MAX_PATTERN_BYTES = 64 << 20
+"""Memory for a compiled pattern. With RE2's default of 8 MB, large patterns fall back to a much
+slower method."""
 
-_LINES = "(?m)"
-"""`^` and `$` are the ends of lines."""
+_MULTILINE = "(?m)"
+"""`^` and `$` match at the ends of lines."""
 
 
 def regex(
-    store: Store, pattern: str, *, limit: int = 20, fields: str | Query = "", events: int = EVENTS
+    store: Store,
+    pattern: str,
+    *,
+    limit: int = 20,
+    fields: str | Query = "",
+    events: int = EVENTS_SHOWN,
 ) -> Answer:
-    """The newest sessions with a text that the pattern fits, each with its first events. It stops
-    at the limit: then the answer is partial. `^` and `$` are the ends of a line, `(?i)` takes
-    capitals too. `fields` choose sessions and events, as in a query.
+    """Return the newest sessions with a text that matches, each with its first events.
 
-    Raises QueryError for a pattern that RE2 refuses: one with a look-ahead or a back-reference,
-    among others; and NotFound when no session is meant by session:.
+    The scan stops at the limit; the answer is then partial. `^` and `$` are the ends of a line,
+    `(?i)` ignores case. `fields` choose sessions and events, as in a query.
+
+    Raises QueryError for a pattern that RE2 refuses, such as one with a look-ahead or a
+    back-reference, and NotFound when session: names no session.
     """
     began = time.perf_counter()
-    search = _compile(pattern)
+    search = compile_pattern(pattern)
     query = parse(fields) if isinstance(fields, str) else fields
     if query.groups or query.without:
         raise QueryError(
@@ -49,30 +55,30 @@ def regex(
     numbers = store.newest(
         list(store.numbers(Filter(parents_only=False)) if chosen is None else chosen)
     )
-    looked = _Looked(store, search, query, limit, events)
+    scan = _Scan(store, search, query, limit, events)
     try:
-        looked.through(store.scan(numbers, _tester(pattern)))
+        scan.run(store.scan(numbers, _tester(pattern)))
     except StoreError:
-        # A text that cannot be unpacked ends the scan; what was found before it still helps.
-        looked.is_partial = looked.is_damaged = True
-    lines = store.lines(list(looked.found))
+        # A text that cannot be unpacked ends the scan; the earlier matches still help.
+        scan.is_partial = scan.is_damaged = True
+    lines = store.lines(list(scan.found))
     return Answer(
         hits=[
             Hit(session=lines[number], score=0.0, events=hits)
-            for number, hits in looked.found.items()
+            for number, hits in scan.found.items()
             if number in lines
         ],
-        total=len(looked.found),
+        total=len(scan.found),
         missing=[],
         ignored=[],
-        is_partial=looked.is_partial,
-        is_damaged=looked.is_damaged,
+        is_partial=scan.is_partial,
+        is_damaged=scan.is_damaged,
         seconds=time.perf_counter() - began,
     )
 
 
-class _Looked:
-    """What was found in the segments so far."""
+class _Scan:
+    """The matches in the segments so far."""
 
     def __init__(self, store: Store, search: Any, query: Query, limit: int, events: int) -> None:
         self.store, self.search, self.query, self.limit, self.events = (
@@ -85,8 +91,8 @@ class _Looked:
         self.found: dict[int, list[EventHit]] = {}
         self.is_partial = self.is_damaged = False
 
-    def through(self, segments: Iterable[int]) -> None:
-        """Looks at the events of these until there are enough sessions."""
+    def run(self, segments: Iterable[int]) -> None:
+        """Check the events of these segments until there are enough sessions."""
         for id_ in segments:
             session = id_ >> 20
             hits = self.found.get(session, [])
@@ -104,44 +110,44 @@ class _Looked:
         except StoreError:
             self.is_damaged = True
             return []
-        # None: forgotten meanwhile.
+        # None: deleted meanwhile.
         return [] if data is None else _events(data, self.search, self.query, self.events)
 
 
 def _events(
-    data: tuple[bytes, list[SegmentEvent]], search: Any, query: Query, most: int
+    data: tuple[bytes, list[SegmentEvent]], search: Any, query: Query, max_events: int
 ) -> list[EventHit]:
     bodies, page = data[0], Page(*data)
     hits: list[EventHit] = []
     for at, event in enumerate(page.events):
-        if not query.events.takes(event):
+        if not query.events.matches(event):
             continue
         spots = []
         for match in search.finditer(bodies[event.offset : event.offset + event.length]):
             spots.append((match.start() + event.offset, match.end() + event.offset))
-            if len(spots) >= SPOTS:
+            if len(spots) >= MAX_SPOTS:
                 break
         if spots:
             hits.append(event_hit(page, at, spots))
-        if len(hits) >= most:
+        if len(hits) >= max_events:
             break
     return hits
 
 
-def _compile(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> Any:
     options = re2.Options()
     options.never_capture = True
     options.log_errors = False
-    options.max_mem = _MEMORY
+    options.max_mem = _MAX_PATTERN_BYTES
     if not pattern:
         raise QueryError("an empty pattern fits everything; give one that says what to find")
     try:
-        return re2.compile(_LINES + pattern, options)
+        return re2.compile(_MULTILINE + pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else ""
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        # It may name the whole, with what we put before it.
-        reason = reason.replace(_LINES + pattern, pattern)
+        # The message may quote the pattern with our prefix.
+        reason = reason.replace(_MULTILINE + pattern, pattern)
         raise QueryError(
             "not a regular expression of RE2: " + " ".join(reason.split())[:200]
         ) from None
@@ -150,30 +156,35 @@ def _compile(pattern: str) -> Any:
 
 
 def _tester(pattern: str) -> Callable[[bytes], bool]:
-    """Whether some event of a segment may fit. Bodies stand side by side there, so what asks for an
-    end of a line or of a word would be misled at theirs: those conditions are left out, and proven
-    event by event."""
+    """Return a test for segments that may have a matching event.
+
+    The bodies of a segment follow each other without a gap, so conditions on the ends of lines or
+    words would fail between them. They are left out here and checked event by event.
+    """
     try:
-        search = _compile(without_conditions(pattern)).search
+        search = compile_pattern(without_conditions(pattern)).search
     except QueryError:
-        return bool  # Any text may.
+        return bool  # Any text may match.
     return lambda data: search(data) is not None
 
 
 def without_conditions(pattern: str) -> str:
-    """The pattern without ^, $, \\b and their kin. It fits wherever the pattern itself does."""
+    """Return the pattern without ^, $, \\b and similar conditions.
+
+    It matches wherever the pattern does.
+    """
     out: list[str] = []
     at = 0
     while at < len(pattern):
-        size = _piece(pattern, at)
-        piece = pattern[at : at + size]
-        out.append("(?:)" if piece in ("^", "$", "\\b", "\\B", "\\A", "\\z", "\\Z") else piece)
+        size = _part_length(pattern, at)
+        part = pattern[at : at + size]
+        out.append("(?:)" if part in ("^", "$", "\\b", "\\B", "\\A", "\\z", "\\Z") else part)
         at += size
     return "".join(out)
 
 
-def _piece(pattern: str, at: int) -> int:
-    """The length of what stands here: an escape, a quoted text, a class of characters, or one
+def _part_length(pattern: str, at: int) -> int:
+    """Return the length of the next part: an escape, a quoted text, a character class or a
     character."""
     if pattern.startswith("\\Q", at):
         end = pattern.find("\\E", at + 2)

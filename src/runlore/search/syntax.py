@@ -1,4 +1,4 @@
-"""What a query means. Pure: text in, `Query` out; nothing here knows a store's data."""
+"""The query language. Pure: text in, `Query` out; nothing here knows a store's data."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..store import Filter, SegmentEvent
 from ..store.words import CJK, blank_escapes, cjk_pairs
 from ..text.words import moment
 
-MOST_WORDS = 32
-"""People paste whole stack traces. More words cost time and add nothing; the answer lists those
+MAX_WORDS = 32
+"""Maximum number of words in a query: people paste whole stack traces. The answer lists the words
 that were left out."""
 
-MOST_PARTS = 64
-"""Of a phrase: a line of minified code is cut there."""
+MAX_PHRASE_TOKENS = 64
+"""Maximum number of tokens of a phrase, such as a line of minified code."""
 
 _SESSION_FIELDS = {
     "agent": "agent", "repo": "repo", "cwd": "cwd", "branch": "branch", "model": "model",
@@ -33,11 +33,11 @@ EVENT_FIELDS = frozenset({"tool", "kind", "is", "file"})
 FIELDS = _SESSION_FIELDS.keys() | EVENT_FIELDS
 
 # A dash excludes only when a word follows: people paste --options.
-PIECE = re.compile(r'(-(?=["\w]))?(?:([a-z]+):(?!//))?("[^"]*"?|\S+)', re.IGNORECASE)
+QUERY_PART = re.compile(r'(-(?=["\w]))?(?:([a-z]+):(?!//))?("[^"]*"?|\S+)', re.IGNORECASE)
 TOKEN = re.compile(r"[^\W_]+")
 _WILD = re.compile(r"[*?]")
 _SIGNS_OF_NAME = re.compile(r"(?<=\w)(?:\+\++|#+)(?!\w)")
-"""Of C++ or C#: the index has only the letter, and it is another name without them."""
+"""The signs of C++ or C#: the index has only the letter, which is another name."""
 
 
 class QueryError(RunloreError):
@@ -48,26 +48,25 @@ class QueryError(RunloreError):
 
 
 class Term(msgspec.Struct, frozen=True):
-    """One thing to find. `phrases` are what the index is asked for: all of them must be there."""
+    """One thing to find. The index is searched for all of its `phrases`."""
 
     text: str
     phrases: tuple[str, ...]
     is_prefix: bool = False
     needs_proof: bool = False
-    """A phrase may lie across two events, or across what was appended: the text itself must show
-    it."""
+    """A phrase may span two events, or two appended parts: only the text proves it."""
     is_quoted: bool = False
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events count: one of the tools, one of the kinds, one of the files."""
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The events that count: of one of the tools, one of the kinds, one of the files."""
 
     tools: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     is_error: bool = False
 
-    def takes(self, event: SegmentEvent) -> bool:
+    def matches(self, event: SegmentEvent) -> bool:
         if self.is_error and not event.is_error:
             return False
         if self.tools and (event.tool or "").lower() not in self.tools:
@@ -78,35 +77,35 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A query as it was understood: all of `groups`, one of the terms in each; in no event that has
-    one of `without`."""
+    """A parsed query: one term of each group of `groups`, in no event with a term of `without`."""
 
     groups: tuple[tuple[Term, ...], ...] = ()
     without: tuple[Term, ...] = ()
     sessions: tuple[tuple[Filter, ...], ...] = ()
-    """Sessions that one filter of each chooses: a field that is given twice means either."""
-    events: Chosen = Chosen()
+    """Alternatives of filters, all of which must hold: a field that is given twice means either
+    value."""
+    events: EventFilter = EventFilter()
     ignored: tuple[str, ...] = ()
     fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """What `sessions` and `events` were made of, as it was given."""
+    """The source of `sessions` and `events`, as given."""
 
     @property
     def needs_proof(self) -> bool:
         return (
             bool(self.without)
-            or self.events != Chosen()
+            or self.events != EventFilter()
             or any(term.needs_proof for group in self.groups for term in group)
         )
 
     @property
     def is_answerable(self) -> bool:
-        """Whether it says what to find, and not only what to leave out."""
-        return bool(self.groups) or self.events != Chosen() or not self.without
+        """True if it says what to find, and not only what to leave out."""
+        return bool(self.groups) or self.events != EventFilter() or not self.without
 
     def with_fields(
         self, fields: Iterable[tuple[str, Iterable[str]]], now: datetime | None = None
     ) -> Query:
-        """The same words with other fields. Raises QueryError."""
+        """Return the same words with other fields. Raises QueryError."""
         given = {name: tuple(values) for name, values in fields}
         return msgspec.structs.replace(
             self,
@@ -116,7 +115,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def mapped(self, field: str, change: Callable[[str], str]) -> Query:
-        """The same with the values of a field changed: a face knows where `cwd:.` is."""
+        """Return the query with the values of a field changed: only a face knows the folder of
+        `cwd:.`."""
         if all(name != field for name, _ in self.fields):
             return self
         return self.with_fields(
@@ -125,50 +125,70 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str, now: datetime | None = None) -> Query:
-    """What a query means. Nearly any text is one; raises QueryError for a field whose value makes
-    no sense, and for OR alone."""
-    groups: list[tuple[Term, ...]] = []
-    without: list[Term] = []
-    ignored: list[str] = []
-    fields: dict[str, list[str]] = {}
-    before: Term | None = None
-    joins = is_again = is_or = False
-    for minus, name, value in PIECE.findall(_clean(text)):
-        field, value = _field(minus, name, value)
-        bare = value.strip('"') if value.startswith('"') else value
-        if value == "OR" and not minus and not field:
-            is_or, joins = True, before is not None
-            continue
-        term = None if field else _term(bare, is_phrase=value.startswith('"'))
-        if field:
-            fields.setdefault(field, []).append(bare)
-        elif term is None or sum(map(len, groups)) + len(without) >= MOST_WORDS:
-            ignored.append(_short(value))
-        elif minus:
-            without.append(term)
-        elif joins and before is not None:
-            group = (before,) if is_again else groups.pop()
-            groups.append((*group, term))
-            is_again = False
-        else:
-            # Then it is no further word, unless it turns out to be the neighbour of an OR.
-            is_again = (term,) in groups
-            groups += [(term,)] * (not is_again)
-        before = None if field or minus else term or before
-        joins = False
-    if is_or and not (groups or without or fields):
+    """Parse a query. Nearly any text is valid.
+
+    Raises QueryError for a field with an invalid value, and for OR alone.
+    """
+    parser = _Parser()
+    for minus, name, value in QUERY_PART.findall(_clean(text)):
+        parser.add(minus, name, value)
+    if parser.has_or and not (parser.groups or parser.without or parser.fields):
         raise QueryError("OR alone finds nothing; it stands between two words")
-    named = {
-        sign for term in (*without, *chain(*groups)) for sign in _SIGNS_OF_NAME.findall(term.text)
-    }
-    ignored += sorted(named - set(ignored))
-    words = Query(groups=tuple(groups), without=tuple(without), ignored=tuple(ignored))
-    return words.with_fields(fields.items(), now) if fields else words
+    terms = (*parser.without, *chain(*parser.groups))
+    signs = {sign for term in terms for sign in _SIGNS_OF_NAME.findall(term.text)}
+    words = Query(
+        groups=tuple(parser.groups),
+        without=tuple(parser.without),
+        ignored=(*parser.ignored, *sorted(signs - set(parser.ignored))),
+    )
+    return words.with_fields(parser.fields.items(), now) if parser.fields else words
+
+
+class _Parser:
+    """The parts of a query, added one after another."""
+
+    def __init__(self) -> None:
+        self.groups: list[tuple[Term, ...]] = []
+        self.without: list[Term] = []
+        self.ignored: list[str] = []
+        self.fields: dict[str, list[str]] = {}
+        self.has_or = False
+        self._before: Term | None = None
+        self._joins = self._is_repeated = False
+
+    def add(self, minus: str, name: str, value: str) -> None:
+        field, value = _field(minus, name, value)
+        is_phrase = value.startswith('"')
+        bare = value.strip('"') if is_phrase else value
+        if value == "OR" and not minus and not field:
+            self.has_or, self._joins = True, self._before is not None
+            return
+        term = None
+        if field:
+            self.fields.setdefault(field, []).append(bare)
+        else:
+            term = _term(bare, is_phrase=is_phrase)
+            self._add_term(term, value, is_excluded=bool(minus))
+        self._before = None if field or minus else term or self._before
+        self._joins = False
+
+    def _add_term(self, term: Term | None, text: str, *, is_excluded: bool) -> None:
+        if term is None or sum(map(len, self.groups)) + len(self.without) >= MAX_WORDS:
+            self.ignored.append(_short(text))
+        elif is_excluded:
+            self.without.append(term)
+        elif self._joins and self._before is not None:
+            group = (self._before,) if self._is_repeated else self.groups.pop()
+            self.groups.append((*group, term))
+            self._is_repeated = False
+        else:
+            # A repeated word is no further group, unless it turns out to be the neighbour of an OR.
+            self._is_repeated = (term,) in self.groups
+            self.groups += [(term,)] * (not self._is_repeated)
 
 
 def _field(minus: str, name: str, value: str) -> tuple[str, str]:
-    """The field that a piece of a query is for, or "", and its text. A colon is also in what people
-    paste."""
+    """Return the field of a part of a query, or "", and its text. Pasted text has colons too."""
     field = name.lower()
     is_empty = not name and value[-1:] == ":" and value[:-1].lower() in FIELDS
     if minus and (is_empty or field in FIELDS):
@@ -182,19 +202,21 @@ def _field(minus: str, name: str, value: str) -> tuple[str, str]:
 
 
 def parts_of(term: Term) -> list[Term]:
-    """What a word like `module.parse_http(url)` is made of: its identifiers, or the parts of the
-    only one."""
+    """Return the parts of a word like `module.parse_http(url)`: its identifiers, or the parts of
+    one."""
     if term.is_quoted or term.is_prefix or not term.text.isascii():
         return []
     names = re.findall(r"\w+", term.text)
     parts = names if len(names) > 1 else TOKEN.findall(term.text)
-    found = [_term(part, is_phrase=False) for part in parts[:MOST_WORDS]] if len(parts) > 1 else []
+    found = [_term(part, is_phrase=False) for part in parts[:MAX_WORDS]] if len(parts) > 1 else []
     return [part for part in found if part is not None and len(part.text) > 1]
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """What to ask the index for: runs of Chinese, Japanese and Korean are there in pairs, so they
-    are asked for apart."""
+    """Return the phrases to look up in the index.
+
+    Runs of Chinese, Japanese and Korean are indexed in pairs, so they are separate phrases.
+    """
     found: list[str] = []
     at = 0
     for run in CJK.finditer(text):
@@ -204,15 +226,15 @@ def phrases(text: str) -> tuple[str, ...]:
         ]
         at = run.end()
     asked = tuple(phrase for phrase in (*found, text[at:]) if TOKEN.search(phrase))
-    # One character alone is in the index only where it stands alone or ends a run, so it is left to
-    # the proof.
+    # A single CJK character is in the index only if it is alone or ends a run: the text must prove
+    # it.
     return (
         tuple(phrase for phrase in asked if not CJK.fullmatch(phrase) or len(phrase) > 1) or asked
     )
 
 
 def path_phrases(path: str) -> tuple[str, ...]:
-    """The same for the end of a path: around * and ? only the words that are there as a whole."""
+    """Return the phrases for the end of a path; around * and ? only its whole words."""
     if not _WILD.search(path):
         return phrases(path)
     whole = [
@@ -224,13 +246,13 @@ def path_phrases(path: str) -> tuple[str, ...]:
 
 
 def kinds_of(kind: str) -> Sequence[str]:
-    """The kinds that a word stands for: edits and test runs are calls as well."""
+    """Return the kinds that a word stands for: edits and test runs are calls as well."""
     return sorted(CALL_KINDS) if kind == "tool_call" else (kind,)
 
 
 def _clean(text: str) -> str:
-    """As UTF-8 can say it, without colours: an argument of a command line may hold any bytes,
-    people paste what they see."""
+    """Return valid UTF-8 without escape sequences: arguments may hold any bytes, and people
+    paste."""
     return blank_escapes(text.encode("utf-8", "replace")).decode().replace("\0", " ")
 
 
@@ -240,12 +262,12 @@ def _term(word: str, *, is_phrase: bool) -> Term | None:
     tokens = [match.end() for match in TOKEN.finditer(word)]
     if not tokens:
         return None
-    word = word[: tokens[MOST_PARTS - 1]] if len(tokens) > MOST_PARTS else word
+    word = word[: tokens[MAX_PHRASE_TOKENS - 1]] if len(tokens) > MAX_PHRASE_TOKENS else word
     asked = phrases(word)
     # One character: pairs begin with it.
     if all(len(phrase) == 1 and CJK.fullmatch(phrase) for phrase in asked):
         is_prefix = True
-    # Words with which the index marks kinds and tools are in no text.
+    # The marks of kinds and tools in the index are in no text.
     whole, found = (
         TOKEN.findall(word),
         [token for phrase in asked for token in TOKEN.findall(phrase)],
@@ -276,13 +298,13 @@ def _when(field: str, text: str, now: datetime) -> datetime:
     try:
         return moment(text, now)
     except (RunloreError, OverflowError, ValueError, OSError):
-        # Years that no calendar of the system reaches.
+        # Years out of the range of the system's calendar.
         raise QueryError(
             f"{field}:{_short(text)} is not a time: try 7d, 24h, yesterday or 2026-03-14"
         ) from None
 
 
-def _events(fields: Mapping[str, Sequence[str]]) -> Chosen:
+def _events(fields: Mapping[str, Sequence[str]]) -> EventFilter:
     states = {state.lower() for state in fields.get("is", ())}
     if states - {"error"}:
         raise QueryError(
@@ -293,7 +315,7 @@ def _events(fields: Mapping[str, Sequence[str]]) -> Chosen:
         raise QueryError(
             f"there is no kind {_short(min(unknown))!r}; there are: {', '.join(sorted(KINDS))}"
         )
-    return Chosen(
+    return EventFilter(
         tools=tuple(tool.lower() for tool in fields.get("tool", ())),
         kinds=kinds,
         files=tuple(fields.get("file", ())),
@@ -307,8 +329,7 @@ def _short(text: str) -> str:
 
 
 def _names_file(wanted: str, files: Sequence[str]) -> bool:
-    """A path as people give one: its end, whole names at a time; * and ? stand for any
-    characters."""
+    """Return True if a file ends with the given path, by whole names; * and ? are wildcards."""
     end = "/" + wanted.replace("\\", "/").lower().lstrip("/")
     paths = [f"/{file.lower()}".replace("\\", "/") for file in files]
     if not _WILD.search(end):

@@ -1,9 +1,9 @@
-"""Where the words of a query are in the text of a segment: in which events, at which bytes, and
-what to show of them.
+"""The words of a query in the text of a segment: their events, their bytes, and the snippet to
+show.
 
-By the rules of the index: whole words, whatever their case and accents, and the parts of words of
-mixed case. An event ends a word, although the bodies of a segment stand one behind the other
-without a gap.
+The rules are those of the index: whole words, regardless of case and accents, and the parts of
+words in mixed case. The end of an event ends a word, although the bodies of a segment follow each
+other without a gap.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ..store import SegmentEvent, SessionLine
 from ..store.words import CJK, LONGEST, blank_escapes, part_spans
 from .syntax import TOKEN, Term
 
-SNIPPET = 160
-"""Bytes of a body that are shown: two lines of a terminal."""
+SNIPPET_BYTES = 160
+"""Length of a snippet: two lines of a terminal."""
 
-SPOTS = 6
-"""Places of one word that are looked for in one event: as many as a snippet may show."""
+MAX_SPOTS = 6
+"""Maximum number of places of one word in one event: as many as a snippet may show."""
 
-ENOUGH = 12
-"""Events that are found at most to choose the few from that are shown: a common word is in all of
+MAX_EVENTS = 12
+"""Maximum number of events that are searched to choose the few to show: a common word is in all of
 them."""
 
 Spans = dict[int, list[tuple[int, int]]]
-"""By the place of an event in its segment: byte ranges in the segment."""
+"""Byte ranges in the segment, by the index of the event."""
 
 
 class EventHit(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class EventHit(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool
     snippet: str
     marks: list[tuple[int, int]]
-    """Where in the snippet the words are."""
+    """Ranges of the words in the snippet."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,35 +54,34 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, kw_only=True):
-    """What a search found, the best first."""
+    """The result of a search, best first."""
 
     hits: list[Hit]
     total: int
-    """How many sessions there are; when phrases or events must be proven and the limit is reached,
-    at most so many."""
+    """Number of sessions that match; an upper bound if phrases or events need proof and the limit
+    is reached."""
     missing: list[str]
-    """What the best of the sessions shown lacks: then none that the fields choose has every word.
-    When none is shown, what no session has, whatever the fields choose."""
+    """Words that the best session shown lacks: then no chosen session has every word. If none is
+    shown, the words that no session has at all."""
     ignored: list[str]
-    """What has no letter or digit in it, as the signs of C++, or was one word too many."""
+    """Parts without a letter or digit, such as the signs of C++, and words beyond the maximum."""
     is_partial: bool
-    """Whether not everything was looked at that might match."""
+    """True if not everything that might match was read."""
     seconds: float
     is_damaged: bool = False
-    """Whether some text of the store cannot be read: what is in it is not shown, and not proven.
-    See `runlore doctor`."""
+    """True if some text of the store cannot be read: it is neither shown nor proven. See `runlore
+    doctor`."""
 
 
 def without_own(events: Sequence[SegmentEvent]) -> Sequence[SegmentEvent]:
-    """The events without those of runlore's own tools. The few different tools are looked at before
-    the many events."""
+    """Return the events without those of runlore's own tools."""
     if not any(map(is_own, {event.tool for event in events})):
         return events
     return [event for event in events if not is_own(event.tool)]
 
 
 class Page:
-    """A segment that was unpacked, without what runlore itself answered in it."""
+    """An unpacked segment, without the answers of runlore itself."""
 
     def __init__(self, data: bytes, events: Sequence[SegmentEvent]) -> None:
         self.data, self.events = blank_escapes(data), without_own(events)
@@ -91,7 +90,7 @@ class Page:
 
     @cached_property
     def accented(self) -> frozenset[int]:
-        """The events in which there may be letters that an ASCII word is found in as well."""
+        """The events that may have accented letters, in which an ASCII word also matches."""
         if not self.data.translate(None, _NO_ACCENT):
             return frozenset()
         return frozenset(
@@ -104,13 +103,12 @@ class Page:
 
 
 class Finder:
-    """Finds a term in the events of a page."""
+    """A matcher for one term in the events of a page."""
 
     def __init__(self, term: Term) -> None:
         self.is_prefix = term.is_prefix
         tokens = [token.translate(_FOLD) for token in TOKEN.findall(term.text)]
-        # Nearly all words are ASCII: their first token is found by `bytes.find`, ten times as fast
-        # as a pattern.
+        # Nearly all words are ASCII: `bytes.find` finds their first token faster than a pattern.
         self.first = tokens[0].encode() if tokens and all(map(str.isascii, tokens)) else b""
         self.rest = (
             re.compile(rb"[^0-9a-z]+".join(re.escape(token.encode()) for token in tokens))
@@ -121,8 +119,10 @@ class Finder:
 
     @cached_property
     def wide(self) -> re.Pattern[str]:
-        """For text that is not ASCII, case and accents folded. Accents may also stand behind their
-        letter."""
+        """The pattern for text that is not ASCII, with case and accents folded.
+
+        Accents may also follow their letter as separate characters.
+        """
         if CJK.search(self.term.text):
             return re.compile(r"[\W_]+".join(map(re.escape, self.tokens)))
         words = [_MARKS.join([*map(re.escape, token), ""]) for token in self.tokens]
@@ -131,27 +131,29 @@ class Finder:
         )
 
     def find(
-        self, page: Page, taken: Sequence[int], likely: Sequence[int] = (), events: int = 0
+        self, page: Page, wanted: Sequence[int], likely: Sequence[int] = (), events: int = 0
     ) -> Spans:
-        """The first places of the term in the events that are taken, as many as are asked for or
-        more; only in those that are likely, when it is there."""
+        """Return the first places of the term in the wanted events.
+
+        If the term is in the `likely` events, only those are searched. `events` raises the number
+        of events.
+        """
         found: Spans = {}
-        enough = max(ENOUGH, events)
+        enough = max(MAX_EVENTS, events)
         if self.first:
-            found = self._find_ascii(page, likely, SPOTS, enough) or self._find_ascii(
-                page, taken, SPOTS, enough
+            found = self._find_ascii(page, likely, MAX_SPOTS, enough) or self._find_ascii(
+                page, wanted, MAX_SPOTS, enough
             )
-        # "cafe" is found in "café" as well: looked for only where nothing else was found, because
-        # it needs every character.
-        return found or self._find_wide(page, taken, SPOTS)
+        # "cafe" also matches "café". This is slower, so it is tried only if nothing else matched.
+        return found or self._find_wide(page, wanted, MAX_SPOTS)
 
     def events_with(self, page: Page) -> set[int]:
-        """Every event that has the term."""
+        """Return every event that has the term."""
         everyone = range(len(page.events))
         found = self._find_ascii(page, everyone, 1, len(everyone)) if self.first else {}
         return found.keys() | self._find_wide(page, everyone, 1).keys()
 
-    def _find_ascii(self, page: Page, taken: Iterable[int], most: int, enough: int) -> Spans:
+    def _find_ascii(self, page: Page, wanted: Iterable[int], most: int, enough: int) -> Spans:
         starts, events = page.starts, page.events
         find = (
             self._finds_letter(page.lower)
@@ -159,12 +161,12 @@ class Finder:
             else page.lower.find
         )
         found: Spans = {}
-        for at in taken:
+        for at in wanted:
             low = starts[at]
             high = low + events[at].length
             first = find(self.first, low, high)
             while first >= 0:
-                last = self._last(page, first, low, high)
+                last = self._match_end(page, first, low, high)
                 if last is None:
                     first = find(self.first, first + 1, high)
                     continue
@@ -176,12 +178,11 @@ class Finder:
         return found
 
     def _finds_letter(self, lower: bytes) -> Callable[[bytes, int, int], int]:
-        """As `bytes.find`, for a single letter: it is in most words, so a pattern passes over
-        those."""
+        """Return a `find` for a single letter, which skips the letters inside words."""
         search = re.compile(rb"%b(?<![0-9a-z]%b)(?![0-9a-z])" % (self.first, self.first)).search
 
         def find(letter: bytes, start: int, end: int) -> int:
-            # What stands before the start may be another event's.
+            # The byte before the start may belong to another event.
             if lower.startswith(letter, start, end):
                 return start
             match = search(lower, start, end)
@@ -189,45 +190,43 @@ class Finder:
 
         return find
 
-    def _last(self, page: Page, first: int, low: int, high: int) -> int | None:
-        """Where the term ends that begins at `first`, if it does, in the body from `low` to
-        `high`."""
+    def _match_end(self, page: Page, first: int, low: int, high: int) -> int | None:
+        """Return the end of a term that begins at `first`, in the body from `low` to `high`, or
+        None."""
         data = page.data
-        # Within a word, where no part of it begins or ends: by far the most frequent case, so it
-        # comes first.
+        # Inside a word, where no part begins: the most frequent case, so it comes first.
         before = _CLASS[data[first - 1]] if first > low else _APART
         if before in _LETTERS and _CLASS[data[first]] == _LOWER:
             return None
-        last = first + len(self.first)
-        if self.rest is not None:
-            match = self.rest.match(page.lower, first, high)
-            if match is None or not (match.group().isascii() or self._is_same(match.group())):
-                return None
-            last = match.end()
+        last = self._tokens_end(page.lower, first, high)
+        if last is None:
+            return None
         after = _CLASS[data[last]] if last < high and not self.is_prefix else _APART
         if after == _LOWER and _CLASS[data[last - 1]] in _LETTERS:
             return None
-        begins = before == _APART or (
-            before == _HIGH
-            and _is_no_letter(data[max(low, first - 4) : first].decode("utf-8", "ignore")[-1:])
-        )
-        ends = after == _APART or (
-            after == _HIGH
-            and _is_no_letter(data[last : min(high, last + 4)].decode("utf-8", "ignore")[:1])
-        )
-        if begins and ends:
+        if _begins_word(data, first, low, before) and _ends_word(data, last, high, after):
             return last
-        return last if self.rest is None and self._is_part(data, first, last, low, high) else None
+        is_part = self.rest is None and self._is_word_part(data, first, last, low, high)
+        return last if is_part else None
 
-    def _is_same(self, found: bytes) -> bool:
-        """Whether what lies between the tokens is no word: a dash may be of many bytes, but so may
-        a letter."""
+    def _tokens_end(self, lower: bytes, first: int, high: int) -> int | None:
+        """Return the end of all tokens of the term, or None if the others do not follow."""
+        if self.rest is None:
+            return first + len(self.first)
+        match = self.rest.match(lower, first, high)
+        if match is None or not (match.group().isascii() or self._has_same_tokens(match.group())):
+            return None
+        return match.end()
+
+    def _has_same_tokens(self, found: bytes) -> bool:
+        """Return True if no other word lies between the tokens: non-ASCII bytes may be a dash or a
+        letter."""
         return [
             token.translate(_FOLD) for token in TOKEN.findall(found.decode("utf-8", "replace"))
         ] == self.tokens
 
-    def _is_part(self, data: bytes, first: int, last: int, low: int, high: int) -> bool:
-        """Whether this is a part of a word like parseHttpUrl."""
+    def _is_word_part(self, data: bytes, first: int, last: int, low: int, high: int) -> bool:
+        """Return True if this is a part of a word like parseHttpUrl."""
         before = _RUN_BEFORE.search(data, max(low, first - LONGEST - 1), first)
         after = _RUN_AFTER.match(data, last, min(high, last + LONGEST + 1))
         assert after is not None
@@ -239,9 +238,9 @@ class Finder:
                 return True
         return False
 
-    def _find_wide(self, page: Page, taken: Iterable[int], most: int) -> Spans:
+    def _find_wide(self, page: Page, wanted: Iterable[int], most: int) -> Spans:
         found: Spans = {}
-        for at in taken if not self.first else [at for at in taken if at in page.accented]:
+        for at in wanted if not self.first else [at for at in wanted if at in page.accented]:
             body = page.body(at)
             if body.isascii():
                 continue
@@ -259,8 +258,7 @@ class Finder:
 
 
 class _Fold(dict[int, int]):
-    """Characters without case and accents, one for one, as the index sees them. Filled as they come
-    up."""
+    """A lazy table that removes case and accents, one character for one, as the index does."""
 
     def __missing__(self, code: int) -> int:
         whole = chr(code)
@@ -278,7 +276,7 @@ class _Fold(dict[int, int]):
 
 _FOLD = _Fold()
 _NO_ACCENT = bytes(c for c in range(256) if not (0xC3 <= c <= 0xCD or c == 0xE1))
-"""All bytes but those that Latin letters with accents, and accents alone, begin with in UTF-8."""
+"""All bytes except the first bytes of accented Latin letters and of combining accents in UTF-8."""
 _MARKS = "[\u0300-\u036f]*"
 _APART, _LOWER, _UPPER, _DIGIT, _HIGH = range(5)
 _LETTERS = (_LOWER, _UPPER)
@@ -302,12 +300,31 @@ _RUN_BEFORE = re.compile(rb"[0-9A-Za-z]+\Z")
 _RUN_AFTER = re.compile(rb"[0-9A-Za-z]*")
 
 
+def _begins_word(data: bytes, first: int, low: int, before: int) -> bool:
+    """Return True if the character in front is no part of the same word."""
+    return before == _APART or (
+        before == _HIGH
+        and _is_no_letter(data[max(low, first - 4) : first].decode("utf-8", "ignore")[-1:])
+    )
+
+
+def _ends_word(data: bytes, last: int, high: int, after: int) -> bool:
+    """Return True if the character behind is no part of the same word."""
+    return after == _APART or (
+        after == _HIGH
+        and _is_no_letter(data[last : min(high, last + 4)].decode("utf-8", "ignore")[:1])
+    )
+
+
 def _is_no_letter(char: str) -> bool:
-    """Words beside a Chinese or Japanese character are indexed apart from it."""
+    """Return True if a word ends at this character.
+
+    Words next to a CJK character are separate words.
+    """
     return not char.isalnum() or CJK.match(char) is not None
 
 
-# ── what is shown ─────────────────────────────────────────────────────────────────────────────────
+# ── snippets ──────────────────────────────────────────────────────────────────────────────────────
 def event_hit(page: Page, at: int, spots: Iterable[tuple[int, int]]) -> EventHit:
     event = page.events[at]
     text, marks = snippet(
@@ -325,16 +342,18 @@ def event_hit(page: Page, at: int, spots: Iterable[tuple[int, int]]) -> EventHit
 
 
 def snippet(body: bytes, spots: Iterable[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """The part of a body with the most of the places, on one line, and where they are in it."""
+    """Return the part of a body with the most places, on one line, and the places in it."""
     ordered = sorted(spots)
     best, most = 0, 0
     for n, (first, _) in enumerate(ordered):
-        count = sum(last <= first + SNIPPET * 3 // 4 for _, last in ordered[n : n + 2 * SPOTS])
+        count = sum(
+            last <= first + SNIPPET_BYTES * 3 // 4 for _, last in ordered[n : n + 2 * MAX_SPOTS]
+        )
         if count > most or not n:
             best, most = first, count
-    start = max(0, best - SNIPPET // 4)
+    start = max(0, best - SNIPPET_BYTES // 4)
     start = body.rfind(b" ", max(0, start - 16), start) + 1 or start
-    end = min(len(body), start + SNIPPET)
+    end = min(len(body), start + SNIPPET_BYTES)
     text = "…" if start else ""
     marks: list[tuple[int, int]] = []
     at = start
@@ -350,7 +369,7 @@ def snippet(body: bytes, spots: Iterable[tuple[int, int]]) -> tuple[str, list[tu
 
 
 def _apart(spots: Iterable[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The places within these bytes, without those that overlap one before."""
+    """Yield the places within these bytes, without overlaps."""
     for first, last in spots:
         if start <= first < end:
             yield first, min(last, end)

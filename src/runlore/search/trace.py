@@ -17,7 +17,7 @@ from ..digest import commits
 from ..errors import RunloreError, StoreError
 from ..model import Digest, FileActivity, SessionEvent, format_time, is_own
 from ..store import SegmentEvent, SessionLine, Store
-from . import SNIPPET, EventHit, QueryError
+from . import SNIPPET_BYTES, EventHit, QueryError
 from .text import without_own
 
 MAX_SEGMENTS = 800
@@ -213,8 +213,8 @@ def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int,
     begin = text.rfind("\n", 0, first) + 1
     end = text.find("\n", last)
     end = len(text) if end < 0 else end
-    start = begin if first - begin <= SNIPPET // 2 else first - SNIPPET // 4
-    stop = min(end, start + SNIPPET)
+    start = begin if first - begin <= SNIPPET_BYTES // 2 else first - SNIPPET_BYTES // 4
+    stop = min(end, start + SNIPPET_BYTES)
     before = "…" if start > begin else ""
     shift = len(before) - start
     return f"{before}{text[start:stop]}{'…' if stop < end else ''}", [

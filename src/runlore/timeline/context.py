@@ -1,4 +1,4 @@
-"""What the model saw: the events in its context at a given event."""
+"""The model's context: the events that the model saw at a given event."""
 
 from __future__ import annotations
 

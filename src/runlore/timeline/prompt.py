@@ -1,4 +1,4 @@
-"""Which events are prompts: what a person typed."""
+"""Recognition of prompts: the events that a person typed."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from .prompt import is_prompt
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A prompt and what followed until the next one.
+    """A prompt and the events until the next one.
 
-    What came before the first prompt is a turn without one.
+    Events before the first prompt are a turn without one.
     """
 
     prompt: SessionEvent | None

@@ -14,11 +14,11 @@ from ..errors import NotFound
 from ..export.html import html
 from ..export.jsonl import jsonl
 from ..export.markdown import markdown
-from ..export.taking import Taken, between, take
+from ..export.selection import Selection, blocks_between, select
 from ._view import lent
 from .session import branch_of, number, outline_of, uid_of
 
-FORMATS: dict[str, tuple[str, Callable[[Taken], Iterator[str]]]] = {
+FORMATS: dict[str, tuple[str, Callable[[Selection], Iterator[str]]]] = {
     "md": ("text/markdown", markdown),
     "jsonl": ("application/x-ndjson", jsonl),
     "html": ("text/html", html),
@@ -38,18 +38,18 @@ def export(request: Request) -> Response:
             number(request, "last") if "last" in request.query_params else None,
         )
         # What is wrong is told before anything is sent.
-        between(outline_of(request, store, uid, branch), first, last)
+        blocks_between(outline_of(request, store, uid, branch), first, last)
 
     def pieces() -> Iterator[bytes]:
         with lent(request) as (store, config):
-            taken = take(
+            taken = select(
                 store,
                 config,
                 uid,
                 first=first,
                 last=last,
                 branch=branch,
-                made=outline_of(request, store, uid, branch),
+                prepared=outline_of(request, store, uid, branch),
             )
             for piece in make(taken):
                 yield piece.encode("utf-8", "replace")
@@ -66,14 +66,14 @@ def one(request: Request) -> Response:
     """An event as Markdown, to paste."""
     with lent(request) as (store, config):
         uid, seq = uid_of(request, store), number(request, "seq")
-        taken = take(
+        taken = select(
             store,
             config,
             uid,
             first=seq,
             last=seq,
             branch=None,
-            made=outline_of(request, store, uid, None),
+            prepared=outline_of(request, store, uid, None),
         )
         return PlainTextResponse("".join(markdown(taken, head=False)))
 

@@ -16,7 +16,7 @@ import threading
 import time
 
 LIMIT_S = 0.9
-"""Seconds of a call. A reply usually takes a fifth of that; a busy machine needs the rest."""
+"""Maximum time of a call. Most of it is a reserve for a busy machine."""
 
 MAX_CALL_BYTES = 1 << 20
 """Maximum size of the JSON that an agent sends."""
@@ -53,12 +53,16 @@ def run(args: list[str]) -> None:
     elif event == "start":
         from . import start
 
-        reply(start.started(agent, read_call()), "SessionStart", options)
+        write_reply(start.reply_to_start(agent, read_call()), "SessionStart", options)
     elif event == "fail":
         from . import fail
 
         call = read_call()
-        reply(fail.failed(agent, call), str(call.get("hook_event_name") or "SessionStart"), options)
+        write_reply(
+            fail.reply_to_failure(agent, call),
+            str(call.get("hook_event_name") or "SessionStart"),
+            options,
+        )
 
 
 def _end_in_time() -> None:
@@ -85,13 +89,13 @@ def read_call() -> dict[str, object]:
     return {}
 
 
-def reply(text: str | None, event: str, options: list[str]) -> None:
+def write_reply(text: str | None, event: str, options: list[str]) -> None:
     if text:
         # A single write: the watchdog cannot end the process in the middle of a reply.
-        os.write(1, answer(text, event, is_json="--json" in options))
+        os.write(1, format_reply(text, event, is_json="--json" in options))
 
 
-def answer(line: str, event: str = "SessionStart", *, is_json: bool) -> bytes:
+def format_reply(line: str, event: str = "SessionStart", *, is_json: bool) -> bytes:
     """Return the reply to the agent. In JSON it repeats `event`, the agent's name for the event."""
     if not is_json:
         return f"{line}\n".encode()

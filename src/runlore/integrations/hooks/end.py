@@ -54,13 +54,13 @@ def safe(agent: str) -> str:
 
 
 def background_python() -> str:
-    """This interpreter; on Windows the one that opens no window."""
+    """Return this interpreter; on Windows the one that opens no window."""
     quiet = os.path.join(os.path.dirname(sys.executable), "pythonw.exe")
     return quiet if os.name == "nt" and os.path.exists(quiet) else sys.executable
 
 
 def last_sync(agent: str) -> dict[str, object] | None:
-    """The note of the last sync that a hook started."""
+    """Return the record of the last sync that a hook started."""
     try:
         with open(os.path.join(home_folder(), f"hooks-{safe(agent)}.json"), "rb") as file:
             outcome = json.loads(file.read(MAX_CALL_BYTES))

@@ -16,57 +16,62 @@ from ...mine.commands import command_head
 from ...model import describe_how
 from ...store import open_store
 from ...text.clean import OWN
-from ._common import NAME, lessons_of, plain, store_path
+from .common import MAX_NAME_CHARS, plain, show_lessons, store_path
 
-ERROR, FIX = 64 << 10, 300
+MAX_ERROR_CHARS, MAX_FIX_CHARS = 64 << 10, 300
 """Maximum characters: of an error, read from its end, and of each shown text of a fix."""
 
-COMMAND = 2_000
-"""Characters of a command that are looked at."""
+MAX_COMMAND_CHARS = 2_000
+"""Maximum number of characters of a command that are parsed."""
 
-WEAK = frozenset({"exit", "text"})
-"""Kinds of errors that say too little to be the same as another."""
+WEAK_KINDS = frozenset({"exit", "text"})
+"""Kinds of errors that say too little to recognise them."""
 
 
-def failed(agent: str, call: dict[str, object]) -> str | None:
+def reply_to_failure(agent: str, call: dict[str, object]) -> str | None:
     """Return a lesson on this error, or else a fix of an earlier session.
 
     Returns None if there is neither, or if the session was already shown it.
     """
-    text, cwd = call.get("error"), str(call.get("cwd") or "")
-    if (
-        not isinstance(text, str)
-        or not text.strip()
-        or call.get("is_interrupt")
-        or not os.path.isabs(cwd)
-    ):
+    home, cwd = Path(home_folder()), str(call.get("cwd") or "")
+    error = _read_error(call)
+    if not error or not os.path.isabs(cwd) or not home.is_dir():
         return None
-    home = Path(home_folder())
-    if not home.is_dir():
-        return None
-    found = signature(text[-ERROR:])
-    session = str(call.get("session_id") or "")[:NAME]
-    known = "" if found is None or found.kind in WEAK else found.fingerprint
+    session = str(call.get("session_id") or "")[:MAX_NAME_CHARS]
     fingerprint, command = (
         one if one and not deliver.was_delivered(home, agent, session, one) else ""
-        for one in (known, command_of(call))
+        for one in (_find_fingerprint(error), find_command(call))
     )
     if not (fingerprint or command):
         return None
-    told = lessons_of(agent, call, cwd, fingerprint, command)
-    return told or (fix_of(agent, session, cwd, fingerprint) if fingerprint else None)
+    lessons = show_lessons(agent, call, cwd, fingerprint, command)
+    return lessons or (show_fix(agent, session, cwd, fingerprint) if fingerprint else None)
 
 
-def command_of(call: dict[str, object]) -> str:
+def _read_error(call: dict[str, object]) -> str:
+    """Return the text of the error; empty if there is none or if a person interrupted the tool."""
+    text = call.get("error")
+    if not isinstance(text, str) or not text.strip() or call.get("is_interrupt"):
+        return ""
+    return text[-MAX_ERROR_CHARS:]
+
+
+def _find_fingerprint(error: str) -> str:
+    """Return the fingerprint of an error; empty if it says too little to recognise it."""
+    known = signature(error)
+    return "" if known is None or known.kind in WEAK_KINDS else known.fingerprint
+
+
+def find_command(call: dict[str, object]) -> str:
     """Return the head of the failed command, by which lessons are found; empty if there is none."""
     given = call.get("tool_input")
     command = given.get("command") if isinstance(given, dict) else None
     if not isinstance(command, str) or not command.strip():
         return ""
-    return command_head(command[:COMMAND])
+    return command_head(command[:MAX_COMMAND_CHARS])
 
 
-def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
+def show_fix(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
     """Return what fixed this error according to the store, and record that it was shown."""
     repo = git_remote(Path(cwd))
     path = store_path(cwd, repo)
@@ -79,10 +84,11 @@ def fix_of(agent: str, session: str, cwd: str, fingerprint: str) -> str | None:
     if known is None or not fixes:
         return None
     best = next((fix for fix in fixes if fix.repo == repo), fixes[0])
-    step = deliver.quote(best.steps[0].summary, FIX)
-    change = f"; its change: {deliver.quote(best.diff, FIX)}" if best.diff else ""
+    step = deliver.quote(best.steps[0].summary, MAX_FIX_CHARS)
+    change = f"; its change: {deliver.quote(best.diff, MAX_FIX_CHARS)}" if best.diff else ""
     met = "1 earlier session" if known[0].sessions == 1 else f"{known[0].sessions} earlier sessions"
-    where = f"in {plain(best.uid, NAME)}#{best.seq} it was gone after this {describe_how(best.how)}"
+    event = f"{plain(best.uid, MAX_NAME_CHARS)}#{best.seq}"
+    where = f"in {event} it was gone after this {describe_how(best.how)}"
     line = f"{OWN} this error was met in {met}; {where}: {step}{change}. `runlore fix` knows more."
     deliver.record_delivery(
         Path(home_folder()),

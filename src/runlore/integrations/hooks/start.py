@@ -9,15 +9,15 @@ from typing import NamedTuple
 from ...files.git import git_remote
 from ...store import Store, open_store
 from ...text.clean import OWN
-from ._common import NAME, lessons_of, plain, quoted, store_path
+from .common import MAX_NAME_CHARS, plain, quoted, show_lessons, store_path
 
-LONGEST = 500
-"""Of the line, in characters."""
+MAX_LINE_CHARS = 500
+"""Maximum length of the line."""
 
-TITLE = 100
+MAX_TITLE_CHARS = 100
 
 
-class Last(NamedTuple):
+class LastSession(NamedTuple):
     """The last session in a repository or a folder."""
 
     uid: str
@@ -26,19 +26,22 @@ class Last(NamedTuple):
     outcome: str
 
 
-def started(agent: str, call: dict[str, object]) -> str:
-    """What is said at a start: the line, and below it the lessons."""
+def reply_to_start(agent: str, call: dict[str, object]) -> str:
+    """Return the reply at a start: a line on earlier sessions, and below it the lessons."""
     cwd = str(call.get("cwd") or "")
     try:
-        line = known_of(cwd)
-    except Exception:  # Whatever is wrong with the store, lessons are files beside it.
+        line = describe_earlier(cwd)
+    # Lessons are files beside the store: an error of the store must not hide them.
+    except Exception:
         line = None
-    return "\n".join(part for part in (line, lessons_of(agent, call, cwd)) if part)
+    return "\n".join(part for part in (line, show_lessons(agent, call, cwd)) if part)
 
 
-def known_of(cwd: str) -> str | None:
-    """A line on the sessions in the repository of this folder, or None when there are none. Only
-    reads."""
+def describe_earlier(cwd: str) -> str | None:
+    """Return a line on the sessions in the repository of this folder, or None without any.
+
+    Only reads.
+    """
     folder = Path(cwd)
     if not cwd or not folder.is_absolute():
         return None
@@ -47,27 +50,26 @@ def known_of(cwd: str) -> str | None:
     if path is None:
         return None
     with closing(open_store(path, read_only=True)) as store:
-        number, last = earlier(store, repo, cwd)
-    return sentence(repo or folder.name, number, last) if last else None
+        number, last = find_earlier(store, repo, cwd)
+    return build_line(repo or folder.name, number, last) if last else None
 
 
-def sentence(place: str, number: int, last: Last) -> str:
-    """Build the line, marked as data. Text from transcripts is quoted so that it cannot end the
-    quotation."""
+def build_line(place: str, number: int, last: LastSession) -> str:
+    """Build the line, marked as data. Quoted text from transcripts cannot end the quotation."""
     uid, name, ended_at, outcome = last
     sessions = "1 earlier session" if number == 1 else f"{number:,} earlier sessions"
     when = f" on {ended_at[:10]}" if ended_at else ""
     failed = ", which failed" if outcome == "fail" else ""
-    title = f": {quoted(name, TITLE)}" if name else ""
+    title = f": {quoted(name, MAX_TITLE_CHARS)}" if name else ""
     line = (
-        f"{OWN} {sessions} in {quoted(place, NAME)}; the last one{when}{failed}{title}"
-        f" ({plain(uid, NAME)}). The tools of the MCP server runlore, or `runlore search WORDS`,"
-        " find what was tried before."
+        f"{OWN} {sessions} in {quoted(place, MAX_NAME_CHARS)}; the last one{when}{failed}{title}"
+        f" ({plain(uid, MAX_NAME_CHARS)}). The tools of the MCP server runlore, or `runlore search"
+        " WORDS`, find what was tried before."
     )
-    return line[:LONGEST]
+    return line[:MAX_LINE_CHARS]
 
 
-def earlier(store: Store, repo: str | None, cwd: str) -> tuple[int, Last | None]:
+def find_earlier(store: Store, repo: str | None, cwd: str) -> tuple[int, LastSession | None]:
     """Return the number of sessions of the repository, without subagents, and the last of them.
 
     Without a repository, the sessions of the folder count.
@@ -80,6 +82,6 @@ def earlier(store: Store, repo: str | None, cwd: str) -> tuple[int, Last | None]
         f"select uid, coalesce(name, title), ended_at, outcome {these} order by ended_at desc, uid"
         " limit 1"
     )
-    last = next((Last(*row) for row in store.rows(sql, (repo or cwd,))), None)
+    last = next((LastSession(*row) for row in store.rows(sql, (repo or cwd,))), None)
     ((number,),) = store.rows(f"select count(*) {these}", (repo or cwd,))
     return int(number), last

@@ -19,11 +19,11 @@ from ...store import Store, open_store
 from ...sync import pipeline
 from .end import DEBOUNCE_S, safe
 
-BUSY_S, TRIES = 1.0, 300
+BUSY_S, MAX_TRIES = 1.0, 300
 """Seconds between two attempts to get the lock of a sync, and the number of attempts."""
 
-MAX_ERROR = 500
-"""Characters of an error that is noted."""
+MAX_ERROR_CHARS = 500
+"""Maximum length of an error that is recorded."""
 
 
 def sync(agent: str) -> None:
@@ -38,16 +38,16 @@ def sync(agent: str) -> None:
     try:
         opened = open_store(config.store)
     except StoreError as error:
-        _record(config, agent, {"error": str(error)[:MAX_ERROR]})
+        _record(config, agent, {"error": str(error)[:MAX_ERROR_CHARS]})
         raise
     with closing(opened) as store:
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             if not _wait(store, config.home / f"hooks-{safe(agent)}.lock"):
                 return
             try:
                 _sync(store, config, agent)
                 return
-            except StoreBusy:  # Another one was quicker.
+            except StoreBusy:  # Another process was first.
                 continue
 
 
@@ -61,7 +61,7 @@ def _wait(store: Store, path: Path) -> bool:
         except apsw.BusyError:
             return False
         time.sleep(DEBOUNCE_S)
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             try:
                 with store.sync_lock():
                     return True
@@ -85,8 +85,8 @@ def _sync(store: Store, config: Config, agent: str) -> None:
         }
     except StoreBusy:
         raise
-    except Exception as error:  # Whatever it is, `runlore hooks status` tells it.
-        outcome = {"error": f"{type(error).__name__}: {error}"[:MAX_ERROR]}
+    except Exception as error:  # `runlore hooks status` shows the error.
+        outcome = {"error": f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]}
         raise
     finally:
         if outcome:
@@ -94,7 +94,7 @@ def _sync(store: Store, config: Config, agent: str) -> None:
 
 
 def _record(config: Config, agent: str, outcome: dict[str, object]) -> None:
-    """Write down how a sync went; `runlore hooks status` shows it."""
+    """Record the result of a sync; `runlore hooks status` shows it."""
     path = config.home / f"hooks-{safe(agent)}.json"
     with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(msgspec.json.encode({"at": format_time(datetime.now(UTC)), **outcome}))

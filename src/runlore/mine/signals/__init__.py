@@ -28,7 +28,7 @@ from ..values import Case, Fleet, Pattern, Signal
 
 
 class Miner(msgspec.Struct, frozen=True, kw_only=True):
-    """What a miner's file provides. The package's docstring describes the parts."""
+    """The contract of a miner's file. The package's docstring describes the parts."""
 
     name: str
     mine: Callable[[Case, Fleet], Iterable[Signal]]

@@ -1,9 +1,9 @@
-"""Reads a log that others may be writing: from the start, from a record on, or from the end. Never
-locks, never writes.
+"""Reads a log that others may be writing: from the start, from a record on, or from the end.
 
-A last line without its end is still being written, or was cut off: it is not there yet. A damaged
-line costs what was in it and is told in `problems`; the lines around it are given out as if nothing
-were.
+Never locks, never writes.
+
+A last line without line end is being written or was cut off, and is not returned. A damaged line is
+skipped and reported in `problems`; the lines around it are not affected.
 """
 
 from __future__ import annotations
@@ -17,20 +17,19 @@ import msgspec
 from ..errors import LogError, SessionNotFound
 from ..files.locks import O_BINARY, read_at
 from ..model import LogRecord
-from . import _line
+from . import codec
 
 LOG = "log.jsonl"
-CHUNK = 1 << 17
-"""Small enough to stay in the processor's cache between reading and decoding: 15 % quicker than 1
-MB."""
-BLOCK = 1 << 16
-HEAD = 128
+CHUNK_BYTES = 1 << 17
+"""Size of a read. Small enough to stay in the processor's cache between reading and decoding."""
+BLOCK_BYTES = 1 << 16
+HEAD_BYTES = 128
 """Enough bytes of a line for its first record's seq and id."""
 MAX_PROBLEMS = 1000
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Bytes of a log that are no record, and what became of them."""
+    """Bytes of a log that are no record, and how they were treated."""
 
     offset: int
     size_bytes: int
@@ -46,7 +45,7 @@ class LogReader:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped so far, each once, in the order of the file."""
+        """The problems so far, each once, in the order of the file."""
         return [self._problems[offset] for offset in sorted(self._problems)]
 
     def report(self, offset: int, size_bytes: int, reason: str) -> None:
@@ -54,8 +53,11 @@ class LogReader:
             self._problems[offset] = Problem(offset, size_bytes, reason)
 
     def trust(self, start: int, end: int) -> None:
-        """Checksums of these bytes need not be looked at: they were, or we wrote them. Joined to
-        what is trusted already."""
+        """Skip the checksums of these bytes from now on: they were checked, or this process wrote
+        them.
+
+        The range is joined with the trusted range where they touch.
+        """
         low, high = self._sound
         self._sound = (
             (min(low, start), max(high, end)) if start <= high and low <= end else (start, end)
@@ -65,14 +67,16 @@ class LogReader:
         return self._sound[0] <= start and end <= self._sound[1]
 
     def stamp(self) -> tuple[int, int, int, int]:
-        """What changes when anyone changes the file."""
+        """Return a value that changes when anyone changes the file."""
         found = os.fstat(self.fd)
         return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file that is open is the one that has its name: it may have been moved away,
-        and another be there."""
+        """True if the open file is the one at the path.
+
+        It may have been moved away and replaced.
+        """
         try:
             return os.path.samestat(os.stat(self.path), os.fstat(self.fd))
         except OSError:
@@ -102,7 +106,8 @@ class LogReader:
         self.close()
 
     def scan(self, start: int = 0) -> Iterator[tuple[LogRecord, int]]:
-        """The records from a line's start on, each with the offset where its line ends."""
+        """Yield the records from the start of a line on, each with the offset of the end of its
+        line."""
         for offset, lines in self.blocks(start):
             end = offset
             for line in lines:
@@ -111,14 +116,14 @@ class LogReader:
                     yield record, end
 
     def collect(self, low: int, high: int, types: frozenset[str]) -> list[LogRecord]:
-        """The records of some types from seq `low` to `high`: as `scan`, but lot by lot, which
-        takes half the time."""
+        """Return the records of some types from seq `low` to `high`, decoded many lines at a
+        time."""
         found: list[LogRecord] = []
         for offset, data in self._lots(self.find(lambda n, _: n <= low)):
             end = offset + len(data)
-            is_sound = self.is_sound(offset, end) or _line.are_sound(data)
-            records = _line.decode_all(data) if is_sound else None
-            if records is None:  # Something in it needs a closer look.
+            is_sound = self.is_sound(offset, end) or codec.are_sound(data)
+            records = codec.decode_all(data) if is_sound else None
+            if records is None:  # Some line needs a closer look.
                 records = self._decode_each(data, offset)
             elif is_sound:
                 self.trust(offset, end)
@@ -130,21 +135,23 @@ class LogReader:
         return found
 
     def blocks(self, start: int = 0) -> Iterator[tuple[int, list[bytes]]]:
-        """Complete lines in lots of about 128 KB, each lot with its offset. What has no line end is
-        left for later."""
+        """Yield complete lines in blocks of about 128 KB, each with its offset.
+
+        A last line without line end is left for later.
+        """
         for offset, data in self._lots(start):
             yield offset, data[:-1].split(b"\n")
 
     def _lots(self, start: int) -> Iterator[tuple[int, bytes]]:
-        size = CHUNK
+        size = CHUNK_BYTES
         while chunk := read_at(self.fd, size, start):
             cut = chunk.rfind(b"\n") + 1
             if cut:
                 yield start, chunk[:cut]
-                start, size = start + cut, CHUNK
+                start, size = start + cut, CHUNK_BYTES
             elif len(chunk) < size:
                 return
-            else:  # A line that is longer: read again, and more of it.
+            else:  # A longer line: read again, with more of it.
                 size *= 4
 
     def _decode_each(self, data: bytes, offset: int) -> list[LogRecord]:
@@ -155,22 +162,24 @@ class LogReader:
         return records
 
     def decode(self, line: bytes, offset: int) -> list[LogRecord]:
-        """The records of a line; of a damaged one, those that can still be read."""
+        """Return the records of a line; of a damaged one, those that can still be read."""
         try:
-            return _line.decode(line)
-        except _line.Damaged as error:
+            return codec.decode(line)
+        except codec.Damaged as error:
             if not line:
                 return []
-            saved = list(_line.salvage(line))
+            saved = list(codec.salvage(line))
             note = f"{error}; {len(saved)} records in it could be read" if saved else str(error)
             self.report(offset, len(line), f"damaged line skipped: {note}")
             return saved
 
     def find(self, is_before: Callable[[int, str], bool]) -> int:
-        """The start of the last line whose first record `is_before` what is sought, or of the log.
-        Reads some 15 places of it."""
+        """Return the start of the last line whose first record `is_before` the target, or 0.
+
+        Binary search over the file.
+        """
         low, high = 0, self.size_bytes
-        while high - low > BLOCK:
+        while high - low > BLOCK_BYTES:
             middle = (low + high) // 2
             found = self._next_head(middle, high)
             if found is None or not is_before(found[1], found[2]):
@@ -180,34 +189,37 @@ class LogReader:
         return low if self._is_as_it_says(low, is_before) else 0
 
     def _is_as_it_says(self, place: int, is_before: Callable[[int, str], bool]) -> bool:
-        """Whether the line there is sound and lies before what is sought: a changed digit would
-        lead past good records."""
+        """Return True if the line there is sound and lies before the target.
+
+        A changed digit would lead past good records.
+        """
         if not place:
             return True
         line = next((lines[0] for _, lines in self.blocks(place)), None)
-        if line is None:  # It is still being written, so there is nothing behind it either.
+        if line is None:  # It is still being written, so nothing follows it.
             return True
         try:
-            first = _line.decode(line)[0]
-        except (_line.Damaged, IndexError):
+            first = codec.decode(line)[0]
+        except (codec.Damaged, IndexError):
             return False
         return is_before(first.seq, first.id)
 
     def after(self, seq: int) -> Iterator[tuple[LogRecord, int]]:
-        """The records behind `seq`, each with the offset where its line ends; without reading what
-        lies before."""
+        """Yield the records after `seq`, each with the offset of the end of its line.
+
+        Does not read what lies before.
+        """
         start = self.find(lambda n, _: n <= seq) if seq >= 0 else 0
         return ((record, end) for record, end in self.scan(start) if record.seq > seq)
 
     def line_of(self, seq: int) -> tuple[int, bytes] | None:
-        """Where the line that holds a record begins, and its first bytes; None when there is no
-        such record."""
+        """Return the offset of the line with a record and its first bytes, or None."""
         begin = self.find(lambda n, _: n <= seq)
         for offset, lines in self.blocks(begin):
             place = offset
             for line in lines:
                 if any(record.seq == seq for record in self.decode(line, place)):
-                    return place, line[:HEAD]
+                    return place, line[:HEAD_BYTES]
                 place += len(line) + 1
         return None
 
@@ -215,8 +227,8 @@ class LogReader:
         return read_whole(self.fd, size, offset)
 
     def tail(self, count: int) -> list[LogRecord]:
-        """The last records, oldest first, read from the end."""
-        want = BLOCK
+        """Return the last records, oldest first, read from the end."""
+        want = BLOCK_BYTES
         while True:
             start, lines = self._last_lines(want)
             backwards: list[LogRecord] = []
@@ -231,7 +243,7 @@ class LogReader:
             want *= 4
 
     def _last_lines(self, want: int) -> tuple[int, list[bytes]]:
-        """The complete lines in the last `want` bytes, and the offset of the first."""
+        """Return the complete lines in the last `want` bytes, and the offset of the first."""
         size = self.size_bytes
         place = max(0, size - want)
         data = read_whole(self.fd, size - place, place)
@@ -242,19 +254,19 @@ class LogReader:
         return place + first, data[first:last].split(b"\n")
 
     def _next_head(self, place: int, limit: int) -> tuple[int, int, str] | None:
-        """Offset, seq and id of the first line that begins at or behind a place and can be told."""
+        """Return offset, seq and id of the first readable line that begins at or after a place."""
         data, begin, step = b"", place, 1 << 12
         while begin < limit:
             chunk = read_at(self.fd, step, place + len(data))
             data += chunk
             newline = data.find(b"\n", begin - place)
-            if newline < 0 or len(data) - newline < HEAD:
+            if newline < 0 or len(data) - newline < HEAD_BYTES:
                 if not chunk:
                     return None
                 step *= 2
                 continue
             begin = place + newline + 1
-            found = _line.head(data[newline + 1 : newline + 1 + HEAD])
+            found = codec.head(data[newline + 1 : newline + 1 + HEAD_BYTES])
             if found and begin < limit:
                 return begin, *found
         return None

@@ -1,7 +1,6 @@
 """Follows a log for the records of its run, without decoding the others.
 
-Most of a log is conversation. A line of another view is told by its first bytes, and passed about
-six times as fast as it is decoded.
+Most of a log is conversation. A line of another view is recognised by its first bytes and skipped.
 """
 
 from __future__ import annotations
@@ -10,31 +9,32 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..model import LogRecord
-from . import _line
-from ._reader import HEAD, LogReader
+from . import codec
+from .log_reader import HEAD_BYTES, LogReader
 
 if TYPE_CHECKING:
-    from ._run_log import Log
+    from .run_log import Log
 
-CHUNK = 1 << 18
-"""Larger reads are not faster, and smaller ones cost a call each."""
+CHUNK_BYTES = 1 << 18
+"""Size of a read. Larger reads are not faster, and smaller ones cost a call each."""
 ONE, TYPE, OURS = b'{"n":', b'"t":"', (b"state.", b"checkpoint")
-"""How a line begins that holds one record, and what stands in front of its type, which comes before
-the payload."""
+"""Beginning of a line with one record; the bytes in front of its type; the types of this view."""
 
 
 class Follower:
-    """The records of a run that are new, each time from where the last time ended."""
+    """Yields the new records of a run, each time from where the last call ended."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._place: int | None = None
 
     def new(self, after: int) -> Iterator[LogRecord]:
-        """Every record of the run behind seq `after`, in order, and the last of the log, whatever
-        it is; now and then others."""
+        """Yield the records of the run after seq `after`, in order, and the last record of the log.
+
+        Other records may be among them.
+        """
         reader = getattr(self._log, "_reader", None)
-        # Not one of our files: whoever keeps it gives records and nothing else.
+        # Another implementation of a log: it offers only records.
         if not isinstance(reader, LogReader):
             yield from self._log.records(after=after)
             return
@@ -42,12 +42,12 @@ class Follower:
             return
         if self._place is None:
             self._place = reader.find(lambda seq, _: seq <= after) if after >= 0 else 0
-        size = CHUNK
+        size = CHUNK_BYTES
         while data := reader.read(self._place, size):
             end = data.rfind(b"\n") + 1
             if not end and len(data) < size:
                 break  # The line is still being written.
-            size = CHUNK if end else size * 4
+            size = CHUNK_BYTES if end else size * 4
             for start, stop in _places(data, end):
                 yield from (
                     record
@@ -58,8 +58,10 @@ class Follower:
 
 
 def _places(data: bytes, end: int) -> list[tuple[int, int]]:
-    """Where the lines lie that are to be decoded: those that may hold a record of the run, and the
-    last, for its number."""
+    """Return the ranges of the lines to decode: those that may belong to the run, and the last one.
+
+    The last line is needed for its seq.
+    """
     if not end:
         return []
     last = data.rfind(b"\n", 0, end - 1) + 1
@@ -68,15 +70,17 @@ def _places(data: bytes, end: int) -> list[tuple[int, int]]:
 
 
 def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
-    """By what stands in front of each payload. None when lines hold several records, or were glued
-    by a line end that was lost."""
-    one, other = _line.head(data[:HEAD]), _line.head(data[last : last + HEAD])
+    """Find them by the bytes in front of each payload.
+
+    None if lines hold several records, or were joined by a lost line end.
+    """
+    one, other = codec.head(data[:HEAD_BYTES]), codec.head(data[last : last + HEAD_BYTES])
     if one is None or other is None or other[0] - one[0] + 1 != data.count(b"\n", 0, end):
         return None
     found, start = [], 0
     while start < end:
         stop = data.find(b"\n", start, end)
-        place = data.find(TYPE, start, min(stop, start + HEAD))
+        place = data.find(TYPE, start, min(stop, start + HEAD_BYTES))
         if place < 0 or not data.startswith(ONE, start):
             return None
         if data.startswith(OURS, place + len(TYPE)):
@@ -86,8 +90,10 @@ def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
 
 
 def _by_marks(data: bytes, end: int) -> Iterator[tuple[int, int]]:
-    """By what their types look like, anywhere in a line: in a text the quotes would be escaped, and
-    a stray hit costs one decoding."""
+    """Find them by their types, anywhere in a line.
+
+    Inside a text the quotes would be escaped; a false match only costs one decoding.
+    """
     for kind in OURS:
         place = data.find(TYPE + kind, 0, end)
         while place >= 0:

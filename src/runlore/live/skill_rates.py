@@ -1,7 +1,6 @@
-"""What skill invocations add up to: pass rates for each skill and model, and a history for the next
-prompt.
+"""Totals over skill invocations: pass rates per skill and model, and a history for the next prompt.
 
-Pure functions over entries; whatever needs the time is told it.
+Pure functions over entries. The time is passed in.
 """
 
 from __future__ import annotations
@@ -13,22 +12,21 @@ from datetime import datetime, timedelta
 import msgspec
 
 from ..errors import ModelError
-from ._skill_fold import SkillAttempt, SkillEntry, Status
+from .skill_fold import SkillAttempt, SkillEntry, Status
 
 REFUSED = frozenset({"escalate", "error"})
-"""Verdicts of a verifier that did not take an attempt's output; `accept` is the one that did."""
+"""Verdicts of a verifier that rejected an attempt's output; `accept` is the one that did not."""
 
 HISTORY_ENTRIES, HISTORY_CHARS, LINE_CHARS = 20, 8000, 300
-"""A prompt has other things to hold as well: the latest of so many, cut to so much."""
+"""Limits that leave room in a prompt: number of entries, characters, characters per line."""
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a model passed at a skill: `rate` is passed / (passed + failed), None when there is
-    neither.
+    """The pass rate of a model at a skill: passed / (passed + failed), None without either.
 
     An invocation counts once for each model that tried it, with the result of that model's last
-    attempt: a small model whose output was escalated has failed, even where the larger one then
-    passed. `model` is None where the log names none.
+    attempt: a small model whose output was escalated has failed, even if the larger one then
+    passed. `model` is None if the log names none.
     """
 
     skill: str
@@ -40,7 +38,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0
     unknown: int = 0
     verified: int = 0
-    """Of those that passed, how many with a check to show for it."""
+    """Number of passes with a check as evidence."""
     attempts: int = 0
     tokens: int = 0
     usd: float | None = None
@@ -50,8 +48,10 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 def pass_rates(
     entries: Iterable[SkillEntry], window: str | None = None, *, now: datetime
 ) -> list[Rate]:
-    """The rates of all (skill, model), sorted. A window is `Nh` or `Nd`: only what began within it
-    counts."""
+    """Return the rates of all (skill, model), sorted.
+
+    A window is `Nh` or `Nd`: only invocations that began within it count.
+    """
     found: dict[tuple[str, str | None], Rate] = {}
     for entry in within(entries, window, now):
         for model, attempts in _by_model(entry).items():
@@ -70,8 +70,10 @@ def pass_rate(
     *,
     now: datetime,
 ) -> float | None:
-    """The rate of one skill: of one model, or without one of its invocations as they ended, whoever
-    tried. None without data."""
+    """Return the rate of one skill for one model, or for its invocations as a whole.
+
+    None without data.
+    """
     chosen = [entry for entry in within(entries, window, now) if entry.skill == skill]
     if model is None:
         words = [entry.final_status for entry in chosen]
@@ -82,8 +84,7 @@ def pass_rate(
 def within(
     entries: Iterable[SkillEntry], window: str | None, now: datetime
 ) -> Iterable[SkillEntry]:
-    """The entries that began in the window. One whose time nobody knows is in no window, and in the
-    whole."""
+    """Return the entries that began in the window. An entry without a time is in no window."""
     if window is None:
         return entries
     start = now - window_of(window)
@@ -91,8 +92,8 @@ def within(
 
 
 def window_of(text: str) -> timedelta:
-    """`24h`, `7d`. Raises ModelError for anything else."""
-    # Further back than this lie times that no datetime has.
+    """Parse a window such as `24h` or `7d`. Raises ModelError for anything else."""
+    # A longer window would begin before the first datetime.
     found = re.fullmatch(r"\s*([1-9][0-9]{0,4})\s*([hd])\s*", text)
     if found is None:
         raise ModelError(f"window {text!r} must be a number of hours or days: 24h, 7d")
@@ -101,15 +102,17 @@ def window_of(text: str) -> timedelta:
 
 
 def result_of(entry: SkillEntry, attempt: SkillAttempt) -> Status:
-    """How an attempt ended: as its checks, its verifier or its error say; else as the invocation
-    did, if it was the last."""
+    """Return the result of an attempt: by its checks, its verifier or its error.
+
+    Without these, the last attempt has the result of the invocation.
+    """
     if attempt.verified is not None:
         return "pass" if attempt.verified else "fail"
     if attempt.error is not None or attempt.verdict in REFUSED:
         return "fail"
     if attempt.verdict == "accept":
         return "pass"
-    # Somebody tried again, so this one will not do.
+    # Someone tried again, so this attempt was not good enough.
     return entry.final_status if attempt is entry.attempts[-1] else "fail"
 
 
@@ -132,9 +135,9 @@ _COLUMNS: dict[Status, str] = {
 
 
 def _counted(rate: Rate, entry: SkillEntry, attempts: Sequence[SkillAttempt]) -> Rate:
-    # An invocation that was skipped says nothing of the model, whatever was tried before.
-    is_told = attempts and entry.final_status != "skip"
-    status = result_of(entry, attempts[-1]) if is_told else entry.final_status
+    # A skipped invocation says nothing about the model, whatever was tried before.
+    is_decisive = attempts and entry.final_status != "skip"
+    status = result_of(entry, attempts[-1]) if is_decisive else entry.final_status
     counts = {name: getattr(rate, name) for name in _COLUMNS.values()}
     counts[_COLUMNS[status]] += 1
     costs = [attempt.usd for attempt in attempts if attempt.usd is not None]
@@ -167,22 +170,24 @@ def _rate(passed: int, failed: int) -> float | None:
 def format_history(
     entries: Iterable[SkillEntry], exclude_phase: str | None = None, *, limit: int = HISTORY_ENTRIES
 ) -> str:
-    """What was tried before, for a next prompt: the latest invocations, oldest first, without those
-    of one phase. Empty without any."""
+    """Return earlier attempts as text for a next prompt: the latest invocations, oldest first.
+
+    Those of `exclude_phase` are left out. Empty without any.
+    """
     chosen = [entry for entry in entries if exclude_phase is None or entry.phase != exclude_phase]
-    told: list[str] = []
+    texts: list[str] = []
     room = HISTORY_CHARS
     for entry in reversed(chosen[-limit:] if limit > 0 else []):
         text = "\n".join(_lines(entry))
         room -= len(text) + 1
         if room < 0:
             break
-        told.append(text)
-    left_out = len(chosen) - len(told)
+        texts.append(text)
+    left_out = len(chosen) - len(texts)
     note = [f"({left_out} earlier left out)"] if left_out else []
     return (
-        "\n".join(["Earlier skill runs in this session, oldest first:", *note, *reversed(told)])
-        if told
+        "\n".join(["Earlier skill runs in this session, oldest first:", *note, *reversed(texts)])
+        if texts
         else ""
     )
 
@@ -190,14 +195,14 @@ def format_history(
 def prepend_history(
     prompt: str, entries: Iterable[SkillEntry], exclude_phase: str | None = None
 ) -> str:
-    """The prompt with the history before it; the prompt as it is when there is none."""
+    """Return the prompt with the history before it, if there is one."""
     history = format_history(entries, exclude_phase)
     return f"{history}\n\n{prompt}" if history else prompt
 
 
 def _lines(entry: SkillEntry) -> Iterable[str]:
     name = f"{entry.skill}/{entry.phase}" if entry.phase else entry.skill
-    # Whether it still runs or was killed, the log cannot tell.
+    # The log does not tell whether it still runs or was killed.
     facts = [
         entry.status_word
         or ("not ended" if entry.final_status == "running" else entry.final_status),
@@ -213,14 +218,13 @@ def _lines(entry: SkillEntry) -> Iterable[str]:
     ):
         if text:
             yield _line(f"  {label}: {text}")
-    # What was tried last is what the next try must differ from.
+    # The next try must differ from the latest ones.
     for attempt in entry.attempts[-5:]:
-        yield _line(
-            f"  attempt {attempt.attempt} ({attempt.model or 'model not named'}): {_told(attempt)}"
-        )
+        model = attempt.model or "model not named"
+        yield _line(f"  attempt {attempt.attempt} ({model}): {_describe_attempt(attempt)}")
 
 
-def _told(attempt: SkillAttempt) -> str:
+def _describe_attempt(attempt: SkillAttempt) -> str:
     checks = [
         f"{check.command or check.by} {_ended(check.exit_code, check.passed)}"
         for check in attempt.checks
@@ -244,7 +248,7 @@ def _checked(verified: bool | None) -> str:
 
 
 def _line(text: str) -> str:
-    """One line, however many it was: an output cannot pose as another entry."""
+    """Return the text on one line: an output cannot pose as another entry."""
     indent = text[: len(text) - len(text.lstrip())]
     line = " ".join(text[: 8 * LINE_CHARS].split())
     return indent + (line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1] + "…")

@@ -1,8 +1,8 @@
-"""Makes a session out of the conversation of another one, up to a record.
+"""Creation of a session from the conversation of another one, up to a record.
 
-The records taken along keep their ids and times, so that whoever reads both logs sees that they are
-the same; they get seqs of their own. The copy is complete: the other session may be deleted. It
-appears in the store at once, or not at all.
+The copied records keep their ids and times, so that a reader of both logs sees that they are the
+same; they get new seqs. The copy is complete: the other session may be deleted. It appears in the
+store at once or not at all.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ import msgspec
 from ..errors import LogError
 from ..files.locks import O_BINARY, sync, sync_folder
 from ..model import LogRecord
-from . import _line
-from ._ledger import TYPES as LEDGER
-from ._reader import LOG
-from ._tree import NODES
+from . import codec
+from .log_reader import LOG
 from .outputs import FOLDER as OUTPUTS
+from .tool_calls import TYPES as LEDGER
+from .tree import NODES
 
 if TYPE_CHECKING:
     from .log import SessionStore
     from .session import LiveSession
 
 PLACE = ".making"
-LEFT_AFTER_S = 3600.0
-"""No fork takes so long: one that is older was left by a process that is gone."""
+ABANDONED_AFTER_S = 3600.0
+"""A fork in progress that is older was left by a dead process."""
 
 
 def fork(
     store: SessionStore, source: LiveSession, position: int, id: str | None, title: str | None
 ) -> LiveSession:
-    """Raises Conflict when the id is taken."""
+    """Create a fork. Raises Conflict when the id is in use."""
     if source.is_draft:
         raise LogError(f"{source.id}: a draft has nothing to fork")
     target = store.folder_of(id or os.urandom(16).hex())
-    making = store.path / PLACE / f"{os.getpid()}-{os.urandom(4).hex()}"
-    making.mkdir(mode=0o700, parents=True)
-    _tidy(making.parent)
+    draft = store.path / PLACE / f"{os.getpid()}-{os.urandom(4).hex()}"
+    draft.mkdir(mode=0o700, parents=True)
+    _remove_abandoned(draft.parent)
     try:
-        _write_log(making, source, position, title, is_durable=store.durability == "power")
+        _write_log(draft, source, position, title, is_durable=store.durability == "power")
         _link_outputs(
-            source.path / OUTPUTS, making / OUTPUTS, is_durable=store.durability == "power"
+            source.path / OUTPUTS, draft / OUTPUTS, is_durable=store.durability == "power"
         )
-        store.move_in(making, target)
+        store.move_in(draft, target)
     except OSError as error:
         raise LogError(f"{target}: {error.strerror}; no fork was made") from None
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
     return store.open(target.name)
 
 
-def _tidy(place: Path) -> None:
-    """Takes away what forks left that were killed in the making."""
+def _remove_abandoned(place: Path) -> None:
+    """Remove what killed processes left of their forks."""
     for folder in place.iterdir():
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > LEFT_AFTER_S:
+            if time.time() - folder.stat().st_mtime > ABANDONED_AFTER_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -76,7 +76,7 @@ def _write_log(
     ) as file:
         line = bytearray()
         for record in _records(source, position, title):
-            _line.encode([record], line)
+            codec.encode([record], line)
             file.write(line)
         file.flush()
         if is_durable:
@@ -91,20 +91,28 @@ def _records(source: LiveSession, position: int, title: str | None) -> Iterator[
     first["title"] = title if title is not None else tree.title
     first["origin"] = {"session": source.id, "record": at.id, "seq": at.seq}
     old_seqs: list[int] = []
-    for record in _taken(source, tree.path(position), position):
+    for record in _records_to_copy(source, tree.path(position), position):
         if not old_seqs:
-            yield _first(first, record.id)
+            yield _first_record(first, record.id)
         old_seqs.append(record.seq)
         yield msgspec.structs.replace(
-            record, seq=len(old_seqs), key=None, epoch=None, payload=_moved(record, old_seqs)
+            record,
+            seq=len(old_seqs),
+            key=None,
+            epoch=None,
+            payload=_adapted_payload(record, old_seqs),
         )
     if not old_seqs:
-        yield _first(first, at.id)
+        yield _first_record(first, at.id)
 
 
-def _taken(source: LiveSession, path: list[tuple[int, int]], position: int) -> Iterator[LogRecord]:
-    """The conversation, and all that is known of calls: a tool that has run must not look
-    interrupted in the fork, also when a rewind left behind where that was said.
+def _records_to_copy(
+    source: LiveSession, path: list[tuple[int, int]], position: int
+) -> Iterator[LogRecord]:
+    """Yield the conversation and all records about tool calls.
+
+    A call that was run must not look interrupted in the fork, even if a rewind left its record
+    behind.
     """
     starts = [low for low, _ in path]
     for record in source.records():
@@ -116,16 +124,19 @@ def _taken(source: LiveSession, path: list[tuple[int, int]], position: int) -> I
             yield record
 
 
-def _first(payload: dict[str, Any], next_id: str) -> LogRecord:
-    """The fork's own first record. Its id is below those that follow: in every log ids grow."""
+def _first_record(payload: dict[str, Any], next_id: str) -> LogRecord:
+    """Return the fork's own first record. Its id is below the next one: ids grow in every log."""
     with suppress(ValueError):
         next_id = f"{max(0, int(next_id[:16], 16) - 1):016x}{os.urandom(4).hex()}"
     return LogRecord(seq=0, id=next_id, ts=datetime.now(UTC), type="session", payload=payload)
 
 
-def _moved(record: LogRecord, old_seqs: list[int]) -> dict[str, Any]:
-    """A compaction's payload with the seq it covers as it is in the fork; that of a tool without
-    who runs it, who answers elsewhere."""
+def _adapted_payload(record: LogRecord, old_seqs: list[int]) -> dict[str, Any]:
+    """Return the payload for the fork.
+
+    A compaction gets the new seq of what it covers. A tool start loses its owner, who works
+    elsewhere.
+    """
     if record.type == "tool_started":
         return {name: value for name, value in record.payload.items() if name != "owner"}
     upto = record.payload.get("upto")
@@ -142,7 +153,7 @@ def _link_outputs(source: Path, target: Path, is_durable: bool) -> None:
         if not path.name.startswith("."):
             try:
                 os.link(path, target / path.name)
-            except OSError:  # another disk, or one without links
+            except OSError:  # Another disk, or one without links.
                 shutil.copy2(path, target / path.name)
     if is_durable:
         sync_folder(target)

@@ -1,9 +1,8 @@
-"""The exclusive lease of a session: a locked file named by an epoch, and a record in the log that
-fences the holder before.
+"""The exclusive lease of a session: a locked file named by an epoch, and a record in the log.
 
-The kernel frees the lock when its holder dies. Who takes over from a live one makes a file of the
-next epoch and says so in the log: the old holder sees the record before its next write, and is
-refused.
+The kernel releases the lock when its holder dies. A process that takes over from a live holder
+creates a file with the next epoch and appends a record. The old holder reads that record before its
+next write, which is then refused.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import msgspec
 from ..errors import LeaseLost, LogError, SessionBusy
 from ..files.locks import O_BINARY, is_locked, lock, unlock
 from ..model import LogRecord
-from ._file import LogFile
+from .log_file import LogFile
 
 RECORD = "lease"
 PREFIX = "lease-"
@@ -36,7 +35,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Lease:
-    """What a handle knows of the session's lease, whether it holds it or not."""
+    """The lease of a session, seen from one handle, whether it holds the lease or not."""
 
     def __init__(self, folder: Path, file: LogFile) -> None:
         self._folder = folder
@@ -44,23 +43,25 @@ class Lease:
         self._seen = 0
         self._fd = -1
         self._lost: tuple[str, str | None] | None = None
-        _KNOWN.add(self)
+        _LEASES.add(self)
 
     @property
     def is_ours(self) -> bool:
         return self._fd >= 0 and self._file.epoch is not None
 
     def take(self, owner: str, take_over: str | None) -> None:
-        """Raises SessionBusy when someone else holds it, unless that is the one whose name was
-        given."""
+        """Acquire the lease.
+
+        Raises SessionBusy when someone else holds it, unless `take_over` names them.
+        """
         with self._file.locked():
-            if held := _held(self._folder):
-                holder = _holder(self._folder, held)
+            if held := _held_epoch(self._folder):
+                holder = _read_holder(self._folder, held)
                 if holder is None or holder.owner != take_over:
                     raise self._busy(holder)
             epoch = max(_epochs(self._folder), default=0) + 1
             me = Holder(owner, os.getpid(), platform.node())
-            self._fd = _make(self._folder, epoch, me)
+            self._fd = create_file(self._folder, epoch, me)
             self._seen = self._file.epoch = epoch
             self._file.guard = self._check
             try:
@@ -70,7 +71,7 @@ class Lease:
             except BaseException:
                 self.drop()
                 raise
-            _tidy(self._folder, epoch)
+            remove_older_files(self._folder, epoch)
 
     def release(self) -> None:
         if not self.is_ours:
@@ -80,15 +81,14 @@ class Lease:
                 [(RECORD, {"epoch": self._file.epoch, "released": True}, None)]
             )
         if self._fd >= 0:
-            # A child that was forked a moment ago may have a copy of the descriptor still: closing
-            # ours would not be enough.
+            # A child that was just forked may have a copy of the descriptor: closing ours would not
+            # be enough.
             with suppress(OSError):
                 unlock(self._fd)
         self.drop()
 
     def drop(self) -> None:
-        """Lets go of the lock without a word: on fencing, and in the child of a fork, whose parent
-        still has it."""
+        """Release the lock without a record: after losing the lease, and in the child of a fork."""
         fd, self._fd = self._fd, -1
         self._file.epoch = None
         if fd >= 0:
@@ -99,12 +99,12 @@ class Lease:
             os.close(self._fd)
 
     def learn(self, new: list[LogRecord] | None) -> None:
-        """What others appended, or None when that is not known record by record."""
+        """Update from the records of others. None means that they were not read one by one."""
         if new is None:
-            # A file of a later epoch than ours may be that of a taker who died before saying so.
-            # Who holds the lease gives way to it, which is safe; others go by who is alive.
+            # A file of a later epoch may belong to a process that died before it wrote its record.
+            # A holder gives way to it, which is safe. Others look at which lock is held.
             self._seen = (
-                max(_epochs(self._folder), default=0) if self.is_ours else _held(self._folder)
+                max(_epochs(self._folder), default=0) if self.is_ours else _held_epoch(self._folder)
             )
         else:
             for record in new:
@@ -114,17 +114,17 @@ class Lease:
         self._file.guard = self._check if self._seen or self.is_ours or self._lost else None
 
     def holder(self) -> Holder | None:
-        """Who holds the lease now, if anyone does; for readers, and without the lock."""
-        epoch = _held(self._folder)
-        return _holder(self._folder, epoch) if epoch else None
+        """Return the current holder, if any. For readers, without the lock."""
+        epoch = _held_epoch(self._folder)
+        return _read_holder(self._folder, epoch) if epoch else None
 
     def _check(self) -> None:
-        # For good: who had the session alone must not go on beside others without knowing.
+        # Permanent: a holder that was alone must not continue beside others without noticing.
         if self._lost is not None:
             raise LeaseLost(*self._lost)
         if self._file.epoch is not None:
             if self._seen != self._file.epoch:
-                holder = _holder(self._folder, self._seen)
+                holder = _read_holder(self._folder, self._seen)
                 self.drop()
                 by = holder or "another process"
                 self._lost = (
@@ -134,7 +134,7 @@ class Lease:
                 raise LeaseLost(*self._lost)
         elif self._seen:
             if is_held(self._folder, self._seen):
-                raise self._busy(_holder(self._folder, self._seen))
+                raise self._busy(_read_holder(self._folder, self._seen))
             self._seen, self._file.guard = 0, None  # An epoch that ended does not come back.
 
     def _busy(self, holder: Holder | None) -> SessionBusy:
@@ -157,7 +157,7 @@ def is_held(folder: Path, epoch: int) -> bool:
         os.close(fd)
 
 
-def _make(folder: Path, epoch: int, me: Holder) -> int:
+def create_file(folder: Path, epoch: int, me: Holder) -> int:
     fd = os.open(folder / f"{PREFIX}{epoch}", os.O_RDWR | os.O_CREAT | os.O_TRUNC | O_BINARY, 0o600)
     lock(fd)
     os.lseek(fd, 0, os.SEEK_SET)
@@ -166,39 +166,41 @@ def _make(folder: Path, epoch: int, me: Holder) -> int:
 
 
 def _epochs(folder: Path) -> list[int]:
-    """Those of the lease files. The newest is kept after its end, so that epochs only grow."""
+    """Return the epochs of the lease files. The newest file stays, so that epochs only grow."""
     epochs = [name.removeprefix(PREFIX) for name in os.listdir(folder) if name.startswith(PREFIX)]
     return [int(epoch) for epoch in epochs if epoch.isascii() and epoch.isdigit()]
 
 
-def _held(folder: Path) -> int:
-    """The newest epoch that someone holds, 0 without any. Not just the newest: a taker may have
-    died in the middle of taking over."""
+def _held_epoch(folder: Path) -> int:
+    """Return the newest epoch with a held lock, or 0.
+
+    The newest file may be that of a process that died during a takeover.
+    """
     return next(
         (epoch for epoch in sorted(_epochs(folder), reverse=True) if is_held(folder, epoch)), 0
     )
 
 
-def _holder(folder: Path, epoch: int) -> Holder | None:
+def _read_holder(folder: Path, epoch: int) -> Holder | None:
     try:
         return msgspec.json.decode((folder / f"{PREFIX}{epoch}").read_bytes(), type=Holder)
     except (OSError, ValueError):
         return None
 
 
-def _tidy(folder: Path, epoch: int) -> None:
+def remove_older_files(folder: Path, epoch: int) -> None:
     for old in _epochs(folder):
         if old < epoch:
-            # Windows keeps a file that someone has open; the next one tries again.
+            # Windows keeps a file that is open elsewhere; the next holder tries again.
             with suppress(OSError):
                 (folder / f"{PREFIX}{old}").unlink()
 
 
-_KNOWN: weakref.WeakSet[Lease] = weakref.WeakSet()
+_LEASES: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for lease in list(_KNOWN):
+    for lease in list(_LEASES):
         lease.drop()
 
 

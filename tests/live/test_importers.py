@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runlore.errors import ReadError
-from runlore.live import SessionStore, old
+from runlore.live import SessionStore, importers
 
 CORPUS = Path(__file__).parents[3] / "shared/corpus"
 
@@ -85,7 +85,7 @@ def test_an_old_skill_log_is_read_with_every_field(tmp_path: Path) -> None:
     line = entry(phase="red", project_root="/p", input={"a": 1}, attempts=attempts,
     file_path="/p/a", model_used="other", duration_ms=12,
                  message="done", novelty=True)  # fmt: skip
-    (found,) = old.read_skills(skill_log(tmp_path, line)).entries
+    (found,) = importers.read_skills(skill_log(tmp_path, line)).entries
     assert (found.session_id, found.skill, found.phase, found.project_root, found.file_path) == (
         "s-1",
         "tdd",
@@ -120,7 +120,7 @@ def test_an_old_skill_log_is_read_with_every_field(tmp_path: Path) -> None:
 
 
 def test_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
-    (found,) = old.read_skills(skill_log(tmp_path, entry(input="x" * 20_000_000))).entries
+    (found,) = importers.read_skills(skill_log(tmp_path, entry(input="x" * 20_000_000))).entries
     assert len(found.input) == 20_000_000
 
 
@@ -135,7 +135,7 @@ def test_one_corrupt_line_costs_one_entry(tmp_path: Path) -> None:
         b'{"session_id":"s',
     )
     before = file.read_bytes()
-    found = old.read_skills(file)
+    found = importers.read_skills(file)
     assert [one.skill for one in found.entries] == ["a", "b"]
     offsets = [
         before.index(b'{"session_id":"s-1",\xff'),
@@ -148,7 +148,7 @@ def test_one_corrupt_line_costs_one_entry(tmp_path: Path) -> None:
 
 def test_an_entry_that_was_glued_to_a_torn_one_is_found(tmp_path: Path) -> None:
     torn = entry(skill="a", message="ä" * 30)[:-25]
-    found = old.read_skills(
+    found = importers.read_skills(
         skill_log(tmp_path, torn, entry(skill="b"), entry(skill="c").strip(), entry(skill="d"))
     )
     assert [one.skill for one in found.entries] == ["b", "c", "d"]
@@ -156,7 +156,7 @@ def test_an_entry_that_was_glued_to_a_torn_one_is_found(tmp_path: Path) -> None:
 
 
 def test_bad_text_costs_nothing_else(tmp_path: Path) -> None:
-    found = old.read_skills(
+    found = importers.read_skills(
         skill_log(
             tmp_path,
             b"\0\0\0" + entry(message="half \ud83d"),
@@ -170,22 +170,22 @@ def test_bad_text_costs_nothing_else(tmp_path: Path) -> None:
     "time", ["0001-01-01T00:00:00Z", "", None, 17, "yesterday", "0001-01-01T00:00:00+14:00"]
 )
 def test_an_entry_without_a_time_gets_that_of_its_neighbour(tmp_path: Path, time: Any) -> None:
-    found = old.read_skills(skill_log(tmp_path, entry(), entry(timestamp=time)))
+    found = importers.read_skills(skill_log(tmp_path, entry(), entry(timestamp=time)))
     assert [one.timestamp for one in found.entries] == [found.entries[0].timestamp] * 2
     assert len(found.problems) == 1
 
 
 def test_a_lone_entry_without_a_time_gets_that_of_the_file(tmp_path: Path) -> None:
     file = skill_log(tmp_path, entry(timestamp="0001-01-01T00:00:00Z"))
-    assert old.read_skills(file).entries[0].timestamp == datetime.fromtimestamp(
+    assert importers.read_skills(file).entries[0].timestamp == datetime.fromtimestamp(
         file.stat().st_mtime, UTC
     )
 
 
 def test_a_missing_skill_log_is_not_an_empty_one(tmp_path: Path) -> None:
-    assert old.read_skills(skill_log(tmp_path)).entries == []
+    assert importers.read_skills(skill_log(tmp_path)).entries == []
     with pytest.raises(ReadError, match="no such file"):
-        old.read_skills(tmp_path / "none.jsonl")
+        importers.read_skills(tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_missing_skill_log_is_not_an_empty_one(tmp_path: Path) -> None:
     ["attempts", "skill", "final_status", "timestamp", "session_id", "duration_ms", "model_used"],
 )
 def test_a_wrong_value_costs_its_field(tmp_path: Path, field: str, value: Any) -> None:
-    (found,) = old.read_skills(
+    (found,) = importers.read_skills(
         skill_log(tmp_path, entry(**{"message": "kept", field: value}))
     ).entries
     assert found.message == "kept"
@@ -215,7 +215,7 @@ def test_an_old_conversation_is_read_in_steps(tmp_path: Path) -> None:
         said("user", "c"),
         rewind(2),
     )
-    found = old.read_chat(folder)
+    found = importers.read_chat(folder)
     assert (found.id, found.title, found.text("model"), found.text("cwd")) == (
         "c1",
         None,
@@ -232,14 +232,14 @@ def test_since_format_six_a_compaction_is_one_item_of_the_list(tmp_path: Path) -
     lines = [said("user", "a", meta={"created_at": "2026-03-01T10:00:00+00:00"}),
     said("assistant", "b"), said("compact", "sum"),
              said("user", "c"), rewind(2)]  # fmt: skip
-    newer = old.read_chat(chat(tmp_path / "c1", *lines, meta={"title": "T"}))
+    newer = importers.read_chat(chat(tmp_path / "c1", *lines, meta={"title": "T"}))
     assert newer.steps[-1].to == 1
     assert newer.title == "T"
 
 
 @pytest.mark.parametrize("to", [-1, None, "2", [1], 1.5, True])
 def test_a_rewind_to_no_place_takes_nothing_back(tmp_path: Path, to: Any) -> None:
-    found = old.read_chat(
+    found = importers.read_chat(
         chat(tmp_path / "c1", said("user", "a"), said("user", "b"), rewind(to), said("user", "c"))
     )
     assert [step.kind for step in found.steps] == ["message"] * 3
@@ -249,13 +249,15 @@ def test_a_rewind_to_no_place_takes_nothing_back(tmp_path: Path, to: Any) -> Non
 def test_a_rewind_that_says_no_place_goes_to_the_start_and_one_too_far_does_nothing(
     tmp_path: Path,
 ) -> None:
-    found = old.read_chat(chat(tmp_path / "c1", said("user", "a"), rewind(9), {"role": "rewind"}))
+    found = importers.read_chat(
+        chat(tmp_path / "c1", said("user", "a"), rewind(9), {"role": "rewind"})
+    )
     assert [step.to for step in found.steps] == [-1, 0, -1]
 
 
 @pytest.mark.parametrize("meta", [b"", b"{", b"[]", b"\xff"])
 def test_a_conversation_whose_meta_was_lost_is_still_read(tmp_path: Path, meta: bytes) -> None:
-    found = old.read_chat(chat(tmp_path / "c1", said("user", "a"), meta=meta))
+    found = importers.read_chat(chat(tmp_path / "c1", said("user", "a"), meta=meta))
     assert len(found.steps) == 1
     assert [problem.reason.partition(":")[0] for problem in found.problems] == ["meta.json"]
 
@@ -263,7 +265,7 @@ def test_a_conversation_whose_meta_was_lost_is_still_read(tmp_path: Path, meta: 
 def test_a_torn_message_does_not_take_the_next_with_it(tmp_path: Path) -> None:
     torn = json.dumps(said("user", "zwei ä"), ensure_ascii=False).encode()
     torn = torn[: torn.index("ä".encode()) + 1]
-    found = old.read_chat(
+    found = importers.read_chat(
         chat(
             tmp_path / "c1",
             said("user", "one"),
@@ -278,7 +280,7 @@ def test_a_torn_message_does_not_take_the_next_with_it(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_is_named(tmp_path: Path) -> None:
-    found = old.read_chat(
+    found = importers.read_chat(
         chat(tmp_path / "c1", said("user", "a"), meta={"message_format_version": 9})
     )
     assert "format 9 is newer" in found.problems[0].reason
@@ -325,7 +327,7 @@ def test_a_conversation_is_taken_over_with_its_rewinds(store: SessionStore, tmp_
     ]
     folder = chat(tmp_path / "c1", *lines)
     before = files(folder)
-    done = old.import_old(folder, store)
+    done = importers.import_log(folder, store)
     assert (done.session_id, done.added, done.problems) == ("c1", 7, [])
     assert texts(store, "c1") == ["a", "e"]
     session = store.open("c1", readonly=True)
@@ -337,7 +339,7 @@ def test_a_conversation_is_taken_over_with_its_rewinds(store: SessionStore, tmp_
 def test_a_compaction_stands_in_place_of_what_it_covers_and_can_be_rewound(
     store: SessionStore, tmp_path: Path
 ) -> None:
-    old.import_old(
+    importers.import_log(
         chat(
             tmp_path / "c1",
             said("user", "a"),
@@ -369,7 +371,7 @@ def test_a_rewind_behind_a_compaction_keeps_the_summary(
         rewind(2),
         said("user", "d"),
     ]
-    old.import_old(chat(tmp_path / "c1", *lines), store)
+    importers.import_log(chat(tmp_path / "c1", *lines), store)
     assert [text[-3:] for text in texts(store, "c1")] == ["two", "re.", "d"]
 
 
@@ -377,13 +379,13 @@ def test_what_is_new_is_taken_over_when_it_is_done_again(
     store: SessionStore, tmp_path: Path
 ) -> None:
     folder = chat(tmp_path / "c1", said("user", "a"), said("assistant", "b"))
-    assert old.import_old(folder, store).added == 2
-    assert old.import_old(folder, store).added == 0
+    assert importers.import_log(folder, store).added == 2
+    assert importers.import_log(folder, store).added == 0
     with (folder / "messages.jsonl").open("ab") as file:
         file.write(
             json.dumps(rewind(1)).encode() + b"\n" + json.dumps(said("user", "c")).encode() + b"\n"
         )
-    assert old.import_old(folder, store).added == 2
+    assert importers.import_log(folder, store).added == 2
     assert texts(store, "c1") == ["a", "c"]
 
 
@@ -394,7 +396,9 @@ def test_interrupted_calls_are_closed_in_the_view_beside_their_call(
         "role": "assistant",
         "content": [{"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "make"}}],
     }
-    old.import_old(chat(tmp_path / "c1", said("user", "a"), call, said("user", "and?")), store)
+    importers.import_log(
+        chat(tmp_path / "c1", said("user", "a"), call, said("user", "and?")), store
+    )
     messages = store.open("c1", readonly=True).messages()
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "user"]
     assert messages[2]["content"][0]["tool_use_id"] == "t1"
@@ -422,7 +426,7 @@ def test_blocks_are_put_into_our_words(store: SessionStore, tmp_path: Path) -> N
             {"type": "tool_result", "tool_use_id": "u", "output": "out", "is_error": False}
         ],
     }
-    found = [old.message_of(message) for message in (thought, result, newer)]
+    found = [importers.to_message(message) for message in (thought, result, newer)]
     assert found[0]["content"][0] == {"type": "thinking", "thinking": "hm", "meta": {"n": 1}}
     assert found[0]["usage"] == {"input_tokens": 5}
     assert found[1]["content"][0] == {
@@ -444,7 +448,7 @@ def test_blocks_are_put_into_our_words(store: SessionStore, tmp_path: Path) -> N
 def test_a_message_with_strange_content_is_kept(
     store: SessionStore, tmp_path: Path, content: Any
 ) -> None:
-    old.import_old(
+    importers.import_log(
         chat(tmp_path / "c1", {"role": "user", "content": content, "colour": "red"}), store
     )
     assert store.open("c1", readonly=True).messages()[0]["colour"] == "red"
@@ -454,7 +458,7 @@ def test_an_old_name_that_could_lead_elsewhere_is_written_anew(
     store: SessionStore, tmp_path: Path
 ) -> None:
     one, other = (
-        old.import_old(chat(tmp_path / name, said("user", "a")), store).session_id
+        importers.import_log(chat(tmp_path / name, said("user", "a")), store).session_id
         for name in ("my chat", "my-chat ")
     )
     assert one.startswith("my-chat-")
@@ -467,7 +471,7 @@ def test_a_session_of_ours_is_not_mixed_with_an_old_one_of_its_name(
 ) -> None:
     store.create(id="c1").append(said("user", "mine"))
     with pytest.raises(ReadError, match="another session"):
-        old.import_old(chat(tmp_path / "c1", said("user", "theirs")), store)
+        importers.import_log(chat(tmp_path / "c1", said("user", "theirs")), store)
     assert texts(store, "c1") == ["mine"]
 
 
@@ -477,9 +481,9 @@ def test_a_skill_log_is_taken_over_once(store: SessionStore, tmp_path: Path) -> 
         entry(attempts=[{"attempt": 1, "model": "m", "verified": True}]),
         entry(skill="b", final_status="error"),
     )
-    assert [old.import_old(file, store).added for _ in range(2)] == [2, 0]
+    assert [importers.import_log(file, store).added for _ in range(2)] == [2, 0]
     skills = store.open("s-1", readonly=True).skills
-    assert skills.entries() == old.read_skills(file).entries
+    assert skills.entries() == importers.read_skills(file).entries
     assert skills.rate("tdd", "m") == 1.0
     assert skills.rate("b") == 0.0
 
@@ -504,7 +508,7 @@ def test_an_old_run_is_taken_over_as_the_beginning_of_a_session(
     folder.mkdir()
     (folder / "state.json").write_text(json.dumps(state()))
     before = files(folder)
-    assert [old.import_old(path, store).added for path in (folder, folder)] == [1, 0]
+    assert [importers.import_log(path, store).added for path in (folder, folder)] == [1, 0]
     run = store.open(folder.name, readonly=True).state.current
     assert (run.status, run.progress.path, run.data_buffer, run.result.error) == (
         "failed",
@@ -530,12 +534,12 @@ def test_an_old_run_is_taken_over_as_the_beginning_of_a_session(
 def test_a_run_that_cannot_be_one_is_refused_with_its_reason(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "state.json").write_bytes(data)
     with pytest.raises(ReadError, match=r"state\.json"):
-        old.read_state(tmp_path)
+        importers.read_state(tmp_path)
 
 
 def test_what_is_no_old_log_is_refused(store: SessionStore, tmp_path: Path) -> None:
     with pytest.raises(ReadError, match="neither"):
-        old.import_old(tmp_path, store)
+        importers.import_log(tmp_path, store)
 
 
 def test_a_folder_of_old_logs_is_taken_over_but_for_what_cannot_be_read(
@@ -547,8 +551,10 @@ def test_a_folder_of_old_logs_is_taken_over_but_for_what_cannot_be_read(
     (folder / "r1" / "state.json").write_bytes(b"{")
     (folder / "empty").mkdir()
     skill_log(folder, entry(), name="k1.jsonl")
-    done = list(old.import_all(folder, store))
-    assert [one.session_id if isinstance(one, old.Imported) else type(one) for one in done] == [
+    done = list(importers.import_all(folder, store))
+    assert [
+        one.session_id if isinstance(one, importers.Imported) else type(one) for one in done
+    ] == [
         "c1",
         "k1",
         ReadError,
@@ -570,14 +576,14 @@ def test_real_conversations_are_taken_over(store: SessionStore) -> None:
             json.loads(line)
             for line in (folder / "messages.jsonl").read_text(encoding="utf-8").splitlines()
         ]
-        done = old.import_old(folder, store)
+        done = importers.import_log(folder, store)
         assert done.added == len(lines)
         assert [
             problem.reason for problem in done.problems if "meta.json" not in problem.reason
         ] == []
         seen = store.open(done.session_id, readonly=True).messages()
         last = [line for line in lines if line["role"] in ("user", "assistant")][-1]
-        assert seen[-1] == old.message_of(last)
+        assert seen[-1] == importers.to_message(last)
         assert any("Conversation Summary" in str(message) for message in seen) == any(
             line["role"] == "compact" for line in lines
         )
@@ -589,7 +595,7 @@ def test_real_runs_are_taken_over(store: SessionStore) -> None:
     states = sorted(CORPUS.glob("hive/**/state.json"))
     assert states
     for file in states:
-        done = old.import_old(file.parent, store)
+        done = importers.import_log(file.parent, store)
         run, plain = (
             store.open(done.session_id, readonly=True).state.current,
             json.loads(file.read_text(encoding="utf-8")),

@@ -11,11 +11,11 @@ from ...files.git import git_remote
 from ...lessons import deliver
 from ...text.clean import one_line
 
-NAME = 80
-"""Characters of a name that are shown."""
+MAX_NAME_CHARS = 80
+"""Maximum length of a name in a reply."""
 
 
-def lessons_of(
+def show_lessons(
     agent: str, call: dict[str, object], cwd: str, fingerprint: str = "", command: str = ""
 ) -> str | None:
     """Return the lessons on the repository, error or command, and record the exposure."""
@@ -28,17 +28,17 @@ def lessons_of(
     if config.exclude.matches(cwd, repo):
         return None
     now = datetime.now(UTC)
-    tool, path = tool_of(call) if fingerprint or command else (None, None)
+    tool, path = read_tool(call) if fingerprint or command else (None, None)
     place = deliver.Place(agent=agent, repo=repo, tool=tool, path=path)
     found = deliver.choose_lessons(
         folder, now, config.lessons, place, fingerprint=fingerprint, command=command
     )
-    text, told = deliver.render_lessons(found, config.lessons.most, config.lessons.max_tokens)
-    if not told:
+    text, shown = deliver.render_lessons(found, config.lessons.most, config.lessons.max_tokens)
+    if not shown:
         return None
-    session = str(call.get("session_id") or "")[:NAME]
-    ids = tuple(one.id for one in told)
-    what = fingerprint if fingerprint in {one.fingerprint for one in told} - {""} else command
+    session = str(call.get("session_id") or "")[:MAX_NAME_CHARS]
+    ids = tuple(one.id for one in shown)
+    what = fingerprint if fingerprint in {one.fingerprint for one in shown} - {""} else command
     deliver.record_delivery(
         home,
         text,
@@ -52,7 +52,7 @@ def lessons_of(
     return text
 
 
-def tool_of(call: dict[str, object]) -> tuple[str | None, str | None]:
+def read_tool(call: dict[str, object]) -> tuple[str | None, str | None]:
     """Return the tool that failed and its file, each None if the agent does not name it."""
     name, given = call.get("tool_name"), call.get("tool_input")
     path = given.get("file_path") if isinstance(given, dict) else None
@@ -71,15 +71,15 @@ def store_path(cwd: str, repo: str | None) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def quoted(text: str, most: int) -> str:
+def quoted(text: str, max_chars: int) -> str:
     """Return the text in double quotes, with those inside it replaced."""
-    return f'"{plain(text, most)}"'
+    return f'"{plain(text, max_chars)}"'
 
 
-def plain(text: str, most: int) -> str:
+def plain(text: str, max_chars: int) -> str:
     """Return the text on one line, cut, and without characters that could end a quotation or look
     like a tag."""
     line = "".join(char if char.isprintable() else " " for char in one_line(text)).translate(
         str.maketrans('"`<>', "''‹›")
     )
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"

@@ -1,8 +1,6 @@
-"""An open session log: append a record, read records, follow, keep snapshots. What types of records
-mean is told elsewhere.
+"""An open session log: append a record, read records, follow, store snapshots.
 
-Everything a view needs goes through `record`, `records` and the snapshots; nothing here knows what
-a message is.
+The views use `record`, `records` and the snapshots. Nothing here knows the types of records.
 """
 
 from __future__ import annotations
@@ -19,15 +17,17 @@ from zlib import crc32
 
 from ..errors import Conflict, LogError
 from ..model import LogRecord
-from . import _snapshots
-from ._file import Durability, Item, LogFile
-from ._lease import Lease
-from ._reader import HEAD, LOG, LogReader, Problem
+from . import snapshots
+from .lease import Lease
+from .log_file import Durability, Item, LogFile
+from .log_reader import HEAD_BYTES, LOG, LogReader, Problem
 
 
 class Handle(ABC):
-    """A log that any number of processes may have open. A handle may be shared by threads, and
-    survives a fork."""
+    """A log that any number of processes may have open.
+
+    Threads may share a handle; it survives a fork.
+    """
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Handle(ABC):
         self._lease = Lease(path, self._file)
         self._first = first
         self._joins = joins
-        self._making = threading.Lock()
+        self._creating = threading.Lock()
         self._places: dict[int, int] = {}
 
     def record(
@@ -58,12 +58,11 @@ class Handle(ABC):
         key: str | None = None,
         expect: int | None = None,
     ) -> LogRecord:
-        """Appends one record and returns it; when it returns, the record survives what `durability`
-        says.
+        """Append one record and return it. It then survives what `durability` says.
 
-        With a `key` that was used before, the record written then is returned and nothing is
-        appended. With `expect`, the last seq the caller knows of, Conflict is raised when the log
-        has gone on since.
+        With a `key` that was used before, the earlier record is returned and nothing is appended.
+        With `expect`, the last seq that the caller knows of, Conflict is raised when the log has
+        grown since.
         """
         is_plain = type and isinstance(type, str) and isinstance(payload, dict) and key is None
         if not is_plain or self.readonly or self._first is not None:
@@ -73,7 +72,7 @@ class Handle(ABC):
         return records[-1]
 
     def record_many(self, items: Sequence[Item], *, expect: int | None = None) -> list[LogRecord]:
-        """Appends records, all or none: they share one line. `items` are (type, payload, key)."""
+        """Append records, all or none: they share one line. `items` are (type, payload, key)."""
         if not items:
             return []
         if self.readonly:
@@ -81,7 +80,7 @@ class Handle(ABC):
         for type_, payload, key in items:
             if not isinstance(type_, str) or not type_ or not isinstance(payload, dict):
                 raise LogError(f"{self.id}: a record needs a type, and a payload that is a dict")
-            # It could be written, and not be read again.
+            # It could be written, but not read again.
             if key is not None and not isinstance(key, str):
                 raise LogError(f"{self.id}: the key {key!r} is not a text")
         if self._first is not None:
@@ -91,8 +90,7 @@ class Handle(ABC):
         return records
 
     def records(self, after: int = -1) -> Iterator[LogRecord]:
-        """The records behind seq `after`, in order. Finds its place without reading what lies
-        before."""
+        """Yield the records after seq `after`, in order. Does not read what lies before."""
         if self.is_draft:
             return iter(())
         if (place := self._places.get(after)) is not None:
@@ -100,7 +98,7 @@ class Handle(ABC):
         return (record for record, _ in self._reader.after(after))
 
     def tail(self, count: int = 50) -> list[LogRecord]:
-        """The last records, oldest first, read from the end of the file."""
+        """Return the last records, oldest first, read from the end of the file."""
         return [] if self.is_draft else self._reader.tail(count)
 
     def follow(
@@ -111,8 +109,9 @@ class Handle(ABC):
         timeout_s: float | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> Iterator[LogRecord]:
-        """Records as they are appended, by anyone; from now on, or behind seq `after`. Ends when
-        `stop` says so or after `timeout_s` without a new record.
+        """Yield records as anyone appends them, from now on or after seq `after`.
+
+        Ends when `stop` returns True, or after `timeout_s` without a new record.
         """
         place, last = self._start_of_following(after)
         quiet_since = time.monotonic()
@@ -130,29 +129,27 @@ class Handle(ABC):
 
     @property
     def is_draft(self) -> bool:
-        """True while nothing is on disk: the first append makes the session, ours or that of
-        another who ensures it."""
-        return self._first is not None and not (self._joins and self._was_made())
+        """True while nothing is on disk. The first append creates the session."""
+        return self._first is not None and not (self._joins and self._exists_by_now())
 
     @property
     def has_begun(self) -> bool:
-        """False for a draft, and for a log without a byte: someone is making it, or was killed over
-        it."""
+        """False for a draft and for an empty log, which is being created or was left by a crash."""
         return not self.is_draft and self._reader.size_bytes > 0
 
     @property
     def problems(self) -> list[Problem]:
-        """What reading and appending had to skip or set aside so far, with byte offsets."""
+        """The bytes that reading and appending had to skip or move away so far, with offsets."""
         return self._reader.problems
 
     @property
     def last_seq(self) -> int:
-        """The seq of the last record there is, -1 without any."""
+        """Seq of the last record, -1 without any."""
         last = self.tail(1)
         return last[-1].seq if last else -1
 
     def find(self, record: LogRecord | int | str) -> LogRecord:
-        """A record by seq, id, or itself. Raises LogError when the log has none such."""
+        """Return a record by seq, id, or itself. Raises LogError when the log has none."""
         name = record.id if isinstance(record, LogRecord) else record
         if isinstance(name, int):
             found = next(self.records(name - 1), None) if name >= 0 else None
@@ -170,22 +167,21 @@ class Handle(ABC):
         found = next((record for record, _ in self._reader.scan(place) if record.id >= id), None)
         if found is not None and found.id == id:
             return found
-        # Whoever wrote by hand may have given ids that do not grow.
+        # A log that was written by hand may have ids that do not grow.
         return next((record for record, _ in self._reader.scan() if record.id == id), None)
 
     def snapshot(self, name: str) -> tuple[int, bytes] | None:
-        """What `put_snapshot` kept under that name, with its seq; None when it is not there or
-        cannot be trusted."""
+        """Return a snapshot with its seq, or None when there is none that can be trusted."""
         if self.is_draft:
             return None
-        found = _snapshots.read(self.path, name, self._reader)
+        found = snapshots.read(self.path, name, self._reader)
         if found is None:
             return None
         self._places = {**dict(list(self._places.items())[-8:]), found.seq: found.offset}
         return found.seq, found.data
 
     def put_snapshot(self, name: str, seq: int, data: bytes) -> None:
-        """Keeps a view as of record `seq`, as a file that can be deleted."""
+        """Store a view as of record `seq`, as a file that can be deleted."""
         self._put_snapshot(name, seq, data, None)
 
     def _put_snapshot(
@@ -195,15 +191,14 @@ class Handle(ABC):
             return
         place = self._reader.line_of(seq)
         if place is not None:
-            _snapshots.write(
+            snapshots.write(
                 self.path,
                 name,
-                _snapshots.Snapshot(seq, place[0], place[1][:HEAD], crc32(data), data, stamp),
+                snapshots.Snapshot(seq, place[0], place[1][:HEAD_BYTES], crc32(data), data, stamp),
             )
 
     def sync(self) -> None:
-        """A barrier, whatever the durability: what was appended before is on the disk when it
-        returns."""
+        """Wait until everything appended so far is on the disk, whatever the durability."""
         if not self.is_draft:
             self._file.sync()
 
@@ -227,8 +222,8 @@ class Handle(ABC):
         return f"<{type(self).__name__} {self.id}>"
 
     def _begin(self, items: Sequence[Item], expect: int | None) -> list[LogRecord]:
-        """The first append of a draft: the session's own record and these, in one line."""
-        with self._making:
+        """Do the first append of a draft: the session's own record and these, in one line."""
+        with self._creating:
             if self._first is not None:
                 if expect not in (None, -1):
                     raise Conflict(
@@ -237,7 +232,7 @@ class Handle(ABC):
                         -1,
                     )
                 try:
-                    return self._make_log([("session", self._first, None), *items])[1:]
+                    return self._create_log([("session", self._first, None), *items])[1:]
                 except (Conflict, FileExistsError):
                     if not self._joins:
                         raise Conflict(f"{self.id}: a session with this id exists") from None
@@ -246,12 +241,14 @@ class Handle(ABC):
                     raise LogError(
                         f"{self.path}: {error.strerror}; the session was not made"
                     ) from None
-        return self.record_many(items, expect=expect)  # Another thread or process was quicker.
+        return self.record_many(items, expect=expect)  # Another thread or process was first.
 
-    def _was_made(self) -> bool:
-        """Whether someone else has made the session that this is a draft of. This is a handle of
-        theirs then."""
-        if not self._making.acquire(blocking=False):  # We are making it.
+    def _exists_by_now(self) -> bool:
+        """Return True if someone else has created the session of this draft.
+
+        This is then a handle of it.
+        """
+        if not self._creating.acquire(blocking=False):  # This thread is creating it.
             return False
         try:
             with suppress(OSError):
@@ -259,17 +256,15 @@ class Handle(ABC):
                     self._join()
             return self._first is None
         finally:
-            self._making.release()
+            self._creating.release()
 
     def _join(self) -> None:
-        """A draft of a session that someone else has made in the meantime becomes a handle of
-        theirs."""
+        """Turn the draft into a handle of the session that someone else has created."""
         self._first = None
 
     @abstractmethod
-    def _make_log(self, items: Sequence[Item]) -> list[LogRecord]:
-        """Makes the folder and the log with its first records in it. Where that is, and who is
-        told, the session knows."""
+    def _create_log(self, items: Sequence[Item]) -> list[LogRecord]:
+        """Create the folder and the log with its first records. Implemented by the session."""
 
     def _start_of_following(self, after: int | None) -> tuple[int, int]:
         if self.is_draft:
@@ -281,12 +276,14 @@ class Handle(ABC):
 
     @abstractmethod
     def _on_open(self) -> None:
-        """This handle is about to write, for the first time since it was made or closed. Called
-        before the lock is taken."""
+        """Called before the lock is taken, when this handle writes for the first time since it was
+        opened."""
 
     def _on_new(self, records: list[LogRecord] | None, end: int) -> None:
-        """What others appended, and where it ends. Called under the lock; None when it was too much
-        to read record by record."""
+        """Called under the lock with the records of others and the offset of their end.
+
+        `records` is None when they were too many to read.
+        """
         self._lease.learn(records)
         if records is None:
             self._file.is_gone = not self._reader.is_in_place
@@ -297,8 +294,9 @@ class Handle(ABC):
 
     @abstractmethod
     def _on_own(self, records: list[LogRecord], end: int) -> None:
-        """What this handle appended, and where it ends. Called under the lock, so in order."""
+        """Called under the lock, so in order, with the records of this handle and the offset of
+        their end."""
 
     @abstractmethod
     def _appended(self, records: list[LogRecord]) -> None:
-        """The same, after the lock was given back: for what takes time."""
+        """Called with the records of this handle after the lock was released, for slower work."""

@@ -1,5 +1,7 @@
-"""Skill logs of the older kind: one file of JSON lines for each session, one line for each
-invocation. Nothing here writes."""
+"""Reader of skill logs in the older format: a file per session, a JSON line per invocation.
+
+Nothing here writes.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +12,27 @@ from typing import Any
 
 import msgspec
 
-from ._old_lines import Line, Problem, read_lines
-from ._skill_fold import Check, SkillEntry, moment_of, whole_entry
-from ._skill_rates import REFUSED
+from ..skill_fold import Check, SkillEntry, moment_of, whole_entry
+from ..skill_rates import REFUSED
+from .lines import Line, Problem, read_lines
 
 BEGINS = b'{"session_id":'
 
 
-class OldSkills(msgspec.Struct, frozen=True):
-    """The invocations of one file, in its order, and what was wrong with it."""
+class SkillFile(msgspec.Struct, frozen=True):
+    """The invocations of one file, in its order, and its problems."""
 
     session_id: str
     entries: list[SkillEntry]
     problems: list[Problem]
 
 
-def read_skills(file: Path) -> OldSkills:
-    """What an old skill log says. Raises ReadError when there is no such file, or it cannot be
-    read; an empty one has no entries.
+def read_skills(file: Path) -> SkillFile:
+    """Read a skill log. An empty file has no entries. Raises ReadError if it cannot be read.
 
-    The session is the one that the file is named for: a line that names another says so in the
-    problems. An entry without a time (or with that of the year 1, which a forgotten one was written
-    as) has the time of the one before it, or else that of the file.
+    The session is the one that the file is named for; a line that names another is reported. An
+    entry without a time (or with the year 1, which was written for a missing one) gets the time of
+    the entry before it, or else that of the file.
     """
     problems: list[Problem] = []
     found: dict[str, SkillEntry] = {}
@@ -51,12 +52,12 @@ def read_skills(file: Path) -> OldSkills:
             )
             last = last or datetime.fromtimestamp(file.stat().st_mtime, UTC)
         base = SkillEntry(id=name, session_id=session_id, timestamp=last)
-        found[name] = entry_of(line, base, problems)
+        found[name] = _to_entry(line, base, problems)
         last = found[name].timestamp
-    return OldSkills(session_id, list(found.values()), problems)
+    return SkillFile(session_id, list(found.values()), problems)
 
 
-def entry_of(line: Line, base: SkillEntry, problems: list[Problem]) -> SkillEntry:
+def _to_entry(line: Line, base: SkillEntry, problems: list[Problem]) -> SkillEntry:
     data = dict(line.data)
     named = data.pop("session_id", None)
     if named and named != base.session_id:
@@ -81,8 +82,10 @@ def entry_of(line: Line, base: SkillEntry, problems: list[Problem]) -> SkillEntr
 
 
 def _with_check(attempt: Any) -> Any:
-    """`verified` could only say yes or no there, and said no for "not checked" as well: a no counts
-    when a verdict bears it out."""
+    """Return the attempt with a check derived from `verified`.
+
+    The old format wrote False for "not checked" too: it counts only if a verdict agrees.
+    """
     if not isinstance(attempt, dict):
         return attempt
     if attempt.get("verified") is True:

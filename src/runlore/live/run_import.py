@@ -1,8 +1,7 @@
-"""The state of a run from what other systems know of it: an executor's result, and runs of the old
-format.
+"""The state of a run from other systems: an executor's result, and runs of the old format.
 
-Takes objects or mappings, by the names of their fields; what is missing is as if it were empty.
-Pure but for the clock, which can be given.
+Accepts objects or mappings, by the names of their fields; a missing field counts as empty. Pure
+except for the clock, which can be passed in.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ OLD_STATUS: dict[str, Status] = {
     "completed": "completed",
     "cancelled": "cancelled",
 }
-"""All else, `failed` and `stuck` among it, is failed."""
+"""Any other status, `failed` and `stuck` included, is failed."""
 
 
 def from_execution_result(
@@ -50,12 +49,12 @@ def from_execution_result(
     now: datetime | None = None,
     zone: tzinfo | None = None,
 ) -> SessionState:
-    """What the session is after an executor came back with `result`.
+    """Return the state of the session after an executor returned `result`.
 
-    Paused when it says where, and nothing went wrong; else completed or failed as it says.
-    Cancelled only when the caller says so: the text of an error is no place to look. What only
-    `previous` knows (metrics, decisions, problems, triggers, checkpoints, unknown fields) is kept.
-    Raises ModelError for a result that cannot be right.
+    It is paused if the result names a place and no error; otherwise completed or failed as the
+    result says. It is cancelled only if the caller says so, never because of the text of an error.
+    Fields that only `previous` has (metrics, decisions, problems, triggers, checkpoints, unknown
+    fields) are kept. Raises ModelError for an invalid result.
     """
     now = now or datetime.now(UTC)
     paused_at = _text(result, "paused_at")
@@ -73,6 +72,7 @@ def from_execution_result(
         else now
     )
     is_over = status in FINISHED
+    # Long, because each field of a state is named here once.
     known = SessionState(
         session_id=session_id,
         stream_id=stream_id,
@@ -107,11 +107,10 @@ def from_legacy_run(
     now: datetime | None = None,
     zone: tzinfo | None = None,
 ) -> SessionState:
-    """What a run of the old format was. One that still ran has no success yet; its error and its
-    buffer are carried over.
+    """Return the state of a run of the old format. Its error and its buffer are carried over.
 
-    The old format counted tokens in one number: it stands in `total_tokens`, and as input tokens,
-    which is an approximation.
+    A run that was still active has no success yet. The old format counted tokens in one number: it
+    becomes `total_tokens`, and input tokens, which is an approximation.
     """
     now = now or datetime.now(UTC)
     word = _get(run, "status", "")
@@ -120,6 +119,7 @@ def from_legacy_run(
     ended = _get(run, "completed_at", None)
     metrics, problems = _get(run, "metrics", None), _dumps(_get(run, "problems", ()))
     tokens = _count(metrics, "total_tokens")
+    # Long, because each field of a state is named here once.
     return SessionState(
         session_id=session_id,
         stream_id=stream_id,
@@ -159,7 +159,7 @@ def _progress(result: Any, paused_at: str | None, status: Status) -> SessionProg
     resume_from = _text(_get(result, "session_state", None), "resume_from")
     fields = {
         "current_node": paused_at or (path[-1] if path else None),
-        # One that failed at a pause is not paused; where it was to go on stays known.
+        # A run that failed at a pause is not paused; the place to resume from stays known.
         "paused_at": paused_at if status == "paused" else None,
         "resume_from": resume_from or (paused_at if status != "paused" else None),
         "path": path,
@@ -174,8 +174,7 @@ def _progress(result: Any, paused_at: str | None, status: Status) -> SessionProg
 
 
 def _over(known: SessionState, previous: SessionState) -> SessionState:
-    """The new state over the one before: a result says nothing of what it has no field for, so that
-    stays."""
+    """Return the new state with the fields of the previous one that a result does not have."""
     kept = (
         "metrics",
         "problems",
@@ -204,7 +203,7 @@ def _over(known: SessionState, previous: SessionState) -> SessionState:
 
 
 def _error(run: Any, problems: tuple[dict[str, Any], ...]) -> str | None:
-    """What the run says itself, or the last problem that it noted."""
+    """Return the error of the run itself, or the last problem that it recorded."""
     said = _text(run, "error")
     return said or next(
         (text for problem in reversed(problems) if (text := _text(problem, "description"))), None
@@ -246,7 +245,7 @@ def _object(source: Any, name: str) -> dict[str, Any]:
 
 
 def _dumps(values: Any) -> tuple[dict[str, Any], ...]:
-    """Problems or decisions as plain data, whether they are objects of pydantic, other objects, or
+    """Return problems or decisions as plain data, from pydantic objects, other objects, or
     mappings."""
     return tuple(plain(_dump(value)) for value in values or ())
 

@@ -1,9 +1,8 @@
-"""Files of JSON lines that older programs left, read with everything that can go wrong in them.
-Nothing here writes.
+"""Reader of JSON lines that older programs left, damage included. Nothing here writes.
 
-One bad line costs one line and is named with its offset. A line has any length. A line that was cut
-off by a crash, and to which the next one was then glued, costs only itself: what follows it begins
-with a word that the format always begins with.
+A bad line costs only itself and is reported with its offset. A line may have any length. If a crash
+cut off a line and the next one was joined to it, the second is recovered: it begins with bytes that
+the format always begins with.
 """
 
 from __future__ import annotations
@@ -14,23 +13,22 @@ from typing import Any
 
 import msgspec
 
-from ..adapters import read_loosely
-from ..errors import ReadError
+from ...adapters import read_loosely
+from ...errors import ReadError
 
 MAX_GLUED = 64
-"""How many records are looked for in one damaged line."""
+"""Maximum number of records that are searched in one damaged line."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something in an old file that could not be read, or not be believed: where it begins, and
-    what it is."""
+    """Part of an old file that could not be read or is not plausible."""
 
     offset: int
     reason: str
 
 
 class Line(msgspec.Struct, frozen=True):
-    """An object of a file, with where its line begins and its own bytes."""
+    """An object of a file, with the offset of its line and its bytes."""
 
     offset: int
     data: dict[str, Any]
@@ -38,8 +36,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def read_lines(file: Path, begins: bytes, problems: list[Problem]) -> Iterator[Line]:
-    """The objects of a file. What is not one is added to the problems. Raises ReadError when the
-    file cannot be read."""
+    """Yield the objects of a file, and add other lines to the problems. Raises ReadError."""
     offset = 0
     try:
         with file.open("rb") as lines:
@@ -51,7 +48,7 @@ def read_lines(file: Path, begins: bytes, problems: list[Problem]) -> Iterator[L
 
 
 def _objects(line: bytes, offset: int, begins: bytes, problems: list[Problem]) -> Iterator[Line]:
-    text = line.strip(b" \t\r\n\0")  # A machine that lost its power leaves runs of NUL.
+    text = line.strip(b" \t\r\n\0")  # A power failure leaves runs of NUL.
     if not text:
         return
     for part, value in _values(text, begins):
@@ -67,13 +64,13 @@ def _objects(line: bytes, offset: int, begins: bytes, problems: list[Problem]) -
 
 
 def _values(text: bytes, begins: bytes) -> Iterator[tuple[bytes, Any]]:
-    """The values of a line; None for what is none."""
+    """Yield the values of a line; None for an invalid part."""
     try:
         yield text, msgspec.json.decode(text)
         return
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    found = read_loosely(text)  # Bad UTF-8, halves of surrogate pairs, two objects on one line.
+    found = read_loosely(text)  # Bad UTF-8, lone surrogates, two objects on one line.
     if found:
         yield from [
             (text if len(found) == 1 else repr(value).encode("utf-8", "replace"), value)

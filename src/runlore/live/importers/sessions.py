@@ -1,13 +1,4 @@
-"""Logs of the older kinds, read and taken over: conversations, skill logs, run states. The old
-files are never written to.
-
-    store = SessionStore("sessions")
-    done = import_old(Path("~/old/sessions/6bc772e1").expanduser(), store)
-    store.open(done.session_id).messages()
-
-What is read can be looked at without a store: `read_chat`, `read_skills`, `read_state`. Importing
-again takes over what is new since.
-"""
+"""Import of logs in older formats into a session store."""
 
 from __future__ import annotations
 
@@ -19,37 +10,32 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InvalidId, LogError, ModelError, ReadError
-from ..model import LogRecord
-from ._old_chat import OldChat, Step, chats_in, is_chat, read_chat
-from ._old_lines import Problem
-from ._old_skills import OldSkills, read_skills
-from .log import SessionStore
-from .session import LiveSession
-from .state import SessionState
-
-__all__ = [
-    "Imported", "OldChat", "OldSkills", "Problem", "Step", "chats_in", "import_all", "import_chat",
-    "import_old", "import_skills",
-    "import_state", "is_chat", "read_chat", "read_skills", "read_state",
-]  # fmt: skip
+from ...errors import InvalidId, LogError, ModelError, ReadError
+from ...model import LogRecord
+from ..log import SessionStore
+from ..session import LiveSession
+from ..state import SessionState
+from .chats import Step, is_chat, read_chat
+from .lines import Problem
+from .skills import read_skills
 
 STATE = "state.json"
-STATE_BYTES = 1 << 28
+MAX_STATE_BYTES = 1 << 28
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an old log: the session it is now, how many records were added, and what could
-    not be taken over as it was."""
+    """The result of an import: the session, the number of records added, and the problems."""
 
     session_id: str
     added: int
     problems: list[Problem]
 
 
-def import_old(path: Path, store: SessionStore) -> Imported:
-    """Takes over a folder with a conversation or a run, or the file of a skill log or a run. Raises
-    ReadError for anything else."""
+def import_log(path: Path, store: SessionStore) -> Imported:
+    """Import a folder with a conversation or a run, or the file of a skill log or a run.
+
+    Raises ReadError for anything else.
+    """
     if path.is_dir() and is_chat(path):
         return import_chat(path, store)
     if path.name == STATE or (path / STATE).is_file():
@@ -62,14 +48,13 @@ def import_old(path: Path, store: SessionStore) -> Imported:
 
 
 def import_all(folder: Path, store: SessionStore) -> Iterator[Imported | ReadError]:
-    """Takes over every old log in a folder, one after another. One that cannot be read is given as
-    its error."""
+    """Import every log of an older format in a folder. One that cannot be read yields its error."""
     for path in sorted(folder.iterdir()):
         if (
             path.is_dir() and (is_chat(path) or (path / STATE).is_file())
         ) or path.suffix == ".jsonl":
             try:
-                yield import_old(path, store)
+                yield import_log(path, store)
             except ReadError as error:
                 yield error
 
@@ -78,28 +63,29 @@ def import_all(folder: Path, store: SessionStore) -> Iterator[Imported | ReadErr
 
 
 def import_chat(folder: Path, store: SessionStore) -> Imported:
-    """Takes over a conversation: its rewinds and compactions become records, and what they took
-    back is there as a branch."""
+    """Import a conversation.
+
+    Its rewinds and compactions become records; rewound parts become branches.
+    """
     chat = read_chat(folder)
     about = {name: chat.text(name) for name in ("provider", "model", "cwd", "api_base")}
     times = {name: time for name in ("created_at", "updated_at") if (time := chat.text(name))}
-    session = _session(store, chat.id, folder, title=chat.title, imported=times, **about)
+    session = _open_session(store, chat.id, folder, title=chat.title, imported=times, **about)
     with session:
         before = session.last_seq
         done: list[LogRecord] = []
         for step in chat.steps:
-            done.append(_take(session, step, done))
+            done.append(_import_step(session, step, done))
         return Imported(
             session_id=session.id, added=_added(session, before), problems=chat.problems
         )
 
 
-def _take(session: LiveSession, step: Step, done: list[LogRecord]) -> LogRecord:
-    # Old files only grow, so a line's place in its file names it: what was taken over before is not
-    # written again.
+def _import_step(session: LiveSession, step: Step, done: list[LogRecord]) -> LogRecord:
+    # Old files only grow, so the offset of a line names it: an imported line is not written again.
     key = f"old:{step.offset}"
     if step.kind == "message":
-        return session.append(message_of(step.message), key=key)
+        return session.append(to_message(step.message), key=key)
     if step.kind == "rewind":
         target = done[step.to] if step.to >= 0 else None
         place = {"seq": target.seq, "record": target.id} if target else {"seq": -1}
@@ -120,8 +106,8 @@ def _take(session: LiveSession, step: Step, done: list[LogRecord]) -> LogRecord:
     )
 
 
-def message_of(old: dict[str, Any]) -> dict[str, Any]:
-    """A message in our words. Whatever else it says of itself stays as it is."""
+def to_message(old: dict[str, Any]) -> dict[str, Any]:
+    """Return a message in our format. Other fields stay."""
     content = old.get("content")
     if not isinstance(content, str | list):
         content = (
@@ -130,12 +116,12 @@ def message_of(old: dict[str, Any]) -> dict[str, Any]:
             else [{"type": "text", "text": msgspec.json.encode(content).decode()}]
         )
     if isinstance(content, list):
-        content = [_block_of(block) if isinstance(block, dict) else block for block in content]
+        content = [_to_block(block) if isinstance(block, dict) else block for block in content]
     usage = old["meta"].get("usage") if isinstance(old.get("meta"), dict) else None
     return {**old, "content": content, **({"usage": usage} if isinstance(usage, dict) else {})}
 
 
-def _block_of(block: dict[str, Any]) -> dict[str, Any]:
+def _to_block(block: dict[str, Any]) -> dict[str, Any]:
     if (
         block.get("type") == "thinking"
         and "thinking" not in block
@@ -177,9 +163,9 @@ def _first_text(message: dict[str, Any]) -> str:
 
 
 def import_skills(file: Path, store: SessionStore) -> Imported:
-    """Takes over a skill log: each line becomes a whole invocation, with the time it had."""
+    """Import a skill log: each line becomes a whole invocation with its own time."""
     log = read_skills(file)
-    with _session(store, log.session_id, file) as session:
+    with _open_session(store, log.session_id, file) as session:
         before = session.last_seq
         for entry in log.entries:
             session.skills.add(entry, key=entry.id)
@@ -187,12 +173,14 @@ def import_skills(file: Path, store: SessionStore) -> Imported:
 
 
 def read_state(path: Path) -> SessionState:
-    """The state of an old run, from its `state.json` or the folder that has one. Raises ReadError
-    when it cannot be one."""
+    """Return the state of an old run from its `state.json` or the folder with it.
+
+    Raises ReadError for invalid data.
+    """
     file = path / STATE if path.is_dir() else path
     try:
         with file.open("rb") as opened:
-            data = msgspec.json.decode(opened.read(STATE_BYTES))
+            data = msgspec.json.decode(opened.read(MAX_STATE_BYTES))
         if not isinstance(data, dict):
             raise ReadError(str(file), "not an object")
         return SessionState.from_dict(data)
@@ -203,10 +191,12 @@ def read_state(path: Path) -> SessionState:
 
 
 def import_state(path: Path, store: SessionStore) -> Imported:
-    """Takes over a run as the beginning of a session of ours. One that was taken over before is
-    left as it is."""
+    """Import a run as the beginning of a session.
+
+    A run that was imported before stays unchanged.
+    """
     state = read_state(path)
-    with _session(
+    with _open_session(
         store, state.session_id, path, title=state.goal_id or None, agent=state.agent_id or None
     ) as session:
         before = session.last_seq
@@ -216,15 +206,15 @@ def import_state(path: Path, store: SessionStore) -> Imported:
 
 
 def _added(session: LiveSession, before: int) -> int:
-    # The session's own first record is not one of the old log's.
+    # The session's own first record is not part of the old log.
     return max(0, session.last_seq - max(before, 0))
 
 
-def _session(store: SessionStore, name: str, source: Path, **about: Any) -> LiveSession:
-    """The session for an old name, which says where it comes from. Raises ReadError when another
-    one has that name.
+def _open_session(store: SessionStore, name: str, source: Path, **about: Any) -> LiveSession:
+    """Return the session for an old name, with its source in the first record.
 
-    What cannot name a session with us is written with what can, and a hash of what it was.
+    A name that is not valid here is replaced by its valid characters and a hash. Raises ReadError
+    when another session has that name.
     """
     origin = {"from": str(source.absolute()), **about.pop("imported", {})}
     try:

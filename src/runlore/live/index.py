@@ -1,10 +1,9 @@
-"""A table of sessions, so that listing them does not open each one. It can be deleted: the logs
-know everything in it.
+"""A table of sessions, so that listing them does not open each one.
 
-Telling it may fail (a full disk, a busy file, a damaged table, a killed writer) and costs nothing
-then but time: what it missed is found by the next listing. It compares the folder's own time with
-the one the table last saw, for sessions that came and went, and the size of each log that someone
-has begun to write to with the size that was told.
+It can be deleted: the logs hold everything in it. An update may fail (full disk, busy file, damaged
+table, killed writer) and costs only time then: the next listing finds what was missed. The listing
+compares the modification time of the folder with the recorded one, which reveals new and deleted
+sessions. It compares the size of each log that is being written with the recorded size.
 """
 
 from __future__ import annotations
@@ -23,17 +22,19 @@ import apsw
 import msgspec
 
 from ..model import format_time
-from ._reader import LOG
+from .log_reader import LOG
 
 PLACE = ".index"
-"""A folder of its own: what SQLite makes beside its file would change the time of the sessions'
-folder."""
+"""The index has its own folder: the files that SQLite creates beside it would change the
+modification time of the sessions' folder."""
 VERSION = 2
 QUIET_S = 1.5
-"""A log that was written to more recently has a writer who tells the table about once a second; its
-row may wait for that."""
+"""A log that was written more recently has a writer that updates the table about once a second.
+
+Its row may wait for that.
+"""
 SETTLED_S = 60.0
-"""One that was left for so long, and is as it was told, need not be looked at again."""
+"""A log that was unchanged for so long, and matches its row, is not checked again."""
 SCHEMA = """
 create table sessions (
     id text primary key,
@@ -54,7 +55,7 @@ create table seen (one integer primary key check (one = 1), folder_ns integer no
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is told of a session without reading its conversation."""
+    """Facts about a session that need no reading of its conversation."""
 
     id: str
     title: str
@@ -77,8 +78,11 @@ Look = Callable[[str], tuple[SessionInfo, int] | None]
 
 
 class Index:
-    """`look` in its methods says what a log says of itself, and up to which byte. It is not kept: a
-    store and its index would hold on to each other."""
+    """The table.
+
+    `look` is passed to each method and returns the facts in a log with the bytes they cover. It is
+    not stored: the store and its index would refer to each other.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -98,11 +102,13 @@ class Index:
         limit: int | None,
         offset: int,
     ) -> list[SessionInfo]:
-        """Newest first. Reads the logs that the table does not know yet; without a table that can
-        be written, all of them."""
+        """Return the sessions, newest first.
+
+        Reads the logs that the table does not have yet; all of them when it cannot be written.
+        """
         wanted = {"cwd": cwd, "status": status, "agent": agent}
         for _ in range(2):
-            with self._ours():
+            with self._own_lock():
                 try:
                     self._refresh(look)
                     return [*self._select(wanted, limit, offset)]
@@ -110,37 +116,34 @@ class Index:
                     self.forget()
         found = [
             seen[0]
-            for name in names(self._folder)
-            if (seen := look(name)) and _fits(seen[0], wanted)
+            for name in session_folders(self._folder)
+            if (seen := look(name)) and _matches(seen[0], wanted)
         ]
         found.sort(key=lambda info: (info.updated_at, info.id), reverse=True)
         return found[offset : None if limit is None else offset + limit]
 
-    def tell(self, info: SessionInfo, size_bytes: int, *, is_settled: bool = False) -> None:
-        """What a log says of itself up to a byte. `is_settled`: nobody is known to write to it any
-        more."""
-        with suppress(apsw.Error, OSError), self._ours():
+    def update(self, info: SessionInfo, size_bytes: int, *, is_settled: bool = False) -> None:
+        """Store the facts of a log up to a byte. `is_settled`: it has no known writer any more."""
+        with suppress(apsw.Error, OSError), self._own_lock():
             self._put(self._open(), info, size_bytes, is_settled)
 
-    def announce(self, id: str) -> None:
-        """Somebody is about to write to the log. Whatever becomes of them, the next listing has a
-        look at it."""
-        with suppress(apsw.Error, OSError), self._ours():
+    def mark_active(self, id: str) -> None:
+        """Note that someone is about to write to the log. The next listing then checks it."""
+        with suppress(apsw.Error, OSError), self._own_lock():
             self._open().execute("update sessions set is_settled = 0 where id = ?", (id,))
 
     @contextmanager
-    def making(self) -> Iterator[Callable[[SessionInfo, int], None]]:
-        """Around the making of a folder: when the table knew all folders before, it does so
-        after."""
-        with self._ours(), self._making() as tell:
-            yield tell
+    def creating(self) -> Iterator[Callable[[SessionInfo, int], None]]:
+        """Keep the table current while a session folder is created."""
+        with self._own_lock(), self._creating() as add:
+            yield add
 
     @contextmanager
-    def _making(self) -> Iterator[Callable[[SessionInfo, int], None]]:
+    def _creating(self) -> Iterator[Callable[[SessionInfo, int], None]]:
         try:
             db = self._open()
             db.execute("begin immediate")
-            is_current = self._seen(db) == self._folder_ns()
+            is_current = self._recorded_folder_ns(db) == self._folder_ns()
         except (apsw.Error, OSError):
             yield lambda _info, _size_bytes: None
             return
@@ -155,15 +158,15 @@ class Index:
             for info, size_bytes in told:
                 self._put(db, info, size_bytes, False)
             if is_current:
-                self._see(db, self._folder_ns())
+                self._record_folder_ns(db, self._folder_ns())
             db.execute("commit")
 
     def drop(self, id: str) -> None:
-        with suppress(apsw.Error, OSError), self._ours():
+        with suppress(apsw.Error, OSError), self._own_lock():
             self._open().execute("delete from sessions where id = ?", (id,))
 
     def forget(self) -> None:
-        """Deletes the table. The next listing makes it anew."""
+        """Delete the table. The next listing rebuilds it."""
         self.close()
         for suffix in ("", "-wal", "-shm"):
             with suppress(OSError):
@@ -175,11 +178,13 @@ class Index:
             with suppress(apsw.Error):
                 db.close()
 
-    def _ours(self) -> threading.RLock:
-        """The lock of this process: in the child of a fork the parent's may be held, and its
-        connection must be left alone."""
+    def _own_lock(self) -> threading.RLock:
+        """Return the lock of this process.
+
+        In the child of a fork the parent's lock may be held, and its connection must not be used.
+        """
         if self._pid != os.getpid():
-            _INHERITED.append(self._db)  # Not even closed.
+            _INHERITED.append(self._db)  # Closing it would disturb the parent.
             self._pid, self._db, self._lock = os.getpid(), None, threading.RLock()
         return self._lock
 
@@ -190,13 +195,13 @@ class Index:
             return self._db
         self.close()
         if inode is None:
-            self.forget()  # What SQLite left beside a deleted table is not for the next one.
+            self.forget()  # Files that SQLite left beside a deleted table do not fit the next one.
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
         db = apsw.Connection(str(self._path))
         db.set_busy_timeout(2000)
         db.pragma("journal_mode", "wal")
-        # Whatever a loss of power does to it, it can be made again.
+        # A loss of power may damage it: it can be rebuilt.
         db.pragma("synchronous", "off")
         if db.pragma("user_version") != VERSION:
             self._make(db)
@@ -211,7 +216,7 @@ class Index:
 
     def _make(self, db: apsw.Connection) -> None:
         db.execute("begin immediate")
-        if db.pragma("user_version") != VERSION:  # Another process may have been quicker.
+        if db.pragma("user_version") != VERSION:  # Another process may have been first.
             for name in ("sessions", "seen"):
                 db.execute(f"drop table if exists {name}")
             db.execute(SCHEMA)
@@ -219,34 +224,34 @@ class Index:
         db.execute("commit")
 
     def _refresh(self, look: Look) -> None:
-        """Adds the sessions whose folders appeared unseen, drops those whose folders are gone, and
-        looks at those that went on untold."""
+        """Add sessions with new folders, remove those without one, and update those that
+        changed."""
         db, now_ns = self._open(), self._folder_ns()
         self._settle(db, look)
-        if self._seen(db) == now_ns:
+        if self._recorded_folder_ns(db) == now_ns:
             return
-        there = set(names(self._folder))
+        there = set(session_folders(self._folder))
         known = {id for (id,) in db.execute("select id from sessions")}
         found = [seen for name in sorted(there - known) if (seen := look(name))]
         db.execute("begin immediate")
         try:
             for info, size_bytes in found:
-                self._put(db, info, size_bytes, self._is_left(info.id))
+                self._put(db, info, size_bytes, self._is_idle(info.id))
             db.executemany("delete from sessions where id = ?", [(id,) for id in known - there])
-            self._see(db, now_ns)
+            self._record_folder_ns(db, now_ns)
         except BaseException:
             db.execute("rollback")
             raise
         db.execute("commit")
 
     def _settle(self, db: apsw.Connection, look: Look) -> None:
-        """Those that are not settled: what their writers told is compared with what is there."""
+        """Compare the recorded size of each unsettled log with its file."""
         for id, told in list(
             db.execute("select id, size_bytes from sessions where not is_settled")
         ):
             try:
                 found = os.stat(self._folder / id / LOG)
-            except OSError:  # It is gone, which the folder's time tells.
+            except OSError:  # It was deleted; the folder's time shows that.
                 continue
             quiet_s = time.time() - found.st_mtime
             if found.st_size != told and not 0 <= quiet_s < QUIET_S and (seen := look(id)):
@@ -256,8 +261,8 @@ class Index:
                     "update sessions set is_settled = 1 where id = ? and size_bytes = ?", (id, told)
                 )
 
-    def _is_left(self, id: str) -> bool:
-        """Whether nobody has written to a log for some time."""
+    def _is_idle(self, id: str) -> bool:
+        """Return True if nobody has written to a log for some time."""
         try:
             return time.time() - os.stat(self._folder / id / LOG).st_mtime > SETTLED_S
         except OSError:
@@ -294,19 +299,19 @@ class Index:
             (info.id, *facts, size_bytes, is_settled),
         )
 
-    def _seen(self, db: apsw.Connection) -> int | None:
+    def _recorded_folder_ns(self, db: apsw.Connection) -> int | None:
         row = db.execute("select folder_ns from seen").fetchone()
         return int(row[0]) if row else None
 
-    def _see(self, db: apsw.Connection, folder_ns: int) -> None:
+    def _record_folder_ns(self, db: apsw.Connection, folder_ns: int) -> None:
         db.execute("insert or replace into seen values (1, ?)", (folder_ns,))
 
     def _folder_ns(self) -> int:
         return os.stat(self._folder).st_mtime_ns
 
 
-def names(folder: Path) -> Iterator[str]:
-    """The folders that may be sessions. Those of our own begin with a dot."""
+def session_folders(folder: Path) -> Iterator[str]:
+    """Yield the folders that may be sessions. Names with a dot are our own."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
@@ -317,9 +322,9 @@ _INHERITED: list[apsw.Connection | None] = []
 
 
 def _clean(text: str | None) -> str | None:
-    """Without halves of surrogate pairs, which no database takes: a folder's name may have some."""
+    """Replace lone surrogates, which no database accepts. A folder's name may have some."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 
-def _fits(info: SessionInfo, wanted: dict[str, str | None]) -> bool:
+def _matches(info: SessionInfo, wanted: dict[str, str | None]) -> bool:
     return all(value is None or getattr(info, name) == value for name, value in wanted.items())

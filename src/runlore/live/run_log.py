@@ -1,8 +1,8 @@
-"""A session's log, seen as the log of its run: what it adds up to, and how something is added.
+"""A session's log, seen as the log of its run: read the state, append a change.
 
-Knows the fold, snapshots and refusals; what a run may say is in `state`. A view is brought up to
-date whenever it is asked for, from where it was left; a handle that writes also writes snapshots,
-one that is opened for reading writes nothing.
+Knows the fold, snapshots and refusals; `state` defines the changes. A view is brought up to date on
+each access, from where it was left. A handle that writes also writes snapshots; a read-only handle
+writes nothing.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ..errors import (
     SessionBusy,
 )
 from ..model import LogRecord
-from . import _run_words as words
-from ._run_fold import FOLD_VERSION, Folding, Refusal, RunView, begin
-from ._run_read import Follower
-from ._run_rules import BECOMES
+from . import run_records
 from .run import SessionState, Status
+from .run_fold import FOLD_VERSION, Folding, Refusal, RunView, begin
+from .run_reader import Follower
+from .run_rules import BECOMES
 
 SNAPSHOT = "state"
 SNAPSHOT_EVERY = 1000
-"""Records between two snapshots: passing so many takes about a millisecond."""
+"""Records between two snapshots."""
 
 
 class Log(Protocol):
-    """What this view needs of a session."""
+    """The parts of a session that this view needs."""
 
     @property
     def id(self) -> str: ...
@@ -70,21 +70,24 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunLog:
-    """The run of one session, as far as the log tells."""
+    """The run of one session, as read from its log."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self._follower = Follower(log)
         self._folding: Folding | None = None
         self._is_folding = False
-        self._saved = -1  # Up to where the snapshot on disk goes.
+        self._saved = -1  # Seq of the snapshot on disk.
         self._pid = os.getpid()
         self._mutex = threading.RLock()
 
     @property
     def _lock(self) -> threading.RLock:
-        """The lock of this process. In the child of a fork the parent's may be held, by a thread in
-        the middle of folding."""
+        """The lock of this process.
+
+        In the child of a fork, a thread of the parent may hold the inherited one while it changes
+        the fold.
+        """
         if self._pid != os.getpid():
             self._pid, self._mutex = os.getpid(), threading.RLock()
             self._follower, self._folding, self._is_folding = Follower(self.log), None, False
@@ -104,12 +107,12 @@ class RunLog:
         return self.current.status
 
     def view(self) -> RunView:
-        """The state with its checkpoints, and with what was refused on the way."""
+        """Return the state with its checkpoints and refusals."""
         with self._lock:
             return self._caught_up().view()
 
     def at(self, seq: int) -> SessionState:
-        """The state as it was after this record."""
+        """Return the state as it was after this record."""
         return self.view_at(seq).state
 
     def view_at(self, seq: int) -> RunView:
@@ -121,7 +124,7 @@ class RunLog:
         return folding.view()
 
     def history(self) -> Iterator[Transition]:
-        """Every change of status, oldest first."""
+        """Yield every change of status, oldest first."""
         folding = Folding(self._from_nothing())
         for record in Follower(self.log).new(-1):
             before: Any = folding.status
@@ -129,8 +132,8 @@ class RunLog:
                 continue
             after: Any = folding.status
             if before != after or record.type in BECOMES:
-                said = record.payload.get("reason") or record.payload.get("error")
-                reason = said if isinstance(said, str) else None
+                text = record.payload.get("reason") or record.payload.get("error")
+                reason = text if isinstance(text, str) else None
                 yield Transition(
                     seq=record.seq,
                     ts=record.ts,
@@ -140,34 +143,33 @@ class RunLog:
                     reason=reason,
                 )
 
-    def tell(
-        self, type: str, said: Any, *, key: str | None = None, expect: int | None = None
+    def append(
+        self, type: str, payload: Any, *, key: str | None = None, expect: int | None = None
     ) -> None:
-        """Appends what is said, unless it is known to be refused. Raises what the refusal means."""
+        """Append a record, unless it would be refused. A refusal raises the matching error."""
         with self._lock:
             is_known = self._folding is not None and not self._is_folding and type not in BECOMES
             folding = self._folding if is_known and self._folding is not None else self._caught_up()
-            # What we know may be old: it is looked up before anything is refused for it.
+            # Our view may be stale: read the log before refusing.
             if (
-                folding.refusal(type, said) is not None
-                and (refused := self._caught_up().refusal(type, said)) is not None
+                folding.refusal(type, payload) is not None
+                and (refused := self._caught_up().refusal(type, payload)) is not None
             ):
                 self._raise(*refused)
             try:
-                payload = msgspec.to_builtins(said)
-                msgspec.convert(payload, words.SHAPES[type])
+                data = msgspec.to_builtins(payload)
+                msgspec.convert(data, run_records.SHAPES[type])
             except (TypeError, ValueError, RecursionError) as error:
                 raise ModelError(f"{type}: {error}") from None
-            record = self.log.record(type, payload, key=key, expect=expect)
-            refusal = self._take(folding, record)
+            record = self.log.record(type, data, key=key, expect=expect)
+            refusal = self._fold_own(folding, record)
             if refusal is not None:
                 self._raise(refusal.why, refusal.reason)
             if self._folding is not None and self._folding.seq - self._saved >= SNAPSHOT_EVERY:
                 self.save()
 
     def save(self) -> None:
-        """Writes a snapshot of the view, so that the next reader begins there. One that cannot be
-        written is not missed."""
+        """Write a snapshot of the view for the next reader. A failure to write it is ignored."""
         with self._lock:
             folding = self._caught_up(is_saving=False)
             if folding.seq <= self._saved or folding is not self._folding:
@@ -187,8 +189,8 @@ class RunLog:
             self._saved = folding.seq
 
     def _caught_up(self, *, is_saving: bool = True) -> Folding:
-        """The fold at the end of the log."""
-        # A signal handler came in the middle of it: it folds for itself, and leaves ours alone.
+        """Return the fold at the end of the log."""
+        # A signal handler interrupts a fold: it uses a fold of its own.
         if self._is_folding:
             return self._advanced(
                 Folding(self._from_snapshot() or self._from_nothing()), Follower(self.log)
@@ -209,8 +211,10 @@ class RunLog:
 
     @contextmanager
     def _folds(self) -> Iterator[None]:
-        """Around what changes our fold. What raises in the middle may have left it half done: it is
-        then made anew."""
+        """Guard a change of the fold.
+
+        An exception may leave it half changed, so it is then dropped.
+        """
         self._is_folding = True
         try:
             yield
@@ -228,15 +232,14 @@ class RunLog:
         )
 
     def _from_snapshot(self) -> RunView | None:
-        """The view that was saved, if it is one of ours. A damaged or foreign one costs only the
-        time to fold again."""
+        """Return the saved view if it is valid. Otherwise the log is folded again."""
         found = self.log.snapshot(SNAPSHOT)
         if found is None:
             return None
         try:
             version, view = msgspec.msgpack.decode(found[1], type=tuple[int, RunView])
         except (ValueError, RecursionError):
-            # What msgspec and our own values raise are ValueErrors.
+            # msgspec and our own values raise ValueErrors.
             return None
         return (
             view
@@ -246,8 +249,8 @@ class RunLog:
             else None
         )
 
-    def _take(self, folding: Folding, record: LogRecord) -> Refusal | None:
-        """Folds our own record in, after those of others that came before it."""
+    def _fold_own(self, folding: Folding, record: LogRecord) -> Refusal | None:
+        """Add our own record to the fold, after those of others that came before it."""
         if record.seq > folding.seq + 1 or folding is not self._folding:
             folding = self._caught_up()
         if record.seq == folding.seq + 1:

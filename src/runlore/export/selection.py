@@ -1,8 +1,6 @@
-"""Which part of a session is taken out, and its texts as they may leave: redacted once more, by the
-rules of today.
+"""The part of a session to export, with its texts redacted once more by the current rules.
 
-A session is gone through a part at a time, so that one of 100 MB needs no more memory than one of
-ten.
+A session is read a part at a time, so that memory does not grow with its size.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ from ..store import Store
 from ..timeline import ToolCall
 from .outline import Block, Outline, outline, texts
 
-PART = 200
+PART_BLOCKS = 200
 """Blocks whose texts are read at once."""
 
 Clean = Callable[[str], str]
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, or the blocks of it that are wanted."""
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, or some of its blocks."""
 
     outline: Outline
     blocks: list[Block]
@@ -40,25 +38,25 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.blocks) == len(self.outline.blocks)
 
     def parts(self) -> Iterator[tuple[list[Block], dict[int, str]]]:
-        """Blocks with their texts, some at a time."""
-        for at in range(0, len(self.blocks), PART):
-            some = self.blocks[at : at + PART]
+        """Yield the blocks with their texts, some at a time."""
+        for at in range(0, len(self.blocks), PART_BLOCKS):
+            some = self.blocks[at : at + PART_BLOCKS]
             found = texts(self.store, self.outline.session.session_uid, some)
             yield (
-                [self._cleaned(block) for block in some],
+                [self._clean_block(block) for block in some],
                 {seq: self.clean(text) for seq, text in found.items()},
             )
 
-    def _cleaned(self, block: Block) -> Block:
-        """With what else its events say cleaned as well: lines that sum them up, tools, files."""
+    def _clean_block(self, block: Block) -> Block:
+        """Return the block with its other texts redacted as well: summaries, tools, files."""
         call = block.call
         if call is not None:
-            others = tuple(self._said(event) for event in call.others)
-            result = self._said(call.result) if call.result is not None else None
+            others = tuple(self._clean_event(event) for event in call.others)
+            result = self._clean_event(call.result) if call.result is not None else None
             call = ToolCall(call=call.call, result=result, others=others)
-        return msgspec.structs.replace(block, event=self._said(block.event), call=call)
+        return msgspec.structs.replace(block, event=self._clean_event(block.event), call=call)
 
-    def _said(self, event: SessionEvent) -> SessionEvent:
+    def _clean_event(self, event: SessionEvent) -> SessionEvent:
         said = {
             name: self.clean(text)
             for name in ("summary", "tool", "cwd", "git_branch")
@@ -67,7 +65,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(event, files=tuple(map(self.clean, event.files)), **said)
 
 
-def take(
+def select(
     store: Store,
     config: Config,
     uid: str,
@@ -75,19 +73,23 @@ def take(
     first: int = 0,
     last: int | None = None,
     branch: int | None = 0,
-    made: Outline | None = None,
-) -> Taken:
-    """The blocks that begin between two events, both included. An event that is shown with another
-    brings that one. Raises NotFound."""
-    whole = made or outline(store, uid, branch)
-    return Taken(
-        outline=whole, blocks=between(whole, first, last), clean=cleaner(config), store=store
+    prepared: Outline | None = None,
+) -> Selection:
+    """Return the blocks from event `first` to `last`. Raises NotFound.
+
+    An event that is shown with another brings that one.
+    """
+    whole = prepared or outline(store, uid, branch)
+    return Selection(
+        outline=whole, blocks=blocks_between(whole, first, last), clean=cleaner(config), store=store
     )
 
 
-def between(whole: Outline, first: int, last: int | None) -> list[Block]:
-    """The blocks that have an event from `first` to `last`. Raises NotFound, when events were asked
-    for and there are none."""
+def blocks_between(whole: Outline, first: int, last: int | None) -> list[Block]:
+    """Return the blocks with an event from `first` to `last`.
+
+    Raises NotFound if a range has none.
+    """
     chosen = [
         block
         for block in whole.blocks
@@ -104,8 +106,10 @@ def between(whole: Outline, first: int, last: int | None) -> list[Block]:
 
 
 def cleaner(config: Config) -> Clean:
-    """Redacts a text by the rules that hold now, whether or not syncs do. Reading makes no key:
-    without one the marks are of today only."""
+    """Return a function that redacts a text by the current rules, whether or not syncs redact.
+
+    Reading creates no key: without one a random key is used, and its marks are not stable.
+    """
     path = Path(config.home) / "redact.key"
     return Redactor(
         load_key(path) if path.is_file() else os.urandom(32), rules_from_config(config.redact.rules)

@@ -1,8 +1,7 @@
-"""Where a view keeps how far it had come: small files beside the log, each of which can be deleted
-at any time.
+"""Snapshots of views: small files beside the log. Each can be deleted at any time.
 
-A snapshot names the line of the log it was taken at. It counts only while that line is there: a log
-that lost its end to a power cut, or was replaced, is folded again.
+A snapshot names the line of the log it was taken at, and is valid only while that line is there. A
+log that lost its end to a power cut, or was replaced, is folded again.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from zlib import crc32
 import msgspec
 
 from ..files.locks import O_BINARY
-from ._reader import LogReader
+from .log_reader import LogReader
 
 FOLDER = "snapshots"
 MAX_BYTES = 1 << 28
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    """A view as of a record, where that record's line begins, and how that line begins.
+    """A view as of a record, with the offset and the first bytes of that record's line.
 
-    `stamp` is that of the log when all of it had been read and found sound, or None.
+    `stamp` is that of the log if all of it had been read without problems, else None.
     """
 
     seq: int
@@ -36,7 +35,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 def read(folder: Path, name: str, reader: LogReader) -> Snapshot | None:
-    """The snapshot, or None: not there, empty, damaged, or of another log."""
+    """Return the snapshot; None if it is missing, empty, damaged, or of another log."""
     try:
         with (folder / FOLDER / name).open("rb") as file:
             found = msgspec.msgpack.decode(file.read(MAX_BYTES), type=Snapshot)
@@ -48,8 +47,7 @@ def read(folder: Path, name: str, reader: LogReader) -> Snapshot | None:
 
 
 def write(folder: Path, name: str, snapshot: Snapshot) -> None:
-    """Replaces the snapshot as a whole. Failing costs time later and nothing else, so it is not an
-    error."""
+    """Replace the snapshot as a whole. A failure costs only time later, so it is not an error."""
     place = folder / FOLDER
     temporary = place / f"{name}.{os.getpid()}.{os.urandom(3).hex()}.tmp"
     with suppress(OSError):

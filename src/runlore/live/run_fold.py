@@ -1,8 +1,8 @@
 """From the records of a log to the state of its run.
 
-Pure. The fold is the judge of what is legal: of two processes that end a run at once, the first in
-the log is heard, the other is refused, and every reader comes to the same result. A record that
-makes no sense is refused as well, and never costs the rest.
+Pure. The fold decides what is legal: of two processes that end a run at once, the first in the log
+counts, the other is refused, and every reader comes to the same result. An invalid record is
+refused as well and does not affect the rest.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from ..model import LogRecord
-from . import _run_words as words
-from ._run_rules import BECOMES, RULES, Refused, Rules, Why, closed_fields
-from ._run_words import Checkpoint
+from . import run_records
 from .run import (
     FINISHED,
     SessionMetrics,
@@ -24,19 +22,21 @@ from .run import (
     SessionState,
     SessionTimestamps,
 )
+from .run_records import Checkpoint
+from .run_rules import BECOMES, RULES, Refused, Rules, Why, closed_fields
 
 FOLD_VERSION = 1
-"""Raise it when a record comes to mean something else: snapshots of older versions are then left
-alone."""
+"""Increase it when the meaning of a record changes: snapshots of older versions are then ignored.
+"""
 
-MOST_REFUSED = 20
-"""The latest refusals that are kept for people to look at; all are counted."""
+MAX_REFUSALS = 20
+"""Maximum number of refusals that are kept for display, latest first; all are counted."""
 
 LEGAL: dict[str, frozenset[str]] = {
-    "state.started": frozenset({"active"}),  # As every session is to begin with; and only once.
+    "state.started": frozenset({"active"}),  # Every session starts active; allowed only once.
     "state.adopted": frozenset({"active"}),
     "state.paused": frozenset({"active"}),
-    "state.resumed": frozenset({"paused"}),  # From a checkpoint: whatever became of the run.
+    "state.resumed": frozenset({"paused"}),  # From a checkpoint: in any status.
     "state.completed": frozenset({"active"}),
     "state.failed": frozenset({"active", "paused"}),
     "state.cancelled": frozenset({"active", "paused"}),
@@ -45,7 +45,7 @@ LEGAL: dict[str, frozenset[str]] = {
     "state.heartbeat": frozenset({"active"}),
     "checkpoint": frozenset({"active", "paused"}),
 }
-"""In which status a record may come; one that is not here, in any."""
+"""Statuses in which a record is allowed; types that are not listed are allowed in any."""
 
 LEADS_TO: dict[str, str] = {
     "active": "paused, completed, failed or cancelled",
@@ -55,7 +55,7 @@ LEADS_TO: dict[str, str] = {
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that was not followed."""
+    """A record that was refused."""
 
     seq: int
     type: str
@@ -64,8 +64,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fold knows after `seq`: the state, its checkpoints, and what was refused on the
-    way."""
+    """The result of the fold after `seq`: the state, its checkpoints, and the refusals."""
 
     seq: int = -1
     state: SessionState
@@ -79,7 +78,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin(session_id: str, at: datetime) -> RunView:
-    """The view of an empty log."""
+    """Return the view of an empty log."""
     return RunView(
         state=SessionState(
             session_id=session_id,
@@ -90,8 +89,7 @@ def begin(session_id: str, at: datetime) -> RunView:
 
 
 def fold(view: RunView, record: LogRecord) -> RunView:
-    """The view after one more record. For many, `fold_all` makes one copy instead of one for
-    each."""
+    """Return the view after one more record. For many records use `fold_all`, which copies once."""
     return fold_all(view, (record,))
 
 
@@ -103,8 +101,10 @@ def fold_all(view: RunView, records: Iterable[LogRecord]) -> RunView:
 
 
 class Folding(Rules):
-    """A fold under way: the inside of a view, open to change. Whoever follows a log keeps one and
-    asks for views."""
+    """A fold in progress: a mutable view.
+
+    A reader that follows a log keeps one and asks for views.
+    """
 
     def __init__(self, view: RunView) -> None:
         super().__init__(view.state)
@@ -115,7 +115,7 @@ class Folding(Rules):
         self._view: RunView | None = view
 
     def view(self) -> RunView:
-        """The value as it is now; the same one as long as nothing was added."""
+        """Return the current value; the same object as long as nothing was added."""
         if self._view is None:
             self._view = RunView(
                 seq=self.seq,
@@ -145,43 +145,47 @@ class Folding(Rules):
         return status
 
     def add(self, record: LogRecord) -> Refusal | None:
-        """Takes the next record of the log in. One of another view only moves `seq`. Gives the
-        refusal, if it is refused."""
+        """Add the next record and return its refusal, if any.
+
+        Records of other views only move `seq`.
+        """
         if record.seq <= self.seq:
             return None
-        if record.ts.tzinfo is None:  # Not of our making.
+        if record.ts.tzinfo is None:  # Written by another program.
             record = msgspec.structs.replace(record, ts=record.ts.replace(tzinfo=UTC))
         if record.seq == 0 and not self.is_started:
             self.times["started_at"] = self.times["updated_at"] = record.ts
         self.seq, self._view = record.seq, None
-        shape = words.SHAPES.get(record.type)
+        shape = run_records.SHAPES.get(record.type)
         if shape is None:
             return None
         self.since_base += 1
         try:
-            said = msgspec.convert(record.payload, shape)
-            refusal = self.refusal(record.type, said) or RULES[record.type](self, said, record)
+            payload = msgspec.convert(record.payload, shape)
+            refusal = self.refusal(record.type, payload) or RULES[record.type](
+                self, payload, record
+            )
         except (ValueError, RecursionError) as error:
-            # Of another shape, or half of a surrogate pair where a word should be.
+            # Another shape, or a lone surrogate in place of a word.
             refusal = ("shape", str(error))
         if refusal is None:
             self.times["updated_at"] = max(self.times["updated_at"], record.ts)
             return None
         refused = Refusal(seq=record.seq, type=record.type, why=refusal[0], reason=refusal[1])
-        self.refused = [*self.refused[1 - MOST_REFUSED :], refused]
+        self.refused = [*self.refused[1 - MAX_REFUSALS :], refused]
         self.refused_count += 1
         return refused
 
-    def refusal(self, type: str, said: words._Words) -> Refused:
-        """Why a record of this type cannot come now; None: it can."""
+    def refusal(self, type: str, payload: run_records.Payload) -> Refused:
+        """Return the reason why a record of this type is not allowed now, or None."""
         run, status = self.top["current_run_id"], self.status
         if (
-            said.run is not None
+            payload.run is not None
             and run is not None
-            and said.run != run
+            and payload.run != run
             and type not in ("state.started", "state.resumed")
         ):
-            return "run", f"run {said.run} is over: {run} has taken its place"
+            return "run", f"run {payload.run} is over: {run} has taken its place"
         if type in ("state.started", "state.adopted") and self.is_started:
             return (
                 "status",
@@ -194,7 +198,7 @@ class Folding(Rules):
         if (
             legal is None
             or status in legal
-            or (isinstance(said, words.Resumed) and said.checkpoint is not None)
+            or (isinstance(payload, run_records.Resumed) and payload.checkpoint is not None)
         ):
             return None
         wanted = BECOMES.get(type)

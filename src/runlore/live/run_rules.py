@@ -1,6 +1,6 @@
-"""What each record changes in the state of a run, or why it changes nothing.
+"""The effect of each record on the state of a run, or the reason for its refusal.
 
-Pure. A rule is a method that gives None, or the reason of its refusal before anything is changed.
+Pure. A rule is a method that returns None, or a refusal before it has changed anything.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Literal
 import msgspec
 
 from ..model import LogRecord
-from . import _run_words as words
-from ._run_words import Checkpoint, Saved
+from . import run_records
 from .run import FINISHED, SessionMetrics, SessionProgress, SessionResult, SessionState, Status
+from .run_records import Checkpoint, Saved
 
 Why = Literal["status", "run", "owner", "shape", "checkpoint"]
 Refused = tuple[Why, str] | None
@@ -30,16 +30,15 @@ BECOMES: dict[str, Status] = {
     "state.cancelled": "cancelled",
 }
 NOT_SAVED = ("paused_at", "pause_reason", "resume_from")
-"""Of progress: they say what is to come, which is another thing after resuming."""
+"""Fields of progress that describe what comes next, which differs after resuming."""
 ONCE = frozenset({"nodes_executed", "edges_traversed", "nodes_with_failures"})
-"""Lists that name each thing once. While folding they are the keys of a dict: a run of a million
-nodes asks a million times."""
+"""Lists that name each thing once. During the fold they are the keys of a dict, for fast lookup."""
 COUNTED = ("decision_count", "problem_count")
-"""Of metrics: they follow the lists, which no resuming takes back."""
+"""Fields of metrics that follow the lists, which a resume does not roll back."""
 
 
 class Rules:
-    """The state of a run, open to change."""
+    """The state of a run in a mutable form."""
 
     def __init__(self, state: SessionState) -> None:
         self.is_started = False
@@ -54,7 +53,7 @@ class Rules:
         self.progress, self.metrics = open_fields(state.progress), open_fields(state.metrics)
         self.result, self.times = open_fields(state.result), open_fields(state.timestamps)
 
-    # ── what changes together ─────────────────────────────────────────────────────────────────────
+    # ── changes that belong together ──────────────────────────────────────────────────────────────
     def become(self, status: Status, at: datetime) -> None:
         self.top["status"] = status
         self.times["completed_at"] = at if status in FINISHED else None
@@ -76,7 +75,7 @@ class Rules:
             self.top["owner"] = msgspec.structs.replace(owner, heartbeat=at)
 
     def visit(self, node: str) -> None:
-        """A node that a resumed run enters once more was counted when it was first entered."""
+        """Enter a node. A node that a resumed run enters once more was counted the first time."""
         progress, is_again = self.progress, self.reenters == node
         self.reenters = progress["resume_from"] = None
         progress["current_node"] = node
@@ -86,19 +85,21 @@ class Rules:
         progress["node_visit_counts"][node] = progress["node_visit_counts"].get(node, 0) + 1
         self.metrics["nodes_executed"][node] = None
 
-    def go_on(self, said: words.Resumed) -> None:
-        """A new run, at the node where the one before stopped."""
+    def go_on(self, payload: run_records.Resumed) -> None:
+        """Begin a new run at the node where the previous one stopped."""
         path = self.progress["path"]
-        self.reenters = said.node if said.again and path and path[-1] == said.node else None
-        self.progress.update(resume_from=said.node, paused_at=None, pause_reason=None)
+        self.reenters = (
+            payload.node if payload.again and path and path[-1] == payload.node else None
+        )
+        self.progress.update(resume_from=payload.node, paused_at=None, pause_reason=None)
         self.is_started = True
-        self.top["current_run_id"] = said.run or self.top["current_run_id"]
+        self.top["current_run_id"] = payload.run or self.top["current_run_id"]
 
     def add_to(self, part: dict[str, Any], name: str, number: int) -> None:
         part[name] = min(part[name] + number, 2**53)
 
     def saved(self) -> Saved:
-        """What a checkpoint of this moment brings back."""
+        """Return what a checkpoint of this moment restores."""
         progress = _sparse(self.progress, SessionProgress, NOT_SAVED)
         metrics = _sparse(self.metrics, SessionMetrics, COUNTED)
         run, status = self.top["current_run_id"], self.top["status"]
@@ -113,7 +114,7 @@ class Rules:
         )
 
     def restore(self, saved: Saved) -> None:
-        """Raises ModelError when it is not what a checkpoint holds; nothing is changed then."""
+        """Restore a checkpoint. Raises ModelError for invalid content, before any change."""
         progress, metrics = (
             SessionProgress.from_dict(saved.progress),
             SessionMetrics.from_dict(saved.metrics),
@@ -127,9 +128,9 @@ class Rules:
         self.top["data_buffer"] = dict(saved.data_buffer)
 
     # ── one rule for each type ────────────────────────────────────────────────────────────────────
-    def _started(self, said: words.Started, record: LogRecord) -> Refused:
+    def _started(self, payload: run_records.Started, record: LogRecord) -> Refused:
         self.is_started = True
-        self.top["current_run_id"] = said.run
+        self.top["current_run_id"] = payload.run
         for name in (
             "goal_id",
             "agent_id",
@@ -139,164 +140,174 @@ class Rules:
             "isolation_level",
             "input_data",
         ):
-            self.top[name] = getattr(said, name)
+            self.top[name] = getattr(payload, name)
         self.times["started_at"] = record.ts
         self.become("active", record.ts)
-        self.own(said.owner)
+        self.own(payload.owner)
         return None
 
-    def _adopted(self, said: words.Adopted, record: LogRecord) -> Refused:
-        """A state from elsewhere, as the beginning of this log. Its owner and its checkpoints are
-        not of this log."""
+    def _adopted(self, payload: run_records.Adopted, record: LogRecord) -> Refused:
+        """Start from a state of another system.
+
+        Its owner and checkpoints do not belong to this log.
+        """
         state = SessionState.from_dict(
-            {**said.state, "session_id": self.top["session_id"], "owner": None, "pid": None}
+            {**payload.state, "session_id": self.top["session_id"], "owner": None, "pid": None}
         )
         state = msgspec.structs.replace(state, checkpoint_enabled=False, latest_checkpoint_id=None)
         self.is_started = True
         self.take(state)
         return None
 
-    def _progress(self, said: words.Progressed, record: LogRecord) -> Refused:
+    def _progress(self, payload: run_records.Progressed, record: LogRecord) -> Refused:
         progress, metrics = self.progress, self.metrics
-        if said.node is not None:
-            is_again = self.reenters == said.node
-            self.visit(said.node)
+        if payload.node is not None:
+            is_again = self.reenters == payload.node
+            self.visit(payload.node)
             self.add_to(
-                progress, "steps_executed", int(not is_again) if said.steps is None else said.steps
+                progress,
+                "steps_executed",
+                int(not is_again) if payload.steps is None else payload.steps,
             )
         else:
-            self.add_to(progress, "steps_executed", said.steps or 0)
-        if said.edge is not None:
-            metrics["edges_traversed"][said.edge] = None
+            self.add_to(progress, "steps_executed", payload.steps or 0)
+        if payload.edge is not None:
+            metrics["edges_traversed"][payload.edge] = None
         self.add_to(
             progress,
             "total_tokens",
-            said.input_tokens + said.output_tokens if said.tokens is None else said.tokens,
+            payload.input_tokens + payload.output_tokens
+            if payload.tokens is None
+            else payload.tokens,
         )
-        self.add_to(progress, "total_latency_ms", said.latency_ms)
-        self.add_to(metrics, "total_input_tokens", said.input_tokens)
-        self.add_to(metrics, "total_output_tokens", said.output_tokens)
-        self._quality(said)
-        self.change_buffer(said.set, said.delete)
+        self.add_to(progress, "total_latency_ms", payload.latency_ms)
+        self.add_to(metrics, "total_input_tokens", payload.input_tokens)
+        self.add_to(metrics, "total_output_tokens", payload.output_tokens)
+        self._quality(payload)
+        self.change_buffer(payload.set, payload.delete)
         self.hear(record.ts)
         return None
 
-    def _quality(self, said: words.Progressed) -> None:
+    def _quality(self, payload: run_records.Progressed) -> None:
         progress = self.progress
-        for node, number in said.retries.items():
+        for node, number in payload.retries.items():
             self.add_to(progress, "total_retries", number)
             progress["retry_details"][node] = min(
                 progress["retry_details"].get(node, 0) + number, 2**53
             )
-        for node in said.failures:
+        for node in payload.failures:
             progress["had_partial_failures"] = True
             progress["nodes_with_failures"][node] = None
-        if said.quality is not None:
-            progress["execution_quality"] = said.quality
-        elif (said.retries or said.failures) and progress["execution_quality"] == "clean":
+        if payload.quality is not None:
+            progress["execution_quality"] = payload.quality
+        elif (payload.retries or payload.failures) and progress["execution_quality"] == "clean":
             progress["execution_quality"] = "degraded"
 
-    def _buffer(self, said: words.Buffered, record: LogRecord) -> Refused:
-        self.change_buffer(said.set, said.delete)
+    def _buffer(self, payload: run_records.Buffered, record: LogRecord) -> Refused:
+        self.change_buffer(payload.set, payload.delete)
         return None
 
-    def _problem(self, said: words.Noted, record: LogRecord) -> Refused:
-        self.top["problems"].append(said.what)
+    def _problem(self, payload: run_records.Noted, record: LogRecord) -> Refused:
+        self.top["problems"].append(payload.what)
         self.metrics["problem_count"] += 1
         return None
 
-    def _decision(self, said: words.Noted, record: LogRecord) -> Refused:
-        self.top["decisions"].append(said.what)
+    def _decision(self, payload: run_records.Noted, record: LogRecord) -> Refused:
+        self.top["decisions"].append(payload.what)
         self.metrics["decision_count"] += 1
         return None
 
-    def _described(self, said: words.Described, record: LogRecord) -> Refused:
-        for name in said.__struct_fields__:
-            value = getattr(said, name)
+    def _described(self, payload: run_records.Described, record: LogRecord) -> Refused:
+        for name in payload.__struct_fields__:
+            value = getattr(payload, name)
             if name not in ("run", "extra") and value is not None:
                 self.top[name] = list(value) if isinstance(value, tuple) else value
         known = SessionState.__struct_fields__
         self.top["extra"].update(
-            {name: value for name, value in said.extra.items() if name not in known}
+            {name: value for name, value in payload.extra.items() if name not in known}
         )
         return None
 
-    def _paused(self, said: words.Paused, record: LogRecord) -> Refused:
+    def _paused(self, payload: run_records.Paused, record: LogRecord) -> Refused:
         progress = self.progress
-        node = said.node or progress["current_node"]
-        progress["paused_at"], progress["pause_reason"] = node, said.reason
-        progress["resume_from"] = said.resume_from or node
+        node = payload.node or progress["current_node"]
+        progress["paused_at"], progress["pause_reason"] = node, payload.reason
+        progress["resume_from"] = payload.resume_from or node
         if node is not None:
             progress["current_node"] = node
         self.become("paused", record.ts)
         return None
 
-    def _resumed(self, said: words.Resumed, record: LogRecord) -> Refused:
-        if said.replaces is not None and said.replaces != self.top["current_run_id"]:
-            return "run", f"run {self.top['current_run_id']} has taken the place of {said.replaces}"
-        if said.checkpoint is not None:
-            checkpoint = self.checkpoints.get(said.checkpoint)
-            if checkpoint is None or said.whole is None:
-                return "checkpoint", f"there is no checkpoint {said.checkpoint}"
-            if digest(content(said.whole)) != checkpoint.digest:
+    def _resumed(self, payload: run_records.Resumed, record: LogRecord) -> Refused:
+        if payload.replaces is not None and payload.replaces != self.top["current_run_id"]:
+            return (
+                "run",
+                f"run {self.top['current_run_id']} has taken the place of {payload.replaces}",
+            )
+        if payload.checkpoint is not None:
+            checkpoint = self.checkpoints.get(payload.checkpoint)
+            if checkpoint is None or payload.whole is None:
+                return "checkpoint", f"there is no checkpoint {payload.checkpoint}"
+            if digest(content(payload.whole)) != checkpoint.digest:
                 return (
                     "checkpoint",
                     f"what is restored is not what checkpoint {checkpoint.id} was taken of",
                 )
-            self.restore(said.whole)
+            self.restore(payload.whole)
             self.base, self.since_base = record.seq, 0
             self.top["resumed_from"] = checkpoint.id
-        self.go_on(said)
+        self.go_on(payload)
         self.result = open_fields(SessionResult(extra=self.result["extra"]))
         self.become("active", record.ts)
-        self.own(said.owner)
-        if said.input_data is not None:
-            self.top["input_data"] = said.input_data
+        self.own(payload.owner)
+        if payload.input_data is not None:
+            self.top["input_data"] = payload.input_data
         return None
 
-    def _ended(self, said: words.Ended, record: LogRecord) -> Refused:
+    def _ended(self, payload: run_records.Ended, record: LogRecord) -> Refused:
         status = BECOMES[record.type]
         self.become(status, record.ts)
-        self.result.update(success=status == "completed", error=said.error, output=said.output)
-        if said.quality is not None or status == "failed":
-            self.progress["execution_quality"] = said.quality or "failed"
+        self.result.update(
+            success=status == "completed", error=payload.error, output=payload.output
+        )
+        if payload.quality is not None or status == "failed":
+            self.progress["execution_quality"] = payload.quality or "failed"
         return None
 
-    def _recovered(self, said: words.Recovered, record: LogRecord) -> Refused:
-        if not said.owner.is_same(self.top["owner"]):
+    def _recovered(self, payload: run_records.Recovered, record: LogRecord) -> Refused:
+        if not payload.owner.is_same(self.top["owner"]):
             return "owner", "it has another owner by now"
-        if said.mark == "paused":
-            return self._paused(words.Paused(reason=said.error), record)
-        self.become(said.mark, record.ts)
-        self.result.update(success=False, error=said.error)
-        if said.mark == "failed":
+        if payload.mark == "paused":
+            return self._paused(run_records.Paused(reason=payload.error), record)
+        self.become(payload.mark, record.ts)
+        self.result.update(success=False, error=payload.error)
+        if payload.mark == "failed":
             self.progress["execution_quality"] = "failed"
         return None
 
-    def _heartbeat(self, said: words.Heard, record: LogRecord) -> Refused:
+    def _heartbeat(self, payload: run_records.Heartbeat, record: LogRecord) -> Refused:
         self.hear(record.ts)
         return None
 
-    def _checkpoint(self, said: words.Checkpointed, record: LogRecord) -> Refused:
-        if said.id in self.checkpoints:
-            return "checkpoint", f"there is a checkpoint {said.id} already"
-        if said.whole is not None:
-            # The same as what was folded, unless lines before it were lost: then this puts it
-            # right.
-            self.restore(said.whole)
+    def _checkpoint(self, payload: run_records.Checkpointed, record: LogRecord) -> Refused:
+        if payload.id in self.checkpoints:
+            return "checkpoint", f"there is a checkpoint {payload.id} already"
+        if payload.whole is not None:
+            # Equal to the folded state, unless lines before it were lost: then this repairs it.
+            self.restore(payload.whole)
             self.base, self.since_base = record.seq, 0
-        self.change_buffer(said.set, said.delete)
+        self.change_buffer(payload.set, payload.delete)
         names = ("id", "node", "next_node", "type", "is_clean", "description", "run", "digest")
-        known = {name: getattr(said, name) for name in names}
-        self.checkpoints[said.id] = Checkpoint(
+        known = {name: getattr(payload, name) for name in names}
+        self.checkpoints[payload.id] = Checkpoint(
             seq=record.seq, ts=record.ts, base=self.base or 0, **known
         )
-        self.top["checkpoint_enabled"], self.top["latest_checkpoint_id"] = True, said.id
+        self.top["checkpoint_enabled"], self.top["latest_checkpoint_id"] = True, payload.id
         self.hear(record.ts)
         return None
 
-    def _pruned(self, said: words.Pruned, record: LogRecord) -> Refused:
-        for id in set(said.ids) - in_use(self.checkpoints.values(), self.top["resumed_from"]):
+    def _pruned(self, payload: run_records.Pruned, record: LogRecord) -> Refused:
+        for id in set(payload.ids) - in_use(self.checkpoints.values(), self.top["resumed_from"]):
             self.checkpoints.pop(id, None)
         return None
 
@@ -326,25 +337,23 @@ def digest(data: bytes) -> str:
 
 
 def content(saved: Saved) -> bytes:
-    """What the digest of a checkpoint is taken of: the same for the same values, whatever the order
-    of keys."""
+    """Return the bytes for the digest of a checkpoint: independent of the order of keys."""
     parts = [saved.data_buffer, saved.progress, saved.metrics]
     try:
         return msgspec.json.encode(parts, order="deterministic")
-    except UnicodeEncodeError:  # Half of a surrogate pair, which a tool has cut out of a text.
+    except UnicodeEncodeError:  # A lone surrogate, cut out of a text by a tool.
         return json.dumps(parts, sort_keys=True).encode()
 
 
 def in_use(checkpoints: Collection[Checkpoint], resumed_from: str | None) -> set[str]:
-    """Those that are never pruned: the latest, the latest clean one, and the one that the run was
-    resumed from."""
+    """Return the ids that are never pruned: latest, latest clean, and the one resumed from."""
     latest = [checkpoint.id for checkpoint in checkpoints]
     clean = [checkpoint.id for checkpoint in checkpoints if checkpoint.is_clean]
     return {*latest[-1:], *clean[-1:], *({resumed_from} if resumed_from else ())}
 
 
 def open_fields(value: Any, without: Iterable[str] = ()) -> dict[str, Any]:
-    """The fields of a value, free to be changed: tuples as lists or as keys, dicts as copies."""
+    """Return the fields of a value in mutable form: tuples as lists or keys, dicts as copies."""
     fields = {name: getattr(value, name) for name in value.__struct_fields__ if name not in without}
     return {
         name: dict.fromkeys(field) if name in ONCE else _own_copy(field)
@@ -368,7 +377,7 @@ def closed_fields(fields: dict[str, Any]) -> dict[str, Any]:
 def _sparse(
     fields: dict[str, Any], type: type[msgspec.Struct], without: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What differs from the beginning, as JSON has it, so that a small run has a small
+    """Return the fields that differ from the initial values, so that a small run has a small
     checkpoint."""
     empty = open_fields(type())
     changed = {

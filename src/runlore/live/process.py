@@ -1,9 +1,8 @@
-"""What the system knows of a process and of itself: is it there, when did it begin, which boot and
-which machine is this.
+"""Facts from the system about processes and about itself: existence, start time, boot, machine.
 
-Three ways, chosen once: /proc (Linux), the Windows API, `ps` and `sysctl` (macOS, the BSDs). Where
-a system does not say, the answer is an empty text, which claims nothing. Nothing here knows
-sessions.
+There are three implementations: /proc (Linux), the Windows API, `ps` and `sysctl` (macOS, the
+BSDs). If a system does not say, the answer is an empty text, which claims nothing. Nothing here
+knows sessions.
 """
 
 from __future__ import annotations
@@ -17,18 +16,20 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 
-MOST_PID = 2**31
-"""A pid is below this on every system; a larger number from a log is no process, and `os.kill`
-would not take it."""
+MAX_PID = 2**31
+"""Pids are below this on every system.
+
+A larger number in a log is no process, and `os.kill` would refuse it.
+"""
 
 
 def start_of(pid: int) -> str | None:
-    """When the process began, in the system's own words: the same words mean the same process.
-    None: there is no such process.
+    """Return the start of a process in the system's own words; the same words mean the same
+    process.
 
-    Empty when it is there and cannot be asked. A zombie is not there: it does nothing any more.
+    None if there is no such process; a zombie counts as none. Empty if it exists but does not say.
     """
-    if not 0 < pid < MOST_PID:  # 0 and negative numbers would name groups of processes.
+    if not 0 < pid < MAX_PID:  # 0 and negative numbers name groups of processes.
         return None
     if sys.platform == "win32":
         return from_windows(pid)
@@ -37,26 +38,25 @@ def start_of(pid: int) -> str | None:
     if sys.platform.startswith("linux"):
         return from_proc(pid)
     started = from_ps(pid)
-    # The BSDs reckon it from the boot: it moves when the clock is set, and a live process would
-    # look like another one.
+    # The BSDs derive it from the boot time, which moves when the clock is set. A live process would
+    # then look like another one.
     return started if started is None or sys.platform == "darwin" else ""
 
 
 def is_known(pid: int) -> bool:
-    """Whether the kernel has this pid. Not for Windows, where `os.kill(pid, 0)` ends the
-    process."""
+    """Return True if the kernel has this pid. Not for Windows, where `os.kill(pid, 0)` ends it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # EPERM: it is there, and belongs to someone else.
+    except OSError:  # EPERM: it exists and belongs to someone else.
         return True
     return True
 
 
 def from_proc(pid: int) -> str | None:
-    """Ticks since boot. Where /proc hides the processes of others (hidepid), the process is there
-    and says nothing."""
+    """Return the start in ticks since boot; empty where /proc hides other users' processes
+    (hidepid)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read(4096)
@@ -71,16 +71,16 @@ def from_proc(pid: int) -> str | None:
 
 
 def from_ps(pid: int) -> str | None:
-    """The time of its start to the second, and its state, from `ps`."""
-    words = ask("ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)).split()
+    """Return the start to the second, from `ps`."""
+    words = run_program("ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)).split()
     if not words:
-        return ""  # `kill` found it a moment ago, so it is there; `ps` is missing, or may not tell.
+        return ""  # `kill` saw it a moment ago, so it exists; `ps` is missing or not permitted.
     return None if words[0].startswith("Z") else " ".join(words[1:])
 
 
 def from_windows(pid: int) -> str | None:
-    """The time of creation, in units of 100 ns since 1601."""
-    if sys.platform != "win32":  # For the type checker as well: `windll` is nowhere else.
+    """Return the creation time, in units of 100 ns since 1601."""
+    if sys.platform != "win32":  # Also for the type checker: `windll` exists nowhere else.
         return ""
     import ctypes
     from ctypes import wintypes
@@ -95,7 +95,7 @@ def from_windows(pid: int) -> str | None:
     )
     handle = kernel.OpenProcess(query_limited_information | synchronize, False, wintypes.DWORD(pid))
     if not handle:
-        # Else: it is there, and may not be asked.
+        # Otherwise it exists and access is denied.
         return None if ctypes.get_last_error() == invalid_parameter else ""
     handle = wintypes.HANDLE(handle)
     try:
@@ -112,16 +112,19 @@ def from_windows(pid: int) -> str | None:
 
 @cache
 def boot_id() -> str:
-    """Which boot this is. Empty where the system has no id for it: Windows, the BSDs. (The time of
-    the boot moves with the clock.)"""
+    """Return an id of the current boot; empty where there is none: Windows, the BSDs.
+
+    The time of the boot would move with the clock.
+    """
     if sys.platform.startswith("linux"):
-        return read("/proc/sys/kernel/random/boot_id")
-    return ask("sysctl", "-n", "kern.bootsessionuuid") if sys.platform == "darwin" else ""
+        return read_text("/proc/sys/kernel/random/boot_id")
+    return run_program("sysctl", "-n", "kern.bootsessionuuid") if sys.platform == "darwin" else ""
 
 
 def boot_time() -> float | None:
-    """When the machine began to run, in seconds since 1970; None where only an id is known."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)  # Linux. It runs on while the machine sleeps.
+    """Return the time of the boot in seconds since 1970; None where only an id is known."""
+    # Linux. It includes the time the machine was asleep.
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.time() - time.clock_gettime(clock) if clock is not None else None
 
 
@@ -134,15 +137,17 @@ def host_name() -> str:
 
 @cache
 def machine_id() -> str:
-    """Tells machines of the same name apart. A hash: the system's own id is not for the eyes of
-    others."""
+    """Return an id that tells machines of the same name apart: a hash of the system's private
+    id."""
     own = ""
     if sys.platform.startswith("linux"):
-        own = read("/etc/machine-id") or read("/var/lib/dbus/machine-id")
+        own = read_text("/etc/machine-id") or read_text("/var/lib/dbus/machine-id")
     elif sys.platform == "win32":
         own = machine_guid()
     else:
-        own = ask("sysctl", "-n", "kern.uuid") or ask("sysctl", "-n", "kern.hostuuid")
+        own = run_program("sysctl", "-n", "kern.uuid") or run_program(
+            "sysctl", "-n", "kern.hostuuid"
+        )
     if not own:
         return ""
     return sha256(f"runlore:{own}".encode()).hexdigest()[:12]
@@ -162,22 +167,24 @@ def machine_guid() -> str:
 
 
 def pid_space() -> str:
-    """Which namespace pids are of: in two containers of one machine the same number means two
-    processes."""
+    """Return the namespace of pids.
+
+    In two containers of a machine one number means two processes.
+    """
     with suppress(OSError):
         return os.readlink("/proc/self/ns/pid")
     return ""
 
 
-def read(path: str) -> str:
+def read_text(path: str) -> str:
     with suppress(OSError, UnicodeDecodeError), open(path, encoding="ascii") as file:
         return file.read(4096).strip()
     return ""
 
 
-def ask(*words: str) -> str:
-    """What the program prints, in English and UTC so that two answers can be compared. Empty when
-    it cannot be asked."""
+def run_program(*words: str) -> str:
+    """Return the output of a program, in English and UTC so that two outputs compare; empty on
+    failure."""
     env = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(

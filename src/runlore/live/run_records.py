@@ -1,8 +1,8 @@
-"""What the records of a run say: one shape for each type, checked when it is read.
+"""The payloads of the records of a run: one struct for each type, checked on reading.
 
-A record holds a change, never the whole state: what is not said stays as it was. Two are whole on
-purpose, so that reading can begin there: a checkpoint now and then, and the record of resuming from
-one.
+A record holds a change, never the whole state: fields that are not set stay as they were. Two are
+whole on purpose, so that reading can begin there: an occasional checkpoint, and the record of
+resuming from one.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from .liveness import Mark, Owner
 from .run import Quality, Status
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""What any JSON reader can count; sums of it fit where we add them up."""
+"""A count within the range of any JSON reader."""
 
 CheckpointType = Literal[
     "node_start", "node_complete", "loop_iteration", "edge_transition", "pause", "safe_point"
 ]
 
 
-class _Words(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: str | None = None
-    """Of which run this is. What a run says after another one has taken over is refused; None is
-    anybody's."""
+    """Id of the run. A record of a run that was replaced is refused; None belongs to any run."""
 
 
-class Started(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Started(Payload, frozen=True, kw_only=True, omit_defaults=True):
     goal_id: str = ""
     agent_id: str = ""
     entry_point: str = "start"
@@ -40,11 +39,11 @@ class Started(_Words, frozen=True, kw_only=True, omit_defaults=True):
     owner: Owner | None = None
 
 
-class Adopted(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Adopted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     state: dict[str, Any]
 
 
-class Progressed(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Progressed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     node: str | None = None
     edge: str | None = None
     steps: Count | None = None
@@ -59,18 +58,20 @@ class Progressed(_Words, frozen=True, kw_only=True, omit_defaults=True):
     delete: tuple[str, ...] = ()
 
 
-class Buffered(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Buffered(Payload, frozen=True, kw_only=True, omit_defaults=True):
     set: dict[str, Any] = {}
     delete: tuple[str, ...] = ()
 
 
-class Noted(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Noted(Payload, frozen=True, kw_only=True, omit_defaults=True):
     what: dict[str, Any]
 
 
-class Described(_Words, frozen=True, kw_only=True, omit_defaults=True):
-    """The fields that are simply set; None leaves one as it is. What is in `extra` are fields that
-    this version does not know."""
+class Described(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """Fields that are simply set; None leaves one unchanged.
+
+    `extra` holds fields that this version does not know.
+    """
 
     goal_id: str | None = None
     agent_id: str | None = None
@@ -85,31 +86,31 @@ class Described(_Words, frozen=True, kw_only=True, omit_defaults=True):
     extra: dict[str, Any] = {}
 
 
-class Paused(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Paused(Payload, frozen=True, kw_only=True, omit_defaults=True):
     node: str | None = None
     reason: str | None = None
     resume_from: str | None = None
 
 
-class Ended(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Ended(Payload, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     output: dict[str, Any] = {}
     quality: Quality | None = None
 
 
-class Recovered(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Recovered(Payload, frozen=True, kw_only=True, omit_defaults=True):
     owner: Owner
     mark: Mark = "failed"
     error: str | None = None
 
 
-class Heard(_Words, frozen=True, kw_only=True, omit_defaults=True):
-    """Nothing but a sign of life."""
+class Heartbeat(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """A sign of life, without content."""
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a checkpoint brings back, whole: the data buffer, and of progress and metrics what
-    differs from the beginning."""
+    """The whole content of a checkpoint: the data buffer, and the non-initial progress and
+    metrics."""
 
     data_buffer: dict[str, Any] = {}
     progress: dict[str, Any] = {}
@@ -119,7 +120,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reenters: str | None = None
 
 
-class Checkpointed(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Checkpointed(Payload, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     digest: str
     node: str | None = None
@@ -132,27 +133,31 @@ class Checkpointed(_Words, frozen=True, kw_only=True, omit_defaults=True):
     whole: Saved | None = None
 
 
-class Resumed(_Words, frozen=True, kw_only=True, omit_defaults=True):
-    """`replaces` is the run that was there when it was decided: of two processes that resume at
-    once, one is refused."""
+class Resumed(Payload, frozen=True, kw_only=True, omit_defaults=True):
+    """The record of resuming a run.
+
+    `replaces` is the run before it: of two processes that resume at once, one is refused.
+    """
 
     replaces: str | None = None
     owner: Owner | None = None
     node: str | None = None
     again: bool = False
-    """The node was entered before and is entered once more: that is one visit."""
+    """The node was entered before and is entered once more: that counts as one visit."""
     checkpoint: str | None = None
     whole: Saved | None = None
     input_data: dict[str, Any] | None = None
 
 
-class Pruned(_Words, frozen=True, kw_only=True, omit_defaults=True):
+class Pruned(Payload, frozen=True, kw_only=True, omit_defaults=True):
     ids: tuple[str, ...]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A point that a run can go back to. `seq` is its place in the log, `base` that of the whole
-    record which it builds on."""
+    """A point that a run can return to.
+
+    `seq` is its place in the log, `base` that of the whole record it builds on.
+    """
 
     id: str
     seq: int
@@ -167,7 +172,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: str = ""
 
 
-SHAPES: dict[str, type[_Words]] = {
+SHAPES: dict[str, type[Payload]] = {
     "state.started": Started,
     "state.adopted": Adopted,
     "state.progress": Progressed,
@@ -181,7 +186,7 @@ SHAPES: dict[str, type[_Words]] = {
     "state.failed": Ended,
     "state.cancelled": Ended,
     "state.recovered": Recovered,
-    "state.heartbeat": Heard,
+    "state.heartbeat": Heartbeat,
     "checkpoint": Checkpointed,
     "checkpoint.pruned": Pruned,
 }

@@ -1,11 +1,11 @@
-"""Which records of a log are in view: a fold that keeps a few numbers for each rewind, and none for
-each message.
+"""The records of a log that are in view: a fold that stores a few numbers for each rewind, and none
+for each message.
 
-A log is cut into segments: one ends where a rewind or redo moves the head, and the next begins with
-that record and names the position it goes on from. A position is a seq, and stands for the
-conversation as it was right after that record; following it from segment to segment gives its path.
-Rewound tails stay where they are, and a rewind across a compaction needs nothing special: the
-compaction is then not on the path. The facts for the list of sessions are folded along.
+A log is divided into segments. One ends where a rewind or redo moves the head; the next begins with
+that record and names the position it continues from. A position is a seq, and stands for the
+conversation right after that record; following it from segment to segment gives its path. Rewound
+records stay in their segments. A rewind across a compaction needs no special case: the compaction
+is then not on the path. The facts for the list of sessions are folded along.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ import msgspec
 from ..model import LogRecord
 
 VERSION = 1
-SAID = frozenset({"message", "partial"})
-NODES = SAID | {"compact", "clear"}
-"""The records that a conversation is made of."""
+MESSAGES = frozenset({"message", "partial"})
+NODES = MESSAGES | {"compact", "clear"}
+"""The records that form a conversation."""
 
 QUIET = frozenset(
     {"state.progress", "state.heartbeat", "state.buffer", "state.problem", "state.decision"}
 )
-"""Records of a run that leave its status as it is. There are many of them."""
+"""Frequent records of a run that do not change its status."""
 
-TITLE_LENGTH = 48
+TITLE_CHARS = 48
 
 
 class Tree(msgspec.Struct):
-    """The fold of a log up to and including record `seq`. Snapshots of it are small whatever the
-    log's length."""
+    """The fold of a log up to and including record `seq`. Its snapshots are small for any log."""
 
     version: int = VERSION
     seq: int = -1
@@ -55,7 +54,7 @@ class Tree(msgspec.Struct):
     changed: int = 0
 
     def add(self, record: LogRecord) -> None:
-        """Folds the next record in. One that was folded already changes nothing."""
+        """Add the next record. A record that was added already changes nothing."""
         seq, kind = record.seq, record.type
         if seq <= self.seq:
             return
@@ -75,7 +74,7 @@ class Tree(msgspec.Struct):
             self._add_other(seq, kind, record)
 
     def path(self, position: int) -> list[tuple[int, int]]:
-        """The ranges of seqs that lead to a position, oldest first, both ends included."""
+        """Return the ranges of seqs that lead to a position, oldest first, both ends included."""
         ranges = []
         while position >= 0:
             segment = self._segment(position)
@@ -84,8 +83,8 @@ class Tree(msgspec.Struct):
         return ranges[::-1]
 
     def visible(self, position: int) -> tuple[int | None, list[tuple[int, int]]]:
-        """The last compaction or clear on the path to a position, if any, and the ranges that are
-        to be seen behind it."""
+        """Return the last compaction or clear on the path to a position, and the ranges in view
+        after it."""
         mark, floor = None, -1
         ranges: list[tuple[int, int]] = []
         while position > floor:
@@ -98,19 +97,19 @@ class Tree(msgspec.Struct):
         return mark, [(low, high) for low, high in reversed(ranges) if low <= high]
 
     def last_node(self, position: int) -> int:
-        """The record that is last in view at a position, as far as numbers tell it; -1 at the
+        """Return the last record in view at a position as far as numbers tell it; -1 at the
         beginning."""
         while position >= 0:
             segment = self._segment(position)
             if self.lasts[segment] >= 0:
-                # Before the segment's last node only the log knows which records are nodes; the
+                # Before the last node of a segment only the log knows which records are nodes; the
                 # caller looks there.
                 return min(position, self.lasts[segment])
             position = self.parents[segment]
         return -1
 
     def tips(self) -> list[tuple[int, int, int]]:
-        """For each branch its last node, the position it left another one at, and its own number of
+        """Return for each branch its last node, the position it branched off at, and its number of
         nodes."""
         continued = {
             self._segment(parent)
@@ -156,7 +155,7 @@ class Tree(msgspec.Struct):
             upto = seq
         elif not isinstance(upto, int) or upto >= seq:
             upto = seq - 1
-        # What was cleared is not brought back by a compaction that began before.
+        # A compaction that began before a clear does not restore what was cleared.
         cleared = next(
             (
                 other
@@ -185,8 +184,8 @@ class Tree(msgspec.Struct):
 
 
 def title_of(message: dict[str, Any]) -> str | None:
-    """The beginning of a user's own text, on one line; None when the message has none (a tool's
-    result, a picture)."""
+    """Return the beginning of a user's own text on one line, or None when the message has no
+    text."""
     content = message.get("content")
     if isinstance(content, list):
         blocks = [
@@ -199,4 +198,4 @@ def title_of(message: dict[str, Any]) -> str | None:
         ]
     else:
         texts = [content] if isinstance(content, str) else []
-    return " ".join(" ".join(text[:4096] for text in texts).split())[:TITLE_LENGTH].strip() or None
+    return " ".join(" ".join(text[:4096] for text in texts).split())[:TITLE_CHARS].strip() or None

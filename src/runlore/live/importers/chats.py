@@ -1,9 +1,11 @@
-"""Conversations of the older kind: a folder with `meta.json` and `messages.jsonl`, whose markers of
-role `compact` and `rewind` change what came before them. Nothing here writes.
+"""Conversations of the older format: a folder with `meta.json` and `messages.jsonl`.
 
-A rewind names its place by an index into the list of messages as it was then, so the list is
-followed here line by line. Up to format 5 a compaction left a summary and an acknowledgement in
-place of the whole list; since format 6 its marker stays in the list as one item.
+Nothing here writes.
+
+Markers of role `compact` and `rewind` change what came before them. A rewind names an index into
+the list of messages as it was then, so the list is replayed here line by line. Up to format 5 a
+compaction replaced the whole list by a summary and an acknowledgement; since format 6 its marker
+stays in the list as one item.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..errors import ReadError
-from ._old_lines import Problem, read_lines
-from ._skill_fold import moment_of
+from ...errors import ReadError
+from ..skill_fold import moment_of
+from .lines import Problem, read_lines
 
 BEGINS = b'{"role":'
 META, MESSAGES = "meta.json", "messages.jsonl"
@@ -25,8 +27,10 @@ LAST_WITH_SUMMARY_PAIR = 5
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What one line did. A rewind goes `to` the step of that number, which is then the last one
-    there is; -1 is before all."""
+    """The effect of one line.
+
+    A rewind goes `to` the step of that number, which is then the last one; -1 is before all.
+    """
 
     kind: Literal["message", "compact", "rewind"]
     offset: int
@@ -34,9 +38,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     to: int = -1
 
 
-class OldChat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a folder holds. `meta` is {} when it cannot be read: a crash in the middle of its
-    rewriting leaves it empty."""
+class Chat(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a folder. `meta` is {} if it cannot be read: a crash may leave it empty."""
 
     id: str
     meta: dict[str, Any]
@@ -44,7 +47,7 @@ class OldChat(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[Problem]
 
     def text(self, name: str) -> str | None:
-        """A field of the meta that is a text and not empty."""
+        """Return a field of the meta that is a non-empty text, or None."""
         value = self.meta.get(name)
         return value if isinstance(value, str) and value else None
 
@@ -53,9 +56,8 @@ class OldChat(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.text("title") == UNTITLED else self.text("title")
 
 
-def read_chat(folder: Path) -> OldChat:
-    """What the folder of an old conversation holds. Raises ReadError when it holds no messages file
-    that can be read."""
+def read_chat(folder: Path) -> Chat:
+    """Read a conversation. Raises ReadError when the folder has no readable messages file."""
     problems: list[Problem] = []
     meta = _read_meta(folder / META, problems)
     version = meta.get("message_format_version")
@@ -71,7 +73,7 @@ def read_chat(folder: Path) -> OldChat:
     has_pair = (
         version <= LAST_WITH_SUMMARY_PAIR if isinstance(version, int) else not _is_stamped(lines)
     )
-    return OldChat(
+    return Chat(
         id=folder.name, meta=meta, steps=_steps(lines, has_pair, problems), problems=problems
     )
 
@@ -90,8 +92,7 @@ def _read_meta(file: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _is_stamped(lines: list[tuple[int, dict[str, Any]]]) -> bool:
-    """Whether the messages carry times, which they do since the format in which compactions stay in
-    the list."""
+    """Return True if the messages have times, as in formats where compactions stay in the list."""
     first = next((data for _, data in lines if data.get("role") in ("user", "assistant")), {})
     meta = first.get("meta")
     return isinstance(meta, dict) and moment_of(meta.get("created_at")) is not None
@@ -101,12 +102,12 @@ def _steps(
     lines: list[tuple[int, dict[str, Any]]], has_pair: bool, problems: list[Problem]
 ) -> list[Step]:
     steps: list[Step] = []
-    shown: list[int] = []  # The numbers of the steps that the list of then consists of.
+    shown: list[int] = []  # Numbers of the steps in the list at this point.
     for offset, data in lines:
         role = data.get("role")
         number = len(steps)
         if role == "rewind":
-            index = _index(data, len(shown))
+            index = _rewind_index(data, len(shown))
             if index is None:
                 problems.append(
                     Problem(
@@ -131,9 +132,8 @@ def _steps(
     return steps
 
 
-def _index(data: dict[str, Any], length: int) -> int | None:
-    """Where a rewind goes: 0 when it does not say, the end when it lies behind it; None when what
-    it says is no index."""
+def _rewind_index(data: dict[str, Any], length: int) -> int | None:
+    """Return the index of a rewind: 0 by default, at most the end; None if it is invalid."""
     meta = data.get("meta", {})
     if not isinstance(meta, dict):
         return None
@@ -147,9 +147,11 @@ def is_chat(folder: Path) -> bool:
     return (folder / MESSAGES).is_file()
 
 
-def chats_in(folder: Path) -> list[Path]:
-    """The conversations in a folder of them, sorted by name. Raises ReadError when it cannot be
-    listed."""
+def find_chats(folder: Path) -> list[Path]:
+    """Return the conversations in a folder, sorted by name.
+
+    Raises ReadError if it cannot be listed.
+    """
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir() and is_chat(path))
     except OSError as error:

@@ -1,0 +1,87 @@
+"""Failed tests, by the reports of test runners.
+
+An exception is the same with and without a test runner; failed assertions differ by their test.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .line import ErrorLine
+from .messages import PREFIX
+
+_ASSERTIONS = frozenset(
+    {
+        "AssertionError",
+        "Failed",
+        "AssertionFailedError",
+        "ComparisonFailure",
+        "ExpectationNotMetError",
+        "TestFailure",
+    }
+)
+_TEST_NAMES = tuple(
+    (word, re.compile(pattern))
+    for word, pattern in (
+        (
+            "::",
+            (
+                r"(?:FAILED|ERROR) (\S{1,300}?\.py(?:::[^\s\[]{1,200}){1,4})(?:\[.{0,200}?\])?(?: -"
+                r" |\s*\Z)"
+            ),
+        ),
+        ("::", r"(\S{1,300}?\.py(?:::[^\s\[]{1,200}){1,4})(?:\[.{0,200}?\])? (?:FAILED|ERROR)\b"),
+        (
+            "___",
+            (
+                r"_{3,40} ((?:ERROR \w+ \w+ (?:of )?)?[A-Za-z_][\w.]{2,200})(?:\[.{0,100}\])?"
+                r" _{3,40}\Z"
+            ),
+        ),
+        (": ", r"(?:FAIL|ERROR): (\w{1,200} \([\w.]{1,200}\))"),
+        ("--- FAIL: ", r"\s*--- FAIL: (\S{1,200})"),
+        ("FAILED", r"test (\S{1,300}) \.\.\. FAILED\Z"),
+        ("(fail) ", r"\s*\(fail\) (.{1,300}?)(?: \[[\d.]+ ?m?s\])?\Z"),
+        ("● ", r"\s{0,4}● (.{3,300}? › .{1,300}?|Test suite failed to run)\Z"),
+        (" > ", r"\s*FAIL\s{1,4}(\S{1,200} > .{1,300}?)(?: \[|\Z)"),
+        ("not ok ", r"not ok \d{1,6} - (.{1,300}?)\Z"),
+        ("rspec ", r"rspec (\S{1,200}) # "),
+        ("", r"\s*(?:✗|✕|✖) (.{3,300}?[^.])(?: \([\d.]+ ?m?s\)| \[[\d.]+ ?m?s\]| \d+ ?ms)?\Z"),
+        ("ERROR", r"(?:\[ERROR\]\s{1,4}|\s{2,4})(\w{1,100}(?:Test|Tests|IT)\.\w{1,100}):\d{1,6} "),
+        ("FAILED: ", r"\s*FAILED: (\w[\w.: ]{1,200}?)\Z"),
+    )
+)
+_TEST_BEGINS = frozenset("FE_-t(●nr✗✕✖")
+"""The first characters of those lines that contain neither `.py::` nor `ERROR`."""
+_FOLDERS = re.compile(r"\S*/(?=[\w.-]+\.\w+)")
+
+
+def find_test_failure(lines: list[str], n: int) -> ErrorLine | None:
+    line = PREFIX.sub("", lines[n], count=1) if lines[n].startswith("[") else lines[n]
+    # This rules out most lines: a log may have `::` in every one of them.
+    if line.lstrip()[:1] not in _TEST_BEGINS and ".py::" not in line and "ERROR" not in line:
+        return None
+    for word, pattern in _TEST_NAMES:
+        if word in line and (found := pattern.match(line)):
+            name = _FOLDERS.sub("", found[1]) if "/" in found[1] else found[1]
+            return ErrorLine("test", f"failed test: {name}", line.strip(), is_strong=True)
+    return None
+
+
+def add_test_name(line: ErrorLine, lines: list[str]) -> ErrorLine:
+    """Add the name of the test to a failed assertion, which says little without it.
+
+    The name is near the end.
+    """
+    if line.name.rpartition(".")[2] not in _ASSERTIONS:
+        return line
+    for n in range(len(lines) - 1, -1, -1):
+        if (test := find_test_failure(lines, n)) is not None:
+            return ErrorLine(
+                "test",
+                test.message,
+                f"{line.text} ({test.message.removeprefix('failed test: ')})",
+                line.name,
+                is_strong=True,
+            )
+    return line

@@ -1,0 +1,99 @@
+"""The fate of tool calls, from the records `tool_started`, `tool_waiting` and `tool_finished`.
+
+It is looked up only for calls that have no result in view. Other lines are recognised by their
+bytes and not decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..model import LogRecord
+from .liveness import Owner, judge
+from .log_reader import LogReader
+from .views import Fate, ToolCall
+
+MARK = b'"t":"tool_'
+TYPES = frozenset({"tool_started", "tool_waiting", "tool_finished"})
+
+
+def find_fates(
+    reader: LogReader,
+    calls: list[ToolCall],
+    seq: int,
+    position: int,
+    *,
+    tells_starts: bool,
+    is_elsewhere: bool,
+) -> list[ToolCall]:
+    """Return the calls with their fate between record `seq`, which holds the first, and `position`.
+
+    `tells_starts`: the writer of this log records when tools begin, so a call without that record
+    has not begun. `is_elsewhere`: another process holds the lease, so what looks interrupted may be
+    running there.
+    """
+    notes: dict[str, dict[str, LogRecord]] = {call.call_id: {} for call in calls}
+    for record in _iter_ledger(reader, seq):
+        id = record.payload.get("call_id")
+        if isinstance(id, str) and id in notes and seq < record.seq <= position:
+            _note(notes[id], record)
+    return [_with_fate(call, notes[call.call_id], tells_starts, is_elsewhere) for call in calls]
+
+
+def _note(notes: dict[str, LogRecord], record: LogRecord) -> None:
+    if record.type == "tool_started":  # A call that is run again starts over.
+        notes.pop("tool_finished", None)
+        notes.pop("tool_waiting", None)
+    notes[record.type] = record
+
+
+def _with_fate(
+    call: ToolCall, notes: dict[str, LogRecord], tells_starts: bool, is_elsewhere: bool
+) -> ToolCall:
+    started, finished = notes.get("tool_started"), notes.get("tool_finished")
+    replay = started.payload.get("replay") if started else None
+    about: dict[str, Any] = {
+        "replay": replay if replay in ("never", "safe") else "never",
+        "has_begun": started is not None,
+    }
+    if finished is not None:
+        about |= {
+            "output": finished.payload.get("output"),
+            "is_error": finished.payload.get("is_error") is True,
+        }
+    return msgspec.structs.replace(call, fate=_fate(notes, tells_starts, is_elsewhere), **about)
+
+
+def _fate(notes: dict[str, LogRecord], tells_starts: bool, is_elsewhere: bool) -> Fate:
+    if "tool_finished" in notes:
+        return "settled"
+    if "tool_waiting" in notes:
+        return "waiting"
+    if "tool_started" in notes:
+        return (
+            "running"
+            if is_elsewhere or _is_alive(notes["tool_started"].payload.get("owner"))
+            else "unknown"
+        )
+    if is_elsewhere:
+        return "running"
+    return "not_started" if tells_starts else "unknown"
+
+
+def _is_alive(owner: Any) -> bool:
+    try:
+        return judge(msgspec.convert(owner, Owner)) == "alive"
+    except (ValueError, TypeError):
+        return False
+
+
+def _iter_ledger(reader: LogReader, seq: int) -> Iterator[LogRecord]:
+    start = reader.find(lambda n, _: n <= seq) if seq >= 0 else 0
+    for offset, lines in reader.blocks(start):
+        for line in lines:
+            if MARK in line:
+                yield from reader.decode(line, offset)
+            offset += len(line) + 1
