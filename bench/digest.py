@@ -67,7 +67,8 @@ def main() -> None:
 
 SYNC = """
 import sys
-from runlore import config, open_store, pipeline
+from runlore import config, open_store
+from runlore.sync import pipeline
 setting = config.load()
 config.make_home(setting.home)
 print(pipeline.sync(open_store(setting.store), setting, quiet_s=float(sys.argv[1])).digests)

@@ -143,8 +143,8 @@ def test_a_sync_killed_before_it_has_seen_to_a_copy_goes_on(
     pipeline.sync(store, config)
     (root / "m.jsonl").write_bytes(b"".join(original()))
     with monkeypatch.context() as patch:
-        for step in ("_see_to_copies", "settle"):
-            patch.setattr(pipeline._Sync, step, lambda run, *_: None)
+        for step in ("rederive_copies", "settle_copies"):
+            patch.setattr(pipeline.SyncRun, step, lambda run, *_: None)
         pipeline.sync(store, config)
     assert pipeline.sync(store, config).found == {"outdated": 1, "unchanged": 1}
     assert [event.origin for event in store.events("toy:f")] == [

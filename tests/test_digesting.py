@@ -129,7 +129,7 @@ def test_digests_of_workers_come_back_in_order_whatever_is_wrong_with_some(
     running = start_workers(config, 2)
     assert running is not None
     with closing(running):
-        made = list(digesting._made(store, config, asked, running))
+        made = list(digesting.iter_digests(store, config, asked, running))
     assert [one.uid for one in made] == asked
     bad = {one.uid: one.problem for one in made if one.digest is None}
     assert bad.keys() == {"toy:nobody", uids[30]}
@@ -158,7 +158,7 @@ def test_no_digest_is_lost_between_two_transactions(
 ) -> None:
     pipeline.sync(store, config)
     store.drop_digests(list(packed(store)))
-    monkeypatch.setattr(digesting, "COMMIT", 20)
+    monkeypatch.setattr(digesting, "COMMIT_DIGESTS", 20)
     assert digesting.digest_stale(store, config, workers=0) == (100, [])
     assert len(packed(store)) == 100
 
@@ -196,7 +196,7 @@ def test_a_sync_that_is_killed_halfway_goes_on_where_it_stopped(
             raise KeyboardInterrupt
         put(digest, when)
 
-    monkeypatch.setattr(digesting, "COMMIT", 20)
+    monkeypatch.setattr(digesting, "COMMIT_DIGESTS", 20)
     monkeypatch.setattr(store, "put_digest", stop)
     with pytest.raises(KeyboardInterrupt):
         pipeline.sync(store, config, workers=0)
@@ -239,7 +239,7 @@ def test_newer_rules_make_all_digests_again(
     store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.sync(store, config)
-    monkeypatch.setattr(digesting, "DIGEST_VERSION", 1000)
+    monkeypatch.setattr(pipeline, "DIGEST_VERSION", 1000)
     monkeypatch.setattr(digests, "DIGEST_VERSION", 1000)
     assert pipeline.sync(store, config, workers=0).digests == 100
     assert {made.version for made in store.digests(ALL)} == {1000}
@@ -330,7 +330,10 @@ def test_an_event_of_a_newer_kind_costs_no_digest(store: Store, config: Config, 
     running = start_workers(config, 2)
     assert running is not None
     with closing(running):
-        made = {one.uid: one.digest for one in digesting._made(store, config, list(alone), running)}
+        made = {
+            one.uid: one.digest
+            for one in digesting.iter_digests(store, config, list(alone), running)
+        }
     assert made["toy:s7"] is not None
     assert made["toy:s7"].kinds["telepathy"] == 1
     assert {

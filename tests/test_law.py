@@ -99,7 +99,7 @@ def test_what_must_be_remembered_between_two_reads_follows_from_the_source(
     shutil.copytree(case / "root", root)
     store = open_store(str(tmp_path / "runlore.db"))
     pipeline.sync(store, setting, agents=[case.parent.name], roots=[str(root)])
-    preparer = prepare.Preparer(prepare.setting(setting))
+    preparer = prepare.Preparer(prepare.prepare_setting(setting))
     found = {source.path: source for source in adapters.get(case.parent.name).discover(root)}
     read = {path: state for path, state in store.sources().items() if state.position.offset}
     assert read

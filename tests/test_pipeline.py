@@ -22,7 +22,7 @@ from runlore.config import Config, Exclude, ExtraRoot, Redact, SourceConfig
 from runlore.errors import ReadError, StoreBusy, StoreError, StoreLost
 from runlore.model import BLOCK
 from runlore.store import Batch, CallFilter, Filter, Put, Store, open_store
-from runlore.sync import pipeline
+from runlore.sync import ingest, pipeline
 from tests.ledgers import Paid
 from tests.toy import Toy, line
 
@@ -701,7 +701,7 @@ def test_workers_make_the_same_store_as_one_process(
         )
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
     pipeline.sync(store, config, workers=0)
-    monkeypatch.setattr(pipeline, "WORKERS_FROM_BYTES", 0)
+    monkeypatch.setattr(ingest, "MIN_BYTES_FOR_WORKERS", 0)
     with closing(open_store(str(tmp_path / "other.db"))) as other:
         pipeline.sync(other, config)
         for n in range(30):
@@ -715,7 +715,7 @@ def test_no_workers_are_started_where_nothing_is_new(
     append(root / "s1.jsonl", line(id="a", text="one"))
     pipeline.sync(store, config, workers=0)
     monkeypatch.setattr(
-        pipeline, "start_workers", lambda *_: pytest.fail("there is nothing to do for them")
+        ingest, "start_workers", lambda *_: pytest.fail("there is nothing to do for them")
     )
     assert pipeline.sync(store, config, workers=2).found == {"unchanged": 1}
 
@@ -742,7 +742,7 @@ def test_a_store_that_is_full_takes_nothing_of_what_workers_are_at(
 ) -> None:
     for n in range(5):
         append(root / f"s{n}.jsonl", line(id=f"{n}", text=f"text {n}"))
-    monkeypatch.setattr(pipeline._Sync, "_is_full", lambda self: True)
+    monkeypatch.setattr(ingest.Ingest, "is_full", lambda *_: True)
     pipeline.sync(store, config, workers=2)
     assert store.count(Filter(parents_only=False)) == 0
 
@@ -896,12 +896,13 @@ def test_a_full_disk_is_said_and_what_was_kept_is_safe(
 KILLED = """
 import sys
 sys.path[:0] = {path!r}
-from runlore import adapters, config, pipeline, prepare
+from runlore import adapters, config
+from runlore.sync import ingest, pipeline, prepare
 from runlore.store import open_store
 from tests.toy import Toy
 made = Toy()
 adapters.names, adapters.get = (lambda: ("toy",)), (lambda name: made)
-prepare.BATCH_BYTES, pipeline.COMMIT_BYTES = 2000, 6000
+prepare.BATCH_BYTES, ingest.COMMIT_BYTES = 2000, 6000
 found = config.load()
 pipeline.sync(open_store(found.store), found, workers={workers})
 """

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from runlore import config
-from runlore.sync.prepare import Job, Preparer, _followed, setting
+from runlore.sync.deltas import follow_aliases
+from runlore.sync.prepare import Job, Preparer, prepare_setting
 from runlore.testing import Fixture, iter_fixtures
 
 FIXTURES = list(iter_fixtures(Path(__file__).parent / "adapters" / "fixtures"))
 
 
 def test_records_without_events_lead_to_the_event_at_the_end_of_their_chain() -> None:
-    assert _followed({"c": "b", "b": "a", "z": None, "y": "z", "d": "c"}) == {
+    assert follow_aliases({"c": "b", "b": "a", "z": None, "y": "z", "d": "c"}) == {
         "c": "a",
         "b": "a",
         "z": None,
@@ -23,7 +24,7 @@ def test_records_without_events_lead_to_the_event_at_the_end_of_their_chain() ->
 
 
 def test_what_leads_back_to_itself_leads_nowhere() -> None:
-    assert _followed({"a": "b", "b": "c", "c": "a", "d": "a", "e": "e", "f": "g"}) == {
+    assert follow_aliases({"a": "b", "b": "c", "c": "a", "d": "a", "e": "e", "f": "g"}) == {
         **dict.fromkeys("abcde"),
         "f": "g",
     }
@@ -38,7 +39,7 @@ def test_a_long_chain_is_gone_along_once() -> None:
             return super().__getitem__(key)
 
     chain = Counting({f"{n + 1}": f"{n}" for n in range(50_000)})
-    assert set(_followed(chain).values()) == {"0"}
+    assert set(follow_aliases(chain).values()) == {"0"}
     assert chain.asked == 50_000
 
 
@@ -47,7 +48,7 @@ def test_what_was_made_of_a_source_is_gone_with_its_result(
     fixture: Fixture, tmp_path: Path
 ) -> None:
     """Cycles would hold all of it in memory until they are looked for."""
-    preparer = Preparer(setting(config.Config(home=tmp_path, store="")))
+    preparer = Preparer(prepare_setting(config.Config(home=tmp_path, store="")))
     sources = list(fixture.adapter.discover(fixture.root))
     was_enabled = gc.isenabled()
     gc.disable()

@@ -24,6 +24,7 @@ from runlore.search.text import SNIPPET_BYTES, snippet
 from runlore.store import Store, open_store
 from runlore.store.pieces import SEGMENT_BYTES
 from runlore.sync.prepare import Job, Preparer, Setting
+from runlore.sync.redaction import RedactSetting
 from tests.toy import Toy, line
 
 NOW = datetime(2026, 3, 14, 12, tzinfo=UTC)
@@ -36,7 +37,7 @@ class Lore:
         self.folder, self.adapter = folder / "toy", adapter
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store: Store = open_store(str(folder / "runlore.db"))
-        self.preparer = Preparer(Setting(key_path=str(folder / "key")))
+        self.preparer = Preparer(Setting(redact=RedactSetting(key_path=str(folder / "key"))))
 
     def add(self, name: str, *events: str | dict[str, Any]) -> Lore:
         """Appends to the file of a session, and puts what is new in it. A text alone is a

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import runlore
 from runlore import adapters, config
 from runlore.retention.evict import let_go
 from runlore.store import Filter, open_store
@@ -18,7 +19,7 @@ from runlore.sync import pipeline
 from tests.cli.conftest import Run
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"
-DEMO = Path(pipeline.__file__).parent / "demo"
+DEMO = Path(runlore.__file__).parent / "demo"
 EVERY = Filter(parents_only=False)
 
 PLAIN = (

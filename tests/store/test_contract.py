@@ -34,6 +34,7 @@ from runlore.store.calls import hash_of
 from runlore.store.pieces import native_hash
 from runlore.sync.billing import settle
 from runlore.sync.prepare import Job, Preparer, Setting
+from runlore.sync.redaction import RedactSetting
 from tests.toy import Toy, line
 
 IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
@@ -46,7 +47,7 @@ class Agent:
     def __init__(self, store: Store, adapter: Toy, file: Path) -> None:
         self.store, self.adapter, self.file = store, adapter, file
         file.parent.mkdir(parents=True, exist_ok=True)
-        self.preparer = Preparer(Setting(key_path=str(file.parent / "key")))
+        self.preparer = Preparer(Setting(redact=RedactSetting(key_path=str(file.parent / "key"))))
 
     def write(self, *lines: bytes) -> Agent:
         with self.file.open("ab") as file:

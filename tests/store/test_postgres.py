@@ -41,8 +41,9 @@ from runlore.store._postgres_pool import MOST, _pools
 from runlore.store._postgres_read import as_regex
 from runlore.store.pieces import native_hash
 from runlore.store.postgres import PARTITIONED, PostgresStore, partition, without_password
-from runlore.sync import pipeline
+from runlore.sync import ingest, pipeline
 from runlore.sync.prepare import Job, Preparer, Setting
+from runlore.sync.redaction import RedactSetting
 from tests.postgres import Server
 from tests.toy import Toy, line
 
@@ -83,7 +84,11 @@ def put(store: Store, toy: Toy, file: Path, *lines: bytes) -> None:
     job = Job(source=source)
     if state is not None and state.position.offset:
         job = Job(source=source, since=state.position, resume=store.resume(state.number))
-    batch = Preparer(Setting(key_path=str(file.parent / "key"))).prepare(job).batch
+    batch = (
+        Preparer(Setting(redact=RedactSetting(key_path=str(file.parent / "key"))))
+        .prepare(job)
+        .batch
+    )
     assert batch is not None
     store.put(batch)
 
@@ -449,7 +454,7 @@ def test_what_was_put_is_known_before_it_is_sent(
     enough: int,
 ) -> None:
     monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", enough)
-    monkeypatch.setattr(pipeline, "TOGETHER", 1)
+    monkeypatch.setattr(ingest, "MAX_GROUP", 1)
     write_home(tmp_path / "homes/one", "one")
     write_home(tmp_path / "homes/two", "two")
     pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
@@ -463,9 +468,9 @@ def test_a_transaction_lasts_for_a_time_whatever_it_holds(
     store: PostgresStore, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_home(tmp_path / "homes/one", "one")
-    monkeypatch.setattr(pipeline, "TOGETHER", 1)
-    monkeypatch.setattr(pipeline, "COMMIT_BYTES", 1)
-    monkeypatch.setattr(pipeline, "COMMIT_S", 600)
+    monkeypatch.setattr(ingest, "MAX_GROUP", 1)
+    monkeypatch.setattr(ingest, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(ingest, "COMMIT_S", 600)
     commit, seen = Database.commit, []
 
     def noted(db: Database) -> None:
@@ -627,7 +632,8 @@ def test_a_phrase_of_common_words_is_proved_in_the_newest_and_shown_only_where_i
 SYNC = """
 import sys
 from pathlib import Path
-from runlore import adapters, pipeline
+from runlore import adapters
+from runlore.sync import pipeline
 from runlore.config import Config
 from runlore.store.postgres import PostgresStore
 from tests.toy import Toy
@@ -718,7 +724,7 @@ def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
         closing(PostgresStore(address, machine="desk", author="ann")) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(pipeline, "COMMIT_S", 0.05)
+        patch.setattr(ingest, "COMMIT_S", 0.05)
         is_over = threading.Event()
 
         def restart() -> None:
@@ -777,7 +783,7 @@ def test_a_server_that_is_restarted_while_rows_are_sent_costs_nothing_but_time(
         write(copy, row)
 
     monkeypatch.setattr(Copy, "write_row", write_and_restart)
-    monkeypatch.setattr(pipeline, "TOGETHER", 4)
+    monkeypatch.setattr(ingest, "MAX_GROUP", 4)
     report = pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
     assert (report.problems, report.sessions, sent[:2], len(sent) > 2) == (
         [],
@@ -807,9 +813,9 @@ def test_who_is_stopped_while_rows_are_sent_leaves_nothing_half_done(
 STOPPED = """
 import os, signal
 from psycopg import Copy
-from runlore import pipeline
+from runlore.sync import ingest, pipeline
 from runlore.store import _postgres_db
-pipeline.TOGETHER, _postgres_db.ENOUGH_BYTES = 4, 0
+ingest.MAX_GROUP, _postgres_db.ENOUGH_BYTES = 4, 0
 write = Copy.write_row
 def stop(copy, row):
     write(copy, row)

@@ -13,7 +13,7 @@ import pytest
 
 from runlore import doctor
 from runlore.config import Config
-from runlore.doctor import checks
+from runlore.doctor import file_checks
 from runlore.model import Digest
 from runlore.store import Batch, Store, open_store
 from runlore.store._postgres_words import LONGEST
@@ -398,7 +398,7 @@ def test_damage_to_the_index_is_found_and_made_right(
 def test_damage_to_the_index_is_found_also_by_who_looks_at_some_segments(
     filled: PostgresStore, config: Config, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(checks, "INDEX_SAMPLE", 3)
+    monkeypatch.setattr(file_checks, "INDEX_SAMPLE", 3)
     assert index_problems(doctor.examine(filled, config)) == []
     filled.db.execute(DAMAGE[kind])
     assert index_problems(doctor.examine(filled, config))

@@ -15,8 +15,8 @@ import click
 from .. import query
 from ..errors import NotFound
 from ..model import Digest, Session, SessionEvent
+from ..query.digests import current_digest
 from ..store import Store
-from ..sync.digests import current_digest
 from ._digest import render as render_digest
 from ._options import SessionName, as_json_list, is_paged, no_pager, open_store
 from ._out import note, page, safe_json, write_bytes, write_json

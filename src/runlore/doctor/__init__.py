@@ -1,9 +1,9 @@
-"""Proves a store right, and puts right what can be made again.
+"""Prove a store right, and repair what can be rebuilt.
 
-A check is a small function that looks at what is stored and yields what is wrong with it, each
-finding with what would repair it: they are in `checks`, and what they share is in `exam`. Without
-`full`, what takes long is done for a sample spread over the store. All is read in one snapshot, so
-a sync may go on meanwhile; a repair holds its lock. Nothing here prints.
+A check is a small function that examines what is stored and yields what is wrong, each finding with
+its repairs. `checks` lists them, and `exam` is what they share. Without `full`, long checks examine
+a sample spread over the store. Everything is read in one snapshot, so a sync may go on meanwhile; a
+repair holds its lock. Nothing here prints.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .exam import Check, Exam, Finding, Kind, Progress, known_sources, source_no
 
 __all__ = ["CHECKS", "Check", "Exam", "Finding", "Progress", "Report", "examine"]
 
-SHOWN = 20
-"""Of the problems of a check, so many are told."""
+MAX_PROBLEMS = 20
+"""Problems of a check that are listed. All are counted."""
 
 Step = Callable[[int, int], None]
-"""Called with how many are done, and of how many."""
+"""Called with the number done, and of how many."""
 
 Repair = Callable[[Store, list[Any], Step], None]
-"""Puts right what these keys name."""
+"""Repairs what these keys name."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -58,8 +58,10 @@ def examine(
     repair: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Looks at the store; with `repair` puts it right and looks again. Raises StoreBusy when it
-    cannot repair for a sync."""
+    """Check the store; with `repair`, repair it and check again.
+
+    Raises StoreBusy if a sync prevents the repair.
+    """
     if not repair:
         return _look(Exam(store, config, full, progress))[0]
     with ExitStack() as stack:
@@ -78,19 +80,19 @@ def examine(
 def _look(exam: Exam) -> tuple[Report, dict[Kind, list[Any]]]:
     report, plan = Report(), dict[Kind, dict[Any, None]]()
     with exam.store.snapshot():
-        for name, check in CHECKS.items():
-            seen = exam.begin(name)
-            for finding in _findings(check, exam):
+        for name, examine_part in CHECKS.items():
+            check = exam.begin(name)
+            for finding in _findings(examine_part, exam):
                 if finding.is_note:
-                    seen.notes.append(finding.text)
+                    check.notes.append(finding.text)
                     continue
-                seen.count += 1
-                seen.problems += [finding.text] * (seen.count <= SHOWN)
+                check.count += 1
+                check.problems += [finding.text] * (check.count <= MAX_PROBLEMS)
                 report.hopeless += not finding.repairs
                 for kind, key in finding.repairs:
                     plan.setdefault(kind, {})[key] = None
-            seen.ok = not seen.count
-            report.checks.append(seen)
+            check.ok = not check.count
+            report.checks.append(check)
     report.ok = all(check.ok for check in report.checks)
     report.repairs = {_REPAIRS[kind][0]: len(plan[kind]) for kind in _REPAIRS if kind in plan}
     return report, {kind: list(keys) for kind, keys in plan.items()}
@@ -107,8 +109,7 @@ def _findings(check: Callable[[Exam], Iterator[Finding]], exam: Exam) -> Iterato
 
 # ── repairing ─────────────────────────────────────────────────────────────────────────────────────
 def _repair(store: Store, plan: dict[Kind, list[Any]], progress: Progress | None) -> list[str]:
-    """Does what the findings ask for, one kind after another. What was done, and what could not
-    be."""
+    """Repair one kind after another. Return what was done, and what failed."""
     done = []
     for kind, (text, repair) in _REPAIRS.items():
         if not (keys := plan.get(kind)):
@@ -143,8 +144,10 @@ def _restore_source(store: Store, number: int) -> None:
 
 
 def _reposition(store: Store, number: int) -> None:
-    """A source that is to be derived again must be the one that was read: any place in it will do,
-    it is read from the beginning."""
+    """Set the position of a source that is to be derived again.
+
+    Any place in it will do, because it is read from the beginning.
+    """
     state = known_sources(store)[number]
     now = source_now(state)
     if now is None:
@@ -194,7 +197,7 @@ _REPAIRS: dict[Kind, tuple[str, Repair]] = {
         lambda store, keys, _: store.drop_strays([key for key in keys if key is not None]),
     ),
     "forget": ("forget once more what was forgotten", _forget),
-    "told": (
+    "exposures": (
         "forget what sessions were told that are forgotten",
         _each(lambda _, home, uid: deliver.forget(Path(home), {uid})),
     ),
@@ -213,4 +216,4 @@ _REPAIRS: dict[Kind, tuple[str, Repair]] = {
     "index": ("make the index again from the bodies", _reindex),
     "mode": ("hide files from others", _hide),
 }
-"""What is done, in this order; each kind is one transaction."""
+"""The repairs, in this order. Each kind is one transaction."""

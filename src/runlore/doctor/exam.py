@@ -1,5 +1,4 @@
-"""One look at a store: what the checks share. How far they are, what is stored, and what of it
-could be made again."""
+"""One examination of a store: its progress, what is stored, and what of it can be rebuilt."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ from ..store import DAMAGED, SourceState, Store
 from ..store.pieces import ASIDE, GONE
 
 SAMPLE = 200
-"""So many segments, sessions and packs of records are looked at closely, spread over the store: a
-second or two."""
+"""Segments, sessions and packs of records that are examined closely, spread over the store."""
 INDEX_SAMPLE = 50
 
 Kind = Literal[
@@ -29,7 +27,7 @@ Kind = Literal[
     "stream",
     "strays",
     "forget",
-    "told",
+    "exposures",
     "position",
     "natives",
     "derive",
@@ -40,17 +38,19 @@ Kind = Literal[
     "mode",
 ]
 Repair = tuple[Kind, Any]
-"""What to do, and to what."""
+"""The kind of a repair, and the key of what it repairs."""
 
 Progress = Callable[[str, int, int], None]
-"""Told the name of the check, how much is done, and of how much."""
+"""Called with the name of the check, how much is done, and of how much."""
 
 T = TypeVar("T")
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What is wrong, and what repairs it. Without a repair it cannot be made again. A note is no
-    problem."""
+    """Something that is wrong, and its repairs. Without any it cannot be rebuilt.
+
+    A note is no problem.
+    """
 
     text: str
     repairs: tuple[Repair, ...] = ()
@@ -58,8 +58,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, kw_only=True):
-    """What became of a check: `checked` things `of` so many. `problems` are the first of `count`;
-    `notes` are not wrong."""
+    """The result of a check that examined `checked` things of `of`.
+
+    `problems` are the first of `count`; `notes` are no problems.
+    """
 
     name: str
     ok: bool = True
@@ -71,8 +73,7 @@ class Check(msgspec.Struct, kw_only=True):
 
 
 class Exam:
-    """One look at a store: what the checks share, how far they are, and what could be made
-    again."""
+    """One examination of a store, shared by all checks."""
 
     def __init__(self, store: Store, config: Config, full: bool, progress: Progress | None) -> None:
         self.store, self.config, self.full = store, config, full
@@ -82,13 +83,13 @@ class Exam:
         self._led_to: dict[int, set[int]] = {}
 
     def begin(self, name: str) -> Check:
-        self.seen = Check(name=name)
+        self.check = Check(name=name)
         self._expected = 0
         self.step(0)
-        return self.seen
+        return self.check
 
     def each(self, items: Sequence[T], sample: int | None = None) -> Iterator[T]:
-        """The items one after another, counted, with progress; of many a sample, evenly spread."""
+        """Yield the items with progress; of many only a sample, evenly spread."""
         chosen = self.spread(items, sample) if sample else items
         self.expect(len(chosen), len(items))
         for item in chosen:
@@ -102,18 +103,17 @@ class Exam:
 
     def expect(self, number: int, of: int) -> None:
         self._expected += number
-        self.seen.of += of
+        self.check.of += of
 
     def step(self, number: int) -> None:
-        self.seen.checked += number
+        self.check.checked += number
         if self._progress:
-            self._progress(self.seen.name, self.seen.checked, self._expected)
+            self._progress(self.check.name, self.check.checked, self._expected)
 
     # ── what is stored ────────────────────────────────────────────────────────────────────────────
     @cached_property
     def sessions(self) -> dict[int, tuple[str, str]]:
-        """The uid and flavor of every session by number, but for those whose events were
-        evicted."""
+        """The uid and flavor of every session that was not evicted, by number."""
         sql = "select number, uid, flavor from sessions where evicted_at is null order by number"
         return {number: (uid, flavor) for number, uid, flavor in self.store.rows(sql)}
 
@@ -126,8 +126,7 @@ class Exam:
 
     @cached_property
     def sums(self) -> dict[int, dict[str, Any] | Exception | None]:
-        """Of every session the columns that follow from its streams; why not, when they cannot be
-        read."""
+        """The columns of every session that follow from its streams, or why they are unreadable."""
         found: dict[int, dict[str, Any] | Exception | None] = {}
         for session in self.sessions:
             try:
@@ -139,7 +138,7 @@ class Exam:
 
     @cached_property
     def miscounted(self) -> set[int]:
-        """The sessions whose streams were given more events than are there, or fewer."""
+        """The sessions with more or fewer events than their streams count."""
         counts: dict[int, int] = dict(
             self.store.rows(
                 f"select session, count(*) from events where flags & {ASIDE} = 0 group by session"
@@ -153,7 +152,7 @@ class Exam:
 
     @cached_property
     def strays(self) -> dict[int, Counter[str]]:
-        """The sessions that are not there, with how many rows of each table are left of them."""
+        """The sessions that are not there, with the number of their rows left in each table."""
         found: dict[int, Counter[str]] = {}
         for table in ("events", "segments", "streams", "natives", "aliases", "digests", "errors"):
             for session, count in self.store.rows(count_strays(table, "session", "sessions")):
@@ -161,8 +160,10 @@ class Exam:
         return found
 
     def led_to(self, session: int) -> set[int]:
-        """The events of a session that some native id leads to. It takes a scan, so it is asked
-        only of what is wrong."""
+        """Return the events of a session that some native id leads to.
+
+        This scans a table, so it is called only for what is wrong.
+        """
         if session not in self._led_to:
             self._led_to[session] = {
                 seq
@@ -181,7 +182,7 @@ class Exam:
         ]
 
     def uid_by_streams(self, session: int) -> str | None:
-        """The uid of a session that is not there, as its streams know it."""
+        """Return the uid of a session that is not there, from its streams."""
         for facts, agent in self.store.rows(
             "select facts, agent from streams join sources on number = source where session = ?",
             (session,),
@@ -193,9 +194,11 @@ class Exam:
         return None
 
     def claimant(self, session: int, block: int) -> int | None:
-        """The source that the events of a block are from: of those that claim nothing, or nothing
-        elsewhere, the one that gives the same when it is read. (Any other would lose them when it
-        is derived again.)"""
+        """Return the source that the events of a block are from.
+
+        It gives the same events when it is read, and no other session has events of it. Any other
+        source would lose them when it is derived again.
+        """
         sql = (
             "select native_id from events where session = ? and seq between ? and ? and native_id"
             ' is not null and "offset" is not null'
@@ -223,7 +226,7 @@ class Exam:
         )
 
     def _gives(self, number: int) -> dict[str, set[str | None]]:
-        """The native ids that reading a source gives, by session."""
+        """Return the native ids that reading a source gives, by session."""
         if number not in self._given:
             found = self._given[number] = dict[str, set[str | None]]()
             state = self.sources[number]
@@ -248,7 +251,7 @@ class Exam:
         return int(found[0][0]) if found else self.source_named(session)
 
     def source_named(self, session: int) -> int | None:
-        """The source that the session itself names."""
+        """Return the source that the session itself names."""
         sql = (
             "select q.number from sessions s join sources q on q.agent = s.flavor and q.path ="
             " s.source_path where s.number = ?"
@@ -258,7 +261,7 @@ class Exam:
 
     # ── what can be made again ────────────────────────────────────────────────────────────────────
     def wrong_event(self, session: int, seq: int, text: str) -> Finding:
-        """Something is wrong with an event: its source is to be derived again."""
+        """Return the finding of a wrong event: its source is to be derived again."""
         return self.wrong_source(self.source_of(session, seq), f"{self.uid(session)}{text}")
 
     def wrong_source(self, source: int | None, text: str) -> Finding:
@@ -270,7 +273,7 @@ class Exam:
         )
 
     def why_not(self, source: int | None) -> str | None:
-        """Why a source cannot be derived again; None when it can."""
+        """Return why a source cannot be derived again; None if it can."""
         if source is None:
             return "no source is known"
         if source not in self._why_not:
@@ -311,7 +314,7 @@ class Exam:
 
 
 def known_sources(store: Store) -> dict[int, SourceState]:
-    """Every source by number."""
+    """Return every source by number."""
     return {state.number: state for state in store.all_sources()}
 
 
@@ -330,7 +333,7 @@ def adapter_of(state: SourceState) -> adapters.Adapter | None:
 
 
 def how_it_is(state: SourceState) -> Literal["gone", "same", "grown", "rewritten"]:
-    """What became of a source since it was last read."""
+    """Return how a source has changed since it was last read."""
     old, now = state.source, source_now(state)
     if now is None:
         return "gone"
@@ -341,7 +344,9 @@ def how_it_is(state: SourceState) -> Literal["gone", "same", "grown", "rewritten
 
 
 def source_now(state: SourceState) -> Source | None:
-    """Return the source as it is now, or None when it is gone. Without its adapter, the file that
-    it is named for is looked at."""
+    """Return the source as it is now; None if it is gone.
+
+    Without its adapter, the file at its path is looked at.
+    """
     adapter = adapter_of(state)
     return stat_source(state.source) if adapter is None else adapter.refresh(state.source)

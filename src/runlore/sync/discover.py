@@ -1,8 +1,8 @@
-"""Every source of the agents' sessions, and where they were looked for. Looks at folders; knows no
-store."""
+"""Find every source of the agents' sessions. This looks at folders, and knows no store."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,64 +14,87 @@ from ..config import Config, absolute
 from ..errors import ConfigError
 
 
-class Found(msgspec.Struct, kw_only=True):
-    sources: list[Source]
-    """In the order in which they were last written: what was written first is read first, and a
-    copy then finds its original stored."""
-    agents: dict[str, int]
-    """How many there are of each agent."""
-    looked_in: set[tuple[str, str]]
+class Discovery(msgspec.Struct, kw_only=True):
+    """The sources of some agents, and the folders in which they were looked for."""
+
+    sources: list[Source] = []
+    """In the order in which they were last written: what was written first is read first, so that
+    the original of a copy is stored before the copy."""
+    agents: dict[str, int] = {}
+    """The number of sources of each agent."""
+    searched: set[tuple[str, str]] = set()
     """Agents and their folders."""
-    refused: set[str]
-    """Folders and files that could not be looked at: what lies below is not known to be gone."""
-    problems: list[tuple[str, str]]
+    refused: set[str] = set()
+    """Folders and files that could not be looked at. What lies below them is not known to be
+    gone."""
+    problems: list[tuple[str, str]] = []
+
+    def may_hide(self, path: str) -> bool:
+        """Return True if a path is, or lies below, one that could not be looked at."""
+        return any(
+            path == place or path.startswith(place.rstrip(os.sep) + os.sep)
+            for place in self.refused
+        )
 
 
-def find(config: Config, agents: Sequence[str] = (), roots: Sequence[str] = ()) -> Found:
-    """Of these agents, or of all that are not disabled. What cannot be looked at is a problem, and
-    no exception. Raises ConfigError when an agent that was asked for is set up wrongly."""
+def find_sources(
+    config: Config, agents: Sequence[str] = (), roots: Sequence[str] = ()
+) -> Discovery:
+    """Return the sources of these agents, or of all that are enabled.
+
+    What cannot be looked at is listed as a problem. Raises ConfigError if an agent in `agents` is
+    not configured correctly.
+    """
+    discovery = Discovery()
     sources: dict[tuple[str, str], Source] = {}
-    found = Found(sources=[], agents={}, looked_in=set(), refused=set(), problems=[])
     for name in agents or adapters.names():
         setting = config.sources.get(name)
         if setting is not None and not setting.enabled and not agents:
             continue
         try:
-            adapter = adapters.get(name)
-            for root, machine in find_roots(config, adapter, roots):
-                found.looked_in.add((name, str(root)))
-                for source in adapter.discover(root):
-                    if machine is not None:
-                        source = msgspec.structs.replace(source, machine=machine)
-                    if sources.setdefault((name, source.path), source) is source:
-                        found.agents[name] = found.agents.get(name, 0) + 1
-                for error in adapter.refused:
-                    found.refused.add(error.path)
-                    if (problem := (error.path, error.reason)) not in found.problems:
-                        found.problems.append(problem)
+            _discover_agent(config, adapters.get(name), roots, discovery, sources)
         except Exception as error:
             # An adapter is someone else's code: its failure costs its sources, not the sync.
-            if agents and isinstance(error, ConfigError):
+            is_config = isinstance(error, ConfigError)
+            if agents and is_config:
                 raise
-            found.problems.append(
-                (
-                    name,
-                    f"{error}"
-                    if isinstance(error, ConfigError)
-                    else f"{type(error).__name__}: {error}",
-                )
-            )
-    found.sources = sorted(
+            reason = f"{error}" if is_config else f"{type(error).__name__}: {error}"
+            discovery.problems.append((name, reason))
+    discovery.sources = sorted(
         sources.values(), key=lambda source: (source.mtime_ns, source.path, source.agent)
     )
-    return found
+    return discovery
+
+
+def _discover_agent(
+    config: Config,
+    adapter: Adapter,
+    roots: Sequence[str],
+    discovery: Discovery,
+    sources: dict[tuple[str, str], Source],
+) -> None:
+    """Add the sources of one agent."""
+    name = adapter.name
+    for root, machine in find_roots(config, adapter, roots):
+        discovery.searched.add((name, str(root)))
+        for source in adapter.discover(root):
+            if machine is not None:
+                source = msgspec.structs.replace(source, machine=machine)
+            if sources.setdefault((name, source.path), source) is source:
+                discovery.agents[name] = discovery.agents.get(name, 0) + 1
+        for error in adapter.refused:
+            discovery.refused.add(error.path)
+            if (problem := (error.path, error.reason)) not in discovery.problems:
+                discovery.problems.append(problem)
 
 
 def find_roots(
     config: Config, adapter: Adapter, roots: Sequence[str] = ()
 ) -> list[tuple[Path, str | None]]:
-    """Where to look for an agent's sessions, each with the machine they come from: given,
-    configured, or its own."""
+    """Return the folders in which to look for an agent's sessions, each with its machine.
+
+    They are the given ones, else the configured ones, else the agent's own.
+    """
     if roots:
         return [(absolute(root), None) for root in roots]
     return config.roots_of(adapter.name, adapter.find_roots)

@@ -1,14 +1,11 @@
-"""Where a session belongs: its repository, the task it was about, and whether it is to be left out.
+"""The place of a session: its repository, its task, and whether it is excluded.
 
 Each folder on this machine is looked at once.
 """
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from pathlib import Path
-
-import msgspec
 
 from ..config import Config
 from ..files.git import git_remote
@@ -20,29 +17,27 @@ Place = tuple[str | None, str | None]
 
 
 class Places:
+    """Finds the places of sessions, and remembers the repositories of folders."""
+
     def __init__(self, config: Config) -> None:
         self._config = config
         self._repos: dict[str, str | None] = {}
-        self.excluded = (
-            "excluded " + blake2b(msgspec.json.encode(config.exclude), digest_size=4).hexdigest()
-        )
-        """Marks a source that these rules leave out: with other rules it is looked at again."""
 
     def of(self, batch: Batch) -> dict[str, Place]:
-        """The place of each session in a batch, by uid."""
-        found: dict[str, Place] = {}
+        """Return the place of each session in a batch, by uid."""
+        places: dict[str, Place] = {}
         for piece in batch.pieces:
             facts = piece.facts
             repo = self._repo(facts.cwd, batch.source.machine) or facts.repo or _folder(facts.cwd)
-            found[piece.session_uid] = (
-                repo,
-                facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt),
-            )
-        return found
+            task = facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt)
+            places[piece.session_uid] = (repo, task)
+        return places
 
     def is_wanted(self, batch: Batch) -> bool:
-        """False when anything in the batch is of an excluded folder or repository: a source is
-        taken or left whole."""
+        """Return False if anything in the batch is of an excluded folder or repository.
+
+        A source is stored or left out as a whole.
+        """
         exclude = self._config.exclude
         if not exclude.paths and not exclude.repos:
             return True
@@ -60,4 +55,5 @@ class Places:
 
 
 def _folder(cwd: str | None) -> str | None:
+    """Return the name of a folder."""
     return (cwd.replace("\\", "/").rstrip("/").rpartition("/")[2] or None) if cwd else None

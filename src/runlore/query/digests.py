@@ -1,0 +1,41 @@
+"""The digest of a session as it is stored now. Nothing is written."""
+
+from __future__ import annotations
+
+from ..config import Quality
+from ..model import DIGEST_VERSION, Digest
+from ..store import Store
+from .sessions import get
+
+
+def build_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
+    """Return the digest of a session as it is stored now; None if there is nothing to digest.
+
+    For an evicted session, the digest at its eviction is joined with what came since.
+    """
+    # The digest room compiles a hundred patterns. Faces that show a stored digest need none.
+    from ..digest.join import join
+    from ..digest.session import make
+
+    session = store.session(uid)
+    if session is None:
+        return None
+    events, bodies = store.timeline(uid)
+    stored = store.digest(uid) if session.evicted_at else None
+    if session.evicted_at and not events:
+        return stored
+    if stored is None:
+        return make(session, events, bodies, limits)
+    before = stored.before or stored
+    new = [event for event in events if not before.knows(event.seq)]
+    return join(before, make(session, new, bodies, limits), session)
+
+
+def current_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
+    """Return the digest of a session, built now if the stored one does not cover everything.
+
+    None if there is neither a digest nor anything to digest. Raises NotFound.
+    """
+    session, stored = get(store, uid), store.digest(uid)
+    is_current = stored is not None and not session.is_stale and stored.version >= DIGEST_VERSION
+    return stored if is_current or session.last_seq < 0 else build_digest(store, uid, limits)

@@ -1,0 +1,160 @@
+"""Redaction in a sync: of records and events before they are stored, and of what is stored when
+the rules are newer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..adapters import Facts, Record
+from ..config import Config, make_home
+from ..model import Call, SessionEvent
+from ..redact.engine import Redactor, rules_from_config, without_noted
+from ..redact.key import load_key
+from ..store import Kept, Store
+from ..store.pieces import clean_carry, clean_facts, hidden_id, redact_record
+
+CALL_TEXTS = ("provider", "model", "tier", "region", "request_id")
+"""The texts of a call, except its key."""
+
+Secrets = dict[int, dict[str, str]]
+"""By the number of a record: its secrets, each with its mark."""
+
+
+class RedactSetting(msgspec.Struct, kw_only=True):
+    """What a process needs to redact."""
+
+    key_path: str
+    rules: list[dict[str, Any]] = []
+
+
+def redact_setting(config: Config) -> RedactSetting | None:
+    """Return the setting of the redaction; None if it is disabled.
+
+    Creates the key if there is none yet. Raises ConfigError for a wrong rule of the user's own.
+    """
+    if not config.redact.enabled:
+        return None
+    key = config.home / "redact.key"
+    make_home(config.home)
+    load_key(key)
+    rules_from_config(config.redact.rules)
+    return RedactSetting(key_path=str(key), rules=config.redact.rules)
+
+
+def redact_stored(store: Store, config: Config) -> dict[str, int]:
+    """Apply the rules to stored sources of older rules; return the number of hits by kind."""
+    setting = redact_setting(config)
+    assert setting is not None
+    redactor = _make_redactor(setting)
+    stale = store.unredacted(redactor.version)
+    while stale:
+        for number, _ in stale:
+            store.redact_again(number, redactor.version, redactor)
+        stale = store.unredacted(redactor.version)
+    if redactor.hits:
+        store.purge()
+    return redactor.hits
+
+
+class Cleaner:
+    """Removes secrets from what an adapter gives. Without a setting everything stays as it is."""
+
+    def __init__(self, setting: RedactSetting | None) -> None:
+        self._redactor = None if setting is None else _make_redactor(setting)
+        self.version = self._redactor.version if self._redactor else ""
+
+    @property
+    def hits(self) -> dict[str, int]:
+        """The number of secrets so far, by kind."""
+        return dict(self._redactor.hits) if self._redactor else {}
+
+    def clean_records(self, records: list[Record], first: int) -> tuple[list[Record], Secrets]:
+        """Return the records without secrets, and the secrets. `first` is the first number.
+
+        One scan over all bytes finds the few records that are worth a closer look.
+        """
+        secrets: Secrets = {}
+        redactor = self._redactor
+        if redactor is None:
+            return records, secrets
+        suspects = frozenset(redactor.suspects([record.data for record in records]))
+        cleaned = list(records)
+        number = first
+        for n, record in enumerate(records):
+            # A sidecar is plain text, and belongs to the record that follows it.
+            is_sidecar = record.aside is not None
+            if is_sidecar or n in suspects or number in secrets:
+                redactor.noted = secrets.get(number, {})
+                data = redact_record(record.data, redactor)
+                if data is not record.data:
+                    cleaned[n] = msgspec.structs.replace(record, data=data)
+                    secrets[number] = redactor.noted
+            number += not is_sidecar
+        redactor.noted = None
+        return cleaned, secrets
+
+    def clean_event(
+        self, flavor: str, event: SessionEvent, body: str, secrets: dict[str, str]
+    ) -> tuple[SessionEvent, str]:
+        """Return an event and its body without the secrets of its record.
+
+        The context that gave a secret away may be gone where the record is taken apart, so the
+        known secrets are removed first.
+        """
+        redactor = self._redactor
+        assert redactor is not None
+
+        def clean(text: str) -> str:
+            return redactor.text(without_noted(text, secrets))
+
+        native = event.native_id
+        if native is not None and redactor.text(native) != native:
+            native = hidden_id(flavor, native)
+        cleaned = msgspec.structs.replace(
+            event,
+            native_id=native,
+            summary=event.summary and clean(event.summary),
+            files=tuple(clean(file) for file in event.files),
+            cwd=event.cwd and clean(event.cwd),
+            git_branch=event.git_branch and clean(event.git_branch),
+            tool=event.tool and clean(event.tool),
+            model=event.model and clean(event.model),
+            native=event.native and clean(event.native),
+            call_id=event.call_id and clean(event.call_id),
+            refs=tuple(clean(ref) for ref in event.refs),
+        )
+        return cleaned, clean(body)
+
+    def clean_calls(self, calls: list[Kept]) -> list[Kept]:
+        """Return the calls without secrets: one may stand where the model should."""
+        return [
+            msgspec.structs.replace(
+                entry,
+                call=self._clean_call(entry.call),
+                superseded=tuple(map(self._clean_call, entry.superseded)),
+            )
+            for entry in calls
+        ]
+
+    def _clean_call(self, call: Call) -> Call:
+        texts = {name: text for name in CALL_TEXTS if (text := getattr(call, name))}
+        return msgspec.structs.replace(
+            call, **{name: self.clean_text(text) for name, text in texts.items()}
+        )
+
+    def clean_carry(self, carry: bytes) -> bytes:
+        redactor = self._redactor
+        return clean_carry(carry, redactor) if redactor and redactor.suspects([carry]) else carry
+
+    def clean_facts(self, facts: Facts) -> Facts:
+        return clean_facts(facts, self.clean_text)
+
+    def clean_text(self, text: str) -> str:
+        return self._redactor.text(text) if self._redactor else text
+
+
+def _make_redactor(setting: RedactSetting) -> Redactor:
+    return Redactor(load_key(Path(setting.key_path)), rules_from_config(setting.rules))

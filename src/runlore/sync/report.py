@@ -1,0 +1,51 @@
+"""The result of a sync, and how its progress is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+
+class Progress(Protocol):
+    """Receives the progress of a sync. The command line draws a line from it."""
+
+    def start(self, files: int, size: int, what: str = "files") -> None:
+        """Begin a stage: this many files and bytes to read, or this many digests to build."""
+
+    def advance(self, files: int, size: int) -> None:
+        """Count files and bytes that are stored."""
+
+    def close(self) -> None:
+        """End the display, also after an error."""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What a sync did, or would do. `found` counts sources by what became of them; `problems` are
+    (path, reason)."""
+
+    found: dict[str, int] = msgspec.field(default_factory=dict)
+    agents: dict[str, int] = msgspec.field(default_factory=dict)
+    sessions: int = 0
+    new_sessions: int = 0
+    subagents: int = 0
+    """How many of `sessions` are subagents, which a listing leaves out."""
+    events: int = 0
+    digests: int = 0
+    copies: int = 0
+    merged: int = 0
+    skipped: dict[str, int] = msgspec.field(default_factory=dict)
+    redacted: dict[str, int] = msgspec.field(default_factory=dict)
+    excluded: int = 0
+    forgotten: int = 0
+    size: int = 0
+    seconds: float = 0.0
+    problems: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    dry_run: bool = False
+
+
+def add_counts(totals: dict[str, int], more: Mapping[str, int]) -> None:
+    """Add counts to totals of the same names."""
+    for word, count in more.items():
+        totals[word] = totals.get(word, 0) + count
