@@ -1,8 +1,8 @@
-"""What the records of a Codex rollout mean: where a thread comes from, messages, turns, compaction,
-rollback, tokens.
+"""What the records of a Codex rollout mean: where a thread comes from, turns, compaction, rollback.
 
-Calls are told in `calls`, items of a page of history in `items`; ids, parents and copies are
-`fold`'s; texts are read in `words`. See `../codex.py` for the traps of the format.
+Calls are in `calls.py`, messages in `messages.py`, tokens in `usage.py`, and items of a page of
+history in `items.py`; ids, parents and copies are those of `fold.py`; texts are read in `words.py`.
+The traps of the format are in the package's docstring.
 """
 
 from __future__ import annotations
@@ -10,23 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ...model import Call, Usage
-from ...text.clean import own_tool
-from .. import LOST, Skip
-from ..shared.fold import keep
-from ..shared.jsonl import lenient
 from ..shared.pick import clean
 from ..shared.tools import key_values, one_line, text_of
 from . import words
 from .calls import Calls
-from .fold import EVENT, ITEM, LONGEST_NAME, NEXT, PROMPTS, RESPONSE, TOTALS, time_of
-from .lines import Block, Counts, Info, Payload, Total
+from .fold import EVENT, ITEM, LONGEST_NAME, NEXT, RESPONSE, time_of
+from .lines import Payload
+from .messages import Messages
+from .usage import Requests
 
-_APPROVED = "Approved command prefix saved:"
-_NONE_USED = 0, 0, 0, 0, 0
 
-
-class Reader(Calls):
+class Reader(Requests):
     def guess(self, payload: Payload) -> Callable[[Any, Payload], None] | None:
         found = self.plain()
         return next(
@@ -135,190 +129,6 @@ class Reader(Calls):
 
     def silent(self, payload: Payload) -> None:
         self.merge(payload.type or self.current.type or "unknown")
-
-    # What was said.
-
-    def message(self, payload: Payload) -> None:
-        role, content = (
-            payload.role,
-            payload.message if payload.content is None else payload.content,
-        )
-        if content is None:
-            self.emit(
-                "lifecycle",
-                self.raw_text(),
-                "message",
-                summary="message without content",
-                role=role,
-            )
-        elif role == "assistant":
-            self.reply(RESPONSE, words.joined(content), "message", payload.phase)
-        elif role == "user":
-            self.input([Block(text=content)] if isinstance(content, str) else content, RESPONSE)
-        else:
-            for block in [Block(text=content)] if isinstance(content, str) else content:
-                self.instruct(words.shown(block), role)
-
-    def instruct(self, text: str, role: str | None) -> None:
-        """What the program told the model, in nobody's place."""
-        if not text.strip():
-            self.merge("empty")
-        elif text.startswith(_APPROVED):
-            self.emit("human_intervention", text, "approval", role=role, view="context")
-        else:
-            self.emit(
-                "lifecycle", text, role or "message", role=role, tool=own_tool(text), view="context"
-            )
-
-    def input(self, blocks: list[Block], side: int) -> None:
-        """A message in the person's role: what they typed, and what the program put beside it."""
-        typed: list[str] = []
-        pictures: list[str] = []
-        before = self.room
-        for block in blocks:
-            text = words.shown(block)
-            if block.text is None:
-                pictures.append(text)
-            elif words.is_image_tag(text) or not text.strip():
-                continue
-            elif word := words.context_of(text):
-                self.context(side, text, word)
-            else:
-                typed.append(text)
-        if typed or pictures:
-            self.say(side, "\n".join(typed), pictures)
-        elif self.room == before:
-            self.merge(
-                "twin" if any(block.text and block.text.strip() for block in blocks) else "empty"
-            )
-
-    def context(self, side: int, text: str, word: str) -> None:
-        """What the program told the model in the person's place."""
-        if self.is_told(side, b"user" + words.key_of(text)):
-            return
-        if word == "user_shell_command" and (command := words.inside("command", text)):
-            body = f"!{command}\n{words.inside('result', text)}"
-            self.emit(
-                "user_msg",
-                body,
-                word,
-                one_line(f"!{command}"),
-                "user",
-                identity=f"user\0{text}",
-                parent=self.state.anchor,
-            )
-            return
-        if word == "environment_context" and self.state.cwd is None:
-            self.state.cwd = words.cwd_in(text)
-        self.emit("lifecycle", text, word, identity=f"user\0{text}", role="user", view="context")
-
-    def say(self, side: int, text: str, pictures: list[str]) -> None:
-        """What a person typed."""
-        key = words.key_of(text or "\n".join(pictures))
-        if self.is_told(side, b"user" + key):
-            self.merge("twin")
-            return
-        state, parent = self.state, self.state.anchor
-        asked = one_line(words.request_in(text) if text else pictures[0])
-        body = "\n".join([text, *pictures] if text else pictures)
-        prompt = self.emit(
-            "user_msg",
-            body,
-            "user_message",
-            asked,
-            "user",
-            identity=f"user\0{key.hex()}",
-            parent=parent,
-        )
-        state.prompts.append((prompt, parent, key))
-        del state.prompts[:-PROMPTS]
-        if not state.is_titled and state.replay is None:
-            state.is_titled = True
-            self.set_title(asked, 1)
-
-    def user_message(self, payload: Payload) -> None:
-        plain = (
-            self.plain()
-            if payload.message is None or b'"images":[]' not in self.raw_bytes()
-            else {}
-        )
-        text = payload.message if payload.message is not None else text_of(plain.get("message"))
-        images = plain.get("images")
-        pictures = [words.image(url) for url in images] if isinstance(images, list) else []
-        blocks = [Block(text=text), *[Block(image_url=picture) for picture in pictures]]
-        self.input(blocks, EVENT)
-
-    def raw_bytes(self) -> bytes:
-        return self.raw if isinstance(self.raw, bytes) else self.raw.encode("utf-8", "replace")
-
-    def reply(self, side: int, text: str, native: str, phase: str | None) -> None:
-        self.state.has_spoken = self.state.has_spoken or self.state.replay is None
-        if not text or text.isspace():
-            self.merge("empty")
-            return
-        key = words.key_of(text)
-        if self.is_told(side, b"assistant" + key):
-            self.merge("twin")
-        else:
-            native = f"{native}/{phase[:40]}" if phase else native
-            self.emit(
-                "assistant_msg", text, native, None, "assistant", identity=f"assistant\0{key.hex()}"
-            )
-
-    def agent_message(self, payload: Payload) -> None:
-        if payload.message is not None or payload.content is None:
-            self.reply(EVENT, text_of(payload.message), "agent_message", payload.phase)
-        else:
-            self.between_agents(RESPONSE, payload)
-
-    def agents_told(self, payload: Payload) -> None:
-        self.between_agents(EVENT, payload)
-
-    def between_agents(self, side: int, payload: Payload) -> None:
-        """What agents write to each other."""
-        state, text = self.state, words.joined(payload.content)
-        if self.is_told(
-            side, b"agents" + words.key_of(f"{payload.author} {payload.recipient} {text}")
-        ):
-            self.merge("twin")
-            return
-        summary = one_line(
-            f"{payload.author or '?'} → {payload.recipient or '?'}:"
-            f" {one_line(text.partition('Payload:')[2] or text)}"
-        )
-        if state.is_side and payload.recipient is not None and payload.recipient == state.path:
-            parent = state.anchor
-            asked = self.emit("user_msg", text, "agent_message", summary, "user", parent=parent)
-            state.prompts.append((asked, parent, b""))
-            del state.prompts[:-PROMPTS]
-        else:
-            self.emit("lifecycle", text, "agent_message", summary, "user", view="context")
-
-    def reasoning(self, payload: Payload) -> None:
-        parts = payload.summary if isinstance(payload.summary, list) else []
-        more = payload.content if isinstance(payload.content, list) else []
-        self.think(RESPONSE, [block.text or "" for block in [*parts, *more]])
-
-    def told_reasoning(self, payload: Payload) -> None:
-        self.think(EVENT, [payload.text or ""])
-
-    def think(self, side: int, texts: list[str]) -> None:
-        self.state.has_spoken = self.state.has_spoken or self.state.replay is None
-        texts = [text for text in texts if text and not text.isspace()]
-        before = self.room
-        for text in texts:
-            key = words.key_of(text)
-            if not self.is_told(side, b"thinking" + key):
-                self.emit(
-                    "thinking",
-                    text,
-                    "reasoning",
-                    None,
-                    "assistant",
-                    identity=f"thinking\0{key.hex()}",
-                )
-        if self.room == before:
-            self.merge("twin" if texts else "empty reasoning")
 
     # Turns.
 
@@ -507,122 +317,13 @@ class Reader(Calls):
     def notice(self, payload: Payload) -> None:
         self.emit("lifecycle", text_of(self.plain().get("message")), payload.type or "warning")
 
-    # Tokens.
-
-    def token_count(self, payload: Payload) -> None:
-        info = payload.info
-        used = self.used(info) if info is not None else None
-        if used is None or used[:5] == _NONE_USED:
-            self.merge("token_count")
-            return
-        total, usage = self.state.total or used, _usage(used)
-        identity = f"tokens\0{total[0]}\0{total[1]}\0{total[3]}\0{total[5]}"
-        model = (info.model if info else None) or self.state.model
-        summary = f"{used[0] + used[1] + used[2]} tokens in, {used[3]} out"
-        event = self.emit(
-            "lifecycle",
-            "",
-            "token_count",
-            summary,
-            identity=identity,
-            usage=usage,
-            model=model,
-            tokens=usage.total,
-        )
-        told = info.total_token_usage if info is not None else None
-        self.bill(
-            used,
-            model,
-            f"{self.owner}:{words.name_of(total)}" if told is not None else event,
-            event,
-        )
-
-    def headless_turn(self, payload: Payload) -> None:
-        """The end of a turn as `codex exec --json` prints it, with its tokens."""
-        plain, state = self.plain(), self.state
-        found = plain.get("usage")
-        used = words.total_of(lenient(Counts, found)[0]) if isinstance(found, dict) else None
-        text = text_of(plain.get("message"))
-        if (
-            used is None
-            or used[:5] == _NONE_USED
-            or state.total is not None
-            or state.replay is not None
-        ):
-            self.emit("completion", text, "turn.completed", "turn finished")
-        else:
-            usage = _usage(used)
-            event = self.emit(
-                "completion",
-                text,
-                "turn.completed",
-                "turn finished",
-                usage=usage,
-                model=state.model,
-                tokens=usage.total,
-            )
-            self.bill(used, state.model, event, event, is_sum=True)
-
-    def bill(
-        self, used: Total, model: str | None, key: str, event: str, *, is_sum: bool = False
-    ) -> None:
-        """For the ledger: a request of this thread, or a turn. A copy of another thread's never
-        comes here: it is billed there."""
-        given, read, written, said, thought, _ = used
-        call = Call(
-            key=key, session_uid=self.stream_uid(), ts=self.ts, provider=self.state.provider,
-            tier=self.state.tier,
-            model=model and model[:LONGEST_NAME],
-            input_tokens=given, cache_read_tokens=read, cache_write_5m_tokens=written,
-            output_tokens=said, reasoning_tokens=thought,
-            is_sidechain=self.state.is_side, is_sum=is_sum,
-        )  # fmt: skip
-        self.out.calls.append((call, event))
-
-    def used(self, info: Info) -> Total | None:
-        """What one request took; None when this was counted before, or where it happened."""
-        state = self.state
-        total = (
-            words.total_of(info.total_token_usage) if info.total_token_usage is not None else None
-        )
-        last = words.total_of(info.last_token_usage) if info.last_token_usage is not None else None
-        if total is None:
-            return last if state.replay is None else None
-        before, state.total = state.total, total
-        name = f"{total[0]}/{total[1]}/{total[2]}/{total[3]}/{total[4]}/{total[5]}"
-        was_there = name in state.totals
-        keep(state.totals, name, True, TOTALS)
-        if state.replay is not None:
-            state.has_own_total = False
-        if state.replay is not None or was_there:
-            return None
-        if state.parent is not None and not state.has_spoken:
-            # What a thread that has said nothing yet tells is its parent's, unless it has the
-            # parent's history, and so its total.
-            if before is None and total != last:
-                return None
-            if len(state.kin) == 1:
-                return None
-        if last is not None:
-            if (
-                before is not None
-                and state.has_own_total
-                and (lost := total[5] - before[5] - last[5]) > 0
-            ):
-                self.out.skips.append(Skip(self.offset, f"{lost} {LOST}"))
-            state.has_own_total = True
-            return last
-        if before is None:
-            return total if state.parent is None else None
-        return tuple([max(0, now - then) for now, then in zip(total, before, strict=True)])  # type: ignore[return-value] # still six
-
     handlers: ClassVar[dict[str | None, Callable[[Any, Payload], None]]] = {
         "session_meta": meta, "turn_context": turn_context, "compacted": compacted,
         "world_state": silent,
         "inter_agent_communication_metadata": silent, "security_risk_score": silent,
         "additional_tools": silent,
-        "inter_agent_communication": agents_told,
-        "message": message, "reasoning": reasoning,
+        "inter_agent_communication": Messages.agents_told,
+        "message": Messages.message, "reasoning": Messages.reasoning,
         "function_call": Calls.call, "custom_tool_call": Calls.call,
         "local_shell_call": Calls.shell_call,
         "function_call_output": Calls.result, "custom_tool_call_output": Calls.result,
@@ -631,10 +332,10 @@ class Reader(Calls):
         "web_search_begin": silent,
         "tool_search_call": Calls.tool_search, "tool_search_output": Calls.tool_search_output,
         "image_generation_call": Calls.picture, "image_generation_end": Calls.picture,
-        "agent_message": agent_message, "user_message": user_message,
-        "agent_reasoning": told_reasoning, "agent_reasoning_raw_content": told_reasoning,
-        "token_count": token_count,
-        "turn.completed": headless_turn,
+        "agent_message": Messages.agent_message, "user_message": Messages.user_message,
+        "agent_reasoning": Messages.told_reasoning, "agent_reasoning_raw_content": Messages.told_reasoning,
+        "token_count": Requests.token_count,
+        "turn.completed": Requests.headless_turn,
         "task_started": turn_started, "turn_started": turn_started,
         "task_complete": turn_complete, "turn_complete": turn_complete,
         "turn_aborted": turn_aborted,
@@ -659,24 +360,13 @@ class Reader(Calls):
     shapes: ClassVar[tuple[tuple[tuple[str, ...], Callable[[Any, Payload], None]], ...]] = (
         (("model_context_window", "turn_id"), turn_started), (("thread_settings",), settings),
         (("replacement_history",), compacted), (("invocation", "result"), Calls.mcp_end),
-        (("summary", "id"), reasoning),
+        (("summary", "id"), Messages.reasoning),
         (("command", "aggregated_output"), Calls.exec_end),
         (("changes", "success"), Calls.patch_end),
         (("approval_policy", "model"), turn_context), (("action", "query"), Calls.web_search),
-        (("role", "content"), message),
-        (("action", "status"), Calls.web_search), (("summary", "encrypted_content"), reasoning),
+        (("role", "content"), Messages.message),
+        (("action", "status"), Calls.web_search), (("summary", "encrypted_content"), Messages.reasoning),
     )  # fmt: skip
-
-
-def _usage(used: Total) -> Usage:
-    given, read, written, said, thought, _ = used
-    return Usage(
-        input_tokens=given,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        output_tokens=said,
-        reasoning_tokens=thought,
-    )
 
 
 def _text_in(item: dict[str, Any]) -> str:

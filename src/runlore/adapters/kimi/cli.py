@@ -1,0 +1,340 @@
+"""What the records of Kimi CLI mean: messages to the program that shows them, and what the model saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..shared.pick import clean, identifier, moment, number, pick
+from ..shared.tools import key_values, one_line, text_of
+from . import words
+from .fold import LogFold
+
+ROLES = frozenset({"user", "assistant", "tool", "_system_prompt", "_checkpoint", "_usage"})
+QUIET = frozenset(
+    {
+        "StepBegin",
+        "CompactionBegin",
+        "MCPLoadingBegin",
+        "MCPLoadingEnd",
+        "HookTriggered",
+        "HookRequest",
+        "ToolCallRequest",
+        "full_compaction.begin",
+        "full_compaction.complete",
+        "context.undone",
+    }
+)
+"""What is begun, asked for or repeated by another record."""
+
+
+class CliReader(LogFold):
+    def take_up(self, is_timed: bool) -> bool:
+        """Names the current record. The session is no part of the name where there is a time: a
+        fork has the same record."""
+        name = self.content_name() if is_timed else self.new_id()
+        return self.admit(name)
+
+    def shown(self, value: dict[str, Any], message: dict[str, Any]) -> None:
+        """A message of Kimi CLI to what shows it."""
+        seconds = value.get("timestamp")
+        self.ts = (
+            moment(seconds)
+            if isinstance(seconds, int | float)
+            and not isinstance(seconds, bool)
+            and 0 < seconds < 1 << 40
+            else None
+        )
+        if self.take_up(self.ts is not None):
+            name, follows = self.native_id, self.parent
+            self.dispatch(message)
+            self.remember(name, follows)
+
+    def dispatch(self, message: dict[str, Any]) -> None:
+        word = pick(message, "type", of=str) or ""
+        payload = pick(message, "payload", of=dict)
+        handler = SHOWN.get(word) or SHOWN.get(
+            next((kind for name, kind in PAYLOADS.items() if name in (payload or {})), "")
+        )
+        if word in QUIET:
+            self.merge(word)
+        elif handler is not None and payload is not None:
+            handler(self, payload)
+        else:
+            self.unknown(word)
+
+    def turn(self, payload: dict[str, Any]) -> None:
+        self.prompt(payload.get("user_input"), "TurnBegin")
+
+    def steer(self, payload: dict[str, Any]) -> None:
+        self.prompt(payload.get("user_input"), "SteerInput")
+
+    def ended(self, payload: dict[str, Any]) -> None:
+        self.emit("completion", "", "TurnEnd", "turn ended", "system")
+
+    def interrupted(self, payload: dict[str, Any]) -> None:
+        self.emit("human_intervention", "", "StepInterrupted", "interrupted", "user")
+
+    def retried(self, payload: dict[str, Any]) -> None:
+        attempt, most = (
+            number(payload.get("next_attempt")) or "?",
+            number(payload.get("max_attempts")) or "?",
+        )
+        self.emit(
+            "retry",
+            key_values(payload),
+            "StepRetry",
+            f"attempt {attempt} of {most}: {one_line(text_of(payload.get('error_type')))}",
+        )
+
+    def spoken(self, payload: dict[str, Any]) -> None:
+        self.part(payload, "ContentPart")
+        if not self.count:
+            self.merge("empty")
+
+    def called(self, payload: dict[str, Any]) -> None:
+        call = pick(payload, "function", of=dict) or {}
+        self.call(payload.get("id"), call.get("name"), call.get("arguments"), "ToolCall")
+
+    def rest(self, payload: dict[str, Any]) -> None:
+        """The rest of a call's arguments. Nearly always it was put where they begin."""
+        text = pick(payload, "arguments_part", of=str) or ""
+        if text.strip(' "}]\n'):
+            self.emit("lifecycle", text, "ToolCallPart", None, "assistant")
+        else:
+            self.merge("ToolCallPart")
+
+    def returned(self, payload: dict[str, Any]) -> None:
+        value = pick(payload, "return_value", of=dict) or {}
+        is_error = value.get("is_error") is True
+        self.result(
+            payload.get("tool_call_id"),
+            words.shown(value.get("output")),
+            pick(value, "message", of=str) or "",
+            is_error,
+            "ToolResult",
+        )
+
+    def status(self, payload: dict[str, Any]) -> None:
+        used = words.usage(payload.get("token_usage"))
+        if used is None:
+            self.merge("StatusUpdate")
+        else:
+            self.used(used, "StatusUpdate", self.native_id, self.state.model)
+
+    def approval(self, payload: dict[str, Any]) -> None:
+        text = pick(payload, "description", of=str) or pick(payload, "action", of=str) or ""
+        self.emit(
+            "lifecycle",
+            text,
+            "ApprovalRequest",
+            f"asks: {one_line(text)}",
+            "assistant",
+            call_id=identifier(payload.get("tool_call_id")),
+        )
+
+    def approved(self, payload: dict[str, Any]) -> None:
+        answer, why = (
+            pick(payload, "response", of=str) or "unknown",
+            pick(payload, "feedback", of=str) or "",
+        )
+        kind = "human_intervention" if answer == "reject" else "decision"
+        self.emit(
+            kind,
+            why,
+            f"ApprovalResponse/{answer[:100]}",
+            one_line(f"{answer[:100]}: {why}" if why else answer[:100]),
+            "user",
+        )
+
+    def question(self, payload: dict[str, Any]) -> None:
+        asked = [
+            text_of(item.get("question"))
+            for item in pick(payload, "questions", of=list) or []
+            if isinstance(item, dict)
+        ]
+        self.emit(
+            "lifecycle",
+            "\n".join(asked),
+            "QuestionRequest",
+            None,
+            "assistant",
+            call_id=identifier(payload.get("tool_call_id")),
+        )
+
+    def hook(self, payload: dict[str, Any]) -> None:
+        if payload.get("action") == "allow":
+            self.merge("HookResolved")
+            return
+        why = text_of(payload.get("reason"))
+        self.emit(
+            "lifecycle",
+            why,
+            "HookResolved/block",
+            one_line(f"hook of {text_of(payload.get('event'))} blocks: {why}"),
+            "system",
+        )
+
+    def compacted(self, payload: dict[str, Any]) -> None:
+        self.emit("lifecycle", "", "CompactionEnd", "compacted", view="compact")
+
+    def notified(self, payload: dict[str, Any]) -> None:
+        body = "\n".join(
+            text for name in ("title", "body") if (text := pick(payload, name, of=str))
+        )
+        self.emit("lifecycle", body, "Notification", None, "system")
+
+    def plan(self, payload: dict[str, Any]) -> None:
+        path = pick(payload, "file_path", of=str)
+        self.emit(
+            "lifecycle",
+            text_of(payload.get("content")),
+            "PlanDisplay",
+            None,
+            "assistant",
+            files=(path,) if path else (),
+        )
+
+    def aside_question(self, payload: dict[str, Any]) -> None:
+        """A question beside the conversation (`/btw`), or its answer."""
+        failure, answer = pick(payload, "error", of=str), pick(payload, "response", of=str)
+        text = failure or answer or shown_input(payload)
+        self.emit("lifecycle", text, "Btw", None, is_error=failure is not None)
+
+    def subagent(self, payload: dict[str, Any]) -> None:
+        """What a subagent's log has as well, where there is one."""
+        agent, event = (
+            clean(pick(payload, "agent_id", of=str) or ""),
+            pick(payload, "event", of=dict),
+        )
+        if event is None or agent in self.state.agents:
+            self.merge("SubagentEvent")
+            return
+        self.is_below = True
+        self.dispatch(event)
+
+    # What the model saw.
+
+    def context(self, value: dict[str, Any]) -> None:
+        """A message as Kimi CLI gave it to the model."""
+        if not self.take_up(is_timed=False):
+            return
+        name, follows = self.native_id, self.parent
+        role = role_of(value)
+        if role in ("_checkpoint", "_usage"):
+            self.merge(role)
+        elif role == "_system_prompt":
+            self.emit(
+                "lifecycle", words.shown(value.get("content")), role, "system prompt", "system"
+            )
+        else:
+            self.said(value, role, "context")
+        self.remember(name, follows)
+
+    def said(self, message: dict[str, Any], role: str, native: str) -> None:
+        """A message with all its parts."""
+        content = message.get("content")
+        if role == "user":
+            text, _ = words.said(content)
+            if words.is_given(text):
+                self.emit(
+                    "lifecycle",
+                    words.shown(content),
+                    f"{native}/given",
+                    None,
+                    "user",
+                    view="context",
+                )
+            else:
+                self.prompt(content, f"{native}/user")
+        elif role == "assistant":
+            for part in (
+                content
+                if isinstance(content, list)
+                else [{"text": content}]
+                if isinstance(content, str)
+                else []
+            ):
+                self.part(part, f"{native}/assistant")
+            calls = message.get("tool_calls", message.get("toolCalls"))
+            for item in calls if isinstance(calls, list) else []:
+                inner = pick(item, "function", of=dict) or (item if isinstance(item, dict) else {})
+                self.call(
+                    pick(item, "id", of=str),
+                    inner.get("name"),
+                    inner.get("arguments", inner.get("args")),
+                    f"{native}/call",
+                )
+        elif role == "tool":
+            text, is_error = words.answered(words.shown(content))
+            own = message.get("tool_call_id", message.get("toolCallId"))
+            self.result(own, text, "", is_error or message.get("isError") is True, f"{native}/tool")
+        else:
+            text, others = words.said(content)
+            for part in (text, *others):
+                if part:
+                    self.emit("lifecycle", part, f"{native}/{role[:100]}", None, role[:100] or None)
+        if not self.count and content is None and "tool_calls" not in message:
+            self.unknown(role)
+        elif not self.count:
+            self.merge("empty")
+
+
+def role_of(message: dict[str, Any]) -> str:
+    """Whose a message is: as it says, or as it must be by what it holds."""
+    role = pick(message, "role", of=str) or ""
+    if role in ROLES:
+        return role
+    if message.get("tool_call_id", message.get("toolCallId")):
+        return "tool"
+    parts = message.get("content")
+    is_thought = (
+        any(pick(part, "think", of=str) is not None for part in parts)
+        if isinstance(parts, list)
+        else False
+    )
+    return (
+        "assistant" if is_thought or message.get("tool_calls") or message.get("toolCalls") else role
+    )
+
+
+def shown_input(payload: dict[str, Any]) -> str:
+    return next(
+        (
+            text
+            for name in ("question", "user_input", "input")
+            if (text := words.shown(payload.get(name)))
+        ),
+        key_values(payload),
+    )
+
+
+Handler = Callable[[CliReader, dict[str, Any]], None]
+
+SHOWN: dict[str, Handler] = {
+    "TurnBegin": CliReader.turn,
+    "SteerInput": CliReader.steer,
+    "TurnEnd": CliReader.ended,
+    "StepInterrupted": CliReader.interrupted,
+    "StepRetry": CliReader.retried,
+    "ContentPart": CliReader.spoken,
+    "ToolCall": CliReader.called,
+    "ToolCallPart": CliReader.rest,
+    "ToolResult": CliReader.returned,
+    "StatusUpdate": CliReader.status,
+    "ApprovalRequest": CliReader.approval,
+    "ApprovalResponse": CliReader.approved,
+    "ApprovalRequestResolved": CliReader.approved,
+    "QuestionRequest": CliReader.question,
+    "HookResolved": CliReader.hook,
+    "CompactionEnd": CliReader.compacted,
+    "Notification": CliReader.notified,
+    "PlanDisplay": CliReader.plan,
+    "BtwBegin": CliReader.aside_question,
+    "BtwEnd": CliReader.aside_question,
+    "SubagentEvent": CliReader.subagent,
+}
+PAYLOADS = {"return_value": "ToolResult", "function": "ToolCall", "think": "ContentPart",
+"text": "ContentPart", "user_input": "TurnBegin",
+            "event": "SubagentEvent", "token_usage": "StatusUpdate"}  # fmt: skip
+"""What tells the type of a message where that is missing or not known."""
