@@ -77,15 +77,14 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     """True if it is about the session's repository, so that each repository has its own pattern."""
 
 
-class Pattern(msgspec.Struct, frozen=True, kw_only=True):
-    """Signals about the same thing in several sessions."""
+class PatternFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that keeps happening, as it is shown."""
 
     id: str
     """A hash of type, repository and locus: it stays the same as evidence is added."""
     type: str
     polarity: Polarity
     what: str
-    locus: Locus
     repo: str | None
     """The repository, if the pattern is about one."""
     signals: int
@@ -103,6 +102,12 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     trend: Trend
     examples: tuple[str, ...]
     """As uid#seq, newest first."""
+
+
+class Pattern(PatternFacts, frozen=True, kw_only=True):
+    """Signals about the same thing in several sessions."""
+
+    locus: Locus
 
     @property
     def is_wide(self) -> bool:
