@@ -34,6 +34,7 @@ class Leak(msgspec.Struct, frozen=True, kw_only=True):
     hashes: tuple[str, ...]
     """A keyed hash of each, by which one secret is known again in another session."""
     events: tuple[int, ...]
+    """The first twenty events that hold one."""
 
 
 class Found:

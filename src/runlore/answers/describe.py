@@ -23,6 +23,10 @@ PRESENTED: dict[type[msgspec.Struct], tuple[type, ...]] = {SessionLine: (Session
 """The values that a struct presents, where it does not say so itself."""
 
 
+ALIASES = {"uid": "session_uid", "agent": "flavor", "branch": "git_branch"}
+"""The names of a listing for fields of a session."""
+
+
 @cache
 def descriptions(kind: type) -> dict[str, str]:
     """Return the descriptions of a type's fields, by name. Not every field has one."""
@@ -32,8 +36,10 @@ def descriptions(kind: type) -> dict[str, str]:
         values = [descriptions(value) for value in presented(base)]
         for name, text in own.items():
             known.pop(name, None)
-            texts = [text, *(value.get(name) for value in values)]
-            known.update((name, one) for one in filter(None, reversed(texts)))
+            names = (name, ALIASES.get(name, name))
+            texts = [text, *(value.get(one, "") for value in values for one in names)]
+            if description := next(filter(None, texts), ""):
+                known[name] = description
     return known
 
 

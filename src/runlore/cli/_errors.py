@@ -11,7 +11,7 @@ import msgspec
 
 from .. import naming
 from ..mine.known_errors import KnownFix, Recurring
-from ..model import Signature, Step
+from ..model import Signature, Step, Trend
 from ..store import Store
 from ._out import clean, fit, one_line, paint, screen
 from ._words import ago, count
@@ -99,7 +99,7 @@ class KnownError(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     first_at: str | None
     last_at: str | None
-    trend: str
+    trend: Trend
     fixed: int
     stayed: int
     usd: float | None

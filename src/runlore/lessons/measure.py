@@ -46,6 +46,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     ways: dict[Way, int]
     """The same by how it was shown; some sessions in several ways."""
     compared: Compared
+    """The sessions that are compared with those before."""
     first_at: str
     tokens: int
     """What showing it cost, together with what was shown beside it."""

@@ -23,8 +23,7 @@ HISTORY_ENTRIES, HISTORY_CHARS, LINE_CHARS = 20, 8000, 300
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a model passed at a skill: `rate` is passed / (passed + failed), None when there is
-    neither.
+    """The results of a model at a skill.
 
     An invocation counts once for each model that tried it, with the result of that model's last
     attempt: a small model whose output was escalated has failed, even where the larger one then
@@ -34,6 +33,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     skill: str
     model: str | None
     rate: float | None = None
+    """Share of passed, of those that passed or failed; None if there are none."""
     passed: int = 0
     failed: int = 0
     skipped: int = 0

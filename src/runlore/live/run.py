@@ -52,8 +52,7 @@ class SessionTimestamps(Value, frozen=True, kw_only=True):
 
 
 class SessionProgress(Value, frozen=True, kw_only=True):
-    """Where the run is, how it came there and how well it went. `path` has every visit, in
-    order."""
+    """The place of the run, its path and how well it went."""
 
     current_node: str | None = None
     paused_at: str | None = None
@@ -63,6 +62,7 @@ class SessionProgress(Value, frozen=True, kw_only=True):
     total_tokens: int = 0
     total_latency_ms: int = 0
     path: tuple[str, ...] = ()
+    """Every visit, in order."""
     total_retries: int = 0
     nodes_with_failures: tuple[str, ...] = ()
     retry_details: dict[str, int] = msgspec.field(default_factory=dict)
@@ -72,9 +72,10 @@ class SessionProgress(Value, frozen=True, kw_only=True):
 
 
 class SessionResult(Value, frozen=True, kw_only=True):
-    """What came of it. `success` is None until it is over."""
+    """The result of a run."""
 
     success: bool | None = None
+    """None until it is over."""
     error: str | None = None
     output: dict[str, Any] = msgspec.field(default_factory=dict)
 

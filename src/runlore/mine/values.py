@@ -88,6 +88,7 @@ class PatternFacts(msgspec.Struct, frozen=True, kw_only=True):
     repo: str | None
     """The repository, if the pattern is about one."""
     signals: int
+    """How often it occurred."""
     sessions: int
     """Number of independent sessions, that is of different roots."""
     uids: tuple[str, ...]
@@ -95,11 +96,13 @@ class PatternFacts(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     usd: float
     magnitude: float
+    """How strong it is, on average. What it counts depends on the type."""
     first_at: str
     last_at: str
     months: dict[str, int]
     """Signals by month: when the pattern appeared and when it stopped."""
     trend: Trend
+    """Its development over the sessions."""
     examples: tuple[str, ...]
     """As uid#seq, newest first."""
 

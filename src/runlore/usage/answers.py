@@ -39,7 +39,9 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | UnsetType | None = UNSET
     """The agent of the session, in reports by session or subagent; title and repo as well."""
     title: str | UnsetType | None = UNSET
+    """The title of the session."""
     repo: str | UnsetType | None = UNSET
+    """The repository of the session."""
 
     @classmethod
     def of(cls, row: Row, **more: Any) -> Self:
