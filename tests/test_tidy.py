@@ -25,7 +25,7 @@ LAYERS = [
     {"errors", "model", "timeline", "text"},
     {"config", "redact"},
     {"adapters", "store"},
-    {"files"},
+    {"files", "answers"},
     {"pricing", "live"},
     {"digest"},
     {"mine"},

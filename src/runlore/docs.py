@@ -9,20 +9,24 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import apsw
 import click
 import msgspec
+from msgspec import UnsetType
 
 from . import adapters
+from .answers import Answer, describe, fields_of, is_list, structs_in
 from .cli import _json, cli
 from .cli._failure import OTHERS
-from .cli._shapes import SHAPES, Shape, fields_of, item_of
+from .cli._selection import answers_of
 from .errors import RunloreError
 from .search import QueryError
 from .store import open_store
@@ -68,12 +72,12 @@ def commands_page() -> str:
 
 def commands() -> Iterator[tuple[str, str]]:
     """The full name and the help text of every command, `runlore` itself first."""
-    return _walk(cli, "runlore", None)
+    return ((path, text) for path, _, text in _walk(cli, "runlore", None))
 
 
 def _walk(
     command: click.Command, name: str, parent: click.Context | None
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, click.Command, str]]:
     settings = {
         **command.context_settings,
         "terminal_width": WIDTH,
@@ -81,7 +85,7 @@ def _walk(
         "color": False,
     }
     context = click.Context(command, info_name=name, parent=parent, **settings)
-    yield context.command_path, command.get_help(context)
+    yield context.command_path, command, command.get_help(context)
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             child = command.get_command(context, below)
@@ -172,22 +176,37 @@ def _table_comments() -> dict[str, str]:
 
 # ── what --json prints ────────────────────────────────────────────────────────────────────────────
 def json_page() -> str:
-    """The rules, the codes of errors, what each command prints, and all that is in it."""
+    """Return the rules, the codes of errors, what each command prints, and the values in it."""
     rules = (_json.__doc__ or "").partition("\n\n")[2].strip()
     codes = ["## Codes of errors", _table(["code", "means", "hint"], _codes())]
+    declared = [
+        (f"runlore {name} {form}".strip(), answer)
+        for name, forms in answers().items()
+        for form, answer in forms.items()
+    ]
+    structs = structs_in(answer.type for _, answer in declared)
+    names = _struct_names(structs)
     rows = [
         [
-            f"`runlore {name}{f' {form}' * bool(form)}`",
-            _type_words(shape.type),
-            f"`{shape.items}`" if shape.items else "",
-            _remark(shape),
+            f"`{line}`",
+            _type_words(answer.type, names),
+            f"`{answer.items}`" if answer.items else "",
+            _remark(answer),
         ]
-        for name, forms in SHAPES.items()
-        for form, shape in forms.items()
+        for line, answer in declared
     ]
     printed = ["## What each command prints", _table(["command", "prints", "its items", ""], rows)]
-    values = [_value_part(kind) for kind in _values()]
+    values = [_value_part(kind, names) for kind in sorted(structs, key=lambda kind: names[kind])]
     return _page("JSON", rules, [*codes, *printed, "## Values", *values])
+
+
+def answers() -> dict[str, Mapping[str, Answer]]:
+    """Return what each command prints, as it declares it, by the name of the command."""
+    return {
+        path.removeprefix("runlore "): declared
+        for path, command, _ in _walk(cli, "runlore", None)
+        if (declared := answers_of(command))
+    }
 
 
 def _codes() -> Iterator[list[str]]:
@@ -208,62 +227,88 @@ def _codes() -> Iterator[list[str]]:
         yield [f"`{code}`", means, hint or ""]
 
 
-def _remark(shape: Shape) -> str:
-    return "a line for each" if shape.is_stream else "the array itself" if shape.items == "" else ""
+def _remark(answer: Answer) -> str:
+    if answer.is_stream:
+        return "a line for each"
+    return "the array itself" if answer.items == "" else ""
 
 
-def _values() -> list[type[msgspec.Struct]]:
-    """Every kind of object that is printed, in the order in which they first occur."""
-    found: dict[type[msgspec.Struct], None] = {}
-    waiting = [shape.type for forms in SHAPES.values() for shape in forms.values()]
-    while waiting:
-        kind = item_of(waiting.pop(0))
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in found:
-            found[kind] = None
-            waiting[:0] = [
-                *fields_of(kind).values(),
-                *(base for base in kind.__bases__ if not _is_hidden(base)),
-            ]
-    return sorted(found, key=lambda kind: kind.__name__)
+Names = dict[type[msgspec.Struct], str]
 
 
-def _value_part(kind: type[msgspec.Struct]) -> str:
-    about, _, rest = (kind.__doc__ or "").partition("\n")
-    told = dict(line.strip().split(": ", 1) for line in rest.splitlines() if ": " in line)
-    base = kind.__bases__[0]
-    known = fields_of(base) if not _is_hidden(base) else {}
-    optional = {field.name for field in msgspec.structs.fields(kind) if not field.required}
+def _struct_names(structs: Iterable[type[msgspec.Struct]]) -> Names:
+    """Return the name of each struct on the page; the room comes first where two have the same."""
+    structs = list(structs)
+    counts = Counter(kind.__name__ for kind in structs)
+    return {
+        kind: (
+            kind.__name__
+            if counts[kind.__name__] == 1
+            else f"{kind.__module__.split('.')[1]}.{kind.__name__}"
+        )
+        for kind in structs
+    }
+
+
+def _value_part(kind: type[msgspec.Struct], names: Names) -> str:
+    texts = describe.descriptions(kind)
+    base = next((base for base in kind.__mro__[1:] if base in names), None)
+    known = fields_of(base) if base else {}
     rows = [
-        [f"`{name}`", _type_words(of) + ", may be absent" * (name in optional), told.pop(name, "")]
+        [f"`{name}`", _field_words(kind, name, of, names), _in_json(texts.get(name, ""))]
         for name, of in fields_of(kind).items()
         if known.get(name) != of
     ]
-    assert not told, f"{kind.__name__} has no {', '.join(told)}"
-    above = f" All of [{base.__name__}](#{base.__name__.lower()}), and:" if known else ""
-    return f"### {kind.__name__}\n\n{about}{above}\n\n{_table(['field', 'holds', ''], rows)}"
+    above = f" All of {_link(names[base])}{', and:' if rows else '.'}" if base else ""
+    part = f"### {names[kind]}\n\n{_in_json(describe.about(kind))}{above}"
+    return f"{part}\n\n{_table(['field', 'holds', ''], rows)}" if rows else part
 
 
-def _is_hidden(kind: type) -> bool:
-    return kind.__name__ in ("Value", "Struct") or kind.__name__.startswith("_")
+def _field_words(kind: type[msgspec.Struct], name: str, of: Any, names: Names) -> str:
+    field = next(field for field in msgspec.structs.fields(kind) if field.encode_name == name)
+    is_omitted = kind.__struct_config__.omit_defaults and not field.required
+    is_absent = is_omitted or UnsetType in get_args(of)
+    return _type_words(of, names) + ", may be absent" * is_absent
 
 
-def _type_words(of: Any) -> str:
+def _in_json(text: str) -> str:
+    """Return a description with the constants of Python in the words of JSON."""
+    for python, json in (("None", "null"), ("True", "true"), ("False", "false")):
+        text = re.sub(rf"\b{python}\b", json, text)
+    return text
+
+
+def _type_words(of: Any, names: Names) -> str:
     inner, origin = get_args(of), get_origin(of)
     if origin in (Union, UnionType):
-        words = [_type_words(one) for one in inner if one is not NoneType]
+        rest = [one for one in inner if one not in (NoneType, UnsetType)]
+        words = [_type_words(one, names) for one in rest]
         words = ["number"] if set(words) == {"integer", "number"} else words
         return " or ".join([*words, *(["null"] if NoneType in inner else [])])
-    if origin is list:
-        return f"list of {_type_words(inner[0])}"
+    if is_list(of):
+        return f"list of {_type_words(inner[0], names)}"
     if origin is tuple:
-        return f"pair of {' and '.join(dict.fromkeys(_type_words(one) for one in inner))}"
+        return f"pair of {' and '.join(dict.fromkeys(_type_words(one, names) for one in inner))}"
     if origin is dict:
-        return f"object with any names, of {_type_words(inner[1])}"
-    if isinstance(of, type) and issubclass(of, msgspec.Struct):
-        return f"[{of.__name__}](#{of.__name__.lower()})"
-    return {str: "text", int: "integer", float: "number", bool: "true or false", Any: "anything"}[
-        of
-    ]
+        return f"object with any names, of {_type_words(inner[1], names)}"
+    if origin is Literal:
+        return f"text: {', '.join(map(str, inner))}"
+    return _link(names[of]) if of in names else WORDS[of]
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.replace('.', '').lower()})"
+
+
+WORDS = {
+    str: "text",
+    int: "integer",
+    float: "number",
+    bool: "true or false",
+    datetime: "time",
+    Any: "anything",
+}
+"""The types of fields, as the page calls them."""
 
 
 def _table(heads: list[str], rows: Iterable[list[str]]) -> str:

@@ -13,28 +13,33 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 import click
 import msgspec
 import pytest
+from msgspec import UnsetType
 
 from runlore import docs
+from runlore.answers import fields_of, is_list, is_open, is_struct
 from runlore.cli import _watch, autostart, cli
-from runlore.cli._json import chosen, command_line, parse, want
-from runlore.cli._options import as_json_list
+from runlore.cli._json import command_line, parse_fields, parse_selection, select_fields
+from runlore.cli._options import as_json
 from runlore.cli._out import write_json
-from runlore.cli._shapes import SHAPES, fields_of
 from runlore.errors import RunloreError
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.live.log import SessionStore
 from runlore.text import tokens
+from runlore.usage.answers import UsageReport
 from tests.cli.conftest import Run
 from tests.cli.test_live import orphan
 from tests.test_prices import listed, site
 
 __all__ = ["site"]  # a fixture
+
+DECLARED = docs.answers()
 
 ANSWERS: dict[tuple[str, str], str] = {
     ("agents", ""): "agents",
@@ -109,7 +114,7 @@ ANSWERS: dict[tuple[str, str], str] = {
 WITH_ITEMS = [
     (key, words)
     for key, words in ANSWERS.items()
-    if SHAPES[key[0]][key[1]].items is not None and key[0] != "sync"
+    if DECLARED[key[0]][key[1]].items is not None and key[0] != "sync"
 ]
 
 
@@ -235,7 +240,7 @@ def answers(run: Run, key: tuple[str, str], *more: str) -> list[Any]:
     result = run(*shlex.split(ANSWERS[key]), "--json", *more)
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert len(lines) == 1 or SHAPES[key[0]][key[1]].is_stream
+    assert len(lines) == 1 or DECLARED[key[0]][key[1]].is_stream
     return [json.loads(line) for line in lines]
 
 
@@ -266,9 +271,9 @@ def test_every_command_with_json_has_its_shapes_and_every_shape_is_tried() -> No
         for name, each in commands(cli)
         if "is_json" in {param.name for param in each.params}
     }
-    assert having.keys() == SHAPES.keys()
-    assert ANSWERS.keys() == {(name, form) for name, forms in SHAPES.items() for form in forms}
-    for name, forms in SHAPES.items():
+    assert having.keys() == DECLARED.keys()
+    assert ANSWERS.keys() == {(name, form) for name, forms in DECLARED.items() for form in forms}
+    for name, forms in DECLARED.items():
         options = {option for param in having[name].params for option in param.opts}
         assert forms.keys() - {""} <= options
         assert ("--offset" in options) == any(shape.items is not None for shape in forms.values())
@@ -283,26 +288,66 @@ def test_what_is_printed_has_the_shape_that_is_documented(
     assert found
     assert any(found)
     for one in found:
-        msgspec.convert(one, SHAPES[key[0]][key[1]].type, strict=True)
+        assert not list(differences(one, DECLARED[key[0]][key[1]].type))
 
 
-def test_a_field_too_many_or_too_few_is_no_shape(run: Run, filled: Path) -> None:
-    """The test above would pass if anything had every shape."""
+def differences(value: Any, kind: Any, path: str = "answer") -> Iterator[str]:
+    """The places where a value is not what its type declares: fields too many or too few, too."""
+    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    rest = [one for one in options if one not in (NoneType, UnsetType)]
+    if kind is Any or (value is None and NoneType in options):
+        return
+    if len(rest) == 1 and is_list(rest[0]) and isinstance(value, list):
+        for n, one in enumerate(value):
+            yield from differences(one, get_args(rest[0])[0], f"{path}[{n}]")
+    elif len(rest) == 1 and is_struct(rest[0]):
+        yield from object_differences(value, rest[0], path)
+    elif len(rest) == 1 and get_origin(rest[0]) is dict and isinstance(value, dict):
+        for name, one in value.items():
+            yield from differences(one, get_args(rest[0])[1], f"{path}.{name}")
+    else:
+        try:
+            msgspec.convert(value, Union[tuple(rest)], strict=True)  # noqa: UP007
+        except msgspec.ValidationError as error:
+            yield f"{path}: {error}"
+
+
+def object_differences(value: Any, kind: Any, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{path} is no object"
+        return
+    fields = fields_of(kind)
+    may_miss = {
+        field.encode_name
+        for field in msgspec.structs.fields(kind)
+        if (kind.__struct_config__.omit_defaults and not field.required)
+        or UnsetType in get_args(fields.get(field.encode_name))
+    }
+    for name in fields.keys() - value.keys() - may_miss:
+        yield f"{path} has no {name}"
+    for name in value.keys() - fields.keys() if not is_open(kind) else ():
+        yield f"{path} has {name} too"
+    for name in value.keys() & fields.keys():
+        yield from differences(value[name], fields[name], f"{path}.{name}")
+
+
+def test_a_field_too_many_or_too_few_is_a_difference(run: Run, filled: Path) -> None:
+    """The test above would pass if there were never a difference."""
     session = answer(run, "ls")[0]
     for wrong in (
         {**session, "more": 1},
         {name: value for name, value in session.items() if name != "usd"},
         {**session, "events": "9"},
+        {**session, "uid": None},
     ):
-        with pytest.raises(msgspec.ValidationError):
-            msgspec.convert([wrong], SHAPES["ls"][""].type, strict=True)
+        assert list(differences([wrong], DECLARED["ls"][""].type))
 
 
 @pytest.mark.parametrize(
     "key", [("ls", ""), ("show", ""), ("usage", ""), ("file", "")], ids=" ".join
 )
 def test_an_item_has_all_fields_of_its_shape(key: tuple[str, str], run: Run, filled: Path) -> None:
-    shape = SHAPES[key[0]][key[1]]
+    shape = DECLARED[key[0]][key[1]]
     value = answers(run, key)[0]
     assert set(value[0] if isinstance(value, list) else value) == set(fields_of(shape.type))
 
@@ -310,7 +355,7 @@ def test_an_item_has_all_fields_of_its_shape(key: tuple[str, str], run: Run, fil
 def test_the_page_about_it_is_as_the_program_writes_it() -> None:
     page = (Path(__file__).parents[2] / "docs/json.md").read_text(encoding="utf-8")
     assert page == docs.json_page(), "run `python -m runlore.docs`"
-    assert all(f"| `runlore {name}` |" in page for name in SHAPES)
+    assert all(f"| `runlore {name}` |" in page for name in DECLARED)
 
 
 # ── fields ────────────────────────────────────────────────────────────────────────────────────────
@@ -375,9 +420,11 @@ def test_a_wrong_field_is_told_before_anything_is_done(run: Run, filled: Path) -
 
 
 def test_what_is_named_whole_and_in_parts_is_wanted_whole() -> None:
-    assert parse("a,b.c,b.d.e") == {"a": {}, "b": {"c": {}, "d": {"e": {}}}}
-    assert parse("b,b.c") == parse("b.c,b") == {"b": {}}
-    assert chosen({"a": 1, "b": [{"c": 1, "d": 2}, 7]}, {"b": {"c": {}}}) == {"b": [{"c": 1}, 7]}
+    assert parse_fields("a,b.c,b.d.e") == {"a": {}, "b": {"c": {}, "d": {"e": {}}}}
+    assert parse_fields("b,b.c") == parse_fields("b.c,b") == {"b": {}}
+    assert select_fields({"a": 1, "b": [{"c": 1, "d": 2}, 7]}, {"b": {"c": {}}}) == {
+        "b": [{"c": 1}, 7]
+    }
 
 
 # ── tokens ────────────────────────────────────────────────────────────────────────────────────────
@@ -403,11 +450,11 @@ def test_following_what_is_next_gives_every_item_once(
 ) -> None:
     if key[1] == "--prune":
         return  # It would prune again.
-    items = SHAPES[key[0]][key[1]].items or "items"
+    items = DECLARED[key[0]][key[1]].items or "items"
     whole = answers(run, key)
     every = (
         whole
-        if SHAPES[key[0]][key[1]].is_stream
+        if DECLARED[key[0]][key[1]].is_stream
         else whole[0]
         if items == "items"
         else whole[0][items]
@@ -473,9 +520,9 @@ def test_the_next_command_is_the_same_one_further_on() -> None:
             "runlore search --max-tokens 300 --offset=5 -- -x 'a b' --offset 3"
         ),
     }.items():
-        wanted = want(words.split()[0], shlex.split(words), None, 300, 0)
+        selection = parse_selection({}, shlex.split(words), None, 300, 0)
         if os.name == "posix":
-            assert command_line(wanted, 5) == line
+            assert command_line(selection, 5) == line
 
 
 @pytest.mark.parametrize(
@@ -494,10 +541,8 @@ def test_the_next_command_is_the_same_one_further_on() -> None:
 def test_a_hostile_value_stays_within_its_tokens(
     run: Run, monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
-    monkeypatch.setitem(SHAPES, "ls", SHAPES["usage"])
-
     @click.command("ls")
-    @as_json_list
+    @as_json(UsageReport, items="rows")
     def command(is_json: bool) -> None:
         write_json(value)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import ClassVar
 
 import msgspec
 
 from ..mine.known_errors import KnownFix, Recurring
+from ..model import Signature, Step, Trend
 from ..query import names as naming
 from ..store import Store
 from ._out import clean, fit, one_line, paint, screen
@@ -26,39 +27,94 @@ _HOW = {
 }
 
 
-def as_data(error: Recurring) -> dict[str, Any]:
-    """With every place as `uid#seq`, which `runlore show` takes."""
-    data = msgspec.structs.asdict(error)
-    del data["last_uid"], data["last_seq"]
-    return {
-        **data,
-        "last_ref": f"{error.last_uid}#{error.last_seq}",
-        "fixes": [fix_data(fix) for fix in error.fixes],
-    }
+class ReferencedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was done between an error and its end."""
+
+    PRESENTS: ClassVar = (Step,)
+
+    ref: str
+    """`uid#seq`."""
+    how: str
+    summary: str
+    files: tuple[str, ...]
 
 
-def fix_data(fix: KnownFix) -> dict[str, Any]:
-    return {
-        "ref": f"{fix.uid}#{fix.seq}",
-        "failed_ref": f"{fix.uid}#{fix.failed_seq}",
-        "fixed_ref": None if fix.fixed_seq is None else f"{fix.uid}#{fix.fixed_seq}",
-        "agent": fix.agent,
-        "repo": fix.repo,
-        "at": fix.at,
-        "how": fix.how,
-        "confidence": fix.confidence,
-        "command": fix.command,
-        "steps": [
-            {
-                "ref": f"{fix.uid}#{step.seq}",
-                "how": step.how,
-                "summary": step.summary,
-                "files": list(step.files),
-            }
-            for step in fix.steps
-        ],
-        "diff": fix.diff,
-    }
+class ReferencedFix(msgspec.Struct, frozen=True, kw_only=True):
+    """What made an error go away in a session."""
+
+    PRESENTS: ClassVar = (KnownFix,)
+
+    ref: str
+    """`uid#seq` of the event that is taken for the fix; `runlore show` takes it."""
+    failed_ref: str
+    """The last event with the error."""
+    fixed_ref: str | None
+    """Where the same call ended better."""
+    agent: str
+    repo: str | None
+    at: str | None
+    how: str
+    confidence: float
+    command: str | None
+    steps: list[ReferencedStep]
+    diff: str
+
+    @classmethod
+    def of(cls, fix: KnownFix) -> ReferencedFix:
+        return cls(
+            ref=f"{fix.uid}#{fix.seq}",
+            failed_ref=f"{fix.uid}#{fix.failed_seq}",
+            fixed_ref=None if fix.fixed_seq is None else f"{fix.uid}#{fix.fixed_seq}",
+            agent=fix.agent,
+            repo=fix.repo,
+            at=fix.at,
+            how=fix.how,
+            confidence=fix.confidence,
+            command=fix.command,
+            steps=[
+                ReferencedStep(
+                    ref=f"{fix.uid}#{step.seq}",
+                    how=step.how,
+                    summary=step.summary,
+                    files=step.files,
+                )
+                for step in fix.steps
+            ],
+            diff=fix.diff,
+        )
+
+
+class KnownError(msgspec.Struct, frozen=True, kw_only=True):
+    """An error that sessions met, with every place as `uid#seq`."""
+
+    PRESENTS: ClassVar = (Recurring, Signature)
+
+    fingerprint: str
+    kind: str
+    name: str
+    template: str
+    count: int
+    sessions: int
+    repos: tuple[str, ...]
+    agents: tuple[str, ...]
+    first_at: str | None
+    last_at: str | None
+    trend: Trend
+    fixed: int
+    stayed: int
+    usd: float | None
+    fixes: list[ReferencedFix]
+    """The most certain one first, no two that say the same."""
+    likeness: float
+    last_ref: str
+    """Where it occurred last."""
+
+    @classmethod
+    def of(cls, error: Recurring) -> KnownError:
+        fields = msgspec.structs.asdict(error)
+        last_ref = f"{fields.pop('last_uid')}#{fields.pop('last_seq')}"
+        fixes = [ReferencedFix.of(fix) for fix in error.fixes]
+        return cls(**{**fields, "fixes": fixes}, last_ref=last_ref)
 
 
 def names_of(store: Store, errors: Sequence[Recurring]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import click
 from .. import __version__
 from ._failure import shown_errors
 from ._out import settle_streams
-from ._wanted import WORDS
+from ._selection import WORDS
 
 FOLDER = os.path.dirname(__file__)
 

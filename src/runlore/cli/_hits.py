@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -28,6 +28,36 @@ WIDE = 80
 """Columns that a screen needs for the repository to be named."""
 LEAST = 48
 """Columns that a snippet needs to stand beside the name of its event, and not below it."""
+
+
+WHOLE_EVENT = "`runlore show UID#SEQ --json` has an event with its whole text"
+"""How to get the text of an event that was cut."""
+
+
+class ReferencedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that answers a question."""
+
+    PRESENTS: ClassVar = (EventHit,)
+
+    ref: str
+    """`uid#seq`; `runlore show` takes it."""
+    seq: int
+    kind: str
+    ts: str | None
+    tool: str | None
+    is_error: bool
+    snippet: str
+    marks: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, uid: str, event: EventHit) -> ReferencedEvent:
+        return cls(ref=f"{uid}#{event.seq}", **msgspec.structs.asdict(event))
+
+
+class SessionWithEvents(SessionLine, frozen=True):
+    """A session with the events that answer a question, in place of their number."""
+
+    events: list[ReferencedEvent]  # type: ignore[assignment]
 
 
 def heads(lines: Sequence[SessionLine], names: Sequence[str]) -> list[str]:
@@ -117,10 +147,9 @@ def repo(line: SessionLine) -> str:
     return one_line(line.repo).rpartition("/")[2]
 
 
-def session_data(line: SessionLine) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.to_builtins(line)
-    return data
-
-
-def event_data(uid: str, event: EventHit) -> dict[str, Any]:
-    return {"ref": f"{uid}#{event.seq}", **msgspec.to_builtins(event)}
+def session_fields(line: SessionLine, events: Sequence[EventHit]) -> dict[str, Any]:
+    """Return the fields of a `SessionWithEvents`, by name."""
+    return {
+        **msgspec.structs.asdict(line),
+        "events": [ReferencedEvent.of(line.uid, event) for event in events],
+    }

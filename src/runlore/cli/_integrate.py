@@ -78,6 +78,34 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.what} {self.file}"
 
 
+class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What was put into an agent's settings or taken out of them, or would be."""
+
+    agent: str
+    what: What
+    file: str
+    state: str
+    """Afterwards: installed, outdated, absent."""
+    changed: bool
+    dry_run: bool
+    diff: list[str]
+    """The lines of the diff."""
+
+
+class SettingsState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent's settings hold of runlore."""
+
+    agent: str
+    what: What
+    file: str
+    state: str
+    """installed, outdated, absent; unknown if the file cannot be read."""
+    problem: str | None
+    """Why it cannot be read."""
+    last_sync: dict[str, Any] | None
+    """The last one that a hook started: at, sessions, events, problems, or error."""
+
+
 class ToldAgent(AgentName):
     """An agent that can be told of us, or one of which `find_target` says that it cannot."""
 
@@ -207,13 +235,17 @@ def change(target: Target, *, is_install: bool, yes: bool, dry_run: bool, is_jso
         write(made, target, place, receipts, is_install)
     state = settings_files.state(target.file, target.entries, target.unknown)
     if is_json:
-        about = {
-            "agent": target.agent,
-            "what": target.what,
-            "file": str(target.file),
-            "state": state,
-        }
-        write_json({**about, "changed": not made.is_empty, "dry_run": dry_run, "diff": lines})
+        write_json(
+            SettingsChange(
+                agent=target.agent,
+                what=target.what,
+                file=str(target.file),
+                state=state,
+                changed=not made.is_empty,
+                dry_run=dry_run,
+                diff=lines,
+            )
+        )
         return
     tell(target, made.is_empty, is_install, dry_run)
 
@@ -347,29 +379,26 @@ def show_states(agent: str | None, what: What, is_json: bool) -> None:
         write_json(rows)
         return
     for row in rows:
-        echo(
-            f"{row['agent']}: {row['state']}"
-            f" ({one_line(row['file'])}){last_words(row['last_sync'])}"
-        )
-        if row["problem"]:
-            note(f"  {one_line(row['problem'])}")
+        echo(f"{row.agent}: {row.state} ({one_line(row.file)}){last_words(row.last_sync)}")
+        if row.problem:
+            note(f"  {one_line(row.problem)}")
 
 
-def describe(name: str, what: What) -> dict[str, Any]:
+def describe(name: str, what: What) -> SettingsState:
     target = find_target(name, what)
     try:
         state, problem = settings_files.state(target.file, target.entries, target.unknown), None
     except ConfigError as error:
         state, problem = "unknown", str(error)
     last = last_sync(name) if what == "hooks" else None
-    return {
-        "agent": name,
-        "what": what,
-        "file": str(target.file),
-        "state": state,
-        "problem": problem,
-        "last_sync": last,
-    }
+    return SettingsState(
+        agent=name,
+        what=what,
+        file=str(target.file),
+        state=state,
+        problem=problem,
+        last_sync=last,
+    )
 
 
 def last_words(last: dict[str, Any] | None) -> str:

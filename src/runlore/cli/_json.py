@@ -38,48 +38,58 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from subprocess import list2cmdline
 from typing import Any
 
 import click
 import msgspec
 
+from ..answers import Answer, fields_of
 from ..text import tokens
-from ._shapes import SHAPES, Shape, fields_of
-from ._wanted import Tree, Wanted
+from ._selection import Selection, Tree
 
 
-def want(
-    command: str, words: Sequence[str], fields: str | None, max_tokens: int | None, offset: int
-) -> Wanted:
-    """Raises BadParameter for a field that no form of the command's answer has: before anything is
-    done."""
-    tree = parse(fields) if fields is not None else {}
-    check(tree, [shape.type for shape in SHAPES[command].values()])
-    return Wanted(command, tuple(words), tree, max_tokens, offset)
+def parse_selection(
+    answers: Mapping[str, Answer],
+    words: Sequence[str],
+    fields: str | None,
+    max_tokens: int | None,
+    offset: int,
+) -> Selection:
+    """Return the selection that the options ask for.
+
+    Raises BadParameter for a field that no form of the answer has.
+    """
+    tree = parse_fields(fields) if fields is not None else {}
+    check_fields(tree, [answer.type for answer in answers.values()])
+    return Selection(answers, tuple(words), tree, max_tokens, offset)
 
 
-def shaped(value: Any, wanted: Wanted, form: str, *, in_a_line: bool) -> Any:
-    """The value with these fields, from this item on, and in so many tokens. A line of a stream has
-    no items of its own to leave off."""
-    shape = SHAPES[wanted.command][form]
-    check(wanted.fields, [shape.type])
-    answer = chosen(plain(value), wanted.fields)
-    items = None if in_a_line else shape.items
-    items = items if items in ("", None) or items in answer else None
-    if wanted.offset and items is not None:
-        answer = (
-            answer[wanted.offset :]
+def select(value: Any, selection: Selection, form: str, *, in_a_line: bool) -> Any:
+    """Return the selected part of a value, as plain data.
+
+    A line of a stream has no items of its own that could be left off.
+    """
+    answer = selection.answers[form]
+    check_fields(selection.fields, [answer.type])
+    data = select_fields(plain(value), selection.fields)
+    items = None if in_a_line else answer.items
+    items = items if items in ("", None) or items in data else None
+    if selection.offset and items is not None:
+        data = (
+            data[selection.offset :]
             if items == ""
-            else {**answer, items: answer[items][wanted.offset :]}
+            else {**data, items: data[items][selection.offset :]}
         )
-    return answer if wanted.max_tokens is None else fitted(answer, wanted, items, shape)
+    return data if selection.max_tokens is None else fit(data, selection, items, answer)
 
 
 def plain(value: Any) -> Any:
-    """The value as a reader of its JSON has it. Half of a surrogate pair, which has no UTF-8,
-    becomes a question mark."""
+    """Return the value as a reader of its JSON gets it.
+
+    Half of a surrogate pair, which has no UTF-8, becomes a question mark.
+    """
     try:
         return msgspec.json.decode(msgspec.json.encode(value))
     except UnicodeEncodeError:
@@ -88,8 +98,8 @@ def plain(value: Any) -> Any:
 
 
 # ── fields ────────────────────────────────────────────────────────────────────────────────────────
-def parse(text: str) -> Tree:
-    """`a,b.c` as a tree. What is named twice, once as a whole, is wanted whole."""
+def parse_fields(text: str) -> Tree:
+    """Return `a,b.c` as a tree. A field that is named whole and in parts is selected whole."""
     tree: Tree = {}
     for path in filter(None, (part.strip() for part in text.split(","))):
         below = tree
@@ -105,107 +115,108 @@ def parse(text: str) -> Tree:
     return tree
 
 
-def check(tree: Tree, types: Sequence[Any], path: str = "") -> None:
-    """Raises BadParameter for a field that none of the types has."""
+def check_fields(tree: Tree, types: Sequence[Any], path: str = "") -> None:
+    """Raise BadParameter for a field that none of the types has."""
+    known = [fields_of(one) for one in types]
     for name, below in tree.items():
-        known = [fields_of(one) for one in types]
-        found = [
+        matches = [
             each[name] if name in each else each["*"]
             for each in known
             if name in each or "*" in each
         ]
-        if not found:
-            there = {
-                field: f"{field}.…" if fields_of(kind) else field
-                for each in known
-                for field, kind in each.items()
-            }
-            told = (
-                f"{path or 'the answer'} has {', '.join(there.values())}"
-                if there
-                else f"{path} has no fields"
-            )
-            asked = "" if name == "?" else f"there is no field {path}{'.' * bool(path)}{name}; "
-            raise click.BadParameter(f"{asked}{told}", param_hint="--fields")
-        check(below, found, f"{path}{'.' * bool(path)}{name}")
+        full = f"{path}.{name}" if path else name
+        if not matches:
+            problem = "" if name == "?" else f"there is no field {full}; "
+            raise click.BadParameter(f"{problem}{list_fields(known, path)}", param_hint="--fields")
+        check_fields(below, matches, full)
 
 
-def chosen(value: Any, tree: Tree) -> Any:
-    """The value with nothing but these fields. A list is looked through: they are those of its
-    items."""
+def list_fields(known: Sequence[Mapping[str, Any]], path: str) -> str:
+    names = {
+        field: f"{field}.…" if fields_of(kind) else field
+        for each in known
+        for field, kind in each.items()
+    }
+    if not names:
+        return f"{path} has no fields"
+    return f"{path or 'the answer'} has {', '.join(names.values())}"
+
+
+def select_fields(value: Any, tree: Tree) -> Any:
+    """Return the value with only these fields. In a list they are those of its items."""
     if not tree:
         return value
     if isinstance(value, list):
-        return [chosen(one, tree) for one in value]
+        return [select_fields(one, tree) for one in value]
     if not isinstance(value, dict):
         return value
-    return {name: chosen(value[name], below) for name, below in tree.items() if name in value}
-
-
-# ── tokens ────────────────────────────────────────────────────────────────────────────────────────
-def fitted(answer: Any, wanted: Wanted, items: str | None, shape: Shape) -> Any:
-    """The answer as an object that ends with `left_off`: null when it is whole. An array stands in
-    its `items`."""
-    assert wanted.max_tokens is not None
-    room = wanted.max_tokens - tokens.tokens('{"items":,"left_off":null}')
-    if tokens.tokens_of(answer) <= room:
-        return with_note(answer, None)
-    worst = tokens.tokens_of(
-        note(
-            wanted,
-            shape,
-            tokens.Fitted(value=(), shown=10**6, left=10**6, texts=10**6, lists=10**6),
-            10**7,
-        )
-    )
-    made = tokens.fit(answer, room - worst, items)
-    needed = 0
-    if not made.shown and (items is not None or made.value is None):
-        first = (
-            answer[:1] if items == "" else {**answer, items: answer[items][:1]} if items else answer
-        )
-        needed = wanted.max_tokens - room + worst + tokens.tokens_of(first)
-    return with_note(made.value, note(wanted, shape, made, needed))
-
-
-def with_note(answer: Any, left_off: Any) -> dict[str, Any]:
-    if isinstance(answer, dict):
-        return {**answer, "left_off": left_off}
-    return {"left_off": left_off} if answer is None else {"items": answer, "left_off": left_off}
-
-
-def note(wanted: Wanted, shape: Shape, made: tokens.Fitted, needed: int = 0) -> dict[str, Any]:
-    """What is not there, and how to get it. `needed` is what the first item would take, when not
-    even that is there."""
-    following = (
-        command_line(wanted, wanted.offset + made.shown) if made.left and made.shown else None
-    )
-    hints = (
-        [f"{'the first item alone' if made.left else 'it'} needs --max-tokens {needed}"]
-        if needed
-        else []
-    )
-    if made.texts or made.lists:
-        hints.append(shape.whole or "what is cut is whole without --max-tokens")
-    if not wanted.fields:
-        hints.append("--fields takes less room")
     return {
-        "items": made.left,
-        "texts_cut": made.texts,
-        "lists_cut": made.lists,
-        "next": (
-            following
-            if following is None or tokens.tokens(following) <= (wanted.max_tokens or 0) // 3
-            else None
-        ),
-        "hint": "; ".join(hints) or None,
+        name: select_fields(value[name], below) for name, below in tree.items() if name in value
     }
 
 
-def command_line(wanted: Wanted, offset: int) -> str:
-    """The same command from another item on."""
+# ── tokens ────────────────────────────────────────────────────────────────────────────────────────
+def fit(data: Any, selection: Selection, items: str | None, answer: Answer) -> Any:
+    """Return the data as an object within --max-tokens that ends with `left_off`.
+
+    `left_off` is null if nothing was left out. An array stands in its `items`.
+    """
+    assert selection.max_tokens is not None
+    room = selection.max_tokens - tokens.tokens('{"items":,"left_off":null}')
+    if tokens.tokens_of(data) <= room:
+        return with_note(data, None)
+    longest = tokens.Fitted(value=(), shown=10**6, left=10**6, texts=10**6, lists=10**6)
+    note_tokens = tokens.tokens_of(note(selection, answer, longest, 10**7))
+    fitted = tokens.fit(data, room - note_tokens, items)
+    needed = 0
+    if not fitted.shown and (items is not None or fitted.value is None):
+        first = data[:1] if items == "" else {**data, items: data[items][:1]} if items else data
+        needed = selection.max_tokens - room + note_tokens + tokens.tokens_of(first)
+    return with_note(fitted.value, note(selection, answer, fitted, needed))
+
+
+def with_note(data: Any, left_off: Any) -> dict[str, Any]:
+    if isinstance(data, dict):
+        return {**data, "left_off": left_off}
+    return {"left_off": left_off} if data is None else {"items": data, "left_off": left_off}
+
+
+def note(
+    selection: Selection, answer: Answer, fitted: tokens.Fitted, needed: int = 0
+) -> dict[str, Any]:
+    """Return what is not there, and how to get it.
+
+    `needed` is the number of tokens for the first item, if not even that fits.
+    """
+    following = None
+    if fitted.left and fitted.shown:
+        following = command_line(selection, selection.offset + fitted.shown)
+        if tokens.tokens(following) > (selection.max_tokens or 0) // 3:
+            following = None
+    return {
+        "items": fitted.left,
+        "texts_cut": fitted.texts,
+        "lists_cut": fitted.lists,
+        "next": following,
+        "hint": "; ".join(hints(selection, answer, fitted, needed)) or None,
+    }
+
+
+def hints(
+    selection: Selection, answer: Answer, fitted: tokens.Fitted, needed: int
+) -> Iterator[str]:
+    if needed:
+        yield f"{'the first item alone' if fitted.left else 'it'} needs --max-tokens {needed}"
+    if fitted.texts or fitted.lists:
+        yield answer.whole or "what is cut is whole without --max-tokens"
+    if not selection.fields:
+        yield "--fields takes less room"
+
+
+def command_line(selection: Selection, offset: int) -> str:
+    """Return the same command, from another item on."""
     words: list[str] = []
-    rest = iter(wanted.words)
+    rest = iter(selection.words)
     for word in rest:
         if word == "--":
             words += [word, *rest]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,12 +13,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from .. import adapters, config
+from ..answers import Answer
 from ..config import Config
 from ..errors import ModelError, RunloreError
 from ..store import Filter, Store, open_for_reading
 from ..text.words import moment
 from ._out import clean, one_line
-from ._wanted import WANTED, WORDS, wanted
+from ._selection import SELECTION, WORDS, declare_answers, selection
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -37,7 +38,7 @@ OUTCOMES = ("success", "fail", "abandoned", "unknown")
 QUALITIES = ("real", "trivial", "automated", "one_shot", "subagent")
 """As `model` has them, the good one first."""
 
-FEWEST = 200
+MIN_TOKENS = 200
 """Smallest value of --max-tokens. The note about what was left out has to fit."""
 
 
@@ -156,14 +157,36 @@ def known(column: str) -> list[str]:
     return [name for name in found if name and clean(name) == name]
 
 
-def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
-    """Add --json and the options that select a part of it.
+def as_json(
+    kind: Any,
+    *,
+    items: str | None = None,
+    whole: str | None = None,
+    is_stream: bool = False,
+    forms: Mapping[str, Answer] | None = None,
+) -> Callable[[Decorated], Decorated]:
+    """Declare what a command prints as JSON, and add --json and the options that select a part.
 
-    The selection is stored in the context, where `write_json` reads it.
+    The first arguments are those of an `Answer`. `forms` has further answers, by the option that
+    asks for them. --offset is added if one of them has items. The selection is stored in the
+    context, where `write_json` reads it.
     """
+    answers = {"": Answer(kind, items, whole, is_stream), **(forms or {})}
+    has_items = any(answer.items is not None for answer in answers.values())
 
+    def decorate(function: Decorated) -> Decorated:
+        decorated: Any = _with_selection(function, answers)
+        declare_answers(decorated, answers)
+        for option in reversed([*_JSON_OPTIONS, *([_OFFSET] if has_items else [])]):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _with_selection(function: Decorated, answers: Mapping[str, Answer]) -> Decorated:
     @functools.wraps(function)
-    def with_json(
+    def with_selection(
         *args: Any,
         is_json: bool,
         fields: str | None,
@@ -172,57 +195,41 @@ def as_json(function: Decorated, *, has_list: bool = False) -> Decorated:
         **options: Any,
     ) -> Any:
         if fields is not None or max_tokens is not None or offset:
-            from ._json import want  # As in `write_json`.
+            from ._json import parse_selection  # As in `write_json`.
 
             is_json, ctx = True, click.get_current_context()
-            ctx.meta[WANTED] = want(
-                command_name(ctx), ctx.meta.get(WORDS, ()), fields, max_tokens, offset
+            ctx.meta[SELECTION] = parse_selection(
+                answers, ctx.meta.get(WORDS, ()), fields, max_tokens, offset
             )
         return function(*args, is_json=is_json, **options)
 
-    options = [
-        click.option("--json", "is_json", is_flag=True, help="Print JSON."),
-        click.option(
-            "--fields", metavar="A,B.C", help="Print only these fields, as JSON; `?` lists them."
-        ),
-        click.option(
-            "--max-tokens",
-            type=click.IntRange(FEWEST),
-            metavar="N",
-            help="Maximum number of tokens, as JSON.",
-        ),
-    ]
-    if has_list:
-        options.append(
-            click.option(
-                "--offset",
-                type=click.IntRange(0),
-                default=0,
-                metavar="N",
-                help="Leave the first N items out.",
-            )
-        )
-    made: Any = with_json
-    for option in reversed(options):
-        made = option(made)
-    return made  # type: ignore[no-any-return]
+    return with_selection  # type: ignore[return-value]
 
 
-def command_name(ctx: click.Context) -> str:
-    """Return `live ls`: the command without the program before it."""
-    if ctx.parent is None:
-        return ""
-    return f"{command_name(ctx.parent)} {ctx.info_name}".strip()
-
-
-def as_json_list(function: Decorated) -> Decorated:
-    """Add the options of `as_json`, and --offset to get a list in parts."""
-    return as_json(function, has_list=True)
+_JSON_OPTIONS = [
+    click.option("--json", "is_json", is_flag=True, help="Print JSON."),
+    click.option(
+        "--fields", metavar="A,B.C", help="Print only these fields, as JSON; `?` lists them."
+    ),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(MIN_TOKENS),
+        metavar="N",
+        help="Maximum number of tokens, as JSON.",
+    ),
+]
+_OFFSET = click.option(
+    "--offset",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Leave the first N items out.",
+)
 
 
 def skipped() -> int:
     """Return the number of items to leave out (--offset) before a limit applies."""
-    choice = wanted()
+    choice = selection()
     return choice.offset if choice else 0
 
 
@@ -231,7 +238,7 @@ def is_bounded() -> bool:
 
     Output that is otherwise one line for each item is then a single answer.
     """
-    choice = wanted()
+    choice = selection()
     return choice is not None and choice.max_tokens is not None
 
 

@@ -23,7 +23,7 @@ from ..text.clean import clean as clean
 from ..text.clean import encoded as encoded
 from ..text.clean import one_line as one_line
 from ..text.clean import safe_json as safe_json
-from ._wanted import wanted
+from ._selection import selection
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -53,16 +53,15 @@ def warn(text: str) -> None:
 
 
 def write_json(value: Any, form: str = "", *, in_a_line: bool = False) -> None:
-    """The value as JSON: one line for a program, indented for a person. Of several that follow each
-    other each is a line.
+    """Print the value as JSON: on one line for a program, indented for a person.
 
-    `form` is the option that asked for another shape than the command's first, as `_shapes` has
-    it."""
-    if (choice := wanted()) is not None:
-        # With the shapes of all answers, which an answer as it is does without.
-        from ._json import shaped
+    Values that follow each other are one line each. `form` is the option that asked for another
+    form of the answer, as the command declares it.
+    """
+    if (choice := selection()) is not None:
+        from ._json import select  # An answer that is printed whole does without it.
 
-        value = shaped(value, choice, form, in_a_line=in_a_line)
+        value = select(value, choice, form, in_a_line=in_a_line)
     data = encoded(value)
     if sys.stdout.isatty() and not in_a_line:
         data = msgspec.json.format(data, indent=2)

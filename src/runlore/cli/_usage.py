@@ -9,16 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
-
-import msgspec
 
 from .. import usage
-from ..model import USD, Call, format_time, parse_time
+from ..model import Call, parse_time
 from ..query import names as naming
-from ..store import CallFilter, Store
+from ..store import Store
 from ..usage import Report, Row, Status
-from ..usage.budget import Spent
 from ..usage.explain import Check, Explained, Explanation
 from ..usage.table import exact
 from ..usage.waste import Wasted
@@ -30,63 +26,6 @@ BAR = 24
 
 WITH_SUBAGENTS = "SESSION + SUBAGENTS"
 """`ls` tells of each alone: what has no row of its own is added to the one it worked for."""
-
-
-# ── data ──────────────────────────────────────────────────────────────────────────────────────────
-def row_data(row: Row) -> dict[str, Any]:
-    (
-        key,
-        calls,
-        given,
-        made,
-        read,
-        short_written,
-        long_written,
-        reasoning,
-        searches,
-        units,
-        unpriced,
-        fuzzy,
-    ) = row
-    return {
-        "key": key,
-        "calls": calls,
-        "input_tokens": given,
-        "output_tokens": made,
-        "cache_read_tokens": read,
-        "cache_write_5m_tokens": short_written,
-        "cache_write_1h_tokens": long_written,
-        "reasoning_tokens": reasoning,
-        "web_searches": searches,
-        "total_tokens": given + made + read + short_written + long_written,
-        "usd": units / USD,
-        "unpriced": unpriced,
-        "fuzzy": fuzzy,
-    }
-
-
-def as_data(
-    store: Store, made: Report, rows: Sequence[Row], chosen: CallFilter, spent: Sequence[Spent]
-) -> dict[str, Any]:
-    found = [row_data(row) for row in rows]
-    if made.by in ("session", "subagent"):
-        known = store.labels([row.key for row in rows if row.key])
-        for data in found:
-            data["agent"], data["title"], data["repo"] = known.get(data["key"], (None, None, None))
-    total = row_data(made.total)
-    del total["key"]
-    return {
-        "by": made.by,
-        "timezone": made.timezone,
-        "since": format_time(chosen.since) if chosen.since else None,
-        "until": format_time(chosen.until) if chosen.until else None,
-        "rows": found,
-        "total": total,
-        "budgets": [
-            {"name": one.name, "limit": one.limit, "usd": one.usd, "is_over": one.is_over}
-            for one in spent
-        ],
-    }
 
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────
@@ -190,41 +129,6 @@ def _can_draw() -> bool:
 
 
 # ── one session ───────────────────────────────────────────────────────────────────────────────────
-def explanation_data(uid: str, made: Explanation) -> dict[str, Any]:
-    own, below = row_data(made.own), row_data(made.with_subagents)
-    repeated = {"calls": made.repeated.calls, "total_tokens": made.repeated.total_tokens}
-    del own["key"], below["key"]
-    return {
-        "uid": uid,
-        "calls": [explained_data(one) for one in made.calls],
-        "elsewhere": [explained_data(one) for one in made.elsewhere],
-        "total": own,
-        "total_with_subagents": below,
-        "repeated": repeated,
-    }
-
-
-def explained_data(one: Explained) -> dict[str, Any]:
-    return {
-        **call_data(one.call),
-        "usd": None if one.units is None else one.units / USD,
-        "usd_before": None if one.old_units is None else one.old_units / USD,
-        "basis": one.basis,
-        "price": one.price,
-        "parts": [
-            {"bucket": part.bucket, "count": part.count, "usd": part.usd / USD}
-            for part in one.parts
-        ],
-        "copies": [{**call_data(copy.call), "why": copy.why} for copy in one.copies],
-    }
-
-
-def call_data(call: Call) -> dict[str, Any]:
-    data = msgspec.structs.asdict(call)
-    del data["invoiced"]
-    return {**data, "ts": format_time(call.ts) if call.ts else None, "total_tokens": call.total}
-
-
 def explanation_lines(uid: str, made: Explanation) -> Iterator[str]:
     yield paint(
         f"{one_line(uid)}: {count(made.own.calls, 'call')}, {made.own.total_tokens:,} tokens,"
@@ -321,22 +225,6 @@ def _wrapped(text: str, indent: str, width: int, style: str = "") -> Iterator[st
 
 
 # ── doubts and waste ──────────────────────────────────────────────────────────────────────────────
-def check_data(made: Check) -> dict[str, Any]:
-    undated = row_data(made.undated)
-    del undated["key"]
-    return {
-        "calls": made.calls,
-        "unpriced": [row_data(row) for row in made.unpriced],
-        "fuzzy": [row_data(row) for row in made.fuzzy],
-        "assumed": [row_data(row) for row in made.assumed],
-        "undated": undated,
-        "sessions": made.sessions,
-        "gaps": made.gaps,
-        "lost": made.lost,
-        "cannot_know": made.cannot_know,
-    }
-
-
 def check_lines(made: Check) -> Iterator[str]:
     yield paint(f"{count(made.calls, 'call')} in {count(made.sessions, 'session')}", "bold")
     yield from _doubts("without a price", made.unpriced)
@@ -388,16 +276,6 @@ def _doubts(title: str, rows: Sequence[Row]) -> Iterator[str]:
             f"  {fit(one_line(row.key) or '?', 60)}: {count(row.calls, 'call')},"
             f" {row.total_tokens:,} tokens, ${exact(row.units)}"
         )
-
-
-def wasted_data(made: Wasted) -> dict[str, Any]:
-    rows = {
-        name: row_data(getattr(made, name))
-        for name in ("abandoned", "retries", "failed", "any", "unplaced", "of")
-    }
-    for row in rows.values():
-        del row["key"]
-    return {**rows, "sessions": made.sessions}
 
 
 def wasted_lines(made: Wasted) -> Iterator[str]:

@@ -15,13 +15,13 @@ import click
 from .. import config as settings
 from .. import query
 from ..store import open_for_reading
-from ._options import as_json_list
+from ._options import as_json
 from ._out import Column, echo, one_line, paint, table, write_json
 from ._words import ago, size
 
 
 @click.command(help=__doc__)
-@as_json_list
+@as_json(list[query.AgentFacts], items="")
 def command(is_json: bool) -> None:
     config = settings.load()
     with ExitStack() as stack:

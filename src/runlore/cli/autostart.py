@@ -51,13 +51,25 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     status: list[str]
 
 
+class Autostart(msgspec.Struct, frozen=True, kw_only=True):
+    """The job that syncs by itself."""
+
+    manager: str
+    """What runs it: systemd, launchd, the Task Scheduler."""
+    on: bool
+    every_minutes: int | None
+    command: list[str]
+    files: dict[str, str]
+    """Path and text of each; after `off` and for `status` of those that are installed."""
+
+
 @click.command(help=__doc__)
 @click.argument("what", type=click.Choice(["on", "off", "status"]))
 @click.option(
     "--every", type=click.IntRange(1, 1439), default=15, metavar="MINUTES", help="How often (15)."
 )
 @click.option("--dry-run", is_flag=True, help="Print the files and commands; change nothing.")
-@as_json
+@as_json(Autostart)
 def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
     words = [background_python(), "-m", "runlore", "sync"]
     job = make_job(sys.platform, words, every, kept_variables() if what == "on" else {})
@@ -76,13 +88,13 @@ def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
             else minutes_in("".join([*files.values(), told.stdout if told and is_on else ""]))
         )
         write_json(
-            {
-                "manager": job.manager,
-                "on": is_on,
-                "every_minutes": minutes,
-                "command": words,
-                "files": files,
-            }
+            Autostart(
+                manager=job.manager,
+                on=is_on,
+                every_minutes=minutes,
+                command=words,
+                files=files,
+            )
         )
     elif what == "on":
         note(

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import click
+import msgspec
 
 from ..errors import StoreError
 from ._options import as_json, open_store
@@ -21,10 +22,19 @@ from ._progress import Progress
 from ._words import duration, size
 
 
+class Backup(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of the store."""
+
+    path: str
+    size: int
+    """In bytes."""
+    seconds: float
+
+
 @click.command(help=__doc__)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Also over a file that is there.")
-@as_json
+@as_json(Backup)
 def command(file: Path, force: bool, is_json: bool) -> None:
     began = time.monotonic()
     with open_store() as (store, _), Progress() as progress:
@@ -36,7 +46,7 @@ def command(file: Path, force: bool, is_json: bool) -> None:
         store.backup(file, lambda done, total: progress.show("pages", done, total))
     seconds, length = time.monotonic() - began, file.stat().st_size
     if is_json:
-        write_json({"path": str(file.absolute()), "size": length, "seconds": round(seconds, 3)})
+        write_json(Backup(path=str(file.absolute()), size=length, seconds=round(seconds, 3)))
     else:
         note(
             f"copied {size(length)} to {one_line(str(file))} in {duration(seconds)}, and checked it"

@@ -9,19 +9,36 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import click
+import msgspec
 
 from .. import query
 from ..errors import NotFound
 from ..query import names as naming
 from ..search import QueryError, trace
 from ..store import Store
-from ._hits import event_data, event_lines, heads, session_data
-from ._options import as_json_list, is_paged, no_pager, open_store, skipped
+from ._hits import WHOLE_EVENT, SessionWithEvents, event_lines, heads, session_fields
+from ._options import as_json, is_paged, no_pager, open_store, skipped
 from ._out import note, one_line, page, paint, write_json
 from ._words import count
+
+
+class CommitSession(SessionWithEvents, frozen=True, kw_only=True):
+    """A session that has a commit."""
+
+    made: bool
+    """True if it ran `git commit` and the output shows the name; otherwise it mentions it."""
+
+
+class CommitSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """The sessions that made a commit, then those that mention it."""
+
+    sha: str
+    total: int
+    partial: bool
+    """True if not everything was looked at."""
+    sessions: list[CommitSession]
 
 
 @click.command(help=__doc__)
@@ -35,7 +52,7 @@ from ._words import count
     help="At most so many sessions (20).",
 )
 @no_pager
-@as_json_list
+@as_json(CommitSessions, items="sessions", whole=WHOLE_EVENT)
 @click.pass_context
 def command(ctx: click.Context, sha: str, limit: int, is_json: bool) -> None:
     with open_store() as (store, _):
@@ -44,7 +61,7 @@ def command(ctx: click.Context, sha: str, limit: int, is_json: bool) -> None:
         except QueryError as error:
             raise click.BadParameter(one_line(str(error)), param_hint="SHA") from None
         if is_json:
-            write_json(as_data(sha, answer))
+            write_json(as_answer(sha, answer))
         elif answer.found:
             page(as_lines(store, answer), pager=is_paged(ctx))
             if answer.is_partial:
@@ -75,16 +92,12 @@ def command(ctx: click.Context, sha: str, limit: int, is_json: bool) -> None:
         ctx.exit(1)
 
 
-def as_data(sha: str, answer: trace.CommitAnswer) -> dict[str, Any]:
+def as_answer(sha: str, answer: trace.CommitAnswer) -> CommitSessions:
     sessions = [
-        {
-            **session_data(found.session),
-            "made": found.is_made,
-            "events": [event_data(found.session.uid, event) for event in found.events],
-        }
+        CommitSession(**session_fields(found.session, found.events), made=found.is_made)
         for found in answer.found
     ]
-    return {"sha": sha, "total": answer.total, "partial": answer.is_partial, "sessions": sessions}
+    return CommitSessions(sha=sha, total=answer.total, partial=answer.is_partial, sessions=sessions)
 
 
 def as_lines(store: Store, answer: trace.CommitAnswer) -> Iterator[str]:

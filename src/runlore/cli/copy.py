@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import ClassVar
 
 import click
 import msgspec
@@ -20,7 +21,7 @@ from .. import config as settings
 from .. import doctor
 from .. import store as stores
 from ..errors import StoreError, StoreLost
-from ..store.copying import copy
+from ..store.copying import Copied, copy
 from ._options import as_json
 from ._out import note, one_line, write_json
 from ._progress import Progress
@@ -29,10 +30,27 @@ from ._words import count, duration
 GOES_ON = "what was copied stays, and the same command goes on from there"
 
 
+class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """What was copied from one store to another."""
+
+    PRESENTS: ClassVar = (Copied,)
+
+    source: str
+    target: str
+    sessions: int
+    events: int
+    calls: int
+    unchanged: int
+    forgotten: int
+    problems: list[str]
+    """What the doctor finds wrong with the copy."""
+    seconds: float
+
+
 @click.command(help=__doc__)
 @click.argument("from_", metavar="FROM")
 @click.argument("to")
-@as_json
+@as_json(StoreCopy)
 @click.pass_context
 def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
     began = time.monotonic()
@@ -53,13 +71,13 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
     seconds = time.monotonic() - began
     if is_json:
         write_json(
-            {
-                "source": names[0],
-                "target": names[1],
+            StoreCopy(
+                source=names[0],
+                target=names[1],
                 **msgspec.structs.asdict(done),
-                "problems": problems,
-                "seconds": round(seconds, 3),
-            }
+                problems=problems,
+                seconds=round(seconds, 3),
+            )
         )
     else:
         brought = f"{count(done.sessions, 'session')} with {count(done.events, 'event')}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from shutil import which
 
 import click
+import msgspec
 
 from .. import config as settings
 from .. import store as stores
@@ -26,13 +27,22 @@ from ._out import echo, note, write_json
 PACKAGED = Path(__file__).parents[1] / "demo"
 
 
+class Demo(msgspec.Struct, frozen=True, kw_only=True):
+    """A store to look around in."""
+
+    home: str
+    store: str
+    sessions: int
+    events: int
+
+
 @click.command(help=__doc__)
 @click.option(
     "--home",
     type=click.Path(file_okay=False),
     help="Where to make it (demo/ in runlore's own folder).",
 )
-@as_json
+@as_json(Demo)
 def command(home: str | None, is_json: bool) -> None:
     own = settings.load()
     folder = Path(home).expanduser().absolute() if home else own.home / "demo"
@@ -46,12 +56,7 @@ def command(home: str | None, is_json: bool) -> None:
             lines = store.sessions(Filter(parents_only=False))
             events = sum(line.events for line in lines)
             write_json(
-                {
-                    "home": str(folder),
-                    "store": config.store,
-                    "sessions": len(lines),
-                    "events": events,
-                }
+                Demo(home=str(folder), store=config.store, sessions=len(lines), events=events)
             )
             return
         echo("\n".join(ls.as_table(store, store.sessions(Filter()), is_whole=True)))

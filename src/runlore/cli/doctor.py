@@ -17,7 +17,7 @@ from .. import config as settings
 from .. import doctor
 from .. import store as stores
 from ..doctor import Check, Report
-from ._options import as_json_list
+from ._options import as_json
 from ._out import Column, echo, note, one_line, paint, screen, wrap, write_json
 from ._progress import Progress
 from ._words import count
@@ -26,7 +26,7 @@ from ._words import count
 @click.command(help=__doc__)
 @click.option("--full", is_flag=True, help="Look at everything, also at what takes long.")
 @click.option("--repair", is_flag=True, help="Put right what can be put right.")
-@as_json_list
+@as_json(Report, items="checks")
 @click.pass_context
 def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None:
     config = settings.load()

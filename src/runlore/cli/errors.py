@@ -12,19 +12,27 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import click
+import msgspec
 
 from .. import query
 from ..errors import NotFound
 from ..mine import known_errors
 from ..store import Filter, Store
-from ._errors import as_data, fix_lines, names_of, when
-from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
+from ._errors import KnownError, fix_lines, names_of, when
+from ._options import as_json, few_filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, note, one_line, page, paint, table, write_json
 from ._words import count
 
 LEAST = 56
 """Columns of an error. What it says matters more than when and where: these leave a narrow screen
 before it is cut."""
+
+
+class RecurringErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """The errors that keep coming back, those of most sessions first."""
+
+    total: int
+    errors: list[KnownError]
 
 
 @click.command(help=__doc__)
@@ -40,7 +48,7 @@ before it is cut."""
     help="In at least so many sessions (2).",
 )
 @no_pager
-@as_json_list
+@as_json(RecurringErrors, items="errors")
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, limit: int, least: int, is_json: bool) -> None:
     with open_store() as (store, _):
@@ -48,9 +56,8 @@ def command(ctx: click.Context, chosen: Filter, limit: int, least: int, is_json:
             store, chosen, datetime.now(UTC), min_sessions=least, limit=limit + skipped()
         )
         if is_json:
-            write_json(
-                {"total": answer.total, "errors": [as_data(error) for error in answer.found]}
-            )
+            errors = [KnownError.of(error) for error in answer.found]
+            write_json(RecurringErrors(total=answer.total, errors=errors))
         elif answer.found:
             page(as_lines(store, answer), pager=is_paged(ctx))
             if answer.total > len(answer.found):

@@ -13,13 +13,14 @@ import re
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 import msgspec
 
 from .. import config, query
 from .. import store as stores
+from ..answers import Answer
 from ..errors import NotFound
 from ..query import names as naming
 from ..retention import policy as retain
@@ -27,7 +28,7 @@ from ..retention.evict import let_go
 from ..store import DAMAGED, Store
 from ..store.retention import Weight
 from ..sync.pipeline import sync
-from ._options import ParamType, SessionName, as_json_list, open_store
+from ._options import ParamType, SessionName, as_json, open_store
 from ._out import Column, echo, note, one_line, paint, table, warn, write_json
 from ._progress import Progress
 from ._words import count, size
@@ -62,6 +63,50 @@ class Days(ParamType):
         return int(match[1])
 
 
+class EvictedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session whose text leaves."""
+
+    PRESENTS: ClassVar = (Weight,)
+
+    uid: str
+    title: str | None
+    ended_at: str | None
+    events: int
+    analyzed: bool
+    """True if a digest covers all of it."""
+    size: int
+    """Bytes of its text, packed."""
+
+    @classmethod
+    def of(cls, weight: Weight) -> EvictedSession:
+        return cls(
+            uid=weight.uid,
+            title=weight.title,
+            ended_at=weight.ended_at,
+            events=weight.events,
+            analyzed=weight.is_covered,
+            size=weight.body_bytes,
+        )
+
+
+class Eviction(msgspec.Struct, frozen=True, kw_only=True):
+    """What left the store, or would leave."""
+
+    PRESENTS: ClassVar = (retain.Plan,)
+
+    dry_run: bool
+    sessions: list[EvictedSession]
+    records: int
+    """Number of transcripts whose native records leave."""
+    freed: int
+    """Bytes; an estimate as long as nothing has left."""
+    used: int
+    """Bytes that the store took before."""
+    stays: dict[str, int]
+    manifest: str | None
+    """The file that lists what left."""
+
+
 @click.command(help=__doc__)
 @click.argument("sessions", nargs=-1, type=SessionName())
 @click.option("--soft", type=Bytes(), metavar="SIZE", help="Until the store takes so much: 5 GB.")
@@ -76,7 +121,7 @@ class Days(ParamType):
     "--back", "is_back", is_flag=True, help="Bring the named sessions back from their transcripts."
 )
 @click.option("--yes", is_flag=True, help="Do it.")
-@as_json_list
+@as_json(Eviction, items="sessions", forms={"--back": Answer(list[str])})
 def command(
     sessions: tuple[str, ...],
     soft: int | None,
@@ -156,9 +201,8 @@ class Chosen:
                 now = self.plan(store, factor)
                 if not now.sessions and not now.bulks:
                     break
-                lines = [as_data(weight) for weight in now.sessions] + [
-                    {"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks
-                ]
+                lines: list[Any] = [EvictedSession.of(weight) for weight in now.sessions]
+                lines += [{"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks]
                 # First: killed in between, what has left is in it.
                 manifest = write_manifest(setting.home, lines, manifest)
                 store.drop_records([bulk.source for bulk in now.bulks])
@@ -183,7 +227,7 @@ class Chosen:
         return manifest
 
 
-def write_manifest(home: Path, lines: list[dict[str, Any]], file: Path | None) -> Path:
+def write_manifest(home: Path, lines: list[Any], file: Path | None) -> Path:
     """Adds to the list of what leaves, or begins one."""
     if file is None:
         folder = home / "evicted"
@@ -194,17 +238,6 @@ def write_manifest(home: Path, lines: list[dict[str, Any]], file: Path | None) -
         out.flush()
         os.fsync(out.fileno())
     return file
-
-
-def as_data(weight: Any) -> dict[str, Any]:
-    return {
-        "uid": weight.uid,
-        "title": weight.title,
-        "ended_at": weight.ended_at,
-        "events": weight.events,
-        "analyzed": weight.is_covered,
-        "size": weight.body_bytes,
-    }
 
 
 def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
@@ -220,7 +253,7 @@ def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
             sync(store, setting, agents=[agent], roots=sorted(places))
         here = [uid for uid in back if (found := store.session(uid)) and not found.evicted_at]
     if is_json:
-        write_json(here)
+        write_json(here, "--back")
         return
     if here:
         note(f"back: {count(len(here), 'session')}")
@@ -254,15 +287,15 @@ def report(plan: retain.Plan, manifest: Path | None, names: dict[str, str], is_j
     is_done = manifest is not None
     if is_json:
         write_json(
-            {
-                "dry_run": not is_done,
-                "sessions": [as_data(weight) for weight in plan.sessions],
-                "records": len(plan.bulks),
-                "freed": plan.freed,
-                "used": plan.used,
-                "stays": plan.stays,
-                "manifest": str(manifest) if manifest else None,
-            }
+            Eviction(
+                dry_run=not is_done,
+                sessions=[EvictedSession.of(weight) for weight in plan.sessions],
+                records=len(plan.bulks),
+                freed=plan.freed,
+                used=plan.used,
+                stays=plan.stays,
+                manifest=str(manifest) if manifest else None,
+            )
         )
         return
     shown = named(plan)

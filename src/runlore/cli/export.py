@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+import msgspec
 
 from ..errors import RunloreError
 from ..export.html import html
@@ -27,6 +28,16 @@ from .show import named, which
 
 FORMATS = ("markdown", "jsonl", "html")
 ENDINGS = {".md": "markdown", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
+
+
+class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that was written."""
+
+    path: str
+    format: str
+    """markdown, jsonl, html."""
+    size: int
+    """In bytes."""
 
 
 @click.command(help=__doc__)
@@ -52,7 +63,7 @@ ENDINGS = {".md": "markdown", ".jsonl": "jsonl", ".html": "html", ".htm": "html"
     help="Into this file, for you alone.",
 )
 @click.option("--force", is_flag=True, help="Also over a file that is there.")
-@as_json
+@as_json(ExportedFile)
 def command(
     session: str,
     kind: str | None,
@@ -84,7 +95,7 @@ def command(
             return
         length = write(made, output, force)
     if is_json:
-        write_json({"path": str(output.absolute()), "format": kind, "size": length})
+        write_json(ExportedFile(path=str(output.absolute()), format=kind, size=length))
     else:
         note(f"wrote {size(length)} to {one_line(str(output))}")
 

@@ -10,23 +10,49 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any
+from typing import ClassVar
 
 import click
+import msgspec
 
 from .. import query
 from ..errors import NotFound
 from ..query import names as naming
 from ..search import QueryError, trace
-from ..store import Store
-from ._hits import repo, session_data, when
-from ._options import as_json_list, is_paged, no_pager, open_store, skipped
+from ..store import SessionLine, Store
+from ._hits import repo, when
+from ._options import as_json, is_paged, no_pager, open_store, skipped
 from ._out import Column, fit, note, one_line, page, paint, screen, table, title_of, write_json
 from ._words import count
 
 LEAST = 12
 """Columns of a title. Which file it was, and where, says more: titles shrink before these leave a
 narrow screen."""
+
+
+class FileSession(SessionLine, frozen=True, kw_only=True):
+    """A session that touched a file."""
+
+    PRESENTS: ClassVar = (trace.FileTrace,)
+
+    actions: dict[str, int]
+    files: list[str]
+    last_at: str | None
+    last_ref: str
+    """`uid#seq` of the last time."""
+
+
+class FileSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """Sessions that touched a file, the last one first."""
+
+    path: str | None
+    """The full path; null if only the end of one is known."""
+    total: int
+    elsewhere: int
+    """Number of sessions that touched other files whose path ends the same."""
+    partial: bool
+    """True if not everything was looked at."""
+    sessions: list[FileSession]
 
 
 @click.command(help=__doc__)
@@ -40,7 +66,7 @@ narrow screen."""
     help="At most so many sessions (20).",
 )
 @no_pager
-@as_json_list
+@as_json(FileSessions, items="sessions")
 @click.pass_context
 def command(ctx: click.Context, path: str, limit: int, is_json: bool) -> None:
     with open_store() as (store, _):
@@ -49,7 +75,7 @@ def command(ctx: click.Context, path: str, limit: int, is_json: bool) -> None:
         except QueryError as error:
             raise click.BadParameter(one_line(str(error)), param_hint="PATH") from None
         if is_json:
-            write_json(as_data(answer))
+            write_json(as_answer(answer))
         elif answer.found:
             page(as_table(store, answer), pager=is_paged(ctx))
             explain(answer, path)
@@ -61,24 +87,24 @@ def command(ctx: click.Context, path: str, limit: int, is_json: bool) -> None:
         ctx.exit(1)
 
 
-def as_data(answer: trace.FileAnswer) -> dict[str, Any]:
+def as_answer(answer: trace.FileAnswer) -> FileSessions:
     sessions = [
-        {
-            **session_data(found.session),
-            "actions": found.actions,
-            "files": found.files,
-            "last_at": found.last_at,
-            "last_ref": f"{found.session.uid}#{found.last_seq}",
-        }
+        FileSession(
+            **msgspec.structs.asdict(found.session),
+            actions=found.actions,
+            files=found.files,
+            last_at=found.last_at,
+            last_ref=f"{found.session.uid}#{found.last_seq}",
+        )
         for found in answer.found
     ]
-    return {
-        "path": answer.path,
-        "total": answer.total,
-        "elsewhere": answer.elsewhere,
-        "partial": answer.is_partial,
-        "sessions": sessions,
-    }
+    return FileSessions(
+        path=answer.path,
+        total=answer.total,
+        elsewhere=answer.elsewhere,
+        partial=answer.is_partial,
+        sessions=sessions,
+    )
 
 
 def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:

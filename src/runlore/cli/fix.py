@@ -10,20 +10,43 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import click
+import msgspec
+from msgspec import convert
 
 from .. import query
 from ..errors import NotFound
 from ..mine import known_errors
+from ..model import Signature
 from ..store import Filter, Store
-from ._errors import as_data, fix_lines, head, names_of
-from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
+from ._errors import KnownError, fix_lines, head, names_of
+from ._options import as_json, few_filters, is_paged, no_pager, open_store, skipped
 from ._out import note, one_line, page, paint, write_json
 from ._words import count
 
 LARGEST = 4 << 20
 """Characters that are read from a pipe: of a longer log the end."""
+
+
+class ErrorIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The error that a text was taken for."""
+
+    PRESENTS: ClassVar = (Signature,)
+
+    fingerprint: str
+    kind: str
+    name: str
+    template: str
+
+
+class ErrorFixes(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the errors in a text: the same ones, or else the nearest."""
+
+    asked: ErrorIdentity | None
+    total: int
+    errors: list[KnownError]
 
 
 @click.command(help=__doc__)
@@ -38,7 +61,7 @@ LARGEST = 4 << 20
     help="At most so many errors (5).",
 )
 @no_pager
-@as_json_list
+@as_json(ErrorFixes, items="errors")
 @click.pass_context
 def command(ctx: click.Context, error: str, chosen: Filter, limit: int, is_json: bool) -> None:
     text = read_pipe() if error == "-" else error
@@ -49,13 +72,7 @@ def command(ctx: click.Context, error: str, chosen: Filter, limit: int, is_json:
             store, text, chosen, datetime.now(UTC), limit=limit + skipped()
         )
         if is_json:
-            write_json(
-                {
-                    "asked": asked_data(answer),
-                    "total": answer.total,
-                    "errors": [as_data(error) for error in answer.found],
-                }
-            )
+            write_json(as_answer(answer))
         elif answer.found:
             page(as_lines(store, answer), pager=is_paged(ctx))
         else:
@@ -69,18 +86,11 @@ def read_pipe() -> str:
     return data[-LARGEST:].decode("utf-8", "replace")
 
 
-def asked_data(answer: known_errors.Answer) -> dict[str, str] | None:
+def as_answer(answer: known_errors.Answer) -> ErrorFixes:
     asked = answer.asked
-    return (
-        None
-        if asked is None
-        else {
-            "fingerprint": asked.fingerprint,
-            "kind": asked.kind,
-            "name": asked.name,
-            "template": asked.template,
-        }
-    )
+    identity = None if asked is None else convert(asked, ErrorIdentity, from_attributes=True)
+    errors = [KnownError.of(error) for error in answer.found]
+    return ErrorFixes(asked=identity, total=answer.total, errors=errors)
 
 
 def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:

@@ -10,6 +10,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 
 import click
+import msgspec
 
 from .. import config, query
 from .. import store as stores
@@ -18,16 +19,31 @@ from ..lessons import Lesson, actions
 from ..lessons.shelf import Broken
 from ..store import Filter, SessionLine
 from . import ls
-from ._options import SessionName, as_json_list, exact_filters, open_store
+from ._options import SessionName, as_json, exact_filters, open_store
 from ._out import echo, note, one_line, warn, write_json
 from ._words import count, size
+
+
+class ForgottenSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """What was removed, or would be."""
+
+    dry_run: bool
+    sessions: list[str]
+    events: int
+    source_bytes: int
+    copies: list[str]
+    """Other sessions that show parts of these."""
+    lessons: list[str]
+    """Ids of the lessons that rest on these, or quote them."""
+    unread: list[str]
+    """Files among the lessons that cannot be read, and stay as they are."""
 
 
 @click.command(help=__doc__)
 @click.argument("sessions", nargs=-1, type=SessionName())
 @exact_filters
 @click.option("--yes", is_flag=True, help="Do it.")
-@as_json_list
+@as_json(ForgottenSessions, items="sessions")
 def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool) -> None:
     is_filtered = chosen._replace(parents_only=True) != Filter()
     if sessions and is_filtered:
@@ -89,13 +105,17 @@ def report(
         sum(line.source_bytes for line in lines),
     )
     if is_json:
-        about = {
-            "dry_run": not is_done,
-            "sessions": [line.uid for line in lines],
-            "events": events,
-            "source_bytes": source_bytes,
-        }
-        write_json({**about, "copies": copies, "lessons": lessons, "unread": unread})
+        write_json(
+            ForgottenSessions(
+                dry_run=not is_done,
+                sessions=[line.uid for line in lines],
+                events=events,
+                source_bytes=source_bytes,
+                copies=copies,
+                lessons=lessons,
+                unread=unread,
+            )
+        )
         return
     if not lines:
         note("no session matches; nothing to forget")

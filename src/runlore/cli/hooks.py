@@ -9,8 +9,16 @@ from __future__ import annotations
 
 import click
 
-from ._integrate import ToldAgent, change, changing, find_target, show_states
-from ._options import as_json, as_json_list
+from ._integrate import (
+    SettingsChange,
+    SettingsState,
+    ToldAgent,
+    change,
+    changing,
+    find_target,
+    show_states,
+)
+from ._options import as_json
 
 
 @click.group(help=__doc__)
@@ -20,7 +28,7 @@ def command() -> None:
 
 @command.command()
 @changing
-@as_json
+@as_json(SettingsChange)
 def install(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
     """Put the hooks into the settings of AGENT.
 
@@ -31,7 +39,7 @@ def install(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 
 @command.command()
 @changing
-@as_json
+@as_json(SettingsChange)
 def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
     """Take the hooks out of the settings of AGENT. With --json as `install`."""
     change(find_target(agent, "hooks"), is_install=False, yes=yes, dry_run=dry_run, is_json=is_json)
@@ -39,7 +47,7 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 
 @command.command()
 @click.argument("agent", type=ToldAgent(), required=False)
-@as_json_list
+@as_json(list[SettingsState], items="")
 def status(agent: str | None, is_json: bool) -> None:
     """Say whether the hooks are there, and how the last sync went.
 

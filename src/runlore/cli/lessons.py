@@ -25,12 +25,57 @@ from ..lessons.render import remove, render_block, upsert
 from ..lessons.shelf import parse_lesson, render_lesson
 from ..text.tokens import tokens
 from ._integrate import RECEIPTS, Unasked, clean_diff, colored
-from ._options import AgentName, as_json, as_json_list, open_store
+from ._options import AgentName, as_json, open_store
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json
 from ._words import count
 
 LEAST = 40
 OPEN = ("proposed", "approved")
+
+
+class RankedLesson(Lesson, frozen=True, kw_only=True):
+    """A lesson, and how it stands."""
+
+    score: float
+    """What it is ranked by; it sinks with time."""
+    is_told: bool
+    """True if agents are shown it."""
+    is_doubted: bool
+    """True if later sessions contradict it."""
+    file: str
+
+    @classmethod
+    def of(cls, lesson: Lesson, setting: settings.Config) -> RankedLesson:
+        score = rank.score(lesson, datetime.now(UTC), setting.lessons.half_life_days)
+        return cls(
+            **msgspec.structs.asdict(lesson),
+            score=round(score, 4),
+            is_told=lesson.is_ready(setting.lessons.deliver),
+            is_doubted=lesson.is_doubted,
+            file=str(actions.open_shelf(setting).folder / f"{lesson.id}.md"),
+        )
+
+
+class ProposedLessons(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look at all sessions has brought."""
+
+    new: list[str]
+    """Ids of the proposals that were not there before."""
+    changed: list[str]
+    """Ids of the lessons whose evidence has changed."""
+    lessons: list[RankedLesson]
+
+
+class RenderedLessons(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of lessons in a file."""
+
+    file: str
+    changed: bool
+    dry_run: bool
+    lessons: list[str]
+    """Ids of the lessons in the block."""
+    diff: list[str]
+    """The lines of the diff."""
 
 
 @click.group(help=__doc__)
@@ -60,7 +105,7 @@ def scoped(function: Any) -> Any:
     "--all", "is_all", is_flag=True, help="Also what was rejected, retired or superseded."
 )
 @click.option("--repo", metavar="NAME", help="Only what applies in this repository.")
-@as_json_list
+@as_json(list[RankedLesson], items="")
 def list_(status: str | None, is_all: bool, repo: str | None, is_json: bool) -> None:
     """List lessons, proposals first, then the most trusted.
 
@@ -81,7 +126,7 @@ def list_(status: str | None, is_all: bool, repo: str | None, is_json: bool) -> 
         key=lambda one: one.status != "proposed",
     )
     if is_json:
-        write_json([as_data(one, setting) for one in ranked])
+        write_json([RankedLesson.of(one, setting) for one in ranked])
     elif ranked:
         show_list(ranked, setting)
     else:
@@ -130,13 +175,13 @@ def where(lesson: Lesson) -> str:
 
 @command.command()
 @click.argument("lesson")
-@as_json
+@as_json(RankedLesson)
 def show(lesson: str, is_json: bool) -> None:
     """Print a lesson as it stands in its file. With --json the lesson."""
     setting = settings.load()
     found = actions.open_shelf(setting).get(lesson)
     if is_json:
-        write_json(as_data(found, setting))
+        write_json(RankedLesson.of(found, setting))
         return
     echo(clean(render_lesson(found)).rstrip())
     note(paint(told_state(found, setting), "dim", sys.stderr))
@@ -159,19 +204,10 @@ def told_state(lesson: Lesson, setting: settings.Config) -> str:
     return "approved: agents are told" if state == "approved" else f"{state}: agents are not told"
 
 
-def as_data(lesson: Lesson, setting: settings.Config) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.to_builtins(lesson)
-    data["score"] = round(rank.score(lesson, datetime.now(UTC), setting.lessons.half_life_days), 4)
-    data["is_told"] = lesson.is_ready(setting.lessons.deliver)
-    data["is_doubted"] = lesson.is_doubted
-    data["file"] = str(actions.open_shelf(setting).folder / f"{lesson.id}.md")
-    return data
-
-
 # ── what becomes of them ──────────────────────────────────────────────────────────────────────────
 @command.command()
 @click.option("--dry-run", is_flag=True, help="Show it; write nothing.")
-@as_json_list
+@as_json(ProposedLessons, items="lessons")
 def propose(dry_run: bool, is_json: bool) -> None:
     """Look through all sessions, and put lessons down as proposals.
 
@@ -185,11 +221,11 @@ def propose(dry_run: bool, is_json: bool) -> None:
         warn(one_line(f"{one.file} is no lesson: {one.reason}"))
     if is_json:
         write_json(
-            {
-                "new": [one.id for one in new],
-                "changed": renewed,
-                "lessons": [as_data(one, setting) for one in made.changed],
-            }
+            ProposedLessons(
+                new=[one.id for one in new],
+                changed=renewed,
+                lessons=[RankedLesson.of(one, setting) for one in made.changed],
+            )
         )
         return
     if new:
@@ -207,7 +243,7 @@ def decided(status: str, lessons: tuple[str, ...], why: str, is_json: bool) -> N
 
 def tell(made: list[Lesson], setting: settings.Config, is_json: bool) -> None:
     if is_json:
-        write_json([as_data(one, setting) for one in made])
+        write_json([RankedLesson.of(one, setting) for one in made])
         return
     for one in made:
         echo(f"{one.id}  {one_line(one.problem)}")
@@ -220,7 +256,7 @@ def deciding(name: str, status: str, about: str) -> None:
     @command.command(name, help=f"{about}\n\nWith --json an array of the lessons.")
     @click.argument("lessons", nargs=-1, required=True)
     @click.option("--why", default="", metavar="TEXT", help="Keep the reason with it.")
-    @as_json_list
+    @as_json(list[RankedLesson], items="")
     def decide(lessons: tuple[str, ...], why: str, is_json: bool) -> None:
         decided(status, lessons, why, is_json)
 
@@ -235,7 +271,7 @@ deciding("retire", "retired", "Take LESSONS out of use, and keep them.")
 @click.option("--problem", metavar="TEXT")
 @click.option("--resolution", metavar="TEXT", help="What to do.")
 @scoped
-@as_json_list
+@as_json(list[RankedLesson], items="")
 def edit(
     lesson: str, problem: str | None, resolution: str | None, is_json: bool, **scope: str | None
 ) -> None:
@@ -266,7 +302,7 @@ def edit(
 @command.command()
 @click.argument("lesson")
 @click.argument("into")
-@as_json_list
+@as_json(list[RankedLesson], items="")
 def merge(lesson: str, into: str, is_json: bool) -> None:
     """Give the evidence of LESSON to INTO, which says the same.
 
@@ -298,7 +334,7 @@ def merge(lesson: str, into: str, is_json: bool) -> None:
     help="The error that it is about: told when it is met again.",
 )
 @scoped
-@as_json_list
+@as_json(list[RankedLesson], items="")
 def add(
     problem: str,
     resolution: str,
@@ -339,7 +375,7 @@ def add(
 @click.option("--remove", "is_removed", is_flag=True, help="Take the block out again.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")
-@as_json
+@as_json(RenderedLessons)
 def render(
     file: Path,
     repo: str | None,
@@ -428,13 +464,13 @@ def write_block(
             files.write_receipts(place, others)
     if is_json:
         write_json(
-            {
-                "file": str(file),
-                "changed": not made.is_empty,
-                "dry_run": dry_run,
-                "lessons": ids,
-                "diff": lines,
-            }
+            RenderedLessons(
+                file=str(file),
+                changed=not made.is_empty,
+                dry_run=dry_run,
+                lessons=ids,
+                diff=lines,
+            )
         )
     elif made.is_empty:
         note(unchanged)

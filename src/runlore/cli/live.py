@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import convert
+from msgspec.structs import replace
 
 from .. import config
+from ..answers import Answer
 from ..errors import Ambiguous, InvalidId, LogError, SessionNotFound
 from ..live import liveness
 from ..live.attention import attention
 from ..live.liveness import Mark, judge
 from ..live.log import LiveSession, SessionInfo, SessionStore
+from ..live.state import Checkpoint
 from ._live import (
     branch_lines,
     call_lines,
@@ -32,13 +36,29 @@ from ._live import (
     stale_line,
     state_lines,
 )
-from ._options import as_json, as_json_list, is_bounded, skipped
+from ._live_answers import (
+    CheckpointDifference,
+    Fork,
+    LiveSessionLine,
+    LogDamage,
+    OpenCall,
+    Rewind,
+    ShownConversation,
+    ShownMessage,
+    ShownRecord,
+    ShownState,
+    StaleRun,
+    StatusChange,
+)
+from ._options import as_json, is_bounded, skipped
 from ._out import echo, note, one_line, page, paint, warn, write_json
 from ._words import count, local
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 SECOND = "%Y-%m-%d %H:%M:%S"
 MARKS: tuple[Mark, ...] = ("failed", "paused", "cancelled")
+WHOLE_RECORD = "without --max-tokens every text is whole"
+"""How to get a text that was cut."""
 STATUSES = ("active", "paused", "completed", "failed", "cancelled")
 
 
@@ -77,7 +97,7 @@ def command(ctx: click.Context, folder: Path | None) -> None:
 @click.option(
     "-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50)."
 )
-@as_json_list
+@as_json(list[LiveSessionLine], items="")
 @click.pass_obj
 def list_sessions(
     store: SessionStore,
@@ -92,7 +112,7 @@ def list_sessions(
     With --json an array of live sessions (docs/json.md).
     """
     infos = store.list(status=status, agent=agent, cwd=cwd, limit=limit + skipped())
-    rows = [about(store, info) for info in infos]
+    rows = [live_line(store, info) for info in infos]
     if is_json:
         write_json(rows)
     elif not infos:
@@ -103,9 +123,9 @@ def list_sessions(
         )
     else:
         notes = {
-            row["id"]: [
-                *(["owner " + row["owner"]] if row["owner"] in ("dead", "silent") else []),
-                *row["attention"],
+            row.id: [
+                *([f"owner {row.owner}"] if row.owner in ("dead", "silent") else []),
+                *row.attention,
             ]
             for row in rows
         }
@@ -117,7 +137,7 @@ def list_sessions(
 @click.option("--at", metavar="RECORD", help="As it was right after this record.")
 @click.option("--full", is_flag=True, help="Fold nothing.")
 @click.option("--branches", is_flag=True, help="The lines that rewinds left, by their last record.")
-@as_json_list
+@as_json(ShownConversation, items="messages", whole=WHOLE_RECORD)
 @click.pass_obj
 def show(
     store: SessionStore, session: str, at: str | None, full: bool, branches: bool, is_json: bool
@@ -130,25 +150,18 @@ def show(
         view = live.conversation(at=record_name(at))
         lines = live.branches()
         if is_json:
-            messages = [message_data(entry) for entry in view.entries]
-            calls = [
-                {
-                    "call_id": call.call_id,
-                    "name": call.name,
-                    "fate": call.fate,
-                    "replay": call.replay,
-                }
-                for call in view.open_calls
-            ]
-            row = about(store, live.meta)
             write_json(
-                {
-                    "session": row,
-                    "messages": messages,
-                    "open_calls": calls,
-                    "branches": lines,
-                    "problems": problems(live),
-                }
+                ShownConversation(
+                    session=live_line(store, live.meta),
+                    messages=[ShownMessage.of(entry) for entry in view.entries],
+                    open_calls=[
+                        convert(call, OpenCall, from_attributes=True) for call in view.open_calls
+                    ],
+                    branches=lines,
+                    problems=[
+                        convert(one, LogDamage, from_attributes=True) for one in live.problems
+                    ],
+                )
             )
         elif branches:
             page(branch_lines(lines), pager=is_paged())
@@ -179,7 +192,7 @@ def show(
     help="So many records (20).",
 )
 @click.option("-f", "--follow", is_flag=True, help="And those to come, until interrupted.")
-@as_json_list
+@as_json(ShownRecord, items="", is_stream=True, whole=WHOLE_RECORD)
 @click.pass_obj
 def tail(store: SessionStore, session: str, number: int, follow: bool, is_json: bool) -> None:
     """The last records, of every kind.
@@ -190,7 +203,7 @@ def tail(store: SessionStore, session: str, number: int, follow: bool, is_json: 
         found = list(live.tail(max(number, 1)))
         shown = found if number else []
         if is_json and is_bounded() and not follow:
-            write_json([record_data(record) for record in shown])
+            write_json([ShownRecord.of(record) for record in shown])
             return
         for record in shown[skipped() :]:
             tell_record(record, is_json)
@@ -203,7 +216,7 @@ def tail(store: SessionStore, session: str, number: int, follow: bool, is_json: 
 @click.argument("session", default="latest")
 @click.option("--at", type=click.IntRange(0), metavar="N", help="As it was after record N.")
 @click.option("--history", is_flag=True, help="Every change of status.")
-@as_json_list
+@as_json(ShownState, forms={"--history": Answer(list[StatusChange], items="")})
 @click.pass_obj
 def state(store: SessionStore, session: str, at: int | None, history: bool, is_json: bool) -> None:
     """The state of the run: status, progress, result, owner.
@@ -239,7 +252,14 @@ def state(store: SessionStore, session: str, at: int | None, history: bool, is_j
     metavar="N",
     help="Take all but the newest N off the list; never one in use.",
 )
-@as_json_list
+@as_json(
+    list[Checkpoint],
+    items="",
+    forms={
+        "--compare": Answer(CheckpointDifference),
+        "--prune": Answer(list[str], items=""),
+    },
+)
 @click.pass_obj
 def checkpoints(
     store: SessionStore,
@@ -257,9 +277,8 @@ def checkpoints(
         points = live.state.checkpoints
         if compare:
             difference = points.compare(*compare)
-            fields = ("added", "removed", "changed", "path", "path_left", "counters")
             tell(
-                {name: getattr(difference, name) for name in fields},
+                convert(difference, CheckpointDifference, from_attributes=True),
                 difference_lines(difference),
                 is_json,
                 "--compare",
@@ -279,7 +298,7 @@ def checkpoints(
 @click.argument("session")
 @click.argument("to", metavar="RECORD", required=False)
 @click.option("--redo", is_flag=True, help="Take the last rewind back instead.")
-@as_json
+@as_json(Rewind)
 @click.pass_obj
 def rewind(store: SessionStore, session: str, to: str | None, redo: bool, is_json: bool) -> None:
     """Go back to a record: it is the last that the model sees.
@@ -292,7 +311,7 @@ def rewind(store: SessionStore, session: str, to: str | None, redo: bool, is_jso
     with opened(store, session, for_writing=True) as live:
         record = live.redo() if redo else live.rewind(to=record_name(to))
         left = len(live.messages())
-        done = {"session": live.id, "seq": record.seq, "messages": left}
+        done = Rewind(session=live.id, seq=record.seq, messages=left)
         undo = "" if redo else f"; `runlore live rewind {one_line(live.id)} --redo` undoes it"
         tell(done, [f"{one_line(live.id)}: {count(left, 'message')} in view{undo}"], is_json)
 
@@ -302,7 +321,7 @@ def rewind(store: SessionStore, session: str, to: str | None, redo: bool, is_jso
 @click.option("--at", metavar="RECORD", help="With the conversation up to this record (all of it).")
 @click.option("--id", "new_id", metavar="ID", help="The id of the new session.")
 @click.option("--title", help="Its title.")
-@as_json
+@as_json(Fork)
 @click.pass_obj
 def fork(
     store: SessionStore,
@@ -321,7 +340,7 @@ def fork(
         opened(store, session) as live,
         live.fork(at=record_name(at), id=new_id, title=title) as made,
     ):
-        tell({"session": made.id, "origin": made.meta.origin}, [one_line(made.id)], is_json)
+        tell(Fork(session=made.id, origin=made.meta.origin), [one_line(made.id)], is_json)
 
 
 @command.command("recover")
@@ -332,7 +351,7 @@ def fork(
     help="What they become (failed); only paused resumes where it was.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list them.")
-@as_json_list
+@as_json(list[StaleRun], items="")
 @click.pass_obj
 def recover(store: SessionStore, mark: Mark, dry_run: bool, is_json: bool) -> None:
     """Mark the sessions whose process died.
@@ -342,8 +361,7 @@ def recover(store: SessionStore, mark: Mark, dry_run: bool, is_json: bool) -> No
     """
     found = liveness.stale(store) if dry_run else liveness.recover(store, mark=mark)
     if is_json:
-        names = ("session_id", "owner", "verdict", "updated_at", "marked")
-        write_json([{name: getattr(one, name) for name in names} for one in found])
+        write_json([convert(one, StaleRun, from_attributes=True) for one in found])
         return
     for one in found:
         echo(stale_line(one))
@@ -384,67 +402,20 @@ def record_name(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.isdecimal() and len(text) < 16 else text
 
 
-def about(store: SessionStore, info: SessionInfo) -> dict[str, Any]:
-    """What a list says of a session, with a look at its run if it has one."""
-    row: dict[str, Any] = {
-        "id": info.id,
-        "title": info.title,
-        "status": info.status,
-        "attention": [],
-        "owner": None,
-    }
-    for name in (
-        "agent",
-        "provider",
-        "model",
-        "cwd",
-        "created_at",
-        "updated_at",
-        "messages",
-        "seq",
-        "origin",
-    ):
-        row[name] = getattr(info, name)
+def live_line(store: SessionStore, info: SessionInfo) -> LiveSessionLine:
+    """Return what a list says of a session, with a look at its run if it has one."""
+    line = convert(info, LiveSessionLine, from_attributes=True)
+    # A session that was deleted in between is still listed.
     if info.status is not None:
-        row.update(of_run(store, info.id))
-    return row
-
-
-def of_run(store: SessionStore, id: str) -> dict[str, Any]:
-    # One that was deleted in between is still listed.
-    with suppress(LogError), store.open(id, readonly=True) as live:
-        now = live.state.current
-        flags = attention(now, config.load().attention)
-        return {
-            "status": now.status,
-            "attention": flags,
-            "owner": judge(now.owner) if now.owner else None,
-        }
-    return {}
-
-
-def message_data(entry: Any) -> dict[str, Any]:
-    record = entry.record
-    where = (
-        {"seq": record.seq, "id": record.id, "ts": record.ts}
-        if record
-        else {"seq": None, "id": None, "ts": None}
-    )
-    return {**where, "message": entry.message}
-
-
-def record_data(record: Any) -> dict[str, Any]:
-    return {
-        name: getattr(record, name)
-        for name in ("seq", "id", "ts", "type", "key", "epoch", "payload")
-    }
-
-
-def problems(live: LiveSession) -> list[dict[str, Any]]:
-    return [
-        {"offset": one.offset, "size_bytes": one.size_bytes, "reason": one.reason}
-        for one in live.problems
-    ]
+        with suppress(LogError), store.open(info.id, readonly=True) as live:
+            now = live.state.current
+            return replace(
+                line,
+                status=now.status,
+                attention=attention(now, config.load().attention),
+                owner=judge(now.owner) if now.owner else None,
+            )
+    return line
 
 
 def complain(live: LiveSession) -> None:
@@ -457,7 +428,6 @@ def complain(live: LiveSession) -> None:
 
 
 def tell_history(live: LiveSession, is_json: bool) -> None:
-    names = ("seq", "ts", "type", "before", "after", "reason")
     steps = list(live.state.history())
     lines = (
         f"{step.seq:>7} {local(step.ts, SECOND)} {step.before} → {step.after} "
@@ -465,7 +435,7 @@ def tell_history(live: LiveSession, is_json: bool) -> None:
         for step in steps
     )
     tell(
-        [{name: getattr(step, name) for name in names} for step in steps],
+        [convert(step, StatusChange, from_attributes=True) for step in steps],
         lines,
         is_json,
         "--history",
@@ -474,7 +444,7 @@ def tell_history(live: LiveSession, is_json: bool) -> None:
 
 def tell_record(record: Any, is_json: bool) -> None:
     if is_json:
-        write_json(record_data(record), in_a_line=True)
+        write_json(ShownRecord.of(record), in_a_line=True)
     else:
         echo(record_line(record))
 

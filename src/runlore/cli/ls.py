@@ -14,7 +14,7 @@ from ..config import Config
 from ..errors import NotFound
 from ..query import names as naming
 from ..store import Filter, SessionLine, Store
-from ._options import as_json_list, filters, is_paged, no_pager, open_store, skipped
+from ._options import as_json, filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, note, one_line, page, paint, screen, table, title_of, warn, write_json
 from ._words import ago, brief, count, short
 
@@ -31,7 +31,7 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 )
 @click.option("--all", "is_all", is_flag=True, help="All of them, however many.")
 @no_pager
-@as_json_list
+@as_json(list[SessionLine], items="")
 @click.pass_context
 def command(
     ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool

@@ -8,19 +8,32 @@ With --json an object (docs/json.md).
 from __future__ import annotations
 
 from contextlib import closing
+from typing import ClassVar
 
 import click
 import msgspec
 
 from .. import query
 from .. import store as stores
-from ..model import shorten
+from ..model import Session, shorten
 from ..store.retention import Marks
 from ._options import SessionName, as_json, open_store
 from ._out import echo, one_line, write_json
 
 LONGEST = 2000
 MOST_TAGS = 32
+
+
+class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """What people said of a session."""
+
+    PRESENTS: ClassVar = (Session,)
+
+    uid: str
+    pinned: bool
+    name: str | None
+    tags: tuple[str, ...]
+    note: str | None
 
 
 @click.command(help=__doc__)
@@ -33,7 +46,7 @@ MOST_TAGS = 32
 @click.option("--untag", "untags", multiple=True, metavar="WORD", help="Take one away.")
 @click.option("--name", metavar="TEXT", help="Call it this; '' is its own title again.")
 @click.option("--note", metavar="TEXT", help="Note this down; '' takes it away.")
-@as_json
+@as_json(MarkedSession)
 def command(
     session: str,
     pin: bool,
@@ -64,7 +77,7 @@ def command(
         with closing(stores.open_store(setting.store)) as store:
             store.mark(found.session_uid, new)
     if is_json:
-        write_json({"uid": found.session_uid, **msgspec.to_builtins(new)})
+        write_json(MarkedSession(uid=found.session_uid, **msgspec.structs.asdict(new)))
         return
     echo(f"{found.session_uid}  {one_line(new.name or found.title or '')}")
     if new.pinned or new.tags:

@@ -13,8 +13,16 @@ from pathlib import Path
 import click
 
 from ._failure import Failure
-from ._integrate import ToldAgent, change, changing, find_target, show_states
-from ._options import as_json, as_json_list
+from ._integrate import (
+    SettingsChange,
+    SettingsState,
+    ToldAgent,
+    change,
+    changing,
+    find_target,
+    show_states,
+)
+from ._options import as_json
 from ._out import echo, note
 
 PORT = 8808
@@ -76,7 +84,7 @@ def sdk_version() -> str | None:
 
 @command.command()
 @changing
-@as_json
+@as_json(SettingsChange)
 def install(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
     """Put the server into the settings of AGENT.
 
@@ -88,7 +96,7 @@ def install(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 
 @command.command()
 @changing
-@as_json
+@as_json(SettingsChange)
 def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
     """Take the server out of the settings of AGENT. With --json as `install`."""
     change(find_target(agent, "mcp"), is_install=False, yes=yes, dry_run=dry_run, is_json=is_json)
@@ -96,7 +104,7 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 
 @command.command()
 @click.argument("agent", type=ToldAgent(), required=False)
-@as_json_list
+@as_json(list[SettingsState], items="")
 def status(agent: str | None, is_json: bool) -> None:
     """Say whether the server is in the settings of agents.
 

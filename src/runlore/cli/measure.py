@@ -20,11 +20,18 @@ from ..lessons.compare import Share
 from ..lessons.measure import Effect, Snapshot, build_snapshots
 from ..mine.cases import read_cases
 from ..store import Filter
-from ._options import as_json_list, few_filters, is_paged, no_pager, open_store
+from ._options import as_json, few_filters, is_paged, no_pager, open_store
 from ._out import Column, note, one_line, page, paint, table, write_json
 from ._words import short
 
 LEAST = 40
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """How much lessons help, and how sessions go over time."""
+
+    lessons: list[Effect]
+    fleet: list[Snapshot]
 
 
 @click.command(help=__doc__)
@@ -36,7 +43,7 @@ LEAST = 40
     help="The stretches of time of the fleet (month).",
 )
 @no_pager
-@as_json_list
+@as_json(Measurement, items="fleet")
 @click.pass_context
 def command(
     ctx: click.Context, chosen: Filter, by: Literal["week", "month"], is_json: bool
@@ -48,7 +55,7 @@ def command(
         found = actions.measure_effects(setting, cases)
     fleet = build_snapshots(cases, by)
     if is_json:
-        write_json({"lessons": msgspec.to_builtins(found), "fleet": msgspec.to_builtins(fleet)})
+        write_json(Measurement(lessons=found, fleet=fleet))
         return
     if not found:
         note(

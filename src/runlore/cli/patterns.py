@@ -6,19 +6,17 @@ not count. Examples can be read with `runlore show ID#SEQ`. With --json an array
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-import msgspec
+from msgspec import convert
 
 from .. import query
 from ..errors import NotFound
 from ..mine.cases import mine_store
 from ..mine.signals import load_miners
-from ..mine.values import Pattern
+from ..mine.values import Pattern, PatternFacts
 from ..query import names as naming
 from ..store import Filter
-from ._options import as_json_list, few_filters, is_paged, no_pager, open_store, skipped
+from ._options import as_json, few_filters, is_paged, no_pager, open_store, skipped
 from ._out import Column, echo, note, one_line, page, paint, table, write_json
 from ._words import count
 
@@ -45,7 +43,7 @@ LEAST = 40
     "-n", "--limit", type=click.IntRange(1), default=30, metavar="N", help="At most so many (30)."
 )
 @no_pager
-@as_json_list
+@as_json(list[PatternFacts], items="")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -79,7 +77,7 @@ def command(
             )
         )
     if is_json:
-        write_json([as_data(pattern) for pattern in shown])
+        write_json([convert(pattern, PatternFacts, from_attributes=True) for pattern in shown])
         return
     if not found:
         note("nothing recurs in these sessions")
@@ -87,12 +85,6 @@ def command(
     page(as_lines(shown, names), pager=is_paged(ctx))
     if len(found) > len(shown):
         note(f"{len(shown)} of {count(len(found), 'pattern')}; -n {len(found)} shows them all")
-
-
-def as_data(pattern: Pattern) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.to_builtins(pattern)
-    del data["locus"]
-    return data
 
 
 def examples(pattern: Pattern) -> tuple[str, ...]:

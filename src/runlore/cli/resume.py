@@ -9,9 +9,11 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import Any, NoReturn
+from datetime import datetime
+from typing import ClassVar, NoReturn
 
 import click
+import msgspec
 
 from .. import adapters, query
 from ..errors import RunloreError
@@ -21,16 +23,32 @@ from ._out import echo, note, write_json
 from ._words import local
 
 
+class ResumeCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """How to take a session up again."""
+
+    PRESENTS: ClassVar = (Session,)
+
+    uid: str
+    agent: str
+    branch: str | None
+    session_uid: str
+    cwd: str | None
+    cwd_exists: bool
+    source_missing_at: datetime | None
+    command: list[str]
+    """The words of the agent's command."""
+
+
 @click.command(help=__doc__)
 @click.argument("session", type=SessionName())
 @click.option("--exec", "is_run", is_flag=True, help="Run it, in the session's folder.")
-@as_json
+@as_json(ResumeCommand)
 def command(session: str, is_run: bool, is_json: bool) -> None:
     with open_store() as (store, _):
         found = query.get(store, query.resolve(store, session))
     words = query.resume_command(found)
     if is_json:
-        write_json(as_data(found, words))
+        write_json(as_answer(found, words))
         return
     if found.cwd and not os.path.isdir(found.cwd):
         raise RunloreError(
@@ -47,17 +65,17 @@ def command(session: str, is_run: bool, is_json: bool) -> None:
         echo(query.in_shell(words, found.cwd))
 
 
-def as_data(session: Session, words: list[str]) -> dict[str, Any]:
-    return {
-        "uid": session.session_uid,
-        "agent": session.flavor,
-        "branch": session.git_branch,
-        "session_uid": session.session_uid,
-        "cwd": session.cwd,
-        "cwd_exists": session.cwd is not None and os.path.isdir(session.cwd),
-        "source_missing_at": session.source_missing_at,
-        "command": words,
-    }
+def as_answer(session: Session, words: list[str]) -> ResumeCommand:
+    return ResumeCommand(
+        uid=session.session_uid,
+        agent=session.flavor,
+        branch=session.git_branch,
+        session_uid=session.session_uid,
+        cwd=session.cwd,
+        cwd_exists=session.cwd is not None and os.path.isdir(session.cwd),
+        source_missing_at=session.source_missing_at,
+        command=words,
+    )
 
 
 def in_vain(session: Session) -> str:

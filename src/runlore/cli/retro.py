@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import msgspec
 
 from .. import query
 from ..errors import NotFound
 from ..export.retro import html, markdown, prompt_for_agent
 from ..files.settings import replace_file
 from ..lessons import actions
+from ..lessons.retro import Retro
 from ..store import Filter
 from ._options import RepoName, as_json, open_store
 from ._out import clean, echo, note, write_json
@@ -42,7 +42,7 @@ from ._words import count
 @click.option(
     "--pack", "is_pack", is_flag=True, help="Print the evidence as a prompt for your own agent."
 )
-@as_json
+@as_json(Retro)
 def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_json: bool) -> None:
     with open_store() as (store, setting):
         if query.is_empty(store):
@@ -57,6 +57,6 @@ def command(days: int, repo: str | None, page: Path | None, is_pack: bool, is_js
         replace_file(page.absolute(), html(made).encode("utf-8", "replace"))
         note(f"written to {clean(str(page))}")
     if is_json:
-        write_json(msgspec.to_builtins(made))
+        write_json(made)
     elif page is None or is_pack:
         echo(clean(prompt_for_agent(made) if is_pack else markdown(made)).rstrip())

@@ -17,18 +17,27 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import click
+import msgspec
 
 from .. import query
 from .. import search as engine
+from ..answers import Answer
 from ..config import Config
 from ..query import names as naming
 from ..store import Store
 from ._failure import Failure
-from ._hits import event_data, event_lines, heads, session_data
-from ._options import _folder, as_json_list, is_paged, no_pager, open_store, skipped
+from ._hits import (
+    WHOLE_EVENT,
+    ReferencedEvent,
+    SessionWithEvents,
+    event_lines,
+    heads,
+    session_fields,
+)
+from ._options import _folder, as_json, is_paged, no_pager, open_store, skipped
 from ._out import fit, note, one_line, page, paint, screen, write_json
 from ._words import ago, count
 
@@ -73,6 +82,62 @@ def with_exclusions(command: click.Command, args: list[str]) -> list[str]:
     return words + literal
 
 
+class MatchingSession(SessionWithEvents, frozen=True, kw_only=True):
+    """A session that matches."""
+
+    PRESENTS: ClassVar = (engine.Hit,)
+
+    score: float
+    missing: list[str]
+
+
+class MatchingEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that matches, with its session."""
+
+    PRESENTS: ClassVar = (ReferencedEvent,)
+
+    uid: str
+    ref: str
+    seq: int
+    kind: str
+    ts: str | None
+    tool: str | None
+    is_error: bool
+    snippet: str
+    marks: list[tuple[int, int]]
+
+
+class Matches(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search says beside its matches."""
+
+    query: str
+    total: int
+    """Number of sessions in the index that match."""
+    missing: list[str]
+    """Words that no session has together with the others."""
+    ignored: list[str]
+    """Parts of the query that are no words."""
+    hints: list[str]
+    """Other readings of the query, and fields that exclude everything."""
+    partial: bool
+    """True if not everything was looked at."""
+    damaged: bool
+    """True if not every text could be read; `runlore doctor` says more."""
+    seconds: float
+
+
+class SessionMatches(Matches, frozen=True, kw_only=True):
+    """The sessions that match, best first."""
+
+    hits: list[MatchingSession]
+
+
+class EventMatches(Matches, frozen=True, kw_only=True):
+    """The events that match, without their sessions."""
+
+    events: list[MatchingEvent]
+
+
 @click.command(cls=SearchCommand, help=__doc__)
 @click.argument("words", nargs=-1, metavar="WORD...")
 @click.option(
@@ -92,7 +157,12 @@ def with_exclusions(command: click.Command, args: list[str]) -> list[str]:
 @click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
 @click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first.")
 @no_pager
-@as_json_list
+@as_json(
+    SessionMatches,
+    items="hits",
+    whole=WHOLE_EVENT,
+    forms={"--events": Answer(EventMatches, items="events", whole=WHOLE_EVENT)},
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -119,7 +189,7 @@ def command(
         hints = advise(store, text, asked, regex, answer)
         if is_json:
             write_json(
-                as_data(" ".join(filter(None, (regex, text))), answer, hints, limit, is_flat),
+                as_answer(" ".join(filter(None, (regex, text))), answer, hints, limit, is_flat),
                 "--events" * is_flat,
             )
         elif answer.hits:
@@ -144,10 +214,10 @@ def ask(
     return engine.regex(store, regex, limit=limit, fields=asked, **more)
 
 
-def as_data(
-    text: str, answer: engine.Answer, hints: Sequence[str], limit: int, is_flat: bool
-) -> dict[str, Any]:
-    about = {
+def as_answer(
+    text: str, answer: engine.Answer, hints: list[str], limit: int, is_flat: bool
+) -> Matches:
+    about: dict[str, Any] = {
         "query": text,
         "total": answer.total,
         "missing": answer.missing,
@@ -158,23 +228,22 @@ def as_data(
         "seconds": round(answer.seconds, 4),
     }
     if is_flat:
-        return {
-            **about,
-            "events": [
-                {"uid": hit.session.uid, **event_data(hit.session.uid, event)}
-                for hit, event in flat(answer, limit)
-            ],
-        }
+        events = [
+            MatchingEvent(
+                uid=hit.session.uid,
+                ref=f"{hit.session.uid}#{event.seq}",
+                **msgspec.structs.asdict(event),
+            )
+            for hit, event in flat(answer, limit)
+        ]
+        return EventMatches(**about, events=events)
     hits = [
-        {
-            **session_data(hit.session),
-            "score": hit.score,
-            "missing": hit.missing,
-            "events": [event_data(hit.session.uid, event) for event in hit.events],
-        }
+        MatchingSession(
+            **session_fields(hit.session, hit.events), score=hit.score, missing=hit.missing
+        )
         for hit in answer.hits
     ]
-    return {**about, "hits": hits}
+    return SessionMatches(**about, hits=hits)
 
 
 def as_lines(store: Store, answer: engine.Answer, limit: int, is_flat: bool) -> list[str]:

@@ -7,13 +7,14 @@ The same six digits mean the same secret. With --json an array (docs/json.md).
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import ClassVar
 
 import click
+import msgspec
 
 from ..query.leaks import Leak, leaks
-from ..store import Filter
-from ._options import as_json_list, filters, is_paged, no_pager, open_store
+from ..store import Filter, SessionLine
+from ._options import as_json, filters, is_paged, no_pager, open_store
 from ._out import note, one_line, page, write_json
 from ._words import count
 from .ls import beside, explain_nothing
@@ -21,10 +22,27 @@ from .ls import beside, explain_nothing
 SHOWN = 3
 
 
+class SessionLeak(msgspec.Struct, frozen=True, kw_only=True):
+    """Secrets of one kind in one session."""
+
+    PRESENTS: ClassVar = (Leak, SessionLine)
+
+    uid: str
+    agent: str
+    title: str | None
+    source_path: str | None
+    source_missing_at: str | None
+    kind: str
+    count: int
+    secrets: tuple[str, ...]
+    """A keyed hash of each, the same wherever the secret stands."""
+    events: tuple[int, ...]
+
+
 @click.command(help=__doc__)
 @filters
 @no_pager
-@as_json_list
+@as_json(list[SessionLeak], items="")
 @click.pass_context
 def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
     with open_store() as (store, _):
@@ -32,7 +50,7 @@ def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
         total = store.count(chosen)
         more = beside(store, chosen, total)
         if is_json:
-            write_json([as_data(leak) for leak in found])
+            write_json([as_answer(leak) for leak in found])
         if not total:
             explain_nothing(store, is_json)
     if found and not is_json:
@@ -55,19 +73,19 @@ def show(ctx: click.Context, found: list[Leak], more: str) -> None:
     )
 
 
-def as_data(leak: Leak) -> dict[str, Any]:
+def as_answer(leak: Leak) -> SessionLeak:
     line = leak.line
-    return {
-        "uid": line.uid,
-        "agent": line.agent,
-        "title": line.title,
-        "source_path": line.source_path,
-        "source_missing_at": line.source_missing_at,
-        "kind": leak.kind,
-        "count": leak.count,
-        "secrets": list(leak.hashes),
-        "events": list(leak.events),
-    }
+    return SessionLeak(
+        uid=line.uid,
+        agent=line.agent,
+        title=line.title,
+        source_path=line.source_path,
+        source_missing_at=line.source_missing_at,
+        kind=leak.kind,
+        count=leak.count,
+        secrets=leak.hashes,
+        events=leak.events,
+    )
 
 
 def as_lines(found: list[Leak]) -> list[str]:

@@ -11,11 +11,20 @@ import os
 import sys
 
 import click
+import msgspec
 
 from ..web._guard import Door
 from ..web.serving import bind, door_for, serve, url_of
 from ._options import as_json
 from ._out import note, write_json
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the page is. It is printed when the page answers there."""
+
+    url: str
+    needs_token: bool
+    """True if it asks for the token that was printed, or given in RUNLORE_TOKEN."""
 
 
 @click.command(help=__doc__)
@@ -34,7 +43,7 @@ from ._out import note, write_json
     help="A further name that it is asked by. May be repeated.",
 )
 @click.option("--once", is_flag=True, help="Say where it would be, and end.")
-@as_json
+@as_json(Address)
 def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_json: bool) -> None:
     door = door_of(host, names)
     with bind(host, port) as listening:
@@ -52,7 +61,7 @@ def door_of(host: str, names: tuple[str, ...]) -> Door:
 
 def announce(url: str, door: Door, is_json: bool, *, once: bool) -> None:
     if is_json:
-        write_json({"url": url, "needs_token": door.token is not None})
+        write_json(Address(url=url, needs_token=door.token is not None))
         sys.stdout.flush()
     note(f"runlore would be at {url}" if once else f"runlore is at {url}; Ctrl-C ends it")
     if door.token is not None and not os.environ.get("RUNLORE_TOKEN"):

@@ -11,14 +11,18 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
 from .. import query
+from ..answers import Answer
 from ..errors import NotFound
 from ..model import Digest, Session, SessionEvent
 from ..query.digests import current_digest
-from ..store import Store
+from ..store import SessionLine, Store
+from ..timeline import Branch
 from ._digest import render as render_digest
-from ._options import SessionName, as_json_list, is_paged, no_pager, open_store
+from ._hits import WHOLE_EVENT
+from ._options import SessionName, as_json, is_paged, no_pager, open_store
 from ._out import note, page, safe_json, write_bytes, write_json
 from ._transcript import View, head, render, render_context, render_event
 
@@ -30,6 +34,44 @@ OPPOSITES = (
       for what in ("#EVENT", "--event", "--context", "--raw", "--json", "--digest")),
 )  # fmt: skip
 """How a session is to be read says nothing about one event, a context, records or data."""
+
+
+class ShownSession(Session, frozen=True, kw_only=True):
+    """A session with all that is stored of it, and beside that its fields as a listing names them.
+
+    It is printed as `to_dict` writes it, with the fields that a newer version wrote.
+    """
+
+    uid: str
+    """The same as session_uid."""
+    agent: str
+    """The same as flavor."""
+    branch: str | None
+    """The same as git_branch."""
+
+
+class ShownEvent(SessionEvent, frozen=True, kw_only=True):
+    """An event with its text. Fields that a newer version wrote are beside these."""
+
+    body: str
+    """The whole text."""
+
+
+class ContextEvent(ShownEvent, frozen=True, kw_only=True):
+    """An event that the model saw."""
+
+    is_cleared: bool
+    """True if its result had been emptied by then."""
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    """A session with all that happened in it."""
+
+    session: ShownSession
+    events: list[ShownEvent]
+    branches: list[Branch]
+    children: list[SessionLine]
+    """Sessions that came out of it."""
 
 
 @click.command(help=__doc__)
@@ -58,7 +100,16 @@ OPPOSITES = (
 @click.option("--full", is_flag=True, help="Fold nothing.")
 @click.option("--thinking", is_flag=True, help="Show what the model thought.")
 @no_pager
-@as_json_list
+@as_json(
+    Transcript,
+    items="events",
+    whole=WHOLE_EVENT,
+    forms={
+        "--event": Answer(ShownEvent, whole="without --max-tokens its text is whole"),
+        "--context": Answer(list[ContextEvent], items="", whole=WHOLE_EVENT),
+        "--digest": Answer(Digest),
+    },
+)
 @click.pass_context
 def command(
     ctx: click.Context,

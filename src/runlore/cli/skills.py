@@ -14,16 +14,27 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
+import msgspec
 
 from .. import config as settings
+from ..answers import Answer
 from ..errors import ModelError, ReadError
 from ..live import SessionStore
 from ..live.importers import read_skills
 from ..live.skills import Rate, SkillEntry, entries_of, format_history, pass_rates, window_of
-from ._options import as_json_list
+from ._options import as_json
 from ._out import Column, clean, echo, note, one_line, paint, table, warn, write_json
 from ._words import brief, count, short
 from .live import FOLDER, resolve
+
+
+class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session tried."""
+
+    session: str
+    text: str
+    """For a next prompt."""
+    entries: list[SkillEntry]
 
 
 @click.command(help=__doc__)
@@ -49,7 +60,7 @@ from .live import FOLDER, resolve
     metavar="DIR",
     help="Where the live sessions are (~/.runlore/live).",
 )
-@as_json_list
+@as_json(list[Rate], items="", forms={"--history": Answer(SkillHistory, items="entries")})
 def command(
     skill: str | None,
     model: str | None,
@@ -118,7 +129,7 @@ def tell_history(store: SessionStore, name: str, exclude_phase: str | None, is_j
         )
     text = format_history(entries, exclude_phase)
     if is_json:
-        write_json({"session": name, "text": text, "entries": entries}, "--history")
+        write_json(SkillHistory(session=name, text=text, entries=entries), "--history")
     elif text:
         echo(clean(text))
     else:

@@ -21,11 +21,12 @@ import click
 from .. import adapters, query
 from .. import config as settings
 from .. import store as stores
+from ..answers import Answer
 from ..errors import ConfigError
 from ..sync import pipeline
 from ..sync.discover import find_roots
 from ..sync.pipeline import Report
-from ._options import AgentName, as_json_list
+from ._options import AgentName, as_json
 from ._out import note, one_line, paint, warn, write_json
 from ._progress import Progress
 from ._words import count, duration, size
@@ -61,7 +62,7 @@ MOST_PLACES = 8
     metavar="N",
     help="Processes that read; 0 is none but this one.",
 )
-@as_json_list
+@as_json(Report, items="problems", forms={"--watch": Answer(Report, is_stream=True)})
 def command(
     agents: tuple[str, ...],
     roots: tuple[str, ...],

@@ -28,7 +28,7 @@ from ._out import note, warn
 from ._watch import alone
 from ._watch import watch as go_on
 from .demo import fill
-from .serve import announce, door_of
+from .serve import Address, announce, door_of
 from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
 
 
@@ -52,7 +52,7 @@ from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
 @click.option(
     "--once", is_flag=True, help="Read what is new, say where the page would be, and end."
 )
-@as_json
+@as_json(Address)
 def command(
     host: str,
     port: int | None,

@@ -20,8 +20,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
+import msgspec
 
 from .. import config, query, usage
+from ..answers import Answer
 from ..config import Config
 from ..errors import ModelError, NotFound, StoreError
 from ..pricing.fetched import ADDRESS
@@ -29,6 +31,7 @@ from ..pricing.prices import fetch, providers_of, table_of
 from ..store import CallFilter, Filter, Store, open_for_reading
 from ..store import open_store as open_for_writing
 from ..sync import billing
+from ..usage.answers import SessionCalls, UsageDoubts, UsageReport, WasteTotals
 from ..usage.budget import Spent, budgets
 from ..usage.explain import check, explain
 from ..usage.table import write_csv
@@ -41,7 +44,7 @@ from ._options import (
     RepoName,
     SessionName,
     _folder,
-    as_json_list,
+    as_json,
     is_paged,
     no_pager,
     open_store,
@@ -56,6 +59,27 @@ SHOWN = {"day": 31, "week": 26, "month": 24, "block": 20}
 EXPLAINED = 100
 """Calls of a session, where nothing else is asked for."""
 MODES = ("explain", "check", "wasted", "reprice", "refresh_prices", "statusline")
+
+
+class Repricing(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new price sheet changed."""
+
+    calls: int
+    usd_before: float
+    usd: float
+
+
+class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new price list brought."""
+
+    table: str
+    """The version of the list."""
+    models: int
+    """Number of models that it knows."""
+    is_new: bool
+    calls: int
+    usd_before: float
+    usd: float
 
 
 @click.command(help=__doc__)
@@ -122,7 +146,17 @@ MODES = ("explain", "check", "wasted", "reprice", "refresh_prices", "statusline"
 )
 @click.option("--csv", "is_csv", is_flag=True, help="Print CSV.")
 @no_pager
-@as_json_list
+@as_json(
+    UsageReport,
+    items="rows",
+    forms={
+        "--explain": Answer(SessionCalls, items="calls"),
+        "--check": Answer(UsageDoubts),
+        "--wasted": Answer(WasteTotals),
+        "--reprice": Answer(Repricing),
+        "--refresh-prices": Answer(PriceRefresh),
+    },
+)
 @click.pass_context
 def command(
     ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json: bool, **options: Any
@@ -215,7 +249,7 @@ def _report(
     most = limit or (len(made.rows) if is_csv or is_json else SHOWN.get(by, 25))
     rows = made.rows[-most:] if is_in_time else made.rows[: most + skipped()]
     if is_json:
-        write_json(_usage.as_data(store, made, rows, chosen, spent))
+        write_json(UsageReport.of(store, made, rows, chosen, spent))
     elif is_csv:
         write_csv(by, rows, sys.stdout)
     elif made.rows:
@@ -256,14 +290,14 @@ def _tell(
     elif options["check"]:
         checked = check(store, chosen)
         (
-            write_json(_usage.check_data(checked), "--check")
+            write_json(UsageDoubts.of(checked), "--check")
             if is_json
             else page(_usage.check_lines(checked), pager=is_paged(ctx))
         )
     else:
         found = wasted(store, chosen)
         (
-            write_json(_usage.wasted_data(found), "--wasted")
+            write_json(WasteTotals.from_wasted(found), "--wasted")
             if is_json
             else page(_usage.wasted_lines(found), pager=is_paged(ctx))
         )
@@ -273,7 +307,7 @@ def _explain(ctx: click.Context, store: Store, name: str, limit: int | None, is_
     uid = query.resolve(store, name)
     made = explain(store, config.load(), uid, limit or EXPLAINED)
     if is_json:
-        write_json(_usage.explanation_data(uid, made), "--explain")
+        write_json(SessionCalls.of(uid, made), "--explain")
     else:
         page(_usage.explanation_lines(uid, made), pager=is_paged(ctx))
     if len(made.calls) < made.own.calls:
@@ -302,10 +336,11 @@ def _price_again(is_json: bool, *, is_fetched: bool) -> None:
         )
         after = usage.report(store, "agent").total.usd
     if is_json:
-        write_json(
-            {**told, "calls": calls, "usd_before": before, "usd": after},
-            "--refresh-prices" if is_fetched else "--reprice",
-        )
+        figures: dict[str, Any] = {"calls": calls, "usd_before": before, "usd": after}
+        if is_fetched:
+            write_json(PriceRefresh(**told, **figures), "--refresh-prices")
+        else:
+            write_json(Repricing(**figures), "--reprice")
         return
     if told:
         echo(

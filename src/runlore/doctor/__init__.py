@@ -39,13 +39,14 @@ Repair = Callable[[Store, list[Any], Step], None]
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What the doctor says. `repairs` is what a repair would do, with how often; `repaired` what
-    one did."""
+    """What the doctor found."""
 
     ok: bool = True
     checks: list[Check] = msgspec.field(default_factory=list)
     repairs: dict[str, int] = msgspec.field(default_factory=dict)
+    """What --repair would do, and how often."""
     repaired: list[str] = msgspec.field(default_factory=list)
+    """What a repair did."""
     hopeless: int = 0
     """Problems that nothing here can repair."""
 

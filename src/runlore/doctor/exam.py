@@ -58,18 +58,18 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, kw_only=True):
-    """The result of a check that examined `checked` things of `of`.
-
-    `problems` are the first of `count`; `notes` are no problems.
-    """
+    """The result of a check."""
 
     name: str
     ok: bool = True
     checked: int = 0
     of: int = 0
+    """Number of things that there are; `checked` of them were looked at."""
     count: int = 0
     problems: list[str] = msgspec.field(default_factory=list)
+    """The first of `count`."""
     notes: list[str] = msgspec.field(default_factory=list)
+    """Remarks on what is not wrong."""
 
 
 class Exam:

@@ -38,6 +38,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "note"
     """error, flaky, retries, correction, slow, skill; note if it was written by hand."""
     by: By = "mined"
+    """Who wrote it."""
     agent: str = ""
     """This field, `repo`, `path` and `tool` say where it applies; empty is anywhere."""
     repo: str = ""

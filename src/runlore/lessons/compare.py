@@ -34,13 +34,17 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     """In how many sessions something happened before and after, and bounds of the difference."""
 
     before: int
+    """Number of sessions."""
     before_of: int
+    """Number of all sessions before."""
     after: int
     after_of: int
     expected: float
     """The share before, weighted to the agents and repositories of after. The bounds use it."""
     low: float
+    """The lower bound of the difference, after less before."""
     high: float
+    """The upper bound."""
 
 
 class Mean(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +54,15 @@ class Mean(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     before: float
+    """The mean."""
     before_of: int
+    """Number of sessions before."""
     after: float
     after_of: int
     low: float
+    """The lower bound of the difference, after less before."""
     high: float
+    """The upper bound."""
 
 
 def compare_shares(before: Values, after: Values) -> Share:

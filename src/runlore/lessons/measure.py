@@ -46,6 +46,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     ways: dict[Way, int]
     """The same number by the way it was shown; some sessions count in several ways."""
     compared: Compared
+    """The sessions that are compared with those before."""
     first_at: str
     tokens: int
     """Tokens of all texts in which it was shown, other lessons included."""

@@ -60,6 +60,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     usd: float
     trend: Trend
     evidence: tuple[str, ...]
+    """As uid#seq."""
 
 
 class Improvement(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +97,7 @@ class Retro(msgspec.Struct, frozen=True, kw_only=True):
     until: str
     sessions: int
     repos: dict[str, int]
+    """Sessions by repository."""
     outcomes: dict[str, int]
     usd: float
     tokens: int

@@ -31,6 +31,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     added: dict[str, Any] = {}
     removed: dict[str, Any] = {}
     changed: dict[str, tuple[Any, Any]] = {}
+    """Pairs of old and new."""
     path: tuple[str, ...] = ()
     path_left: tuple[str, ...] = ()
     """Nodes that the first visited after the two paths diverge."""

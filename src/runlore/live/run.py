@@ -51,7 +51,7 @@ class SessionTimestamps(Value, frozen=True, kw_only=True):
 
 
 class SessionProgress(Value, frozen=True, kw_only=True):
-    """Position, path and quality of the run. `path` has every visit, in order."""
+    """The place of the run, its path and how well it went."""
 
     current_node: str | None = None
     paused_at: str | None = None
@@ -61,6 +61,7 @@ class SessionProgress(Value, frozen=True, kw_only=True):
     total_tokens: int = 0
     total_latency_ms: int = 0
     path: tuple[str, ...] = ()
+    """Every visit, in order."""
     total_retries: int = 0
     nodes_with_failures: tuple[str, ...] = ()
     retry_details: dict[str, int] = msgspec.field(default_factory=dict)
@@ -70,9 +71,10 @@ class SessionProgress(Value, frozen=True, kw_only=True):
 
 
 class SessionResult(Value, frozen=True, kw_only=True):
-    """Result of the run. `success` is None until it is over."""
+    """The result of a run."""
 
     success: bool | None = None
+    """None until it is over."""
     error: str | None = None
     output: dict[str, Any] = msgspec.field(default_factory=dict)
 

@@ -154,10 +154,7 @@ class Pruned(Payload, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A point that a run can return to.
-
-    `seq` is its place in the log, `base` that of the whole record it builds on.
-    """
+    """A point that a run can go back to."""
 
     id: str
     seq: int
@@ -166,9 +163,11 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     next_node: str | None = None
     type: CheckpointType = "node_complete"
     is_clean: bool = True
+    """True if nothing had failed by then."""
     description: str = ""
     run: str | None = None
     base: int = 0
+    """The whole record that it builds on."""
     digest: str = ""
 
 

@@ -63,14 +63,13 @@ RecordRef = LogRecord | int | str
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the conversation that ends in `tip`; `rewind(to=branch.tip)` goes there.
-
-    `parent` is the seq at which it branched off.
-    """
+    """A line of the conversation; `rewind(to=branch.tip)` goes there."""
 
     tip: str
+    """Its last record, which `rewind` takes."""
     seq: int
     parent: int
+    """The record at which it left another line, or -1."""
     messages: int
     is_active: bool
     ts: datetime

@@ -64,6 +64,7 @@ class SkillAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     output_summary: str | None = None
     runner_output: str | None = None
     verified: bool | None = None
+    """True or False; None if nothing was checked."""
     checks: tuple[Check, ...] = ()
     verdict: str | None = None
     feedback: str | None = None

@@ -22,7 +22,7 @@ HISTORY_ENTRIES, HISTORY_CHARS, LINE_CHARS = 20, 8000, 300
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
-    """The pass rate of a model at a skill: passed / (passed + failed), None without either.
+    """The results of a model at a skill.
 
     An invocation counts once for each model that tried it, with the result of that model's last
     attempt: a small model whose output was escalated has failed, even if the larger one then
@@ -32,6 +32,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     skill: str
     model: str | None
     rate: float | None = None
+    """Share of passed, of those that passed or failed; None if there are none."""
     passed: int = 0
     failed: int = 0
     skipped: int = 0

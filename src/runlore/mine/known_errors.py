@@ -42,9 +42,13 @@ class KnownFix(msgspec.Struct, frozen=True, kw_only=True):
     failed_seq: int
     fixed_seq: int | None
     how: str
+    """What the fix was: edit, command, read, changed (the same call made differently), retry."""
     confidence: float
+    """Orders fixes: a rule of thumb from 0 to 1, no probability."""
     steps: tuple[Step, ...]
+    """The fix first, then what else was done."""
     diff: str
+    """The diff of the first step if it is an edit, at most 2 KB."""
     command: str | None
     """The command that failed."""
 
@@ -70,6 +74,7 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     last_uid: str
     last_seq: int
     trend: Trend
+    """By sessions of the last 30 days and the 30 days before."""
     fixed: int
     """Sessions in which it went away for a known reason."""
     stayed: int

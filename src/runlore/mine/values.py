@@ -77,18 +77,18 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     """True if it is about the session's repository, so that each repository has its own pattern."""
 
 
-class Pattern(msgspec.Struct, frozen=True, kw_only=True):
-    """Signals about the same thing in several sessions."""
+class PatternFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that keeps happening, as it is shown."""
 
     id: str
     """A hash of type, repository and locus: it stays the same as evidence is added."""
     type: str
     polarity: Polarity
     what: str
-    locus: Locus
     repo: str | None
     """The repository, if the pattern is about one."""
     signals: int
+    """How often it occurred."""
     sessions: int
     """Number of independent sessions, that is of different roots."""
     uids: tuple[str, ...]
@@ -96,13 +96,21 @@ class Pattern(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     usd: float
     magnitude: float
+    """How strong it is, on average. What it counts depends on the type."""
     first_at: str
     last_at: str
     months: dict[str, int]
     """Signals by month: when the pattern appeared and when it stopped."""
     trend: Trend
+    """Its development over the sessions."""
     examples: tuple[str, ...]
     """As uid#seq, newest first."""
+
+
+class Pattern(PatternFacts, frozen=True, kw_only=True):
+    """Signals about the same thing in several sessions."""
+
+    locus: Locus
 
     @property
     def is_wide(self) -> bool:

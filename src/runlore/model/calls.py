@@ -49,8 +49,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     key: str
+    """The same in every copy of the call."""
     session_uid: str
     seq: int = -1
+    """The event that it is recorded in, or -1."""
     ts: datetime | None = None
     provider: str | None = None
     model: str | None = None
@@ -62,9 +64,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write_5m_tokens: int = 0
     cache_write_1h_tokens: int = 0
     reasoning_tokens: int = 0
+    """A part of output."""
     web_searches: int = 0
     is_sidechain: bool = False
     is_sum: bool = False
+    """True if the figure stands for several requests."""
     invoiced: int | None = None
     request_id: str | None = None
 

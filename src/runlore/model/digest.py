@@ -44,6 +44,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """
 
     fingerprint: str
+    """The same for the same error, whichever tool or agent printed it."""
     kind: str
     """exception, test, compile, shell, git, http, json, message (a line with an error word), text
     (any other line), exit (a code)."""
@@ -55,6 +56,7 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     sample: str
     """The line as it was printed."""
     version: int = FINGERPRINT_VERSION
+    """The version of the rules behind the fingerprint."""
 
 
 class ErrorSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,6 +88,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     seq: int
     how: FixKind
+    """edit, command, read, changed, retry."""
     summary: str
     files: tuple[str, ...] = ()
 
@@ -101,11 +104,16 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fingerprint: str
     failed_seq: int
     fixed_seq: int | None = None
+    """Where the same call ended better; None if it never did."""
     how: FixKind | None = None
+    """What the fix was."""
     steps: tuple[Step, ...] = ()
+    """The fix first, then what else was done."""
     diff: str = ""
     """The diff of the first step if it is an edit, at most 2 KB."""
     confidence: float = 0.0
+    """Orders fixes: a rule of thumb from 0 to 1, no probability. From 0.5 on a fix is shown to
+    others."""
 
     @property
     def is_shown(self) -> bool:
@@ -179,6 +187,7 @@ class RequestedLesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """A lesson that the session got from our tools because it asked, once or several times."""
 
     lesson: str
+    """The id of the lesson."""
     seq: int
     """The event of the first answer with this lesson."""
     at: datetime | None = None
@@ -226,9 +235,11 @@ class Digest(Value, frozen=True, kw_only=True):
     slow: tuple[SlowCommand, ...] = ()
     tools: dict[str, int] = msgspec.field(default_factory=dict)
     actions: dict[str, int] = msgspec.field(default_factory=dict)
+    """Calls by what they do: shell, read, edit, search, …"""
     kinds: dict[str, int] = msgspec.field(default_factory=dict)
     subagents: tuple[Moment, ...] = ()
     wall_s: float = 0.0
+    """Seconds from the first event to the last."""
     active_s: float = 0.0
     """The duration without pauses."""
     interventions: tuple[Moment, ...] = ()
@@ -245,11 +256,14 @@ class Digest(Value, frozen=True, kw_only=True):
     """The kind of evidence behind the outcome: test, shipped, said …"""
     outcome_confidence: float = 0.0
     outcome_evidence: tuple[int, ...] = ()
+    """Events, by seq."""
     outcome_reason: str = ""
     quality: str | None = None
+    """real, trivial, automated, one_shot, subagent."""
     excerpts: tuple[Moment, ...] = ()
     """Excerpts of the events that errors and fixes cite, by seq."""
     cut: dict[str, int] = msgspec.field(default_factory=dict)
+    """By name, how many more entries there were."""
     dead_ends: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     """What led nowhere, as triples of events by reason. For `retries` and `failed`: the attempt,
     and the first and the last of the blocks that the model made with it in one answer. For

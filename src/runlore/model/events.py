@@ -56,9 +56,11 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
 
     session_uid: str
     seq: int
+    """`session_uid#seq` names the event for good."""
     ts: datetime | None = None
     kind: str = "lifecycle"
     parent_seq: int | None = None
+    """The event that it follows."""
     role: str | None = None
     tool: str | None = None
     summary: str | None = None
@@ -67,7 +69,9 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
     is_sidechain: bool = False
     native_id: str | None = None
     call_id: str | None = None
+    """Pairs a call with its result."""
     action: str | None = None
+    """shell, read, edit, search, web, agent, plan, mcp, other."""
     is_error: bool = False
     exit_code: int | None = None
     duration_ms: int | None = None
@@ -76,13 +80,18 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
     git_branch: str | None = None
     model: str | None = None
     native: str | None = None
+    """The agent's own word for it."""
     origin: str | None = None
+    """`uid#seq` where it happened, if this is a copy."""
     usage: Usage | None = None
     tests: Tests | None = None
     view: str | None = None
+    """What it does to the model's context: context, summary, compact, clear, retract."""
     refs: tuple[str, ...] = ()
     is_gone: bool = False
+    """True if the agent's transcript does not have it any more."""
     record: int | None = None
+    """The native record that it came from."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

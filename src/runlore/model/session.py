@@ -25,20 +25,21 @@ RELATIONS: frozenset[str] = frozenset(get_args(Relation))
 
 
 class Cost(Value, frozen=True, kw_only=True):
-    """The cost of a session.
-
-    `usd` stays None until a price is known; `cache_tokens` is read + write.
-    """
+    """The cost of a session."""
 
     input_tokens: int = 0
+    """Without what came from a cache."""
     output_tokens: int = 0
     cache_tokens: int = 0
+    """Read and written."""
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     usd: float | None = None
+    """The cost of its calls, without its subagents; None if no price is known."""
     wall_clock_s: float = 0.0
     turns: int = 0
+    """Prompts of a person, each with what followed."""
     retries: int = 0
 
     def __post_init__(self) -> None:
@@ -75,6 +76,7 @@ class Session(Value, frozen=True, kw_only=True):
     )
 
     session_uid: str
+    """`agent:native id`; names the session everywhere."""
     flavor: str
     native_session_id: str
     title: str | None = None
@@ -86,32 +88,42 @@ class Session(Value, frozen=True, kw_only=True):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     outcome: Outcome = "unknown"
+    """How it ended: success, fail, abandoned, unknown."""
     outcome_evidence: str | None = None
+    """The evidence behind the outcome."""
     quality: str | None = None
+    """real, trivial, automated, one_shot, subagent; None until it has a digest."""
     pinned: bool = False
-    """This and the next three are set by people, with `runlore mark`."""
+    """Set by people with `runlore mark`, as name, tags and note are."""
     name: str | None = None
     tags: tuple[str, ...] = ()
     note: str | None = None
     cost: Cost = msgspec.field(default_factory=Cost)
     task_ref: str | None = None
+    """The issue or task that it was about."""
     source_path: str | None = None
     source_bytes: int = 0
     source_missing_at: datetime | None = None
+    """Since when the agent has no transcript of it any more."""
     parent_uid: str | None = None
+    """The session that it came out of."""
     relation: Relation | None = None
+    """Its relation to the parent: fork, subagent, continuation."""
     machine: str | None = None
     author: str | None = None
     events: int = 0
     errors: int = 0
     last_seq: int = -1
     content_hash: str = ""
+    """A chain over all events."""
     discovered_at: datetime | None = None
     ingested_at: datetime | None = None
     analyzed_at: datetime | None = None
     analyzed_seq: int | None = None
+    """The last event that its digest covers."""
     analyzed_hash: str | None = None
     evicted_at: datetime | None = None
+    """When its text left the store, or a part of it. Its digest is kept."""
     schema_version: int = SCHEMA_VERSION
 
     @property

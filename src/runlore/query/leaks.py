@@ -33,6 +33,7 @@ class Leak(msgspec.Struct, frozen=True, kw_only=True):
     hashes: tuple[str, ...]
     """A keyed hash of each, by which a secret is recognized in another session."""
     events: tuple[int, ...]
+    """The first twenty events that hold one."""
 
 
 class Redactions:

@@ -37,6 +37,7 @@ Spans = dict[int, list[tuple[int, int]]]
 class EventHit(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     kind: str
+    """user_msg, assistant_msg, thinking, tool_call, tool_result, edit, test_run, …"""
     ts: str | None
     tool: str | None
     is_error: bool

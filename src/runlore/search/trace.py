@@ -224,10 +224,11 @@ def _line_around(text: str, first: int, last: int) -> tuple[str, list[tuple[int,
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
 class FileTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls of a session on a file, counted by action: edit, read, search, other."""
+    """What a session did to a file."""
 
     session: SessionLine
     actions: dict[str, int]
+    """Number of calls by what they do: edit, read, search, other."""
     files: list[str]
     """The paths of the file, in full where they are known."""
     last_seq: int

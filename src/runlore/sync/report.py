@@ -22,26 +22,33 @@ class Progress(Protocol):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What a sync did, or would do. `found` counts sources by what became of them; `problems` are
-    (path, reason)."""
+    """What a sync did, or would do."""
 
     found: dict[str, int] = msgspec.field(default_factory=dict)
+    """Sources by what became of them."""
     agents: dict[str, int] = msgspec.field(default_factory=dict)
+    """Number of sources of each agent."""
     sessions: int = 0
     new_sessions: int = 0
     subagents: int = 0
     """How many of `sessions` are subagents, which a listing leaves out."""
     events: int = 0
     digests: int = 0
+    """Digests made of sessions that changed and came to rest."""
     copies: int = 0
+    """Events that are stored elsewhere."""
     merged: int = 0
+    """Records that only add to others."""
     skipped: dict[str, int] = msgspec.field(default_factory=dict)
+    """What was not understood, and is kept as it is."""
     redacted: dict[str, int] = msgspec.field(default_factory=dict)
+    """Secrets by kind."""
     excluded: int = 0
     forgotten: int = 0
     size: int = 0
     seconds: float = 0.0
     problems: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    """Pairs of a path and what was wrong."""
     dry_run: bool = False
 
 

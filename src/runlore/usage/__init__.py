@@ -6,13 +6,27 @@ Prices stand in the rows; nothing here looks one up, and nothing is written. `re
 what was paid for and thrown away, `budgets` what was spent of a budget.
 """
 
-from .report import BY, ORDERS, Block, Report, Row, Status, blocks, daily, report, status, total
+from .report import (
+    BY,
+    ORDERS,
+    Block,
+    By,
+    Report,
+    Row,
+    Status,
+    blocks,
+    daily,
+    report,
+    status,
+    total,
+)
 from .zone import Zone
 
 __all__ = [
     "BY",
     "ORDERS",
     "Block",
+    "By",
     "Report",
     "Row",
     "Status",

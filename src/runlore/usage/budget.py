@@ -13,11 +13,13 @@ from .zone import Zone
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What was spent today of a budget, in USD. `name` is `day`, or the pattern of projects."""
+    """What was spent today of a budget, in USD."""
 
     name: str
+    """`day`, or a pattern of projects."""
     limit: float
     usd: float
+    """Spent today."""
 
     @property
     def is_over(self) -> bool:

@@ -170,18 +170,23 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What to know before trusting a figure. Rows are named by model, by `model = name of the
-    price`, and by note."""
+    """What to know before trusting a figure."""
 
     calls: int
     unpriced: list[Row]
+    """Calls without a price, by model."""
     fuzzy: list[Row]
+    """Calls at the price of a model with a similar name, by `model = name of the price`."""
     assumed: list[Row]
+    """Calls for whose price something was assumed, by what that is."""
     undated: Row
+    """Calls without a time, which are in no day."""
     gaps: list[Gap]
     lost: list[Lost]
+    """Tokens that are in no figure."""
     sessions: int
     cannot_know: tuple[str, ...] = CANNOT_KNOW
+    """What transcripts do not say."""
 
 
 def check(store: Store, chosen: CallFilter | None = None) -> Check:

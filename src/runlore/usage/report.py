@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, get_args
+
+import msgspec
+from msgspec.structs import astuple, replace
 
 from ..model import USD, parse_time
 from ..store import Billed, CallFilter, CallSum, Store
 from .zone import Zone
 
-BY = (
+By = Literal[
     "day",
     "week",
     "month",
@@ -24,7 +27,9 @@ BY = (
     "machine",
     "subagent",
     "block",
-)
+]
+"""What a report has a row for. Every face offers these."""
+BY: tuple[str, ...] = get_args(By)
 ORDERS = ("key", "cost", "tokens", "calls")
 _IN_TIME = ("day", "week", "month", "block")
 
@@ -36,10 +41,11 @@ RECENT = timedelta(days=8)
 """How far back the present block is looked for, before all calls are."""
 
 
-class Row(NamedTuple):
-    """What some calls add up to. `key` is None for calls that do not say."""
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """What some calls add up to, exactly."""
 
     key: str | None
+    """The day, model, session, … that it is about; None for calls that do not say."""
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -50,9 +56,11 @@ class Row(NamedTuple):
     """A part of output."""
     web_searches: int = 0
     units: int = 0
-    """In 1e-12 USD, exact."""
+    """The cost in 1e-12 USD, exact."""
     unpriced: int = 0
+    """Number of calls without a price."""
     fuzzy: int = 0
+    """Number of calls at the price of a model with a similar name."""
 
     @property
     def usd(self) -> float:
@@ -73,7 +81,7 @@ class Row(NamedTuple):
         )
 
 
-class Block(NamedTuple):
+class Block(msgspec.Struct, frozen=True):
     """A block of five hours."""
 
     start: datetime
@@ -84,7 +92,7 @@ class Block(NamedTuple):
         return self.start + min(timedelta(hours=BLOCK_HOURS), _LAST - self.start)
 
 
-class Report(NamedTuple):
+class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of a report, all of them, and their sum."""
 
     by: str
@@ -135,7 +143,7 @@ def daily(store: Store, by: str, chosen: CallFilter, *, zone: Zone) -> dict[str,
 
 
 def total(rows: Iterable[Row]) -> Row:
-    return Row(None, *map(sum, zip(*(row[1:] for row in rows), strict=True)))
+    return Row(None, *map(sum, zip(*(astuple(row)[1:] for row in rows), strict=True)))
 
 
 def merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
@@ -144,19 +152,18 @@ def merged(found: Iterable[tuple[str | None, CallSum]]) -> list[Row]:
     for key, one in found:
         rows.setdefault(key, []).append(row_of(key, one))
     return [
-        same[0] if len(same) == 1 else total(same)._replace(key=key) for key, same in rows.items()
+        same[0] if len(same) == 1 else replace(total(same), key=key) for key, same in rows.items()
     ]
 
 
 def row_of(key: str | None, one: CallSum) -> Row:
-    # Both have the same sums in the same order, and there may be thousands.
-    return Row._make((key, *one[1:]))
+    return Row(key, *one[1:])  # Both have the same figures in the same order.
 
 
 def row_of_call(one: Billed) -> Row:
     """A single call as a row."""
     call, price = one.kept.call, one.price
-    counts = [getattr(call, name) for name in Row._fields[2:9]]
+    counts = [getattr(call, name) for name in Row.__struct_fields__[2:9]]
     is_unpriced = (price is None or price.basis == "none") and not (call.model or "").startswith(
         "<"
     )
@@ -256,7 +263,7 @@ def present_block(store: Store, now: datetime) -> Block | None:
 
 
 # ── a line for prompts ────────────────────────────────────────────────────────────────────────────
-class Status(NamedTuple):
+class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt line shows: today, the running block, and today's or this session's share of
     where one is."""
 

@@ -14,7 +14,7 @@ from .report import Row
 def write_csv(by: str, rows: Iterable[Row], file: TextIO) -> None:
     """All columns, amounts with all their digits."""
     writer = csv.writer(file, lineterminator="\n")
-    columns = [*(name for name in Row._fields[1:] if name != "units"), "total_tokens"]
+    columns = [*(name for name in Row.__struct_fields__[1:] if name != "units"), "total_tokens"]
     writer.writerow([by, *columns, "usd"])
     for row in rows:
         writer.writerow(

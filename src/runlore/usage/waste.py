@@ -9,7 +9,8 @@ made, the events are asked.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+
+import msgspec
 
 from ..digest.dead_ends import dead_ends, join_dead_ends
 from ..model import Call, Session
@@ -27,17 +28,21 @@ _KINDS = {
 }
 
 
-class Wasted(NamedTuple):
-    """Calls on abandoned lines, calls that repeated an attempt that failed, calls with an attempt
-    that failed; and each of these calls once. `unplaced` have no event, so nobody knows. All but
-    that are in `of`: every call in question."""
+class Wasted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was spent on what led nowhere."""
 
     abandoned: Row
+    """Calls on abandoned lines."""
     retries: Row
+    """Calls that repeated an attempt that failed."""
     failed: Row
+    """Calls with an attempt that failed."""
     any: Row
+    """Each call of the first three once."""
     unplaced: Row
+    """Calls without an event, of which nobody knows."""
     of: Row
+    """Every call in question, without those that are unplaced."""
     sessions: int
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import msgspec
 from starlette.requests import Request
@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from .. import __version__, doctor, query
 from .. import search as engine
+from ..answers import describe
 from ..config import Config
 from ..errors import RunloreError
 from ..export.outline import Turn, bodies_of
@@ -31,7 +32,7 @@ from ..text.clean import encoded
 from ..timeline import Branch, model_context
 from ..usage import Row, Zone
 from ..usage.budget import Spent
-from ..usage.explain import Explained, Gap, Lost, check, explain
+from ..usage.explain import Check, Explanation, check, explain
 from ..usage.waste import wasted
 from . import agents, failures, home, lives, session, sessions, used
 from ._charts import Stack
@@ -45,9 +46,10 @@ MOST_EVENTS = 500
 
 
 # ── the shapes of answers ─────────────────────────────────────────────────────────────────────────
-class Sums(msgspec.Struct, frozen=True, kw_only=True):
-    """What some calls add up to. `reasoning_tokens` are a part of output; `unpriced` calls have no
-    price."""
+class BriefTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What some calls add up to."""
+
+    PRESENTS: ClassVar = (Row,)
 
     key: str | None
     calls: int
@@ -60,22 +62,9 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True):
     usd: float
     unpriced: int
 
-
-class Figures(msgspec.Struct, frozen=True):
-    """The same as the ledger has it: `units` are of 1e-12 USD, and exact."""
-
-    key: str | None
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_5m_tokens: int
-    cache_write_1h_tokens: int
-    reasoning_tokens: int
-    web_searches: int
-    units: int
-    unpriced: int
-    fuzzy: int
+    @classmethod
+    def of(cls, row: Row) -> Self:
+        return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
 
 
 class HomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,9 +73,9 @@ class HomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     subagents: int
     events: int
-    today: Sums
-    week: Sums
-    month: Sums
+    today: BriefTotals
+    week: BriefTotals
+    month: BriefTotals
     daily_usd: Stack
     daily_tokens: Stack
     days: dict[date, query.Day]
@@ -146,46 +135,20 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     by: str
-    rows: list[Sums]
-    total: Sums
+    rows: list[BriefTotals]
+    total: BriefTotals
     titles: dict[str, str]
     budgets: list[Spent]
-
-
-class ExplainedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls that count for a session, those of which it has a copy and that count elsewhere,
-    and what they add up to."""
-
-    calls: list[Explained]
-    elsewhere: list[Explained]
-    own: Figures
-    with_subagents: Figures
-    repeated: Figures
-
-
-class DoubtsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What to know before trusting a figure. Rows are named by model, by `model = name of the
-    price`, and by note."""
-
-    calls: int
-    unpriced: list[Figures]
-    fuzzy: list[Figures]
-    assumed: list[Figures]
-    undated: Figures
-    gaps: list[Gap]
-    lost: list[Lost]
-    sessions: int
-    cannot_know: tuple[str, ...]
 
 
 class WasteAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The figures overlap: an attempt that failed may lie on an abandoned line."""
 
-    abandoned: Sums
-    retries: Sums
-    failed: Sums
-    any: Sums
-    of: Sums
+    abandoned: BriefTotals
+    retries: BriefTotals
+    failed: BriefTotals
+    any: BriefTotals
+    of: BriefTotals
     sessions: int
 
 
@@ -197,10 +160,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
 
-def sums(row: Row) -> Sums:
-    return Sums(**{name: getattr(row, name) for name in Sums.__struct_fields__})
-
-
 # ── the questions ─────────────────────────────────────────────────────────────────────────────────
 def get_home(request: Request, store: Store, config: Config) -> HomeAnswer:
     """What the first page shows."""
@@ -208,7 +167,10 @@ def get_home(request: Request, store: Store, config: Config) -> HomeAnswer:
     found = home.home(store, config, by, datetime.now(UTC), Zone())
     same = {name: getattr(found, name) for name in HomeAnswer.__struct_fields__}
     return HomeAnswer(
-        **{**same, **{name: sums(getattr(found, name)) for name in ("today", "week", "month")}}
+        **{
+            **same,
+            **{name: BriefTotals.of(getattr(found, name)) for name in ("today", "week", "month")},
+        }
     )
 
 
@@ -301,19 +263,17 @@ def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
     found = used.used(store, config, used.asked(request.query_params, now, zone), now, zone)
     return UsageAnswer(
         by=found.report.by,
-        rows=[sums(row) for row in found.report.rows],
-        total=sums(found.report.total),
+        rows=[BriefTotals.of(row) for row in found.report.rows],
+        total=BriefTotals.of(found.report.total),
         titles={uid: title or "" for uid, (_, title, _) in found.labels.items()},
         budgets=found.budgets,
     )
 
 
-def get_explained(request: Request, store: Store, config: Config) -> ExplainedAnswer:
+def get_explained(request: Request, store: Store, config: Config) -> Explanation:
     """Every call of a session, and why it counts as it does. Its amounts are in units of 1e-12
     USD."""
-    found = explain(store, config, session.uid_of(request, store))
-    rows = {name: Figures(*getattr(found, name)) for name in ("own", "with_subagents", "repeated")}
-    return ExplainedAnswer(calls=found.calls, elsewhere=found.elsewhere, **rows)
+    return explain(store, config, session.uid_of(request, store))
 
 
 def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
@@ -321,24 +281,17 @@ def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
     wanted = used.asked(request.query_params, datetime.now(UTC), Zone())
     found = wasted(store, wanted.chosen)
     rows = {
-        name: sums(getattr(found, name)) for name in ("abandoned", "retries", "failed", "any", "of")
+        name: BriefTotals.of(getattr(found, name))
+        for name in ("abandoned", "retries", "failed", "any", "of")
     }
     return WasteAnswer(sessions=found.sessions, **rows)
 
 
-def get_doubts(request: Request, store: Store, _: Config) -> DoubtsAnswer:
+def get_doubts(request: Request, store: Store, _: Config) -> Check:
     """What has no certain price, and what no transcript can tell. Its amounts are in units of 1e-12
     USD."""
-    found = check(
-        store,
-        used.asked({"since": "all", **request.query_params}, datetime.now(UTC), Zone()).chosen,
-    )
-    same: dict[str, Any] = {
-        name: getattr(found, name) for name in ("calls", "gaps", "lost", "sessions", "cannot_know")
-    }
-    for name in ("unpriced", "fuzzy", "assumed"):
-        same[name] = [Figures(*row) for row in getattr(found, name)]
-    return DoubtsAnswer(undated=Figures(*found.undated), **same)
+    params = {"since": "all", **request.query_params}
+    return check(store, used.asked(params, datetime.now(UTC), Zone()).chosen)
 
 
 def get_live(request: Request, _: Store, config: Config) -> list[lives.LiveLine]:
@@ -399,8 +352,8 @@ ENDPOINTS = [
     Endpoint("/errors/{fingerprint}", get_error, ErrorAnswer),
     Endpoint("/usage", get_usage, UsageAnswer, used.NAMES),
     Endpoint("/usage/waste", get_waste, WasteAnswer, used.NAMES),
-    Endpoint("/usage/doubts", get_doubts, DoubtsAnswer, used.NAMES),
-    Endpoint("/usage/explain/{uid:path}", get_explained, ExplainedAnswer),
+    Endpoint("/usage/doubts", get_doubts, Check, used.NAMES),
+    Endpoint("/usage/explain/{uid:path}", get_explained, Explanation),
     Endpoint("/live", get_live, list[lives.LiveLine], ("status",)),
     Endpoint("/live/{id}", get_run, lives.Run, ("from", "to")),
     Endpoint("/skills", get_skills, list[Rate]),
@@ -444,7 +397,7 @@ def openapi(_: Request) -> Response:
 
 def document() -> dict[str, Any]:
     """OpenAPI 3.1 of all endpoints."""
-    schemas, components = msgspec.json.schema_components(
+    schemas, components = describe.schema_components(
         [*(endpoint.type for endpoint in ENDPOINTS), Problem],
         ref_template="#/components/schemas/{name}",
     )

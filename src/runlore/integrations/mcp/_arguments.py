@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from ...errors import RunloreError
 from ...model import BLOCK
+from ...usage import By
 from . import _cursor
 from ._answer import LEAST, MOST, USUAL
 
@@ -122,19 +123,7 @@ class Commit(Asked, frozen=True, kw_only=True):
 
 class Usage(Asked, frozen=True, kw_only=True):
     by: Annotated[
-        Literal[
-            "day",
-            "week",
-            "month",
-            "session",
-            "model",
-            "agent",
-            "project",
-            "branch",
-            "machine",
-            "subagent",
-            "block",
-        ],
+        By,
         Meta(description="A row for each."),
     ] = "day"
     agent: Agent = ""
