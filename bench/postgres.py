@@ -39,7 +39,7 @@ from runlore import pipeline
 from runlore.config import Config
 from runlore.search import search
 from runlore.store import CallFilter, Store, open_store
-from runlore.store.sqlite import SqliteStore
+from runlore.store.sqlite.store import SqliteStore
 
 PARTS = ("first", "growth", "peer")
 ABSENT = "—"

@@ -37,7 +37,7 @@ sys.path.insert(0, str(BENCH.parent / "src"))
 
 from runlore.search import regex, search
 from runlore.store import Filter, open_store
-from runlore.store.sqlite import SqliteStore
+from runlore.store.sqlite.store import SqliteStore
 
 PARTS = ("queries", "cold", "regex", "forget", "known")
 ABSENT = "—"

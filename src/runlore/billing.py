@@ -34,7 +34,7 @@ def settle(
         return batch
     known = {
         hash_of(kept.call): kept
-        for kept in store.calls([hash_of(kept.call) for kept in batch.calls])
+        for kept in store.ledger.find([hash_of(kept.call) for kept in batch.calls])
     }
     calls = list(_settled(batch.calls, known)) if known else batch.calls
     if price is not None:
@@ -113,15 +113,15 @@ class Pricer:
 def price(store: Store, config: Config) -> int:
     """Prices what has no price yet, and again what an older table had no exact price for; how many
     calls that were."""
-    return price_again(store, Pricer(config)) if store.unpriced(limit=1) else 0
+    return price_again(store, Pricer(config)) if store.ledger.unpriced(limit=1) else 0
 
 
 def price_again(store: Store, pricer: Pricer) -> int:
     """The same where nothing is without a price, but the table may be newer."""
-    store.unprice([pricer.table.version, "config", "built-in"])
+    store.ledger.unprice([pricer.table.version, "config", "built-in"])
     count = 0
-    while calls := store.unpriced():
-        store.set_prices([pricer(call) for _, call in calls])
+    while calls := store.ledger.unpriced():
+        store.ledger.set_prices([pricer(call) for _, call in calls])
         count += len(calls)
     pricer.save()
     return count
@@ -130,7 +130,7 @@ def price_again(store: Store, pricer: Pricer) -> int:
 def reprice(store: Store, config: Config) -> int:
     """Prices everything again that was not invoiced; the figure that it was first counted with
     stays beside the new one."""
-    store.unprice()
+    store.ledger.unprice()
     return price(store, config)
 
 

@@ -61,7 +61,7 @@ def digest_stale(
     next sync tries these again.
     """
     now = datetime.now(UTC)
-    stale = store.stale_digests(DIGEST_VERSION, now - timedelta(seconds=quiet_s))
+    stale = store.digests.stale(DIGEST_VERSION, now - timedelta(seconds=quiet_s))
     if not stale:
         return 0, []
     if progress:
@@ -78,7 +78,7 @@ def digest_stale(
                 # In this order: else one more would be taken, and lost.
                 for _, one in zip(range(COMMIT), made, strict=False):
                     if one.digest is not None:
-                        store.put_digest(one.digest, now)
+                        store.digests.put(one.digest, now)
                         count += 1
                     if one.problem is not None:
                         problems.append((one.uid, one.problem))
@@ -131,11 +131,11 @@ def digest_of(store: Store, uid: str, limits: Quality) -> Digest | None:
     from .digest.join import join
     from .digest.session import make
 
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     if session is None:
         return None
-    events, bodies = store.timeline(uid)
-    kept = store.digest(uid) if session.evicted_at else None
+    events, bodies = store.digests.timeline(uid)
+    kept = store.digests.get(uid) if session.evicted_at else None
     if session.evicted_at and not events:
         return kept
     if kept is None:
@@ -154,7 +154,7 @@ def current_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
 
     None when there is neither a digest nor anything to make one from. Raises NotFound.
     """
-    session, stored = store.session(uid), store.digest(uid)
+    session, stored = store.sessions.get(uid), store.digests.get(uid)
     if session is None:
         raise NotFound(f"no session {uid!r}; `runlore ls` lists them")
     is_current = stored is not None and not session.is_stale and stored.version >= DIGEST_VERSION

@@ -36,16 +36,16 @@ def let_go(
             step("sessions digested", n, len(uids))
     for n in range(0, len(uids), EVICTED_AT_ONCE):
         part = uids[n : n + EVICTED_AT_ONCE]
-        store.evict(part, datetime.now(UTC), is_appended)
+        store.retention.evict(part, datetime.now(UTC), is_appended)
         if step is not None:
             step("sessions evicted", n + len(part), len(uids))
 
 
 def _remember(store: Store, uid: str) -> None:
-    digest, session = store.digest(uid), store.session(uid)
+    digest, session = store.digests.get(uid), store.sessions.get(uid)
     if digest is None or session is None:
         return
-    events = store.events(uid)
+    events = store.sessions.events(uid)
     ends: dict[int, int] = {}
     for event in events:
         ends[event.seq // BLOCK] = event.seq
@@ -69,4 +69,4 @@ def _remember(store: Store, uid: str) -> None:
         before=None,
     )
     if known != digest:
-        store.put_digest(known, digest.made_at or datetime.now(UTC))
+        store.digests.put(known, digest.made_at or datetime.now(UTC))

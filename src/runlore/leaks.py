@@ -63,7 +63,7 @@ class Found:
 def secrets_of(store: Store, uid: str, *, is_evicted: bool) -> dict[str, Found]:
     """By kind, what was redacted in a session. What is a copy is told where it happened, and what
     has left is told by its digest."""
-    digest = store.digest(uid) if is_evicted else None
+    digest = store.digests.get(uid) if is_evicted else None
     before = digest and (digest.before or digest)
     found: dict[str, Found] = {}
     if before:
@@ -71,7 +71,7 @@ def secrets_of(store: Store, uid: str, *, is_evicted: bool) -> dict[str, Found]:
             found[kind] = Found(
                 hashes, before.secrets_at.get(kind, ()), before.cut.get(CUT + kind, 0)
             )
-    for seq, body in store.timeline(uid)[1].items():
+    for seq, body in store.digests.timeline(uid)[1].items():
         if "[redacted:" in body and not (before and before.knows(seq)):
             for match in _MARK.finditer(body.encode("utf-8", "replace")):
                 found.setdefault(_kind(match), Found()).add(match, seq)
@@ -84,19 +84,21 @@ def _kind(match: re.Match[bytes]) -> str:
 
 def leaks(store: Store, chosen: Filter) -> list[Leak]:
     """What was redacted in these sessions, the newest first, then by kind."""
-    evicted = store.evicted() & set(store.uids(chosen))
-    numbers = store.numbers(chosen)
+    evicted = store.retention.evicted() & set(store.sessions.uids(chosen))
+    numbers = store.sessions.numbers(chosen)
     found: dict[tuple[int, str], Found] = {}
-    for number, line in store.lines(sorted(store.numbers(chosen))).items() if evicted else ():
+    for number, line in (
+        store.sessions.lines(sorted(store.sessions.numbers(chosen))).items() if evicted else ()
+    ):
         if line.uid in evicted:
             numbers.discard(number)
             found |= {
                 (number, kind): seen
                 for kind, seen in secrets_of(store, line.uid, is_evicted=True).items()
             }
-    for id_ in store.postings(_WORD):
+    for id_ in store.index.postings(_WORD):
         session = id_ >> 20
-        segment = store.segment(id_, files=False) if session in numbers else None
+        segment = store.index.segment(id_, files=False) if session in numbers else None
         if segment is None:
             continue
         data, events = segment
@@ -106,8 +108,8 @@ def leaks(store: Store, chosen: Filter) -> list[Leak]:
             found.setdefault((session, _kind(match)), Found()).add(
                 match, events[at].seq if at >= 0 else None
             )
-    lines = store.lines(list({session for session, _ in found}))
-    order = {number: n for n, number in enumerate(store.newest(list(lines)))}
+    lines = store.sessions.lines(list({session for session, _ in found}))
+    order = {number: n for n, number in enumerate(store.sessions.newest(list(lines)))}
     return [
         Leak(
             line=lines[session],

@@ -69,6 +69,6 @@ def _beside(store: Store, uids: Sequence[str]) -> Iterable[str]:
     """The uids that begin like these, or simply all. Among 10,000 asking for 50 takes 0.5 ms and
     for all 30 ms."""
     if len(uids) > FEW:
-        return store.uids(Filter())
+        return store.sessions.uids(Filter())
     begins = {uid.partition(":")[2][:SHORTEST_ID].partition("/")[0] for uid in uids}
-    return {uid for begin in begins for uid in store.uids(Filter(name=begin))}
+    return {uid for begin in begins for uid in store.sessions.uids(Filter(name=begin))}

@@ -171,7 +171,7 @@ class _Sync:
                 stack.callback(progress.close)
                 progress.start(len(tasks), self.report.size)
             self.ingest(tasks, workers, progress)
-            self.store.set_domains(self.config.domain)
+            self.store.ingest.set_domains(self.config.domain)
             self.price()
             self.redact_stored()
             self.digest(workers, progress)
@@ -200,7 +200,9 @@ class _Sync:
         # Of one agent, as a hook has it at the end of each session, those alone; of many, all at
         # once.
         states = (
-            self.store.sources(*agents).values() if len(agents) == 1 else self.store.all_sources()
+            self.store.sources.by_path(*agents).values()
+            if len(agents) == 1
+            else self.store.sources.all()
         )
         known = {
             (state.source.agent, state.source.path): state
@@ -244,7 +246,7 @@ class _Sync:
             if state.position.records
             and not state.is_evicted  # What has left stays as it is known.
             and _version(state.source.agent) not in (state.adapter_version, None)
-            and self.store.kept_count(state.number) == state.position.records
+            and self.store.sources.count_records(state.number) == state.position.records
         ]
         missing = [state.number for state in lost.values() if state.missing_at is None]
         counts.update({"missing": len(missing), "outdated": sum(task.is_gone for task in outdated)})
@@ -289,23 +291,23 @@ class _Sync:
     def note(self, missing: list[int], moved: list[tuple[int, Source]]) -> None:
         """Keeps what the plan found out about where sources are."""
         for number, source in moved:
-            self.store.move_source(number, source)
+            self.store.sources.move(number, source)
         if missing:
-            self.store.miss_sources(missing, datetime.now(UTC))
+            self.store.sources.mark_missing(missing, datetime.now(UTC))
 
     # ── what is new, into the store ───────────────────────────────────────────────────────────────
     def ingest(self, tasks: list[Task], workers: int | None, progress: Progress | None) -> None:
         """Does the tasks in their order. Whatever the number of workers, the store comes out the
         same."""
         every = Filter(parents_only=False)
-        before = self.store.count(every)
+        before = self.store.sessions.count(every)
         self._do(tasks, workers, progress)
         self._see_to_copies(workers)
         self.report.sessions = len(self.touched)
         self.report.subagents = (
-            len(self.touched.difference(self.store.uids(Filter()))) if self.touched else 0
+            len(self.touched.difference(self.store.sessions.uids(Filter()))) if self.touched else 0
         )
-        self.report.new_sessions = self.store.count(every) - before
+        self.report.new_sessions = self.store.sessions.count(every) - before
 
     def _see_to_copies(self, workers: int | None) -> None:
         """What was kept of a copy before its original came is derived again, and then refers to it.
@@ -328,7 +330,7 @@ class _Sync:
         that of another machine relies on it to look once more when it is done."""
         report, touched = self.report, self.touched
         self.report, self.touched = Report(), set()
-        for states in self.store.unsettled():
+        for states in self.store.sources.unsettled():
             tasks = [
                 Task(source=state.source, why="outdated", known=state, is_gone=True)
                 for state in states
@@ -373,7 +375,7 @@ class _Sync:
                 try:
                     batches = [result.batch for _, result in group if result.batch is not None]
                     told = Counter(piece.session_uid for batch in batches for piece in batch.pieces)
-                    with self.store.together(batches):
+                    with self.store.ingest.together(batches):
                         for task, result in group:
                             self._take(task, result, runner, progress)
                             self._put_digests(told)
@@ -399,7 +401,7 @@ class _Sync:
         """Whether the store is over its hard budget: then nothing more is taken in, and what is not
         read yet is read when there is room."""
         hard = self.config.retain.hard_bytes
-        if hard is None or (used := self.store.used_bytes()) < hard:
+        if hard is None or (used := self.store.retention.used_bytes()) < hard:
             return False
         said = (
             f"it takes {words.size(used)}, and [retain] allows {words.size(hard)}; nothing more is"
@@ -440,8 +442,8 @@ class _Sync:
         """Keeps the digests that were made of whole sessions, where it turned out that they are.
         What is `told` by several sources has one when all are there."""
         for digest in self.made:
-            if told[digest.session_uid] == 1 and self.store.fits(digest):
-                self.store.put_digest(digest, datetime.now(UTC))
+            if told[digest.session_uid] == 1 and self.store.digests.is_current(digest):
+                self.store.digests.put(digest, datetime.now(UTC))
                 self.report.digests += 1
         self.made.clear()
 
@@ -457,7 +459,7 @@ class _Sync:
         self.report.problems.append((source.path, problem))
         if not source.path.isprintable():  # Bytes that are no text cannot name it in the store.
             return
-        self.store.touch(
+        self.store.sources.touch(
             source,
             adapter_version=adapters.get(source.agent).version,
             redact_version="",
@@ -468,7 +470,7 @@ class _Sync:
         """Puts a batch; gives back the sessions that it changed."""
         if not self.places.is_wanted(batch):
             self.report.excluded += 1
-            self.store.touch(
+            self.store.sources.touch(
                 batch.source,
                 adapter_version=batch.adapter_version,
                 redact_version=batch.redact_version,
@@ -480,7 +482,7 @@ class _Sync:
         # What is a copy is another's, and so is what it tells.
         if task.why == "new" and not done.copies:
             self.made += [piece.digest for piece in batch.pieces if piece.digest is not None]
-        self.store.set_places(self.places.of(batch))
+        self.store.ingest.set_places(self.places.of(batch))
         self.report.events += done.events
         self.report.copies += done.copies
         self.report.forgotten += done.forgotten
@@ -502,7 +504,9 @@ class _Sync:
             # It comes back whole: there is nothing to add it to.
             task, batch = runner.from_start(task)
         if batch.since or task.known is None or task.why not in ("rewritten", "outdated"):
-            return self.store.put(settle(self.store, batch, self._pricer if batch.calls else None))
+            return self.store.ingest.put(
+                settle(self.store, batch, self._pricer if batch.calls else None)
+            )
         # What replaces something is put in one piece: killed halfway, the old is still there.
         number = task.known.number
 
@@ -513,18 +517,18 @@ class _Sync:
             )
 
         if task.known.is_evicted:
-            done = self.store.return_whole(number, parts(), is_proved=task.why == "outdated")
+            done = self.store.ingest.return_whole(number, parts(), is_proved=task.why == "outdated")
             if done is None and not task.is_gone:
-                done = self.store.part_with(number, parts(), datetime.now(UTC))
+                done = self.store.ingest.part_with(number, parts(), datetime.now(UTC))
             return done or Put(sessions=set())
-        put = self.store.rewrite if task.why == "rewritten" else self.store.rederive
+        put = self.store.ingest.rewrite if task.why == "rewritten" else self.store.ingest.rederive
         return put(number, parts())
 
     def _adds_to_evicted(self, batch: Batch) -> bool:
         uids = [piece.session_uid for piece in batch.pieces if piece.rows]
         return any(
             found is not None and found.evicted_at is not None
-            for found in map(self.store.session, uids)
+            for found in map(self.store.sessions.get, uids)
         )
 
     @cached_property
@@ -538,7 +542,7 @@ class _Sync:
     def price(self) -> None:
         """Gives a price to the calls that have none yet, and to those that an older table had no
         exact one for."""
-        if "_pricer" not in self.__dict__ and not self.store.unpriced(limit=1):
+        if "_pricer" not in self.__dict__ and not self.store.ledger.unpriced(limit=1):
             return
         if pricer := self.__dict__.get("_pricer"):
             price_again(self.store, pricer)
@@ -550,18 +554,20 @@ class _Sync:
         it."""
         if not self.config.redact.enabled:
             return
-        if not self.config.redact.rules and not self.store.unredacted(str(RULES_VERSION), limit=1):
+        if not self.config.redact.rules and not self.store.sources.unredacted(
+            str(RULES_VERSION), limit=1
+        ):
             return
         preparer = Preparer(setting(self.config))
         cleaner, version = preparer.redactor, preparer.redact_version
         assert cleaner is not None
-        stale = self.store.unredacted(version)
+        stale = self.store.sources.unredacted(version)
         while stale:
             for number, _ in stale:
-                self.store.redact_again(number, version, cleaner)
-            stale = self.store.unredacted(version)
+                self.store.retention.redact_again(number, version, cleaner)
+            stale = self.store.sources.unredacted(version)
         if cleaner.hits:
-            self.store.purge()
+            self.store.retention.purge()
         _count(self.report.redacted, cleaner.hits)
 
     def digest(self, workers: int | None, progress: Progress | None) -> None:

@@ -63,20 +63,22 @@ def resolve(store: Store, name: str) -> str:
     if (word := name.lower()) == "latest" or word.startswith("latest:"):
         return _latest(store, name.partition(":")[2])
     # Agents write their ids in small letters, people as they like.
-    found = (store.find(name) or store.find(word)) if name else []
+    found = (store.sessions.find(name) or store.sessions.find(word)) if name else []
     if not found and word.startswith(HANDLE) and len(word) > 1:
         found = [
-            uid for uid in store.uids(Filter(parents_only=False)) if handle(uid).startswith(word)
+            uid
+            for uid in store.sessions.uids(Filter(parents_only=False))
+            if handle(uid).startswith(word)
         ]
     above, slash, below = name.partition("/")
     # A subagent as a listing shows it: the session's short id, then its own.
     if not found and slash and above:
-        found = store.find(f"{resolve(store, above)}/{below}")
+        found = store.sessions.find(f"{resolve(store, above)}/{below}")
     if len(found) > 1:
         own = [
             uid
             for uid in found
-            if (session := store.session(uid)) is None or session.relation != "subagent"
+            if (session := store.sessions.get(uid)) is None or session.relation != "subagent"
         ]
         found = own or found
     if not found:
@@ -91,7 +93,7 @@ def resolve(store: Store, name: str) -> str:
 def _latest(store: Store, of: str) -> str:
     tries = [Filter(agent=of.lower()), Filter(repo=of)] if of else [Filter()]
     for chosen in tries:
-        for line in store.sessions(chosen, limit=1):
+        for line in store.sessions.select(chosen, limit=1):
             return line.uid
     raise NotFound(
         EMPTY
@@ -111,7 +113,7 @@ def _choice(store: Store, uids: Sequence[str]) -> str:
 
 
 def is_empty(store: Store) -> bool:
-    return not store.count(Filter(parents_only=False))
+    return not store.sessions.count(Filter(parents_only=False))
 
 
 def split_name(name: str) -> tuple[str, int | None]:
@@ -121,7 +123,7 @@ def split_name(name: str) -> tuple[str, int | None]:
 
 
 def get(store: Store, uid: str) -> Session:
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     if session is None:
         raise NotFound(f"no session {uid!r}; `runlore ls` lists them")
     return session
@@ -131,7 +133,7 @@ def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:
     """These sessions, and every subagent that they or their subagents started."""
     chosen: set[str] = set()
     rest = list(uids)
-    every = {line.uid: line for line in store.sessions(Filter(parents_only=False))}
+    every = {line.uid: line for line in store.sessions.select(Filter(parents_only=False))}
     below: dict[str, list[str]] = {}
     for line in every.values():
         if line.relation == "subagent" and line.parent_uid:
@@ -163,12 +165,14 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 def transcript(store: Store, uid: str) -> Transcript:
     """Raises NotFound."""
     session = get(store, uid)
-    events = store.events(uid)
-    children = store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1]
+    events = store.sessions.events(uid)
+    children = store.sessions.select(Filter(parent_uid=uid, parents_only=False), sort="started")[
+        ::-1
+    ]
     return Transcript(
         session=session,
         events=events,
-        bodies=store.bodies(uid),
+        bodies=store.sessions.bodies(uid),
         branches=branches(events),
         calls=pairs(events),
         children=children,
@@ -180,30 +184,30 @@ def transcript(store: Store, uid: str) -> Transcript:
 
 def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
     """One event and its body. Raises NotFound."""
-    for event in store.events(uid, seq, seq):
-        return event, store.bodies(uid, seq, seq).get(seq, "")
+    for event in store.sessions.events(uid, seq, seq):
+        return event, store.sessions.bodies(uid, seq, seq).get(seq, "")
     raise NotFound(f"{uid} has no event {seq}; its last is {get(store, uid).last_seq}")
 
 
 def has_text(store: Store, uid: str, seq: int | None) -> bool:
     """Whether something of this event is stored. Of one that has left it is what its digest
     quotes."""
-    return seq is not None and bool(store.bodies(uid, seq, seq).get(seq))
+    return seq is not None and bool(store.sessions.bodies(uid, seq, seq).get(seq))
 
 
 def has_left(store: Store, uid: str, seq: int) -> bool:
     """Whether the text of an event was evicted, but for what its digest quotes."""
-    digest = store.digest(uid) if get(store, uid).evicted_at else None
+    digest = store.digests.get(uid) if get(store, uid).evicted_at else None
     return digest is not None and (digest.before or digest).knows(seq)
 
 
 def context_at(store: Store, uid: str, seq: int) -> list[tuple[ContextEvent, str]]:
     """What the model saw when event `seq` had happened, each with its body. Raises NotFound."""
     event_at(store, uid, seq)
-    bodies = store.bodies(uid, 0, seq)
+    bodies = store.sessions.bodies(uid, 0, seq)
     return [
         (seen, bodies.get(seen.event.seq, ""))
-        for seen in model_context(store.events(uid, 0, seq), seq)
+        for seen in model_context(store.sessions.events(uid, 0, seq), seq)
     ]
 
 
@@ -220,9 +224,9 @@ def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[byte
             origin, at = split_name(event.origin)
             yield from raw_records(store, origin, at)
             return
-        place = store.record_of(uid, seq)
+        place = store.sessions.record_of(uid, seq)
         found = (
-            (data for _, _, data in store.records(place[0], place[1], place[1]))
+            (data for _, _, data in store.sessions.native_records(place[0], place[1], place[1]))
             if place
             else iter(())
         )
@@ -240,22 +244,24 @@ def _all_records(store: Store, session: Session) -> Iterator[bytes]:
     """Of every file that the session has a part in; of one that a subagent shares with its parent
     only the subagent's own."""
     blocks: dict[int, list[SessionEvent]] = {}
-    for event in store.events(session.session_uid):
+    for event in store.sessions.events(session.session_uid):
         if event.record is not None:
             blocks.setdefault(event.seq // BLOCK, []).append(event)
     files: dict[str, set[int | None]] = {session.source_path or "": set()}
     for events in blocks.values():
-        if place := store.record_of(session.session_uid, events[0].seq):
+        if place := store.sessions.record_of(session.session_uid, events[0].seq):
             files.setdefault(place[0], set()).update(event.record for event in events)
     parent = (
-        store.session(session.parent_uid)
+        store.sessions.get(session.parent_uid)
         if session.relation == "subagent" and session.parent_uid
         else None
     )
     shared = parent.source_path if parent else None
     for path, own in files.items():
         yield from (
-            data for number, _, data in store.records(path) if path != shared or number in own
+            data
+            for number, _, data in store.sessions.native_records(path)
+            if path != shared or number in own
         )
 
 
@@ -331,7 +337,7 @@ def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
         oldest_safe = now - timedelta(days=max(1, days - RISK_DAYS))
         if synced is not None and synced > oldest_safe:
             continue
-        known = store.sources(name)
+        known = store.sources.by_path(name)
         risky = [
             age
             for root, _ in find_roots(config, adapter)
@@ -404,7 +410,7 @@ def activity(store: Store, since: datetime, day_of: Callable[[datetime], date]) 
         " where coalesce(relation, '') != 'subagent' and started_at >= ? group by 1"
     )
     found: dict[date, Day] = {}
-    for hour, sessions, turns, errors in store.rows(sql, (format_time(since),)):
+    for hour, sessions, turns, errors in store.maintenance.rows(sql, (format_time(since),)):
         # Half past: some zones are half an hour off.
         day = day_of(datetime.fromisoformat(f"{hour}:30:00+00:00"))
         before = found.get(day, Day(0, 0, 0))
@@ -424,7 +430,10 @@ def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
         " not null group by {0} order by 2 desc, 1 limit ?"
     )
     return {
-        name: [(value, int(count)) for value, count in store.rows(sql.format(column), (limit,))]
+        name: [
+            (value, int(count))
+            for value, count in store.maintenance.rows(sql.format(column), (limit,))
+        ]
         for name, column in FACETS.items()
     }
 
@@ -464,10 +473,12 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
     """Every installed adapter, with what is stored of its sessions when there is a store."""
     sql = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
     sources = (
-        {name: (int(number), int(size)) for name, number, size in store.rows(sql)} if store else {}
+        {name: (int(number), int(size)) for name, number, size in store.maintenance.rows(sql)}
+        if store
+        else {}
     )
     sql = "select flavor, count(*) from sessions group by flavor"
-    sessions = {name: int(number) for name, number in store.rows(sql)} if store else {}
+    sessions = {name: int(number) for name, number in store.maintenance.rows(sql)} if store else {}
     found = []
     for name in adapters.names():
         adapter, setting = adapters.get(name), config.sources.get(name)
@@ -501,9 +512,12 @@ def _version_seen(store: Store, agent: str) -> str | None:
         "select number from sources where agent = ? and records > 0 order by mtime_ns desc, path"
         " limit ?"
     )
-    for (number,) in store.rows(sql, (agent, LOOKED_AT)):
+    for (number,) in store.maintenance.rows(sql, (agent, LOOKED_AT)):
         # With the files beside it: some tell it there.
-        texts = [record.data[:LONG_RECORD] for record in islice(store.kept(number), FIRST_RECORDS)]
+        texts = [
+            record.data[:LONG_RECORD]
+            for record in islice(store.sources.records(number), FIRST_RECORDS)
+        ]
         for version in _VERSIONS:
             if found := next((found for text in texts if (found := version.search(text))), None):
                 return found[1].decode("ascii")

@@ -162,13 +162,13 @@ class Runner:
     def _job(self, task: Task, goes_on: bool) -> Job:
         known, cut_words = task.known, self._store.takes_cut_words
         if goes_on:
-            known = self._store.sources(task.source.agent)[task.source.path]
+            known = self._store.sources.by_path(task.source.agent)[task.source.path]
         if known is not None and task.is_gone:
             kept = self._stored.setdefault(
-                task.source.path, Stored(self._store.kept(known.number), known.position)
+                task.source.path, Stored(self._store.sources.records(known.number), known.position)
             )
             since, records, until = kept.take()
-            resume = self._store.resume(known.number) if goes_on else Resume()
+            resume = self._store.sources.resume(known.number) if goes_on else Resume()
             return Job(
                 source=task.source,
                 since=since,
@@ -181,7 +181,7 @@ class Runner:
             return Job(
                 source=task.source,
                 since=known.position,
-                resume=self._store.resume(known.number),
+                resume=self._store.sources.resume(known.number),
                 cut_words=cut_words,
             )
         return Job(source=task.source, is_new=task.why == "new", cut_words=cut_words)

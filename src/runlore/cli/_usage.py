@@ -69,7 +69,7 @@ def as_data(
 ) -> dict[str, Any]:
     found = [row_data(row) for row in rows]
     if made.by in ("session", "subagent"):
-        known = store.labels([row.key for row in rows if row.key])
+        known = store.sessions.labels([row.key for row in rows if row.key])
         for data in found:
             data["agent"], data["title"], data["repo"] = known.get(data["key"], (None, None, None))
     total = row_data(made.total)
@@ -119,7 +119,7 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
 
 def names(store: Store, by: str, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
     if by in ("session", "subagent"):
-        known = store.labels([row.key for row in rows if row.key])
+        known = store.sessions.labels([row.key for row in rows if row.key])
         ids = naming.names(store, list(known))
         return [
             (

@@ -15,7 +15,7 @@ import msgspec
 from .. import query
 from .. import store as stores
 from ..model import shorten
-from ..store.retention import Marks
+from ..store.values import Marks
 from ._options import SessionName, as_json, open_store
 from ._out import echo, one_line, write_json
 
@@ -62,7 +62,7 @@ def command(
     )
     if new != old:
         with closing(stores.open_store(setting.store)) as store:
-            store.mark(found.session_uid, new)
+            store.sessions.mark(found.session_uid, new)
     if is_json:
         write_json({"uid": found.session_uid, **msgspec.to_builtins(new)})
         return

@@ -29,7 +29,7 @@ FORGOTTEN = "[forgotten]"
 def check_file(exam: Exam) -> Iterator[Finding]:
     """The database's own check of its file, and of the indexes in it."""
     exam.expect(1, 1)
-    for text, is_index in exam.store.check_file(full=exam.full):
+    for text, is_index in exam.store.maintenance.check_file(full=exam.full):
         if is_index:
             yield Finding(text, (("index", None),))
         else:
@@ -78,13 +78,15 @@ def check_owners(exam: Exam) -> Iterator[Finding]:
             f"session {session} is not there, but {left} of it",
             has_events=counts["events"] > 0,
         )
-    for source, count in exam.each(exam.store.rows(count_strays("streams", "source", "sources"))):
+    for source, count in exam.each(
+        exam.store.maintenance.rows(count_strays("streams", "source", "sources"))
+    ):
         yield from _without_source(
             exam, source, f"source {source} is not there, but {count:,} streams of it"
         )
     for table in ("records", "skips", "aliases"):
-        for source, count in exam.store.rows(count_strays(table, "source", "sources")):
-            if not exam.store.rows("select 1 from streams where source = ?", (source,)):
+        for source, count in exam.store.maintenance.rows(count_strays(table, "source", "sources")):
+            if not exam.store.maintenance.rows("select 1 from streams where source = ?", (source,)):
                 yield Finding(
                     f"source {source} is not there, but {count:,} {table} of it",
                     (("strays", None),),
@@ -93,7 +95,9 @@ def check_owners(exam: Exam) -> Iterator[Finding]:
         f"select distinct session, seq / {BLOCK} from events where session in (select number from"
         " sessions)"
     )
-    for session, block in exam.store.rows(f"{sql} except select session, block from streams"):
+    for session, block in exam.store.maintenance.rows(
+        f"{sql} except select session, block from streams"
+    ):
         yield _unclaimed(
             exam,
             session,
@@ -109,7 +113,11 @@ def _stray(exam: Exam, session: int, text: str, *, has_events: bool) -> Finding:
     derive: list[Repair] = [
         ("derive", source) for source in sources if exam.why_not(source) is None
     ]
-    if uid is not None and uid not in exam.store.tombstones() and exam.store.session(uid) is None:
+    if (
+        uid is not None
+        and uid not in exam.store.sources.tombstones()
+        and exam.store.sessions.get(uid) is None
+    ):
         return Finding(text, (("session", (session, uid)), *derive))
     if has_events and len(derive) < max(1, len(sources)):
         return Finding(
@@ -120,7 +128,7 @@ def _stray(exam: Exam, session: int, text: str, *, has_events: bool) -> Finding:
 
 
 def _without_source(exam: Exam, source: int, text: str) -> Iterator[Finding]:
-    for session, block in exam.store.rows(
+    for session, block in exam.store.maintenance.rows(
         "select session, block from streams where source = ?", (source,)
     ):
         if exam.claimant(session, block) is not None:
@@ -129,7 +137,9 @@ def _without_source(exam: Exam, source: int, text: str) -> Iterator[Finding]:
                 Finding(found.text, (*found.repairs, ("strays", None))) if found.repairs else found
             )
             continue
-        named = exam.store.rows("select source_path from sessions where number = ?", (session,))
+        named = exam.store.maintenance.rows(
+            "select source_path from sessions where number = ?", (session,)
+        )
         path = named[0][0] if named else None
         if path and os.path.exists(path) and exam.source_named(session) is None:
             yield Finding(text, (("source", source),))
@@ -146,10 +156,10 @@ def _unclaimed(exam: Exam, session: int, block: int, text: str) -> Finding:
 
 def check_segments(exam: Exam) -> Iterator[Finding]:
     """Every segment unpacks, and has its length and its hash."""
-    ids = [id_ for (id_,) in exam.store.rows("select id from segments order by id")]
+    ids = [id_ for (id_,) in exam.store.maintenance.rows("select id from segments order by id")]
     for id_ in exam.each(ids, SAMPLE):
         sql = "select session, first_seq, last_seq, body, length, hash from segments where id = ?"
-        session, first, last, *packed = exam.store.rows(sql, (id_,))[0]
+        session, first, last, *packed = exam.store.maintenance.rows(sql, (id_,))[0]
         try:
             unpack(*packed)
         except Exception:  # A damaged length makes zstd raise what it likes.
@@ -162,7 +172,7 @@ def check_bodies(exam: Exam) -> Iterator[Finding]:
     """The bodies of a segment's events lie in it one after another and fill it; segments do not
     overlap."""
     for session in exam.some_sessions():
-        events = exam.store.rows(
+        events = exam.store.maintenance.rows(
             'select seq, "offset", length, rest, summary from events where session = ? order'
             " by seq",
             (session,),
@@ -172,7 +182,7 @@ def check_bodies(exam: Exam) -> Iterator[Finding]:
             "select id, first_seq, last_seq, length from segments where session = ? order by"
             " first_seq"
         )
-        for id_, first, last, length in exam.store.rows(sql, (session,)):
+        for id_, first, last, length in exam.store.maintenance.rows(sql, (session,)):
             if first <= before or last < first or id_ >> 20 != session:
                 yield exam.wrong_event(
                     session,
@@ -224,7 +234,7 @@ def check_parents(exam: Exam) -> Iterator[Finding]:
         " or p.seq >= e.seq)"
     )
     for session in exam.some_sessions():
-        for seq, parent in exam.store.rows(sql, (session,)):
+        for seq, parent in exam.store.maintenance.rows(sql, (session,)):
             yield exam.wrong_event(
                 session, seq, f"#{seq}: its parent {parent} is not there, or not before it"
             )
@@ -232,17 +242,20 @@ def check_parents(exam: Exam) -> Iterator[Finding]:
 
 def check_copies(exam: Exam) -> Iterator[Finding]:
     """What is a copy says where it happened, and there it is, and no copy itself."""
-    numbers = {uid: number for number, uid in exam.store.rows("select number, uid from sessions")}
-    forgotten = exam.store.tombstones()
+    numbers = {
+        uid: number
+        for number, uid in exam.store.maintenance.rows("select number, uid from sessions")
+    }
+    forgotten = exam.store.sources.tombstones()
     unreadable = 0
     for session in exam.some_sessions():
-        for seq, rest in exam.store.rows(
+        for seq, rest in exam.store.maintenance.rows(
             'select seq, rest from events where session = ? and "offset" is null', (session,)
         ):
             origin = _origin(rest) or ""
             uid, _, at = origin.rpartition("#")
             number, place = numbers.get(uid, -1), int(at) if at.isdecimal() else -1
-            there = exam.store.rows(
+            there = exam.store.maintenance.rows(
                 'select "offset" from events where session = ? and seq = ?', (number, place)
             )
             if not origin or (there and there[0][0] is not None):
@@ -277,8 +290,8 @@ def check_natives(exam: Exam) -> Iterator[Finding]:
     for session in exam.some_sessions():
         uid, flavor = exam.sessions[session]
         sql = "select native_id, seq from events where session = ? and native_id is not null"
-        for native_id, seq in exam.store.rows(sql, (session,)):
-            found = exam.store.rows(
+        for native_id, seq in exam.store.maintenance.rows(sql, (session,)):
+            found = exam.store.maintenance.rows(
                 "select seq from natives where hash = ? and session = ?",
                 (native_hash(flavor, native_id), session),
             )
@@ -294,7 +307,7 @@ def check_natives(exam: Exam) -> Iterator[Finding]:
         " = n.session and e.seq = n.seq where e.native_id is null and n.session in (select number"
         " from sessions where evicted_at is null)"
     )
-    for session, seq, is_there in exam.store.rows(sql):
+    for session, seq, is_there in exam.store.maintenance.rows(sql):
         text = f"{exam.uid(session)}#{seq}: a native id leads there, and there is none"
         # Where events were lost, this is all that remembers their numbers.
         yield _misled(
@@ -322,7 +335,7 @@ def check_streams(exam: Exam) -> Iterator[Finding]:
     exam.seen.of = len(exam.sessions) - len(chosen)
     for session in exam.each(sorted(chosen)):
         try:
-            streams = exam.store.tallies(session)
+            streams = exam.store.maintenance.tallies(session)
         except (ValueError, TypeError, msgspec.MsgspecError):
             yield from _unreadable(exam, session)
             continue
@@ -346,7 +359,9 @@ def check_streams(exam: Exam) -> Iterator[Finding]:
 
 def _unreadable(exam: Exam, session: int) -> Iterator[Finding]:
     columns = ", ".join(f'"{name}"' for name in ROW)
-    for row in exam.store.rows(f"select {columns} from events where session = ?", (session,)):
+    for row in exam.store.maintenance.rows(
+        f"select {columns} from events where session = ?", (session,)
+    ):
         try:
             read_row(exam.uid(session), [*row[:3], None, *row[4:]])
         except (ValueError, TypeError, msgspec.MsgspecError) as error:
@@ -360,7 +375,9 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
         if isinstance(made, Exception):
             yield from _unreadable_facts(exam, session)
         elif made is None:
-            if not exam.store.rows("select 1 from streams where session = ?", (session,)):
+            if not exam.store.maintenance.rows(
+                "select 1 from streams where session = ?", (session,)
+            ):
                 yield exam.wrong_source(
                     exam.source_named(session), f"{uid}: no source has a part in it"
                 )
@@ -369,7 +386,7 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
 
 
 def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Iterator[Finding]:
-    stored = exam.store.rows(
+    stored = exam.store.maintenance.rows(
         f"select {', '.join(made)} from sessions where number = ?", (session,)
     )[0]
     for name, old, new in zip(made, stored, made.values(), strict=True):
@@ -377,16 +394,16 @@ def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Ite
             yield Finding(f"{uid}: {name} is {old!r} and should be {new!r}", (("sums", session),))
             return
     try:
-        exam.store.session(uid)
+        exam.store.sessions.get(uid)
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
         yield Finding(f"{uid}: cannot be read: {error}")
 
 
 def check_ledger(exam: Exam) -> Iterator[Finding]:
     """What reports add up are the sums of the calls."""
-    ((number,),) = exam.store.rows("select count(*) from sessions")
+    ((number,),) = exam.store.maintenance.rows("select count(*) from sessions")
     exam.expect(number, number)
-    for session in exam.store.wrong_sums():
+    for session in exam.store.maintenance.wrong_rollups():
         yield Finding(
             f"{exam.uid(session)}: its use is not the sum of its calls", (("sums", session),)
         )
@@ -401,9 +418,9 @@ def check_digests(exam: Exam) -> Iterator[Finding]:
         " d.version, d.last_seq, d.content_hash from digests d join sessions s on s.number ="
         " d.session order by s.uid"
     )
-    rows = exam.store.rows(sql)
+    rows = exam.store.maintenance.rows(sql)
     known = {row[0] for row in rows}
-    for (uid,) in exam.store.rows(
+    for (uid,) in exam.store.maintenance.rows(
         "select uid from sessions where analyzed_seq is not null order by uid"
     ):
         if uid not in known:
@@ -414,7 +431,7 @@ def check_digests(exam: Exam) -> Iterator[Finding]:
             yield Finding(f"{uid}: {wrong}; cannot be made again: its events were evicted")
         elif wrong:
             yield Finding(f"{uid}: {wrong}", (("digest", uid),))
-        elif not exam.store.is_charged(state[2]):
+        elif not exam.store.maintenance.is_charged(state[2]):
             yield Finding(
                 f"{uid}: its calls are not marked as its digest says of what led nowhere",
                 (("sums", state[2]),),
@@ -432,7 +449,7 @@ def _wrong_digest(
     content_hash: str,
 ) -> str | None:
     try:
-        digest = exam.store.digest(uid)
+        digest = exam.store.digests.get(uid)
     except RunloreError as error:
         return f"its digest cannot be read: {error}"
     assert digest is not None
@@ -447,7 +464,7 @@ def _wrong_digest(
     # Without a hash it is to be made again anyway.
     if hash_ and (seq, hash_) != (last_seq, content_hash):
         return "its digest does not cover what is said"
-    stored = exam.store.rows(
+    stored = exam.store.maintenance.rows(
         f"select {', '.join(ERROR)} from errors where session = ? order by fingerprint", (session,)
     )
     return (
@@ -456,7 +473,7 @@ def _wrong_digest(
 
 
 def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
-    for source, facts in exam.store.rows(
+    for source, facts in exam.store.maintenance.rows(
         "select source, facts from streams where session = ?", (session,)
     ):
         try:
@@ -523,7 +540,7 @@ def _misread(exam: Exam, number: int, text: str) -> Finding:
 
 def check_records(exam: Exam) -> Iterator[Finding]:
     """The native records that are kept unpack, in order, none twice, and none is missing."""
-    packs = exam.store.rows(
+    packs = exam.store.maintenance.rows(
         "select source, first, count, length from records order by source, first"
     )
     ends: dict[int, int] = {}
@@ -544,7 +561,7 @@ def check_records(exam: Exam) -> Iterator[Finding]:
     }
     none = len(wanted - ends.keys())
     # What was forgotten took records along, and what was read while they were not wanted has none.
-    if exam.config.raw == "keep" and not exam.store.tombstones():
+    if exam.config.raw == "keep" and not exam.store.sources.tombstones():
         for number in sorted(torn & exam.sources.keys()):
             yield exam.wrong_source(
                 number, f"{exam.sources[number].source.path}: its native records are not all kept"
@@ -556,7 +573,7 @@ def check_records(exam: Exam) -> Iterator[Finding]:
     for source, first, count, length in exam.each(packs, SAMPLE):
         if source not in exam.sources:
             continue  # Said by `check_owners`.
-        ((body,),) = exam.store.rows(
+        ((body,),) = exam.store.maintenance.rows(
             "select body from records where source = ? and first = ?", (source, first)
         )
         try:
@@ -576,9 +593,9 @@ def check_records(exam: Exam) -> Iterator[Finding]:
 def check_forgotten(exam: Exam) -> Iterator[Finding]:
     """Of what was forgotten nothing is left, here or beside the store: another machine may have
     forgotten it."""
-    gone = exam.store.tombstones()
+    gone = exam.store.sources.tombstones()
     for uid in exam.each(sorted(gone)):
-        if exam.store.rows("select 1 from sessions where uid = ?", (uid,)):
+        if exam.store.maintenance.rows("select 1 from sessions where uid = ?", (uid,)):
             yield Finding(f"{uid}: was forgotten and is there", (("forget", uid),))
     home = exam.config.home
     for uid in sorted({note.uid for note in deliver.read_records(home)} & gone if gone else ()):
@@ -616,11 +633,13 @@ def check_lessons(exam: Exam) -> Iterator[Finding]:
 
 def check_index(exam: Exam) -> Iterator[Finding]:
     """The index over words is what one gets by indexing the bodies once more."""
-    ids = [id_ for (id_,) in exam.store.rows("select id from segments order by id")]
+    ids = [id_ for (id_,) in exam.store.maintenance.rows("select id from segments order by id")]
     chosen = exam.spread(ids, INDEX_SAMPLE)
     exam.expect(len(chosen), len(ids))
     try:
-        wrong = exam.store.check_index(None if len(chosen) == len(ids) else chosen, exam.step)
+        wrong = exam.store.maintenance.check_index(
+            None if len(chosen) == len(ids) else chosen, exam.step
+        )
     except StoreError as error:
         yield Finding(f"cannot be looked at: {error}", (("index", None),))
         return

@@ -99,9 +99,9 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
     """The sessions that a filter chooses. Where it names one or an agent, and chooses none, it must
     at least be a name."""
     is_latest = (chosen.name or "").lower().partition(":")[0] == "latest"
-    found = set() if is_latest else store.numbers(chosen)
+    found = set() if is_latest else store.sessions.numbers(chosen)
     if not found and chosen.name is not None:
-        found = store.numbers(Filter(name=resolve(store, chosen.name), parents_only=False))
+        found = store.sessions.numbers(Filter(name=resolve(store, chosen.name), parents_only=False))
     if not found and chosen.agent is not None and chosen.agent not in adapters.names():
         raise QueryError(
             f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
@@ -169,7 +169,9 @@ class _Search:
                 else {s >> 20 for s in narrow}
             )
         if sessions is None and not words:
-            sessions = set() if query.ignored else self.store.numbers(Filter(parents_only=False))
+            sessions = (
+                set() if query.ignored else self.store.sessions.numbers(Filter(parents_only=False))
+            )
         found = self._complete(words, sessions) if words else sessions or set()
         if is_loose := len(words) >= SENTENCE:
             words = self._with_parts(words, narrow)
@@ -204,7 +206,7 @@ class _Search:
     # ── what the index has ────────────────────────────────────────────────────────────────────────
     def _word(self, group: tuple[Term, ...], narrow: list[int] | None) -> _Word:
         segments = self._postings(group, self._column())
-        total = max(1, self.store.segment_count())
+        total = max(1, self.store.index.segment_count())
         weight = math.log(1 + (total - len(segments) + 0.5) / (len(segments) + 0.5))
         if narrow is not None:
             segments = sorted(set(segments).intersection(narrow))
@@ -244,7 +246,9 @@ class _Search:
     def _term(
         self, asked: Sequence[str], is_prefix: bool = False, column: str | None = None
     ) -> list[int]:
-        found = [self.store.postings(phrase, prefix=is_prefix, column=column) for phrase in asked]
+        found = [
+            self.store.index.postings(phrase, prefix=is_prefix, column=column) for phrase in asked
+        ]
         return found[0] if len(found) == 1 else sorted(set(found[0]).intersection(*found[1:]))
 
     def _column(self) -> str | None:
@@ -265,7 +269,9 @@ class _Search:
         ]
         marks += [[mark("is", "error")]] if chosen.is_error else []
         found = [
-            _union([self.store.postings(word) for word in either]) for either in marks if either
+            _union([self.store.index.postings(word) for word in either])
+            for either in marks
+            if either
         ]
         found += [_union([self._naming(file) for file in chosen.files])] if chosen.files else []
         return sorted(set(found[0]).intersection(*found[1:])) if found else None
@@ -277,7 +283,9 @@ class _Search:
         return (
             self._term(asked)
             if asked
-            else _union([self.store.postings(mark("kind", kind)) for kind in kinds_of("tool_call")])
+            else _union(
+                [self.store.index.postings(mark("kind", kind)) for kind in kinds_of("tool_call")]
+            )
         )
 
     # ── which sessions ────────────────────────────────────────────────────────────────────────────
@@ -330,7 +338,7 @@ class _Search:
             looked = self._look(words, narrow, number, self.most_proofs, is_loose=is_loose)
             if looked is not None:
                 found[rank] = (number, score, *looked)
-        lines = self.store.lines([number for number, *_ in found.values()])
+        lines = self.store.sessions.lines([number for number, *_ in found.values()])
         return [
             Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
             for _, (number, score, events, missing) in sorted(found.items())
@@ -354,13 +362,13 @@ class _Search:
             yield from some
 
     def _fetch(self, segments: Iterable[int]) -> None:
-        self.read = self.store.segments(list(segments), files=bool(self.query.events.files))
+        self.read = self.store.index.segments(list(segments), files=bool(self.query.events.files))
 
     def _in_order(
         self, words: list[_Word], sessions: set[int], limit: int, sort: str
     ) -> Iterator[tuple[int, float]]:
         if sort == "newest":
-            yield from ((number, 0.0) for number in self.store.newest(list(sessions)))
+            yield from ((number, 0.0) for number in self.store.sessions.newest(list(sessions)))
             return
         scores = self._scores(words, sessions)
         want = limit if not self.query.needs_proof else limit + self.most_proofs
@@ -372,12 +380,14 @@ class _Search:
             same = list(alike)
             yield from (
                 (number, score)
-                for number in (same if len(same) == 1 else self.store.newest(same, by="started"))
+                for number in (
+                    same if len(same) == 1 else self.store.sessions.newest(same, by="started")
+                )
             )
 
     def _scores(self, words: list[_Word], sessions: set[int]) -> dict[int, float]:
         scores = dict.fromkeys(sessions, 0.0)
-        sizes = self.store.sizes()
+        sizes = self.store.index.sizes()
         base = SATURATION * (1 - LENGTH)
         slope = SATURATION * LENGTH * len(sizes) / max(1, sum(sizes.values()))
         telling = TELLING * max((word.weight for word in words), default=0.0)
@@ -458,7 +468,7 @@ class _Search:
         if segment in self.read:
             return self.read.pop(segment)
         try:
-            return self.store.segment(segment, files=bool(self.query.events.files))
+            return self.store.index.segment(segment, files=bool(self.query.events.files))
         except StoreError:
             self.is_damaged = True
             return None

@@ -46,16 +46,16 @@ def regex(
             "beside a regular expression only fields are understood, as agent: or tool:"
         )
     chosen = allowed(store, query)
-    numbers = store.newest(
-        list(store.numbers(Filter(parents_only=False)) if chosen is None else chosen)
+    numbers = store.sessions.newest(
+        list(store.sessions.numbers(Filter(parents_only=False)) if chosen is None else chosen)
     )
     looked = _Looked(store, search, query, limit, events)
     try:
-        looked.through(store.scan(numbers, _tester(pattern)))
+        looked.through(store.index.scan(numbers, _tester(pattern)))
     except StoreError:
         # A text that cannot be unpacked ends the scan; what was found before it still helps.
         looked.is_partial = looked.is_damaged = True
-    lines = store.lines(list(looked.found))
+    lines = store.sessions.lines(list(looked.found))
     return Answer(
         hits=[
             Hit(session=lines[number], score=0.0, events=hits)
@@ -100,7 +100,7 @@ class _Looked:
 
     def _events_of(self, id_: int) -> list[EventHit]:
         try:
-            data = self.store.segment(id_, files=bool(self.query.events.files))
+            data = self.store.index.segment(id_, files=bool(self.query.events.files))
         except StoreError:
             self.is_damaged = True
             return []

@@ -31,10 +31,10 @@ from ..model import (
     shorten,
 )
 from ..timeline import Tally
-from . import _postgres_words
-from .contract import Piece, Segment, SegmentEvent, StreamState, Tail
+from . import tsvectors
 from .natives import hidden_id as hidden_id
 from .natives import native_hash as native_hash
+from .values import Piece, Segment, SegmentEvent, StreamState, Tail
 from .words import index_text, mark
 
 SEGMENT_BYTES = 64 * 1024
@@ -424,7 +424,7 @@ class _Open:
 
 def cut_words(segment: Segment) -> None:
     """Has the words of a segment in place of its texts: for a store that takes them so."""
-    segment.cut = _postgres_words.cut_words(segment)
+    segment.cut = tsvectors.cut_words(segment)
     segment.prompt = segment.reply = segment.tool = b""
 
 
