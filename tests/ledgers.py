@@ -15,7 +15,7 @@ from runlore.billing import settle
 from runlore.model import Call
 from runlore.pricing.ledger import merge
 from runlore.store import Batch, Kept, Piece, PriceRow, Store, open_store
-from runlore.store.pieces import ROW
+from runlore.store.rows import ROW
 from runlore.timeline import Tally
 from tests.toy import Toy
 

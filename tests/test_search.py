@@ -23,7 +23,7 @@ from runlore.prepare import Job, Preparer, Setting
 from runlore.search import Answer, QueryError, advice, parse, ranked, scan
 from runlore.search.text import SNIPPET, snippet
 from runlore.store import Store, open_store
-from runlore.store.pieces import SEGMENT_BYTES
+from runlore.store.segments import SEGMENT_BYTES
 from tests.toy import Toy, line
 
 NOW = datetime(2026, 3, 14, 12, tzinfo=UTC)

@@ -26,18 +26,11 @@ from .pricing.ledger import merge
 from .redact.engine import Redactor, rules_from_config, without_noted
 from .redact.key import load_key
 from .store import Batch, Kept, Piece, Resume, StreamState
-from .store.pieces import (
-    clean_carry,
-    clean_facts,
-    cut_words,
-    hidden_id,
-    make_row,
-    native_hash,
-    pack,
-    pack_records,
-    redact_record,
-    update_facts,
-)  # fmt: skip
+from .store.cleaning import clean_carry, clean_facts, redact_record
+from .store.facts import update_facts
+from .store.natives import hidden_id, native_hash
+from .store.rows import make_row
+from .store.segments import cut_words, pack, pack_records  # fmt: skip
 from .timeline import PAUSE, Tally
 
 BATCH_BYTES = 8 * 1024 * 1024

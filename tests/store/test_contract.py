@@ -32,7 +32,7 @@ from runlore.store import (
     open_store,
 )
 from runlore.store.calls import hash_of
-from runlore.store.pieces import native_hash
+from runlore.store.natives import native_hash
 from runlore.store.sqlite import database
 from tests.toy import Toy, line
 

@@ -35,7 +35,7 @@ from runlore.store import (
     copying,
     open_store,
 )
-from runlore.store.pieces import native_hash
+from runlore.store.natives import native_hash
 from runlore.store.postgres import connection, index
 from runlore.store.postgres.connection import PostgresConnection, Sending
 from runlore.store.postgres.database import as_regex, without_password

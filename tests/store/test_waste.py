@@ -438,9 +438,9 @@ def test_a_wrong_mark_is_noticed_and_put_right(
     before = wasted(store)
     store.db.execute(DAMAGE[kind])  # type: ignore[attr-defined]
     with store.transaction():
-        store.ledger.changed.update(
+        store.ledger.changed.update(  # type: ignore[attr-defined]
             number for (number,) in store.maintenance.rows("select number from sessions")
-        )  # type: ignore[attr-defined]
+        )
     assert wasted(store) != before
     report = doctor.examine(store, config, full=True)
     assert [check.name for check in report.checks if not check.ok] == ["digests"]

@@ -17,7 +17,9 @@ from ..model import BLOCK
 from ..store import DAMAGED, Row
 from ..store import FORGOTTEN as LEFT_OUT
 from ..store.digest_rows import ERROR, error_rows
-from ..store.pieces import ROW, Rest, native_hash, read_row, unpack, unpack_records
+from ..store.natives import native_hash
+from ..store.rows import ROW, Rest, read_row
+from ..store.segments import unpack, unpack_records
 from .exam import INDEX_SAMPLE, SAMPLE, Exam, Finding, Repair, adapter_of, count_strays, how_it_is
 
 TABLES = 8

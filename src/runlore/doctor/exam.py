@@ -17,7 +17,7 @@ from ..config import Config
 from ..errors import ConfigError
 from ..model import BLOCK, make_uid
 from ..store import DAMAGED, SourceState, Store
-from ..store.pieces import ASIDE, GONE
+from ..store.rows import ASIDE, GONE
 
 SAMPLE = 200
 """So many segments, sessions and packs of records are looked at closely, spread over the store: a

@@ -23,7 +23,7 @@ from .. import adapters
 from ..errors import StoreError
 from ..query import resolve
 from ..store import Filter, SegmentEvent, Store
-from ..store.pieces import column_of
+from ..store.rows import column_of
 from ..store.words import mark
 from .syntax import Chosen, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit

@@ -15,7 +15,7 @@ from functools import cache, cmp_to_key
 import msgspec
 
 from ..model import BLOCK
-from .pieces import copied
+from .rows import copied
 from .values import Piece
 
 Where = tuple[int, int]

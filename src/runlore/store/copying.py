@@ -17,7 +17,7 @@ import msgspec
 from .calls import COLUMNS
 from .contracts import Store
 from .digest_rows import ERROR
-from .pieces import ROW
+from .rows import ROW
 from .sql.terms import TARIFF
 from .values import Taken
 

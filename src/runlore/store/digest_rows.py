@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ..model import Covers, Digest, ErrorSummary, Fix, format_time, parse_time
-from .pieces import pack_text, unpack
+from .segments import pack_text, unpack
 from .sql.database import plain
 
 ERROR = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..model import BLOCK
-from .pieces import PARENT, SEQ, outside
+from .rows import PARENT, SEQ, outside
 from .values import Piece
 
 

@@ -17,7 +17,7 @@ from ...adapters import Source
 from ...model import BLOCK, SCHEMA_VERSION, format_time
 from ..calls import hash_of
 from ..numbering import rows_in
-from ..pieces import SEQ
+from ..rows import SEQ
 from ..sql.database import plain
 from ..sql.ledger import PUT_CALL
 from ..values import Batch, Kept, Piece, Put
@@ -26,7 +26,6 @@ from .ingest import PostgresIngest
 from .known import Call, Expected, Made, NewRow, Seen, clean, hashes_of, uids_of
 from .months import month_of
 from .rows import clean_row, clean_stream
-
 
 _THERE = (
     "select (select array_agg(uid) from claims where uid = any(?2)"

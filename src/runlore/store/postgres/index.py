@@ -13,7 +13,8 @@ import msgspec
 import zstandard
 
 from ...errors import StoreError
-from ..pieces import ASIDE, ERROR, segment_event, unpack
+from ..rows import ASIDE, ERROR, segment_event
+from ..segments import unpack
 from ..sql.index import SqlIndex
 from ..sql.sessions import SqlSessions
 from ..tsvectors import COLUMNS, PROVED, SAID, Asked, ask, columns_with, cut_words, unpacker

@@ -12,7 +12,8 @@ from ...adapters import Facts
 from ...model import SCHEMA_VERSION, format_time
 from ...timeline import Tally
 from ..numbering import absolute, rows_in
-from ..pieces import KIND, OFFSET, SEQ, TOOL, TS, bodies_of
+from ..rows import KIND, OFFSET, SEQ, TOOL, TS
+from ..segments import bodies_of
 from ..sql.database import plain
 from ..sql.ingest import SqlIngest
 from ..sql.sessions import SqlSessions

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from ...model import BLOCK
 from ..calls import hash_of
-from ..pieces import PARENT, SEQ, outside, rebuild
+from ..deltas import rebuild
+from ..rows import PARENT, SEQ, outside
 from ..sql.database import plain
 from ..values import Batch, Kept, Piece, Put
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-from ..pieces import Cleaner
+from ..cleaning import Cleaner
 from ..sql.retention import SqlRetention
 from ..values import FORGOTTEN
 from .connection import array

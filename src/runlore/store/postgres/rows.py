@@ -8,8 +8,9 @@ import msgspec
 
 from ...adapters import Facts
 from ...timeline import Tally
+from ..cleaning import clean_facts
 from ..natives import hidden_id
-from ..pieces import KIND, NATIVE_ID, SUMMARY, TOOL, clean_facts
+from ..rows import KIND, NATIVE_ID, SUMMARY, TOOL
 from ..sql.database import plain, without_nul
 
 ACTION, CALL = 5, 9

@@ -12,10 +12,12 @@ import msgspec
 from ...errors import RunloreError
 from ...model import Digest, SessionEvent, format_time
 from ..bodies import whole
+from ..cleaning import Cleaner
 from ..dead_ends import dead_ends_of
 from ..digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
 from ..filters import Filter
-from ..pieces import ASIDE, CUT, Cleaner, unpack
+from ..rows import ASIDE, CUT
+from ..segments import unpack
 from ..values import Row, SessionError
 from .charges import Charges
 from .database import Database

@@ -11,7 +11,8 @@ from typing import Any
 
 import zstandard
 
-from ..pieces import LENGTH, OFFSET, pack_one, unpack
+from ..rows import LENGTH, OFFSET
+from ..segments import pack_one, unpack
 from ..values import Segment, SegmentEvent
 from .database import Database
 from .sessions import SqlSessions

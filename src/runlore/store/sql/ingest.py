@@ -15,9 +15,10 @@ from ...adapters import Facts
 from ...model import BLOCK, format_time
 from ...timeline import Tally
 from ..copies import Copies
+from ..deltas import rebuild, renumber, repeated
 from ..natives import native_hash
 from ..numbering import Again, absolute, numbers_of
-from ..pieces import (
+from ..rows import (
     ASIDE,
     CUT,
     FLAGS,
@@ -29,15 +30,12 @@ from ..pieces import (
     SEQ,
     copied,
     outside,
-    pack,
     read_row,
-    rebuild,
     record_of,
-    renumber,
-    repeated,
     with_origin,
     with_record,
 )
+from ..segments import pack
 from ..values import DAMAGED, OVERTAKEN, Batch, Piece, Put, StreamState
 from .database import Database, values_for
 from .index import SqlIndex

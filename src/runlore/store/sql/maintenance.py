@@ -14,7 +14,7 @@ from ...adapters import Facts, Position
 from ...errors import StoreError
 from ...model import BLOCK, SCHEMA_VERSION, SessionEvent, format_time
 from ...timeline import Tally, merge
-from ..pieces import OFFSET, PARENT, SEQ, read_row
+from ..rows import OFFSET, PARENT, SEQ, read_row
 from ..values import DAMAGED, Counted, Row
 from .database import Database
 from .index import SqlIndex

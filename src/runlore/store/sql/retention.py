@@ -12,28 +12,22 @@ import msgspec
 from ...adapters import Facts
 from ...model import BLOCK, Digest, TestRun, format_time
 from ...timeline import Tally
-from ..pieces import (
+from ..cleaning import Cleaner, clean_carry, clean_facts, redact_record
+from ..rows import (
     ASIDE,
     CUT,
     GONE,
     LENGTH,
     OFFSET,
     SEQ,
-    Cleaner,
-    clean_carry,
-    clean_facts,
     copied,
     cut_down,
-    pack_one,
-    pack_records,
     read_row,
-    redact_record,
     redact_row,
-    unpack,
-    unpack_records,
     with_origin,
     without_body,
 )
+from ..segments import pack_one, pack_records, unpack, unpack_records
 from ..values import DAMAGED, Bulk, Weight
 from .database import Database
 from .digests import HAS_MORE, SqlDigests

@@ -17,20 +17,8 @@ from ...model import (
     shorten,
 )
 from ..filters import Filter
-from ..pieces import (
-    ASIDE,
-    CUT,
-    ERROR,
-    FLAGS,
-    LENGTH,
-    OFFSET,
-    SEQ,
-    SUMMARY,
-    read_briefly,
-    read_row,
-    unpack,
-    unpack_records,
-)
+from ..rows import ASIDE, CUT, ERROR, FLAGS, LENGTH, OFFSET, SEQ, SUMMARY, read_briefly, read_row
+from ..segments import unpack, unpack_records
 from ..session_line import SessionLine
 from ..values import Marks
 from .database import Database

@@ -15,7 +15,8 @@ from ...model import (
     format_time,
 )
 from ...timeline import Tally
-from ..pieces import CUT, SEGMENT_BYTES, unpack, unpack_records
+from ..rows import CUT
+from ..segments import SEGMENT_BYTES, unpack, unpack_records
 from ..values import OVERTAKEN, Resume, SourceState, StreamState, Tail
 from .database import Database
 from .totals import Totals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..pieces import Cleaner
+from ..cleaning import Cleaner
 from .database import Database, plain
 
 MODEL = ("provider", "model", "tier", "region")

@@ -13,7 +13,7 @@ import msgspec
 from ...adapters import Facts
 from ...model import format_time
 from ...timeline import Tally, merge
-from ..pieces import fold_facts
+from ..facts import fold_facts
 from .database import Database
 
 

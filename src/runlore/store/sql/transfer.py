@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import Any
 
 from ..digest_rows import ERROR
-from ..pieces import LENGTH, OFFSET, pack_one, unpack
+from ..rows import LENGTH, OFFSET
+from ..segments import pack_one, unpack
 from ..values import Row, Taken
 from .database import Database
 from .index import SqlIndex
@@ -19,7 +19,7 @@ from .sessions import SqlSessions
 from .terms import MODEL, TARIFF
 
 
-class SqlTransfer(ABC):
+class SqlTransfer:
     """See `Transfer` in the contracts."""
 
     def __init__(
@@ -171,7 +171,7 @@ class SqlTransfer(ABC):
         return []  # In a file all sessions are one author's.
 
     def take_claims(self, rows: Sequence[Row]) -> None:
-        """There is nobody else to claim anything."""
+        return  # There is nobody else to claim anything.
 
     def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
         return uid, author

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from ...errors import StoreError
-from ..pieces import ASIDE, ERROR, segment_event, unpack
+from ..rows import ASIDE, ERROR, segment_event
+from ..segments import unpack
 from ..sql.index import SqlIndex
 from ..sql.sessions import SqlSessions
 from ..values import Segment, SegmentEvent

@@ -11,7 +11,7 @@ from ...adapters import Facts
 from ...model import SCHEMA_VERSION, format_time
 from ...timeline import Tally, merge
 from ..numbering import absolute, rows_in
-from ..pieces import SEQ
+from ..rows import SEQ
 from ..sql.ingest import INTO_EVENTS, SqlIngest
 from ..sql.totals import columns_of
 from ..values import Batch, Piece, Put
