@@ -52,7 +52,7 @@ def main() -> None:
     if not options.store:
         return
     store = open_store(str(options.store), read_only=True)
-    uids = sorted(store.uids(Filter(parents_only=False)))
+    uids = sorted(store.sessions.uids(Filter(parents_only=False)))
     digests = report(store, uids)
     same(digests)
     chosen = (
@@ -96,10 +96,10 @@ def report(store: Store, uids: list[str]) -> dict[str, Digest]:
     gc.disable()  # As in the workers of a sync.
     digests, sizes, took = {}, [], Counter[str]()
     for uid in uids:
-        session = store.session(uid)
+        session = store.sessions.get(uid)
         assert session is not None
         began = time.process_time()
-        events, bodies = store.timeline(uid)
+        events, bodies = store.digests.timeline(uid)
         read = time.process_time()
         digests[uid] = make(session, events, bodies)
         made = time.process_time()
@@ -113,7 +113,7 @@ def report(store: Store, uids: list[str]) -> dict[str, Digest]:
         len(moment.text.encode()) for digest in digests.values() for moment in digest.excerpts
     ]
     diffs = [len(fix.diff.encode()) for digest in digests.values() for fix in digest.fixes]
-    megabytes = store.stats()["source_bytes"] / 1e6
+    megabytes = store.overview.stats()["source_bytes"] / 1e6
     seconds = sum(took.values())
     print(f"{len(digests)} of {len(uids)} sessions have a digest, the same when it is made again")
     print(

@@ -148,9 +148,9 @@ def error_bodies(database: Path) -> list[str]:
 
     store = open_store(str(database), read_only=True)
     found: dict[str, None] = {}
-    for line in store.sessions(Filter(parents_only=False), limit=1_000_000):
-        bodies = store.bodies(line.uid)
-        for error in errors(store.events(line.uid), bodies):
+    for line in store.sessions.select(Filter(parents_only=False), limit=1_000_000):
+        bodies = store.sessions.bodies(line.uid)
+        for error in errors(store.sessions.events(line.uid), bodies):
             found.update(dict.fromkeys(bodies.get(seq, "") for seq in error.seqs))
     found.pop("", None)
     return list(found)

@@ -60,8 +60,8 @@ def compare(lore: Runlore, part: float, seed: int) -> None:
     asked = [tuple(words.split()) for words in REPORTS] + singled_out(store, random.Random(seed))
     before = {words: answer(lore, words) for words in asked}
     with closing(open_store(str(store))) as opened:
-        opened.shrink()  # So that what was free before is not counted as freed.
-        size = opened.used_bytes()
+        opened.retention.shrink()  # So that what was free before is not counted as freed.
+        size = opened.retention.used_bytes()
     said = json.loads(
         lore.run("evict", "--soft", f"{int(size * part)} B", "--yes", "--json").output
     )
@@ -89,8 +89,8 @@ def compare(lore: Runlore, part: float, seed: int) -> None:
 def singled_out(path: Path, rng: random.Random) -> list[tuple[str, ...]]:
     """Questions about single sessions, errors, files and commits."""
     with closing(open_store(str(path), read_only=True)) as store:
-        digests = list(store.digests(EVERY))
-        texts = sorted({template for _, _, _, template, _ in store.templates()})
+        digests = list(store.digests.iter(EVERY))
+        texts = sorted({template for _, _, _, template, _ in store.digests.templates()})
     files = sorted(
         {Path(name).name for one in digests for name in (*one.files_edited, *one.files_read)}
     )

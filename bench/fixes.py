@@ -75,8 +75,8 @@ def answer(store: Store, where: str) -> Fix | None:
         get(store, uid)
     except NotFound:
         return None
-    bodies = store.bodies(uid)
-    attempts = find_attempts(store.events(uid), bodies)
+    bodies = store.sessions.bodies(uid)
+    attempts = find_attempts(store.sessions.events(uid), bodies)
     found = {attempt.end_seq: attempt.signature for attempt in attempts}
     signature = found.get(int(seq))
     if signature is None:

@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     args = parser.parse_args()
     with closing(open_store(str(args.home / "runlore.db"), read_only=True)) as store:
-        stats = store.stats()
+        stats = store.overview.stats()
         asked = questions(store, args.calls, random.Random(args.seed))
     note(f"{stats['sessions']:,} sessions, {stats['events']:,} events; {len(asked):,} questions")
     timed = asyncio.run(ask(args.home, asked, args.max_tokens, args.http))
@@ -130,7 +130,7 @@ def two(times: list[float]) -> str:
 # ── what is asked ─────────────────────────────────────────────────────────────────────────────────
 def questions(store: Store, number: int, rng: random.Random) -> list[tuple[str, dict[str, Any]]]:
     """As many of each tool, in any order."""
-    lines = store.sessions(Filter(parents_only=False))
+    lines = store.sessions.select(Filter(parents_only=False))
     made = {
         name: [globals()[f"ask_{name}"](store, lines, rng) for _ in range(number)] for name in TOOLS
     }
@@ -177,7 +177,7 @@ def ask_show(_: Store, lines: list[SessionLine], rng: random.Random) -> dict[str
 def ask_file(store: Store, lines: list[SessionLine], rng: random.Random) -> dict[str, Any]:
     for _ in range(20):
         one = rng.choice(lines)
-        files = [file for event in store.events(one.uid, 0, 200) for file in event.files]
+        files = [file for event in store.sessions.events(one.uid, 0, 200) for file in event.files]
         if files:
             path = rng.choice(files)
             return {
@@ -208,7 +208,7 @@ def ask_usage(_: Store, lines: list[SessionLine], rng: random.Random) -> dict[st
 def text_of(store: Store, lines: list[SessionLine], rng: random.Random) -> str:
     one = rng.choice(lines)
     first = rng.randrange(max(1, one.events))
-    return " ".join(text[:4000] for text in store.bodies(one.uid, first, first + 4).values())
+    return " ".join(text[:4000] for text in store.sessions.bodies(one.uid, first, first + 4).values())
 
 
 # ── asking ────────────────────────────────────────────────────────────────────────────────────────

@@ -38,7 +38,7 @@ sys.path.insert(0, str(BENCH.parent / "src"))
 from runlore.config import Config
 from runlore.search import search
 from runlore.store import CallFilter, Store, open_store
-from runlore.store.sqlite import SqliteStore
+from runlore.store.sqlite.store import SqliteStore
 from runlore.sync import pipeline
 
 PARTS = ("first", "growth", "peer")
@@ -196,11 +196,11 @@ class Bench:
             best.append(min(tries))
             answers.append([hit.session.uid for hit in found[0].hits])
         usage = min(
-            1000 * timed(lambda by=by: store.sum_calls(by, CallFilter()))
+            1000 * timed(lambda by=by: store.ledger.sum(by, CallFilter()))
             for by in (["day"], ["model"])
             for _ in range(3)
         )
-        stats = store.stats()
+        stats = store.overview.stats()
         return Measured(
             sync_s,
             cpu_s,
@@ -402,7 +402,7 @@ def cpu_of(store: Store) -> float:
     store when it is on this Linux."""
     spent = sum(os.times()[:4])
     if "://" in store.url:
-        ((number,),) = store.rows("select pg_backend_pid()")
+        ((number,),) = store.maintenance.rows("select pg_backend_pid()")
         stat = Path(f"/proc/{number}/stat")
         spent += (
             sum(map(int, stat.read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK")

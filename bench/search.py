@@ -37,7 +37,7 @@ sys.path.insert(0, str(BENCH.parent / "src"))
 
 from runlore.search import regex, search
 from runlore.store import Filter, open_store
-from runlore.store.sqlite import SqliteStore
+from runlore.store.sqlite.store import SqliteStore
 
 PARTS = ("queries", "cold", "regex", "forget", "known")
 ABSENT = "—"
@@ -137,7 +137,7 @@ class Bench:
                 f" {one.asked.text}"
             )
         best = [one.best_ms for one in timed]
-        stats = store.stats()
+        stats = store.overview.stats()
         label = (
             f"{len(timed)} queries over {stats['events']:,} events of {stats['sessions']:,}"
             " sessions"
@@ -265,7 +265,7 @@ class Bench:
     # ── regular expressions ───────────────────────────────────────────────────────────────────────
     def regex(self) -> tuple[list[Row], list[str]]:
         store = self._store()
-        size = store.stats()["body_bytes"] / 1e6
+        size = store.overview.stats()["body_bytes"] / 1e6
         rows = []
         for name, pattern in PATTERNS.items():
             tries = []
@@ -294,13 +294,13 @@ class Bench:
         shutil.copyfile(self.path, copy)
         store = open_store(str(copy))
         assert isinstance(store, SqliteStore)
-        uids = sorted(line.uid for line in store.sessions(Filter(parents_only=False)))
+        uids = sorted(line.uid for line in store.sessions.select(Filter(parents_only=False)))
         gone = random.Random(1).sample(uids, len(uids) * 9 // 10)
-        before = store.stats()
+        before = store.overview.stats()
         cpu, wall = time.process_time(), time.perf_counter()
-        store.forget(gone, datetime.now(UTC))
+        store.retention.forget(gone, datetime.now(UTC))
         wall_s, cpu_s = time.perf_counter() - wall, time.process_time() - cpu
-        after = store.stats()
+        after = store.overview.stats()
         word = search(store, "error").total
         store.close()
         for name in (copy, Path(f"{copy}-wal"), Path(f"{copy}-shm")):
@@ -370,7 +370,7 @@ def make_queries(store: SqliteStore, seed: int = 1) -> list[Asked]:
     rarest of them."""
     rng = random.Random(seed)
     counts = vocabulary(store)
-    events = store.stats()["events"]
+    events = store.overview.stats()["events"]
     classes = {
         "rare": lambda word: 0 < counts.get(word, 0) <= 20,
         "up to 1%": lambda word: 20 < counts.get(word, 0) <= events // 100,
@@ -420,7 +420,7 @@ def vocabulary(store: SqliteStore) -> dict[str, int]:
 
 
 def _words(store: SqliteStore, segment: int) -> list[str]:
-    data = store.segment(segment)
+    data = store.index.segment(segment)
     assert data is not None
     text, events = data
     event = max(events, key=lambda event: event.length)

@@ -218,7 +218,7 @@ def _ours(agent: str, home: Path, data: Path, python: str) -> Side:
     store = open_store(str(data / "runlore.db"), read_only=True)
     tokens: dict[Cell, Tokens] = defaultdict(lambda: NOTHING)
     costs: dict[Cell, Cost] = defaultdict(lambda: Cost(0, 0, frozenset()))
-    for call in (kept.call for kept in store.calls(list(usd))):
+    for call in (kept.call for kept in store.ledger.find(list(usd))):
         day = call.ts.date().isoformat() if call.ts else ""
         written = call.cache_write_5m_tokens + call.cache_write_1h_tokens
         cost = _cost(call, usd[hash_of(call)], agent)

@@ -70,7 +70,7 @@ def main() -> None:
     args = parser.parse_args()
     gc.set_threshold(100_000)  # As `runlore serve` runs.
     with closing(open_store(str(args.home / "runlore.db"), read_only=True)) as store:
-        stats = store.stats()
+        stats = store.overview.stats()
         pages = dict(questions(store, args.asks, random.Random(args.seed)))
     note(f"{stats['sessions']:,} sessions, {stats['events']:,} events")
     timed = asyncio.run(ask_all(args.home, pages))
@@ -91,7 +91,7 @@ def main() -> None:
 
 def questions(store: Store, number: int, chance: random.Random) -> Iterator[tuple[str, list[str]]]:
     """Pages by kind. Nothing is asked twice where there is enough to ask."""
-    lines = store.sessions(Filter())
+    lines = store.sessions.select(Filter())
     some = chance.sample(lines, min(number, len(lines)))
     repos = sorted({line.repo for line in lines if line.repo}) or ["none"]
     models = sorted({line.model for line in lines if line.model}) or ["none"]
@@ -233,7 +233,7 @@ def long_session(home: Path) -> Row:
     """The largest session of a store, opened by a process that has its imports and nothing else;
     the best of three."""
     with closing(open_store(str(home / "runlore.db"), read_only=True)) as store:
-        (line,) = store.sessions(Filter(), sort="events", limit=1)
+        (line,) = store.sessions.select(Filter(), sort="events", limit=1)
     url = f"/s/{quote(line.uid, safe=':')}"
     best = min((asyncio.run(open_once(home, url)) for _ in range(3)), key=lambda one: one.cpu_ms)
     what = f"open a session of {line.source_bytes / 1e6:.0f} MB with {line.events:,} events"

@@ -106,11 +106,11 @@ def invented(home: Path) -> socket.socket:
         pipeline.sync(store, settings.load())
     run = write_run(config.home / "live")
     with closing(open_store(config.store, read_only=True)) as store:
-        ((uid,),) = store.rows(
+        ((uid,),) = store.maintenance.rows(
             "select uid from sessions where title like 'Fix the flaky%' order by ended_at desc"
             " limit 1"
         )
-        ((error,),) = store.rows(
+        ((error,),) = store.maintenance.rows(
             "select fingerprint from errors group by fingerprint order by count(how) desc limit 1"
         )
     PAGES.update(

@@ -14,7 +14,7 @@ from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.model import Call
 from runlore.pricing.ledger import merge
 from runlore.store import Batch, Kept, Piece, PriceRow, Store, open_store
-from runlore.store.pieces import ROW
+from runlore.store.rows import ROW
 from runlore.sync.billing import settle
 from runlore.timeline import Tally
 from tests.toy import Toy
@@ -44,7 +44,7 @@ def keep(
     names = dict.fromkeys(one.session_uid.partition(":")[2] for one in found)
     source = Source(
         agent="toy",
-        path=f"/toy/{len(store.sources())}",
+        path=f"/toy/{len(store.sources.by_path())}",
         root="/toy",
         machine=None,
         size=1,
@@ -66,7 +66,7 @@ def keep(
         size=1,
         calls=[Kept(call=one.call, superseded=one.superseded) for one in merge(found)],
     )
-    store.put(settle(store, batch))
+    store.ingest.put(settle(store, batch))
 
 
 def _piece(name: str, facts: dict[str, Any]) -> Piece:
@@ -88,7 +88,7 @@ def _piece(name: str, facts: dict[str, Any]) -> Piece:
 def price(store: Store, usd_of: Any = lambda call: call.total) -> None:
     """Gives every call without a price one: the figure that the function names, or none."""
     rows = []
-    for h, one in store.unpriced():
+    for h, one in store.ledger.unpriced():
         usd = usd_of(one)
         rows.append(
             PriceRow(
@@ -103,7 +103,7 @@ def price(store: Store, usd_of: Any = lambda call: call.total) -> None:
                 None,
             )
         )
-    store.set_prices(rows)
+    store.ledger.set_prices(rows)
 
 
 def open_ledger(folder: Path) -> Store:

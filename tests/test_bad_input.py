@@ -54,8 +54,8 @@ def sync(store: Store) -> pipeline.Report:
 
 
 def prompts(store: Store) -> list[str]:
-    bodies = store.bodies(UID)
-    return [bodies[event.seq] for event in store.events(UID) if event.kind == "user_msg"]
+    bodies = store.sessions.bodies(UID)
+    return [bodies[event.seq] for event in store.sessions.events(UID) if event.kind == "user_msg"]
 
 
 BAD = {
@@ -97,7 +97,7 @@ def test_a_bad_record_costs_no_good_one(name: str, file: Path, store: Store) -> 
     assert report.problems == []
     found = prompts(store)
     assert (found[0], found[-1]) == ("prompt 0", "prompt 2")
-    lines = [n for n, _, _ in store.records(str(file))]
+    lines = [n for n, _, _ in store.sessions.native_records(str(file))]
     assert lines == [0, 1, 2], "every record is kept as it was"
     assert sync(store).found == {"unchanged": 1}
 
@@ -136,7 +136,7 @@ def test_a_record_nested_deeply_costs_no_good_one(
     assert report.problems == []
     found = prompts(store)
     assert (found[0], found[-1]) == ("prompt 0", "prompt 2")
-    assert len(store.events(UID)) == 3
+    assert len(store.sessions.events(UID)) == 3
 
 
 @pytest.mark.parametrize("field", sorted(json.loads(said(1))))
@@ -148,8 +148,8 @@ def test_a_wrong_type_in_any_field_loses_no_other_record(
     assert sync(store).problems == []
     kept = [
         text
-        for line in store.sessions(Filter(parents_only=False))
-        for text in store.bodies(line.uid).values()
+        for line in store.sessions.select(Filter(parents_only=False))
+        for text in store.sessions.bodies(line.uid).values()
     ]
     assert {"prompt 0", "prompt 2"} <= set(kept)
 
@@ -191,7 +191,7 @@ def test_a_clock_that_goes_backwards_changes_no_order(file: Path, store: Store) 
     file.write_bytes(b"\n".join([said(0), said(1, timestamp="2020-01-01T00:00:00Z"), said(2), b""]))
     sync(store)
     assert prompts(store) == ["prompt 0", "prompt 1", "prompt 2"]
-    session = store.session(UID)
+    session = store.sessions.get(UID)
     assert session is not None
     assert session.cost.wall_clock_s >= 0
 
@@ -225,7 +225,7 @@ def test_a_file_that_vanishes_while_it_is_read_is_a_problem_not_a_crash(
 def test_a_store_from_the_future_is_not_touched(store: Store) -> None:
     from runlore.errors import StoreTooNew
 
-    store.db.pragma("user_version", 999)  # type: ignore[attr-defined]
+    store.db.connection.pragma("user_version", 999)  # type: ignore[attr-defined]
     store.close()
     with pytest.raises(StoreTooNew, match="update runlore"):
         open_store(config.load().store)
@@ -288,8 +288,8 @@ def test_a_secret_is_found_however_the_line_is_written(
 ) -> None:
     file.write_bytes(b"\n".join([said(0), line, said(2), b""]))
     sync(store)
-    session = store.session(UID)
-    held = f"{session}{store.events(UID)}{store.bodies(UID)}{list(store.records(str(file)))}"
+    session = store.sessions.get(UID)
+    held = f"{session}{store.sessions.events(UID)}{store.sessions.bodies(UID)}{list(store.sessions.native_records(str(file)))}"
     held += "".join(
         path.read_bytes().decode("latin-1") for path in Path(store.url).parent.glob("runlore.db*")
     )

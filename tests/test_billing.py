@@ -55,7 +55,7 @@ def test_the_order_of_batches_changes_nothing(found: list[Call], random: Any, ba
         store = open_ledger(Path(folder))
         for n in range(batches):
             keep(store, shuffled[n::batches])
-        kept = store.calls(list(expected))
+        kept = store.ledger.find(list(expected))
         store.close()
     assert {hash_of(one.call): (one.call, *one.superseded) for one in kept} == expected
 
@@ -66,7 +66,7 @@ def test_what_was_priced_stays_priced_and_what_is_new_is_priced(
     keep(store, [call("k1", output_tokens=10)])
     assert billing.price(store, config(tmp_path)) == 1
     assert billing.price(store, config(tmp_path, {"m": {"input": 5.0, "output": 5.0}})) == 0
-    [one] = store.billed("toy:s1")
+    [one] = store.ledger.billed("toy:s1")
     assert one.price is not None
     assert (one.price.usd, one.price.basis, one.price.match, one.price.source) == (
         200 * USD // 10**6,
@@ -74,7 +74,7 @@ def test_what_was_priced_stays_priced_and_what_is_new_is_priced(
         "exact",
         "config",
     )
-    assert store.session("toy:s1").cost.usd == pytest.approx(0.0002)  # type: ignore[union-attr]
+    assert store.sessions.get("toy:s1").cost.usd == pytest.approx(0.0002)  # type: ignore[union-attr]
 
 
 def test_pricing_again_keeps_the_figure_of_before(store: Store, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_pricing_again_keeps_the_figure_of_before(store: Store, tmp_path: Path) 
     assert billing.reprice(store, config(tmp_path, {"m": {"input": 2.0, "output": 20.0}})) == 1
     found = {
         one.kept.call.key: (one.price.usd if one.price else None, one.old_usd)
-        for one in store.billed("toy:s1")
+        for one in store.ledger.billed("toy:s1")
     }
     assert found == {"k1": (400 * USD // 10**6, 200 * USD // 10**6), "k2": (77, None)}
 
@@ -91,9 +91,9 @@ def test_pricing_again_keeps_the_figure_of_before(store: Store, tmp_path: Path) 
 def test_a_call_without_a_price_is_counted_and_says_so(store: Store, tmp_path: Path) -> None:
     keep(store, [call("k1", model="nobody-lists-this-9000")])
     assert billing.price(store, config(tmp_path)) == 1
-    [total] = store.sum_calls([], CallFilter())
+    [total] = store.ledger.sum([], CallFilter())
     assert (total.calls, total.usd, total.unpriced) == (1, 0, 1)
-    assert store.session("toy:s1").cost.usd is None  # type: ignore[union-attr]
+    assert store.sessions.get("toy:s1").cost.usd is None  # type: ignore[union-attr]
 
 
 def test_killed_between_taking_and_giving_prices_the_next_sync_goes_on(
@@ -101,10 +101,10 @@ def test_killed_between_taking_and_giving_prices_the_next_sync_goes_on(
 ) -> None:
     keep(store, [call("k1", output_tokens=10)])
     billing.price(store, config(tmp_path))
-    store.unprice()
-    store.unprice()
+    store.ledger.unprice()
+    store.ledger.unprice()
     assert billing.price(store, config(tmp_path)) == 1
-    [one] = store.billed("toy:s1")
+    [one] = store.ledger.billed("toy:s1")
     assert one.price is not None
     assert one.price.usd == one.old_usd
 
@@ -121,7 +121,7 @@ def test_parts_are_known_from_the_sheets_that_were_used(store: Store, tmp_path: 
     assert stored_parts(config(tmp_path))(sonnet) == (), "nothing was looked up yet"
     billing.price(store, config(tmp_path))
     parts = stored_parts(config(tmp_path))(sonnet)
-    [one] = store.billed("toy:s1")
+    [one] = store.ledger.billed("toy:s1")
     assert one.price is not None
     assert sum(part.usd for part in parts) == one.price.usd > 0
 
@@ -148,10 +148,10 @@ def test_a_copy_that_comes_later_leaves_the_event_of_the_one_that_counts(store: 
     keep(store, [call("k1", output_tokens=5)])
     store.db.execute("update calls set seq = 3")  # type: ignore[attr-defined]
     keep(store, [call("k1", "s2", output_tokens=1)])
-    [kept] = store.calls([hash_of(call("k1"))])
+    [kept] = store.ledger.find([hash_of(call("k1"))])
     assert (kept.call.seq, len(kept.superseded)) == (3, 1)
     keep(store, [call("k1", output_tokens=6, ts=NOON)])
-    [kept] = store.calls([hash_of(call("k1"))])
+    [kept] = store.ledger.find([hash_of(call("k1"))])
     assert (kept.call.seq, len(kept.superseded)) == (-1, 2)
 
 
@@ -165,7 +165,7 @@ def test_pricing_again_and_again_keeps_the_figure_that_was_first_counted(
         assert billing.reprice(store, config(tmp_path, dearer)) == 2
     found = {
         one.kept.call.key: (one.price.usd if one.price else None, one.old_usd)
-        for one in store.billed("toy:s1")
+        for one in store.ledger.billed("toy:s1")
     }
     assert found == {
         "k1": (400 * USD // 10**6, 200 * USD // 10**6),

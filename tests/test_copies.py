@@ -111,7 +111,7 @@ def test_a_copy_is_found_when_its_original_comes_later(
 ) -> None:
     (root / "f.jsonl").write_bytes(b"".join(fork("x")))
     pipeline.sync(store, config)
-    session = store.session("toy:f")
+    session = store.sessions.get("toy:f")
     assert session is not None
     assert session.cost.output_tokens == 31, (
         "what happened elsewhere is kept here while it is nowhere else"
@@ -124,16 +124,16 @@ def test_a_copy_is_found_when_its_original_comes_later(
         1,
         4,
     )
-    totals = {line.uid: line.output_tokens for line in store.sessions(Filter())}
+    totals = {line.uid: line.output_tokens for line in store.sessions.select(Filter())}
     assert totals == {"toy:m": 40, "toy:f": 1}
-    assert [event.origin for event in store.events("toy:f")] == [
+    assert [event.origin for event in store.sessions.events("toy:f")] == [
         "toy:m#0",
         "toy:m#1",
         "toy:m#2",
         None,
     ]
-    assert [event.seq for event in store.events("toy:f")] == [0, 1, 2, 3], "numbers stay"
-    assert store.bodies("toy:f")[0] == "look at the parser"
+    assert [event.seq for event in store.sessions.events("toy:f")] == [0, 1, 2, 3], "numbers stay"
+    assert store.sessions.bodies("toy:f")[0] == "look at the parser"
 
 
 def test_a_sync_killed_before_it_has_seen_to_a_copy_goes_on(
@@ -147,7 +147,7 @@ def test_a_sync_killed_before_it_has_seen_to_a_copy_goes_on(
             patch.setattr(pipeline.SyncRun, step, lambda run, *_: None)
         pipeline.sync(store, config)
     assert pipeline.sync(store, config).found == {"outdated": 1, "unchanged": 1}
-    assert [event.origin for event in store.events("toy:f")] == [
+    assert [event.origin for event in store.sessions.events("toy:f")] == [
         "toy:m#0",
         "toy:m#1",
         "toy:m#2",
@@ -163,7 +163,7 @@ def test_a_copy_whose_file_is_gone_yields_to_its_original_too(
     (root / "f.jsonl").unlink()
     (root / "m.jsonl").write_bytes(b"".join(original()))
     pipeline.sync(store, config)
-    assert [event.origin for event in store.events("toy:f")] == [
+    assert [event.origin for event in store.sessions.events("toy:f")] == [
         "toy:m#0",
         "toy:m#1",
         "toy:m#2",
@@ -181,8 +181,8 @@ def test_what_cannot_be_derived_again_keeps_what_it_has(
     pipeline.sync(store, config)
     (root / "m.jsonl").write_bytes(b"".join(original()))
     pipeline.sync(store, config)
-    assert [event.origin for event in store.events("toy:f")] == [None] * 4
-    assert [event.origin for event in store.events("toy:m")] == [
+    assert [event.origin for event in store.sessions.events("toy:f")] == [None] * 4
+    assert [event.origin for event in store.sessions.events("toy:m")] == [
         "toy:f#0",
         "toy:f#1",
         "toy:f#2",

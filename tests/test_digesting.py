@@ -68,20 +68,20 @@ def store(config: Config) -> Iterator[Store]:
 
 
 def packed(store: Store) -> dict[str, Any]:
-    return {made.session_uid: pack_digest(made) for made in store.digests(ALL)}
+    return {made.session_uid: pack_digest(made) for made in store.digests.iter(ALL)}
 
 
 def test_a_sync_makes_the_digests_and_the_next_one_none(
     store: Store, config: Config, root: Path
 ) -> None:
     assert pipeline.sync(store, config).digests == 100
-    found = store.digest("toy:s7")
+    found = store.digests.get("toy:s7")
     assert found is not None
     assert (found.goal, found.errors[0].signature.template) == (
         "fix number 7",
         "Error: h is missing",
     )
-    session = store.session("toy:s7")
+    session = store.sessions.get("toy:s7")
     assert session is not None
     assert session.is_evictable
     assert pipeline.sync(store, config).digests == 0
@@ -91,7 +91,7 @@ def test_a_sync_makes_the_digests_and_the_next_one_none(
 def test_workers_make_the_same_digests(store: Store, config: Config, root: Path) -> None:
     pipeline.sync(store, config, workers=0)
     alone = packed(store)
-    store.drop_digests(list(alone))
+    store.digests.drop(list(alone))
     assert digesting.digest_stale(store, config, workers=2) == (100, [])
     assert packed(store) == alone
 
@@ -105,7 +105,7 @@ def test_a_digest_is_the_same_made_with_its_session_or_from_the_store(
     )
     with_session = packed(store)
     assert with_session
-    store.drop_digests(list(with_session))
+    store.digests.drop(list(with_session))
     assert digesting.digest_stale(store, config, workers=0, quiet_s=LATER) == (
         len(with_session),
         [],
@@ -119,7 +119,7 @@ def test_digests_of_workers_come_back_in_order_whatever_is_wrong_with_some(
     pipeline.sync(store, config)
     alone = packed(store)
     uids = [uid for n, uid in enumerate(alone) if n != 50]
-    store.evict([uids[7]], datetime.now(UTC))
+    store.retention.evict([uids[7]], datetime.now(UTC))
     asked = [*uids[:20], "toy:nobody", *uids[20:]]
     damage = (
         "update segments set body = x'00' where session = (select number from sessions where uid"
@@ -147,17 +147,17 @@ def test_a_session_of_two_sources_has_a_digest_of_both(
         (home / f".toy/{n}").mkdir(parents=True)
         (home / f".toy/{n}/s.jsonl").write_bytes(line(id=f"{n}", text=text, at=n))
     pipeline.sync(store, config)
-    found = store.digest("toy:s")
+    found = store.digests.get("toy:s")
     assert found is not None
     assert (found.goal, found.kinds) == ("fix it", {"user_msg": 2})
-    assert store.fits(found)
+    assert store.digests.is_current(found)
 
 
 def test_no_digest_is_lost_between_two_transactions(
     store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.sync(store, config)
-    store.drop_digests(list(packed(store)))
+    store.digests.drop(list(packed(store)))
     monkeypatch.setattr(digesting, "COMMIT_DIGESTS", 20)
     assert digesting.digest_stale(store, config, workers=0) == (100, [])
     assert len(packed(store)) == 100
@@ -169,7 +169,7 @@ def test_only_what_changed_is_made_again(store: Store, config: Config, root: Pat
         file.write(line(id="3d", up="3c", text="and now the docs", at=9))
     report = pipeline.sync(store, config)
     assert (report.events, report.digests) == (1, 1)
-    found = store.digest("toy:s3")
+    found = store.digests.get("toy:s3")
     assert found is not None
     assert (found.covers.last_seq, found.kinds["user_msg"]) == (3, 2)
 
@@ -188,8 +188,8 @@ def test_a_sync_that_is_killed_halfway_goes_on_where_it_stopped(
     store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.sync(store, config)
-    store.drop_digests(list(packed(store)))
-    put, count = store.put_digest, iter(range(1000))
+    store.digests.drop(list(packed(store)))
+    put, count = store.digests.put, iter(range(1000))
 
     def stop(digest: Digest, when: datetime) -> None:
         if next(count) == 50:
@@ -197,7 +197,7 @@ def test_a_sync_that_is_killed_halfway_goes_on_where_it_stopped(
         put(digest, when)
 
     monkeypatch.setattr(digesting, "COMMIT_DIGESTS", 20)
-    monkeypatch.setattr(store, "put_digest", stop)
+    monkeypatch.setattr(store.digests, "put", stop)
     with pytest.raises(KeyboardInterrupt):
         pipeline.sync(store, config, workers=0)
     monkeypatch.undo()
@@ -230,7 +230,7 @@ def test_a_session_that_is_derived_again_gets_another_digest(
     toy.version, toy.shout = 2, True
     report = pipeline.sync(store, config)
     assert report.digests == 100
-    found = store.digest("toy:s7")
+    found = store.digests.get("toy:s7")
     assert found is not None
     assert found.goal == "FIX NUMBER 7"
 
@@ -242,7 +242,7 @@ def test_newer_rules_make_all_digests_again(
     monkeypatch.setattr(pipeline, "DIGEST_VERSION", 1000)
     monkeypatch.setattr(digests, "DIGEST_VERSION", 1000)
     assert pipeline.sync(store, config, workers=0).digests == 100
-    assert {made.version for made in store.digests(ALL)} == {1000}
+    assert {made.version for made in store.digests.iter(ALL)} == {1000}
 
 
 DAMAGE = {
@@ -286,9 +286,9 @@ def test_what_was_wasted_is_told_as_before_when_all_events_have_left(
     roots = [str(case / "root") for case in CASES if case.parent.name == agent]
     pipeline.sync(store, config, agents=[agent], roots=roots, quiet_s=LATER)
     before = wasted(store), leaks(store, ALL)
-    uids = store.uids(ALL)
+    uids = store.sessions.uids(ALL)
     let_go(store, uids)
-    assert all(weight.is_evicted for weight in store.weights() if weight.events)
+    assert all(weight.is_evicted for weight in store.retention.weights() if weight.events)
     after = wasted(store), leaks(store, ALL)
     assert after[0] == before[0]
     told = [
@@ -305,7 +305,7 @@ def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_le
     roots = [str(case / "root") for case in CASES if case.parent.name == agent]
     pipeline.sync(store, config, agents=[agent], roots=roots, quiet_s=LATER)
     cited: dict[str, set[int]] = {}
-    for one in store.digests(ALL):
+    for one in store.digests.iter(ALL):
         seqs = {seq for error in one.errors for seq in error.seqs} | {*one.outcome_evidence}
         for fix in one.fixes:
             seqs |= {
@@ -313,12 +313,12 @@ def test_what_errors_fixes_and_patterns_cite_can_be_read_when_all_events_have_le
                 *(step.seq for step in fix.steps),
                 *([fix.fixed_seq] if fix.fixed_seq is not None else []),
             }
-        bodies = store.bodies(one.session_uid)
+        bodies = store.sessions.bodies(one.session_uid)
         cited[one.session_uid] = {seq for seq in seqs if bodies.get(seq, "").strip()}
     assert any(cited.values())
-    let_go(store, store.uids(ALL))
+    let_go(store, store.sessions.uids(ALL))
     for uid, seqs in cited.items():
-        assert seqs <= {seq for seq, body in store.bodies(uid).items() if body}
+        assert seqs <= {seq for seq, body in store.sessions.bodies(uid).items() if body}
 
 
 def test_an_event_of_a_newer_kind_costs_no_digest(store: Store, config: Config, root: Path) -> None:

@@ -28,7 +28,7 @@ from runlore.lessons import Lesson, deliver, rendered_files
 from runlore.lessons.shelf import Shelf
 from runlore.model import BLOCK
 from runlore.store import Filter, Store, open_store
-from runlore.store import _sqlite_check as checker
+from runlore.store.sqlite import maintenance as checker
 from runlore.sync import pipeline
 from tests.toy import Toy, line
 
@@ -96,31 +96,38 @@ def content(store: Store) -> dict[str, Any]:
     """All that is stored, but for when, and for the numbers of segments."""
     found: dict[str, Any] = {}
     names = {}
-    for shown in store.sessions(Filter(parents_only=False)):
-        session = store.session(shown.uid)
+    for shown in store.sessions.select(Filter(parents_only=False)):
+        session = store.sessions.get(shown.uid)
         assert session is not None
         times = dict(ingested_at=None, discovered_at=None, analyzed_at=None)
         events = [
-            msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)
+            msgspec.structs.replace(event, payload_ref=None)
+            for event in store.sessions.events(shown.uid)
         ]
         found[shown.uid] = (
             msgspec.structs.replace(session, **times),
             events,
-            store.bodies(shown.uid),
+            store.sessions.bodies(shown.uid),
         )
-        ((number,),) = store.rows("select number from sessions where uid = ?", (shown.uid,))
+        ((number,),) = store.maintenance.rows(
+            "select number from sessions where uid = ?", (shown.uid,)
+        )
         names[number] = shown.uid
     found["natives"] = sorted(
-        (h, names[session], seq) for h, session, seq in store.rows("select * from natives")
+        (h, names[session], seq)
+        for h, session, seq in store.maintenance.rows("select * from natives")
     )
     found["index"] = {
-        word: sorted(names[id_ >> 20] for id_ in store.postings(word)) for word in WORDS
+        word: sorted(names[id_ >> 20] for id_ in store.index.postings(word)) for word in WORDS
     }
     found["sources"] = {
-        path: (state.position, state.adapter_version) for path, state in store.sources().items()
+        path: (state.position, state.adapter_version)
+        for path, state in store.sources.by_path().items()
     }
-    found["records"] = {path: list(store.records(path)) for path in store.sources()}
-    found["skips"] = store.skips()
+    found["records"] = {
+        path: list(store.sessions.native_records(path)) for path in store.sources.by_path()
+    }
+    found["skips"] = store.sources.skips()
     return found
 
 
@@ -371,8 +378,8 @@ def test_what_only_the_source_knows_is_derived_again_by_the_next_sync(
     assert failing(doctor.examine(store, config, full=True)) == set()
     # Its number is given to nobody else, and it gets one that was never given.
     if kind == "an event that nothing remembers":
-        assert BLOCK + 7 in store.bodies("toy:alpha")
-        assert 7 not in store.bodies("toy:alpha")
+        assert BLOCK + 7 in store.sessions.bodies("toy:alpha")
+        assert 7 not in store.sessions.bodies("toy:alpha")
     else:
         assert content(store) == before
     assert pipeline.sync(store, config).events == 0
@@ -393,7 +400,7 @@ def test_what_cannot_be_made_again_is_said_and_left_alone(
     assert "cannot be made again: " in str(report.checks)
     assert "is gone, and its records are not all kept" in str(report.checks)
     pipeline.sync(store, config)
-    assert store.rows(f"select count(*) from events where session = {ALPHA}") == [(8,)]
+    assert store.maintenance.rows(f"select count(*) from events where session = {ALPHA}") == [(8,)]
 
 
 def test_events_that_are_lost_for_good_are_counted_out(
@@ -409,7 +416,7 @@ def test_events_that_are_lost_for_good_are_counted_out(
     report = doctor.examine(store, config)
     assert "toy:gamma: 1 events are lost; cannot be made again: " in str(report.checks)
     doctor.examine(store, config, repair=True)
-    session = store.session("toy:gamma")
+    session = store.sessions.get("toy:gamma")
     assert session is not None
     assert session.events == 1
     assert "streams" not in failing(doctor.examine(store, config))
@@ -432,19 +439,22 @@ def test_what_a_lost_source_said_is_taken_from_the_session(
 def test_a_source_that_vanishes_before_its_repair_stops_no_sync(
     store: Store, config: Config, root: Path
 ) -> None:
-    before = store.bodies("toy:alpha")
+    before = store.sessions.bodies("toy:alpha")
     damage(store, f"update streams set facts = x'c1', tally = x'c1' where session = {ALPHA}")
     doctor.examine(store, config, repair=True)
     (root / "alpha.jsonl").unlink()
     pipeline.sync(store, config)
-    assert store.bodies("toy:alpha") == before
+    assert store.sessions.bodies("toy:alpha") == before
     assert doctor.examine(store, config, full=True).ok
 
 
 def test_a_source_that_no_session_names_is_found_by_the_next_sync(
     store: Store, config: Config
 ) -> None:
-    before = store.bodies("toy:beta"), [event.parent_seq for event in store.events("toy:beta")]
+    before = (
+        store.sessions.bodies("toy:beta"),
+        [event.parent_seq for event in store.sessions.events("toy:beta")],
+    )
     damage(store, "delete from sources where path like '%beta2.jsonl'")
     report = doctor.examine(store, config, repair=True)
     assert "no source is known to be it, but the next sync may find it" in str(report.checks)
@@ -453,8 +463,8 @@ def test_a_source_that_no_session_names_is_found_by_the_next_sync(
     pipeline.sync(store, config)
     assert failing(doctor.examine(store, config, full=True)) == set()
     assert (
-        store.bodies("toy:beta"),
-        [event.parent_seq for event in store.events("toy:beta")],
+        store.sessions.bodies("toy:beta"),
+        [event.parent_seq for event in store.sessions.events("toy:beta")],
     ) == before
 
 
@@ -466,7 +476,7 @@ def test_what_is_gone_from_a_rewritten_source_is_not_given_up(
     )
     pipeline.sync(store, config)
     assert doctor.examine(store, config, full=True).ok
-    before = store.bodies("toy:gamma")
+    before = store.sessions.bodies("toy:gamma")
     damage(
         store,
         "update streams set tally = x'80' where session = (select number from sessions where uid ="
@@ -474,7 +484,7 @@ def test_what_is_gone_from_a_rewritten_source_is_not_given_up(
     )
     report = doctor.examine(store, config, repair=True)
     assert report.ok
-    assert store.bodies("toy:gamma") == before
+    assert store.sessions.bodies("toy:gamma") == before
 
 
 def test_what_is_gone_from_a_source_keeps_its_words_when_a_newer_adapter_comes(
@@ -486,11 +496,16 @@ def test_what_is_gone_from_a_source_keeps_its_words_when_a_newer_adapter_comes(
     (root / "delta.jsonl").write_bytes(one + three + four)
     pipeline.sync(store, config)
     before = {0: "word 0", 1: "word 1", 2: "word 2", BLOCK + 2: "word 3"}
-    assert store.bodies("toy:delta") == before
+    assert store.sessions.bodies("toy:delta") == before
     for toy.version in (2, 3):
         pipeline.sync(store, config)
-        assert store.bodies("toy:delta") == before
-        assert [event.is_gone for event in store.events("toy:delta")] == [False, True, False, False]
+        assert store.sessions.bodies("toy:delta") == before
+        assert [event.is_gone for event in store.sessions.events("toy:delta")] == [
+            False,
+            True,
+            False,
+            False,
+        ]
         assert failing(doctor.examine(store, config, full=True)) == set()
     damage(
         store,
@@ -499,7 +514,7 @@ def test_what_is_gone_from_a_source_keeps_its_words_when_a_newer_adapter_comes(
     )
     doctor.examine(store, config, repair=True)
     assert failing(doctor.examine(store, config, full=True)) == set()
-    session = store.session("toy:delta")
+    session = store.sessions.get("toy:delta")
     assert session is not None
     assert (session.events, session.cost.turns) == (4, 4)
 
@@ -524,7 +539,9 @@ def test_a_source_that_has_changed_since_is_no_error(
 def test_what_is_left_beside_the_store_of_what_was_forgotten_is_found(
     store: Store, config: Config
 ) -> None:
-    store.forget(["toy:alpha"], datetime.now(UTC))  # As another machine does: it has other notes.
+    store.retention.forget(
+        ["toy:alpha"], datetime.now(UTC)
+    )  # As another machine does: it has other notes.
     for name in ("alpha", "beta"):
         deliver.record_delivery(
             config.home,
@@ -564,7 +581,7 @@ def test_what_was_forgotten_and_came_back_is_forgotten(store: Store, config: Con
     damage(store, "insert into tombstones values ('toy:alpha', '2026-01-01T00:00:00.000000Z')")
     assert failing(doctor.examine(store, config)) == {"forgotten"}
     assert failing(doctor.examine(store, config, repair=True)) == set()
-    assert store.session("toy:alpha") is None
+    assert store.sessions.get("toy:alpha") is None
     assert failing(doctor.examine(store, config, full=True)) == set()
 
 
@@ -585,14 +602,14 @@ def test_a_newer_adapter_loses_nothing_where_no_records_are_kept(
         (root / "gamma.jsonl").unlink()
         toy.version = 2
         pipeline.sync(store, config)
-        assert store.bodies("toy:gamma") == {0: "pear", 1: "pear tree"}
+        assert store.sessions.bodies("toy:gamma") == {0: "pear", 1: "pear tree"}
 
 
 def test_a_newer_adapter_leaves_the_store_right(store: Store, config: Config, toy: Toy) -> None:
     toy.version, toy.twice = 2, True
     pipeline.sync(store, config)
     assert failing(doctor.examine(store, config, full=True)) == set()
-    assert store.bodies("toy:beta")[BLOCK] == "an answer"
+    assert store.sessions.bodies("toy:beta")[BLOCK] == "an answer"
 
 
 def test_a_copy_that_happened_in_a_later_block_is_no_parent(
@@ -604,9 +621,9 @@ def test_a_copy_that_happened_in_a_later_block_is_no_parent(
             + line(s="beta", id="b3", up="b2", text="and then")
         )
     pipeline.sync(store, config)
-    assert [event.parent_seq for event in store.events("toy:beta") if event.native_id == "b3"] == [
-        None
-    ]
+    assert [
+        event.parent_seq for event in store.sessions.events("toy:beta") if event.native_id == "b3"
+    ] == [None]
     assert doctor.examine(store, config, full=True).ok
 
 

@@ -31,7 +31,7 @@ from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.search import search
 from runlore.store import Filter, open_for_reading, open_store
-from runlore.store.retention import Marks
+from runlore.store.values import Marks
 from runlore.sync import pipeline
 from runlore.text.clean import OWN
 from runlore.text.tokens import tokens
@@ -135,7 +135,7 @@ def test_a_start_calls_a_session_by_the_name_that_somebody_gave_it(home: Path, r
     transcript(home, repo, "fix the flaky test")
     run_sync()
     with closing(open_store(config.load().store)) as store:
-        store.mark(f"claude:{SESSION}", Marks(name="the great cleanup"))
+        store.sessions.mark(f"claude:{SESSION}", Marks(name="the great cleanup"))
     assert '"the great cleanup"' in (start.describe_earlier(str(repo)) or "")
 
 
@@ -666,7 +666,7 @@ def test_an_end_stores_what_is_new_when_the_call_is_long_over(home: Path, repo: 
     assert last is not None
     assert (last["sessions"], last["problems"]) == (1, 0)
     with closing(open_store(config.load().store, read_only=True)) as store:
-        assert [line.uid for line in store.sessions(Filter())] == [f"claude:{SESSION}"]
+        assert [line.uid for line in store.sessions.select(Filter())] == [f"claude:{SESSION}"]
 
 
 def test_a_second_end_at_once_starts_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -736,7 +736,7 @@ def test_our_own_runs_make_no_sessions(
     setting = config.load()
     with closing(open_store(setting.store)) as store:
         pipeline.sync(store, setting, workers=0)
-        assert [line.uid for line in store.sessions(Filter(parents_only=False))] == [
+        assert [line.uid for line in store.sessions.select(Filter(parents_only=False))] == [
             f"claude:{SESSION}"
         ]
 
@@ -766,9 +766,9 @@ def test_our_own_line_in_a_transcript_is_no_evidence(home: Path, repo: Path) -> 
     transcript(home, repo, "paint the fence", told, printed)
     run_sync()
     with closing(open_for_reading(config.load().store)) as store:
-        (session,) = store.sessions(Filter())
+        (session,) = store.sessions.select(Filter())
         assert session.title == "paint the fence"
-        assert any("zebrafish" in body for body in store.bodies(session.uid).values())
+        assert any("zebrafish" in body for body in store.sessions.bodies(session.uid).values())
         assert search(store, "fence").hits
         assert not search(store, "zebrafish").hits
 

@@ -24,18 +24,22 @@ CASES = sorted(case for case in FIXTURES.glob("*/*") if (case / "root").is_dir()
 def contents(store: Store) -> dict[str, Any]:
     """All that a store says of its sessions, without when it was told."""
     found: dict[str, Any] = {}
-    for line in store.sessions(Filter(parents_only=False)):
-        session = store.session(line.uid)
+    for line in store.sessions.select(Filter(parents_only=False)):
+        session = store.sessions.get(line.uid)
         assert session is not None
         plain = session.to_dict()
         for name in ("discovered_at", "ingested_at", "analyzed_at"):
             del plain[name]
-        events = [event.to_dict() for event in store.events(line.uid)]
+        events = [event.to_dict() for event in store.sessions.events(line.uid)]
         # The segment's id holds the session's number, which follows from the order of arrival.
         for event in events:
             event["payload_ref"] = event["payload_ref"] and event["payload_ref"].partition(":")[2]
-        found[line.uid] = {"session": plain, "events": events, "bodies": store.bodies(line.uid)}
-    skips = [(Path(path).name, offset, reason) for path, offset, reason in store.skips()]
+        found[line.uid] = {
+            "session": plain,
+            "events": events,
+            "bodies": store.sessions.bodies(line.uid),
+        }
+    skips = [(Path(path).name, offset, reason) for path, offset, reason in store.sources.skips()]
     return {"sessions": found, "skips": skips}
 
 
@@ -101,12 +105,12 @@ def test_what_must_be_remembered_between_two_reads_follows_from_the_source(
     pipeline.sync(store, setting, agents=[case.parent.name], roots=[str(root)])
     preparer = prepare.Preparer(prepare.prepare_setting(setting))
     found = {source.path: source for source in adapters.get(case.parent.name).discover(root)}
-    read = {path: state for path, state in store.sources().items() if state.position.offset}
+    read = {path: state for path, state in store.sources.by_path().items() if state.position.offset}
     assert read
     for path, state in read.items():
         if not adapters.is_appended(case.parent.name, path):
             continue
-        resume = store.resume(state.number)
+        resume = store.sources.resume(state.number)
         assert resume.carry is not None
         jobs = [
             prepare.Job(source=found[path], since=state.position, resume=Resume(carry=carry))

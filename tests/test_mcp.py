@@ -618,7 +618,7 @@ def test_a_cursor_walks_everything_exactly_once(root: Path) -> None:
     write_many(root, 40)
     sync()
     with closing(Stores()) as stores, stores.lend() as (store, _):
-        uids = {one.uid for one in store.sessions(Filter())}
+        uids = {one.uid for one in store.sessions.select(Filter())}
         listed = [
             one["uid"]
             for page in pages(stores, "sessions", {"max_tokens": 600})
@@ -725,7 +725,7 @@ def test_answers_about_real_sessions_keep_to_their_budget(
         sync(agents=[agent], roots=[str(CORPUS / folder)])
     with closing(Stores()) as stores:
         with stores.lend() as (store, _):
-            lines = store.sessions(Filter(parents_only=False), sort="events")
+            lines = store.sessions.select(Filter(parents_only=False), sort="events")
         assert {line.agent for line in lines} == {"claude", "codex", "grok"}
         few = lines[:: max(1, len(lines) // loops(len(lines)))]
         asked: list[tuple[str, dict[str, Any]]] = [
@@ -964,7 +964,7 @@ def test_a_store_that_another_question_was_quicker_to_take_is_opened_anew(stores
     stores.close()
     stores._idle = Taken()
     with stores.lend() as (store, _):
-        assert store.count(Filter()) > 0
+        assert store.sessions.count(Filter()) > 0
     stores.close()
 
 

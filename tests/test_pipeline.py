@@ -59,7 +59,7 @@ def append(file: Path, *lines: bytes) -> None:
 
 
 def rows(store: Store) -> int:
-    return int(store.db.total_changes())  # type: ignore[attr-defined]
+    return int(store.db.connection.total_changes())  # type: ignore[attr-defined]
 
 
 def test_a_second_sync_writes_no_rows(
@@ -87,11 +87,11 @@ def test_a_line_still_being_written_is_read_when_it_is_whole(
     whole = line(id="b", text="two")
     append(root / "s1.jsonl", line(id="a", text="one"), whole[:9])
     sync()
-    assert store.bodies("toy:s1") == {0: "one"}
+    assert store.sessions.bodies("toy:s1") == {0: "one"}
     append(root / "s1.jsonl", whole[9:])
     sync()
-    assert store.bodies("toy:s1") == {0: "one", 1: "two"}
-    assert store.skips() == []
+    assert store.sessions.bodies("toy:s1") == {0: "one", 1: "two"}
+    assert store.sources.skips() == []
 
 
 def test_a_rewritten_file_is_compared_and_said(
@@ -101,7 +101,7 @@ def test_a_rewritten_file_is_compared_and_said(
     sync()
     (root / "s1.jsonl").write_bytes(line(id="a", text="one") + line(id="c", text="three"))
     assert sync().found == {"rewritten": 1}
-    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [
+    assert [(e.native_id, e.is_gone) for e in store.sessions.events("toy:s1")] == [
         ("a", False),
         ("b", True),
         ("c", False),
@@ -115,7 +115,7 @@ def test_a_file_that_shrank_keeps_what_was_read(
     sync()
     (root / "s1.jsonl").write_bytes(line(id="a", text="one"))
     assert sync().found == {"rewritten": 1}
-    assert store.bodies("toy:s1") == {0: "one", 1: "two"}
+    assert store.sessions.bodies("toy:s1") == {0: "one", 1: "two"}
     assert sync().found == {"unchanged": 1}
 
 
@@ -127,12 +127,12 @@ def test_a_moved_file_is_not_read_again(
     (root / "elsewhere").mkdir()
     (root / "s1.jsonl").rename(root / "elsewhere" / "s1.jsonl")
     assert sync().found == {"moved": 1, "unchanged": 1}
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.source_path == str(root / "elsewhere" / "s1.jsonl")
     append(root / "elsewhere" / "s1.jsonl", line(s="s1", id="b", text="two"))
     assert sync().found == {"grown": 1}
-    assert [e.seq for e in store.events("toy:s1")] == [0, 1]
+    assert [e.seq for e in store.sessions.events("toy:s1")] == [0, 1]
 
 
 def test_a_session_whose_source_is_gone_stays(
@@ -143,10 +143,10 @@ def test_a_session_whose_source_is_gone_stays(
     (root / "s1.jsonl").unlink()
     assert sync().found == {"missing": 1}
     assert sync().found == {}
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.source_missing_at is not None
-    assert store.bodies("toy:s1") == {0: "one"}
+    assert store.sessions.bodies("toy:s1") == {0: "one"}
 
 
 def test_a_source_that_comes_back_is_no_longer_missing(
@@ -160,7 +160,7 @@ def test_a_source_that_comes_back_is_no_longer_missing(
     kept.rename(file)
     append(file, line(id="b", text="two"))
     sync()
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert (session.source_missing_at, session.events) == (None, 2)
 
@@ -225,7 +225,7 @@ def test_an_adapter_that_fails_costs_its_source_and_not_the_sync(
     assert sync().problems == [
         (str(root / "s1.jsonl"), "the toy adapter failed: ZeroDivisionError: oops")
     ]
-    assert store.bodies("toy:s2") == {0: "fine"}
+    assert store.sessions.bodies("toy:s2") == {0: "fine"}
 
 
 def test_a_value_that_no_database_takes_costs_its_source_once(
@@ -241,7 +241,7 @@ def test_a_value_that_no_database_takes_costs_its_source_once(
         )
         os.utime(root / f"s{n}.jsonl", ns=(n, n))
     assert [path for path, _ in sync().problems] == [str(root / "s1.jsonl")]
-    assert sorted(store.uids(Filter())) == ["toy:s0", "toy:s2"]
+    assert sorted(store.sessions.uids(Filter())) == ["toy:s0", "toy:s2"]
     assert sync().found == {"unchanged": 3}
 
 
@@ -258,8 +258,8 @@ def test_sessions_of_an_older_adapter_are_derived_again(
     toy.version, toy.shout = 2, True
     report = sync()
     assert report.found == {"outdated": 2, "missing": 1}
-    assert store.bodies("toy:s1") == {0: "ONE"}
-    assert store.bodies("toy:s2") == {0: "TWO"}, "the source is gone, its records are kept"
+    assert store.sessions.bodies("toy:s1") == {0: "ONE"}
+    assert store.sessions.bodies("toy:s2") == {0: "TWO"}, "the source is gone, its records are kept"
     assert sync().found == {"unchanged": 1}
 
 
@@ -275,10 +275,10 @@ def test_a_newer_adapter_can_read_what_was_stored_in_many_batches(
         root / "s1.jsonl", *(line(id=f"n{n}", up=f"n{n - 1}", text=f"word{n}") for n in range(20))
     )
     sync()
-    assert [e.parent_seq for e in store.events("toy:s1")] == [None, *range(19)]
+    assert [e.parent_seq for e in store.sessions.events("toy:s1")] == [None, *range(19)]
     toy.version, toy.twice = 2, True
     sync()
-    events = store.events("toy:s1")
+    events = store.sessions.events("toy:s1")
     assert len(events) == 40
     assert {e.native_id: e.seq for e in events if e.seq < BLOCK} == {f"n{n}": n for n in range(20)}
 
@@ -303,13 +303,13 @@ def test_a_newer_adapter_keeps_what_is_gone_from_its_source(
         (root / "s1.jsonl").unlink()
     toy.version, toy.shout = 2, True
     assert sync().found["outdated"] == 1
-    events = store.events("toy:s1")
+    events = store.sessions.events("toy:s1")
     assert {e.native_id: e.is_gone for e in events} == {f"n{n}": n < 6 for n in range(12)}
-    bodies = store.bodies("toy:s1")
+    bodies = store.sessions.bodies("toy:s1")
     assert sorted(bodies.values()) == sorted(
         [f"old{n}" for n in range(6)] + [f"OLD{n}" for n in range(6, 12)]
     )
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert (session.events, session.cost.output_tokens) == (12, 12)
 
@@ -322,7 +322,7 @@ def test_a_file_rewritten_before_a_newer_adapter_reads_it_loses_nothing(
     (root / "s1.jsonl").write_bytes(line(id="c", text="three"))
     toy.version = 2
     sync()
-    assert sorted(store.bodies("toy:s1").values()) == ["one", "three", "two"]
+    assert sorted(store.sessions.bodies("toy:s1").values()) == ["one", "three", "two"]
 
 
 def test_a_read_that_fails_halfway_leaves_what_was_there(
@@ -347,8 +347,8 @@ def test_a_read_that_fails_halfway_leaves_what_was_there(
 
     monkeypatch.setattr(toy, "read", read)
     assert sync().problems == [(str(root / "s1.jsonl"), "input/output error")]
-    assert list(store.bodies("toy:s1").values()) == [f"word{n}" for n in range(20)]
-    assert store.bodies("toy:s2") == {0: "FINE"}
+    assert list(store.sessions.bodies("toy:s1").values()) == [f"word{n}" for n in range(20)]
+    assert store.sessions.bodies("toy:s2") == {0: "FINE"}
 
 
 def test_a_file_replaced_between_two_parts_is_read_again_the_next_time(
@@ -373,7 +373,7 @@ def test_a_file_replaced_between_two_parts_is_read_again_the_next_time(
     monkeypatch.setattr(toy, "read", read)
     assert "replaced while it was read" in sync().problems[0][1]
     sync()
-    assert {f"other{n}" for n in range(30)} <= set(store.bodies("toy:s1").values())
+    assert {f"other{n}" for n in range(30)} <= set(store.sessions.bodies("toy:s1").values())
 
 
 @pytest.mark.parametrize("version", [1, 2], ids=["rewritten", "outdated"])
@@ -395,7 +395,7 @@ def test_a_file_that_says_it_is_of_1970_is_read_anew_to_its_end(
     os.utime(file, (0, 0))  # As archives leave them that are to be the same whenever they are made.
     sync()
     last = 29 if version == 1 else 19
-    assert f"WORD{last}" in store.bodies("toy:s1").values()
+    assert f"WORD{last}" in store.sessions.bodies("toy:s1").values()
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def test_sessions_with_copies_come_to_rest_with_the_first_sync(
         os.utime(root / f"{name}.jsonl", (number, number))
 
     def times() -> dict[str, str | None]:
-        return {session.uid: session.ingested_at for session in store.sessions(Filter())}
+        return {session.uid: session.ingested_at for session in store.sessions.select(Filter())}
 
     sync()
     first = times()
@@ -453,7 +453,10 @@ def test_a_copy_of_what_its_own_session_has_is_the_same_event_in_parts_of_any_si
         with closing(open_store(str(tmp_path / f"{size}.db"))) as store:
             pipeline.sync(store, config)
             told.append(
-                [(event.native_id, event.seq, event.parent_seq) for event in store.events("toy:s1")]
+                [
+                    (event.native_id, event.seq, event.parent_seq)
+                    for event in store.sessions.events("toy:s1")
+                ]
             )
     assert told[0] == told[1] == [("a", 0, None), ("c", 2, None), ("e", 4, 2)]
 
@@ -466,12 +469,15 @@ def test_an_event_that_comes_back_is_no_longer_gone(
     sync()
     (root / "s1.jsonl").write_bytes(line(id="b", text="two"))
     sync()
-    assert [e.is_gone for e in store.events("toy:s1")] == [True, False]
-    assert [store.record_of("toy:s1", seq) for seq in (0, 1)] == [None, (str(root / "s1.jsonl"), 0)]
+    assert [e.is_gone for e in store.sessions.events("toy:s1")] == [True, False]
+    assert [store.sessions.record_of("toy:s1", seq) for seq in (0, 1)] == [
+        None,
+        (str(root / "s1.jsonl"), 0),
+    ]
     (root / "s1.jsonl").write_bytes(whole)
     sync()
-    assert [e.is_gone for e in store.events("toy:s1")] == [False, False]
-    assert store.record_of("toy:s1", 1) == (str(root / "s1.jsonl"), 1)
+    assert [e.is_gone for e in store.sessions.events("toy:s1")] == [False, False]
+    assert store.sessions.record_of("toy:s1", 1) == (str(root / "s1.jsonl"), 1)
 
 
 @pytest.mark.parametrize("left", [line(id="a", text="one"), b""], ids=["shorter", "empty"])
@@ -488,16 +494,16 @@ def test_an_event_that_comes_back_to_a_file_that_shrank_is_no_longer_gone(
     sync()
     (root / "s1.jsonl").write_bytes(left)
     sync()
-    assert [e.is_gone for e in store.events("toy:s1")] == [not left, True, True]
+    assert [e.is_gone for e in store.sessions.events("toy:s1")] == [not left, True, True]
     append(root / "s1.jsonl", line(id="x", text="new"), line(id="c", text="three"))
     sync()
-    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [
+    assert [(e.native_id, e.is_gone) for e in store.sessions.events("toy:s1")] == [
         ("a", not left),
         ("b", True),
         ("c", False),
         ("x", False),
     ]
-    assert store.record_of("toy:s1", 2) == (str(root / "s1.jsonl"), 2 if left else 1)
+    assert store.sessions.record_of("toy:s1", 2) == (str(root / "s1.jsonl"), 2 if left else 1)
 
 
 def test_a_file_that_shrank_and_was_derived_again_can_grow(
@@ -516,10 +522,10 @@ def test_a_file_that_shrank_and_was_derived_again_can_grow(
     sync()
     append(root / "s1.jsonl", line(id="d", text="four"), line(id="e", text="five"))
     assert sync().found == {"grown": 1}
-    assert [(e.native_id, e.is_gone) for e in store.events("toy:s1")] == [
+    assert [(e.native_id, e.is_gone) for e in store.sessions.events("toy:s1")] == [
         ("a", False), ("b", True), ("c", True), ("d", False), ("e", False),
     ]  # fmt: skip
-    assert list(store.bodies("toy:s1").values()) == ["one", "two", "three", "four", "five"]
+    assert list(store.sessions.bodies("toy:s1").values()) == ["one", "two", "three", "four", "five"]
 
 
 def test_sources_that_were_not_looked_for_are_not_missing(
@@ -529,7 +535,7 @@ def test_sources_that_were_not_looked_for_are_not_missing(
     sync()
     assert sync(config={"sources": {"toy": SourceConfig(enabled=False)}}).found == {}
     assert sync(config={"sources": {"toy": SourceConfig(roots=["/nowhere"])}}).found == {}
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.source_missing_at is None
 
@@ -543,7 +549,7 @@ def test_a_root_that_was_away_for_a_while_is_back(
     assert sync().found == {"missing": 1}
     root.with_name("unmounted").rename(root)
     assert sync().found == {"back": 1, "unchanged": 1}
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.source_missing_at is None
 
@@ -555,8 +561,8 @@ def test_newer_rules_reach_a_source_that_grew_in_the_same_sync(
     sync()
     append(root / "s1.jsonl", line(id="b", text="more"))
     sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "ACME-[0-9]{8}"}])})
-    assert "ACME-12345678" not in str(store.bodies("toy:s1")) + str(
-        list(store.records(str(root / "s1.jsonl")))
+    assert "ACME-12345678" not in str(store.sessions.bodies("toy:s1")) + str(
+        list(store.sessions.native_records(str(root / "s1.jsonl")))
     )
     held = b"".join(file.read_bytes() for file in Path(store.url).parent.glob("runlore.db*"))
     assert b"12345678" not in held, "also not in what the file no longer uses"
@@ -567,10 +573,13 @@ def test_a_forgotten_file_is_not_read_again(
 ) -> None:
     append(root / "s1.jsonl", line(id="a", text="private"))
     sync()
-    store.forget(["toy:s1"], datetime.now(UTC))
+    store.retention.forget(["toy:s1"], datetime.now(UTC))
     append(root / "s1.jsonl", line(title="also private"), line(id="b", text="private too"))
     assert sync().found == {"unchanged": 1}
-    assert (store.sessions(Filter()), list(store.records(str(root / "s1.jsonl")))) == ([], [])
+    assert (
+        store.sessions.select(Filter()),
+        list(store.sessions.native_records(str(root / "s1.jsonl"))),
+    ) == ([], [])
 
 
 def test_two_agents_may_share_a_folder(
@@ -584,7 +593,7 @@ def test_two_agents_may_share_a_folder(
     monkeypatch.setattr(adapters, "get", lambda name: {"toy": toy, "twin": twin}[name])
     append(root / "s1.jsonl", line(id="a"))
     assert pipeline.sync(store, config).found == {"new": 2}
-    assert sorted(store.uids(Filter())) == ["toy:s1", "twin:s1"]
+    assert sorted(store.sessions.uids(Filter())) == ["toy:s1", "twin:s1"]
     assert pipeline.sync(store, config).found == {"unchanged": 2}
 
 
@@ -616,14 +625,14 @@ def test_excluded_folders_and_repositories_are_not_stored(
     append(root / "s2.jsonl", line(id="b", text="public"))
     rules = Exclude(paths=["/work/s1"])
     assert sync(config={"exclude": rules}).excluded == 1
-    assert [s.uid for s in store.sessions(Filter())] == ["toy:s2"]
-    assert list(store.records(str(root / "s1.jsonl"))) == []
-    assert not store.postings("private")
+    assert [s.uid for s in store.sessions.select(Filter())] == ["toy:s2"]
+    assert list(store.sessions.native_records(str(root / "s1.jsonl"))) == []
+    assert not store.index.postings("private")
     assert sync(config={"exclude": rules}).found == {"unchanged": 2}
     assert sync(config={"exclude": Exclude(repos=["s2"])}).events == 1, (
         "with other rules it is looked at again"
     )
-    assert store.bodies("toy:s1") == {0: "private"}
+    assert store.sessions.bodies("toy:s1") == {0: "private"}
 
 
 def test_domains_that_are_configured_later_reach_what_is_stored(
@@ -637,7 +646,7 @@ def test_domains_that_are_configured_later_reach_what_is_stored(
         told.append(
             [
                 session.domain
-                for session in sorted(store.sessions(Filter()), key=lambda one: one.uid)
+                for session in sorted(store.sessions.select(Filter()), key=lambda one: one.uid)
             ]
         )
     assert told == [[None, None], ["mine", None], ["ours", "ours"]]
@@ -652,7 +661,7 @@ def test_configured_roots_replace_the_agents_own_and_others_are_added_with_their
         append(tmp_path / name / f"{name}.jsonl", line(id=name))
     also = [ExtraRoot(path=str(tmp_path / "laptop"), machine="laptop")]
     sync(config={"sources": {"toy": SourceConfig(roots=[str(tmp_path / "mine")], also=also)}})
-    assert {(s.uid, s.machine) for s in store.sessions(Filter())} == {
+    assert {(s.uid, s.machine) for s in store.sessions.select(Filter())} == {
         ("toy:mine", None),
         ("toy:laptop", "laptop"),
     }
@@ -706,7 +715,10 @@ def test_workers_make_the_same_store_as_one_process(
         pipeline.sync(other, config)
         for n in range(30):
             uid = f"toy:s{n}"
-            assert (store.events(uid), store.bodies(uid)) == (other.events(uid), other.bodies(uid))
+            assert (store.sessions.events(uid), store.sessions.bodies(uid)) == (
+                other.sessions.events(uid),
+                other.sessions.bodies(uid),
+            )
 
 
 def test_no_workers_are_started_where_nothing_is_new(
@@ -744,7 +756,7 @@ def test_a_store_that_is_full_takes_nothing_of_what_workers_are_at(
         append(root / f"s{n}.jsonl", line(id=f"{n}", text=f"text {n}"))
     monkeypatch.setattr(ingest.Ingest, "is_full", lambda *_: True)
     pipeline.sync(store, config, workers=2)
-    assert store.count(Filter(parents_only=False)) == 0
+    assert store.sessions.count(Filter(parents_only=False)) == 0
 
 
 @forks
@@ -754,18 +766,18 @@ def test_a_store_that_goes_away_costs_the_workers_and_nothing_else(
 ) -> None:
     for n in range(30):
         append(root / f"s{n}.jsonl", *(line(id=f"{n}-{k}", text=f"text {k}") for k in range(5)))
-    real, count = type(store).put, 0
+    real, count = store.ingest.put, 0
 
-    def put(self: Store, batch: Batch) -> Put:
+    def put(batch: Batch) -> Put:
         nonlocal count
         count += 1
         if count == failing:
             raise StoreLost("it went away")
-        return real(self, batch)
+        return real(batch)
 
-    monkeypatch.setattr(type(store), "put", put)
+    monkeypatch.setattr(store.ingest, "put", put)
     pipeline.sync(store, config, workers=2)
-    assert [len(store.events(f"toy:s{n}")) for n in range(30)] == [5] * 30
+    assert [len(store.sessions.events(f"toy:s{n}")) for n in range(30)] == [5] * 30
 
 
 def test_secrets_are_out_before_anything_is_stored(
@@ -777,8 +789,12 @@ def test_secrets_are_out_before_anything_is_stored(
     )
     report = sync()
     assert sum(report.redacted.values()) >= 1
-    held = str(store.session("toy:s1")) + str(store.events("toy:s1")) + str(store.bodies("toy:s1"))
-    held += str(list(store.records(str(root / "s1.jsonl"))))
+    held = (
+        str(store.sessions.get("toy:s1"))
+        + str(store.sessions.events("toy:s1"))
+        + str(store.sessions.bodies("toy:s1"))
+    )
+    held += str(list(store.sessions.native_records(str(root / "s1.jsonl"))))
     assert secret not in held
     assert "[redacted:" in held
     database = Path(store.url)
@@ -805,11 +821,11 @@ def test_a_secret_in_the_place_of_a_model_is_in_no_ledger(
     append(root / "s2.jsonl", line(id="z", tokens=1, model="acme-12345678"))
     sync()
     sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "acme-[0-9]{8}"}])})
-    assert sorted(str(one.keys[0])[:14] for one in store.sum_calls(["model"], CallFilter())) == [
+    assert sorted(str(one.keys[0])[:14] for one in store.ledger.sum(["model"], CallFilter())) == [
         "[redacted:acme",
         "[redacted:gith",
     ]
-    assert store.wrong_sums() == []
+    assert store.maintenance.wrong_rollups() == []
     held = b"".join(
         file.read_bytes() for file in Path(store.url).parent.glob(Path(store.url).name + "*")
     )
@@ -839,9 +855,9 @@ def test_a_key_that_a_change_takes_apart_is_out_too(
     file.parent.mkdir(parents=True)
     file.write_bytes(msgspec.json.encode(record) + b"\n")
     pipeline.sync(store, config, agents=["claude"], roots=[str(tmp_path / "claude")])
-    [session] = store.sessions(Filter())
-    [event] = store.events(session.uid)
-    body = str(store.bodies(session.uid))
+    [session] = store.sessions.select(Filter())
+    [event] = store.sessions.events(session.uid)
+    body = str(store.sessions.bodies(session.uid))
     assert event.kind == "edit"
     assert "/r/key.pem" in body
     assert not [line for line in lines if line in body]
@@ -852,10 +868,10 @@ def test_rules_that_are_added_later_are_run_over_what_is_stored(
 ) -> None:
     append(root / "s1.jsonl", line(id="a", text="ticket ACME-12345678 is open"))
     sync()
-    assert store.postings("12345678")
+    assert store.index.postings("12345678")
     sync(config={"redact": Redact(rules=[{"name": "acme", "pattern": "ACME-[0-9]{8}"}])})
-    assert "ACME-12345678" not in store.bodies("toy:s1")[0]
-    assert not store.postings("12345678")
+    assert "ACME-12345678" not in store.sessions.bodies("toy:s1")[0]
+    assert not store.index.postings("12345678")
 
 
 def test_what_redaction_was_off_for_is_cleaned_when_it_is_on(
@@ -864,9 +880,9 @@ def test_what_redaction_was_off_for_is_cleaned_when_it_is_on(
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
     append(root / "s1.jsonl", line(id="a", text=f"use {secret} please"))
     sync(config={"redact": Redact(enabled=False)})
-    assert secret in store.bodies("toy:s1")[0]
+    assert secret in store.sessions.bodies("toy:s1")[0]
     sync()
-    assert secret not in store.bodies("toy:s1")[0]
+    assert secret not in store.sessions.bodies("toy:s1")[0]
 
 
 def test_the_native_records_can_be_left_out(
@@ -874,7 +890,7 @@ def test_the_native_records_can_be_left_out(
 ) -> None:
     append(root / "s1.jsonl", line(id="a"))
     sync(config={"raw": "drop"})
-    assert list(store.records(str(root / "s1.jsonl"))) == []
+    assert list(store.sessions.native_records(str(root / "s1.jsonl"))) == []
 
 
 def test_a_full_disk_is_said_and_what_was_kept_is_safe(
@@ -882,14 +898,14 @@ def test_a_full_disk_is_said_and_what_was_kept_is_safe(
 ) -> None:
     append(root / "s1.jsonl", line(id="a", text="one"))
     sync()
-    pages = store.db.pragma("page_count")  # type: ignore[attr-defined]
-    store.db.pragma("max_page_count", pages + 1)  # type: ignore[attr-defined]
+    pages = store.db.connection.pragma("page_count")  # type: ignore[attr-defined]
+    store.db.connection.pragma("max_page_count", pages + 1)  # type: ignore[attr-defined]
     append(root / "s2.jsonl", *(line(id=f"n{n}", text=os.urandom(3000).hex()) for n in range(200)))
     with pytest.raises(StoreError, match="the disk is full"):
         sync()
-    assert store.bodies("toy:s1") == {0: "one"}
-    assert store.session("toy:s2") is None
-    store.db.pragma("max_page_count", 1 << 30)  # type: ignore[attr-defined]
+    assert store.sessions.bodies("toy:s1") == {0: "one"}
+    assert store.sessions.get("toy:s2") is None
+    store.db.connection.pragma("max_page_count", 1 << 30)  # type: ignore[attr-defined]
     assert sync().events == 200
 
 
@@ -941,11 +957,11 @@ def test_a_sync_killed_again_and_again_ends_in_the_same_store(
     pipeline.sync(undisturbed, config)
     for n in range(12):
         uid = f"toy:s{n}"
-        assert store.bodies(uid) == undisturbed.bodies(uid)
-        assert [e.to_dict() for e in store.events(uid)] == [
-            e.to_dict() for e in undisturbed.events(uid)
+        assert store.sessions.bodies(uid) == undisturbed.sessions.bodies(uid)
+        assert [e.to_dict() for e in store.sessions.events(uid)] == [
+            e.to_dict() for e in undisturbed.sessions.events(uid)
         ]
-        mine, theirs = store.session(uid), undisturbed.session(uid)
+        mine, theirs = store.sessions.get(uid), undisturbed.sessions.get(uid)
         assert mine is not None
         assert theirs is not None
         assert (mine.cost, mine.content_hash, mine.events) == (
@@ -953,7 +969,7 @@ def test_a_sync_killed_again_and_again_ends_in_the_same_store(
             theirs.content_hash,
             theirs.events,
         )
-    assert store.stats()["segments"] == undisturbed.stats()["segments"]
+    assert store.overview.stats()["segments"] == undisturbed.overview.stats()["segments"]
     undisturbed.close()
 
 
@@ -978,7 +994,7 @@ def test_what_lies_in_a_folder_that_cannot_be_read_is_not_called_gone(
         {"unchanged": 1},
         [(str(root / "shut"), "permission denied")],
     )
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.source_missing_at is None
     (root / "s2.jsonl").unlink()

@@ -65,7 +65,7 @@ def test_a_session_answers_to_its_names(
 
 def mark_subagents(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The made-up agent has no subagents: here those with a slash are."""
-    session = store.session
+    session = store.sessions.get
     monkeypatch.setattr(
         store,
         "session",
@@ -139,7 +139,7 @@ def test_an_event_is_named_after_a_hash(name: str, parts: tuple[str, int | None]
 
 
 def test_short_ids_name_their_session_alone(store: Store) -> None:
-    lines = store.sessions(Filter(parents_only=False))
+    lines = store.sessions.select(Filter(parents_only=False))
     short = dict(zip((line.uid for line in lines), naming.short_ids(store, lines), strict=True))
     assert short == {
         "toy:abcdefgh-1": "abcdefgh-1",
@@ -152,7 +152,7 @@ def test_short_ids_name_their_session_alone(store: Store) -> None:
 def test_short_ids_are_the_same_among_few_and_among_many(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = store.sessions(Filter(parents_only=False))
+    lines = store.sessions.select(Filter(parents_only=False))
     few = naming.short_ids(store, lines)
     monkeypatch.setattr(naming, "MAX_LOOKUPS", 0)
     assert naming.short_ids(store, lines) == few
@@ -166,7 +166,7 @@ def test_an_id_that_takes_half_a_screen_is_shown_as_a_handle_that_names_it(
         Agent(store, toy, tmp_path / "long" / f"{uid[-1]}.jsonl").put(
             line(s=uid[4:], id=uid[-1], text="x")
         )
-    lines = [found for found in store.sessions(Filter()) if found.uid in uids]
+    lines = [found for found in store.sessions.select(Filter()) if found.uid in uids]
     short = naming.short_ids(store, lines)
     assert max(map(len, short)) <= naming.MAX_ID
     assert [query.resolve(store, name) for name in short] == [found.uid for found in lines]
@@ -280,7 +280,7 @@ def test_records_are_those_of_the_file_that_an_event_is_in(
             + line(s="a", id=f"{n}b", text=f"of {name}")
         )
         pipeline.sync(made, config)
-    events = made.events("toy:a")
+    events = made.sessions.events("toy:a")
     assert [
         json.loads(next(query.raw_records(made, "toy:a", event.seq)))["id"] for event in events
     ] == ["0a", "0b", "1a", "1b"]
@@ -337,8 +337,8 @@ def test_a_source_that_could_not_be_read_is_at_risk(
     config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert risks_of(store, config, monkeypatch) == 0
-    known = store.sources()[str(home / ".toy/0.jsonl")].source
-    store.touch(known, adapter_version=1, redact_version="", problem="permission denied")
+    known = store.sources.by_path()[str(home / ".toy/0.jsonl")].source
+    store.sources.touch(known, adapter_version=1, redact_version="", problem="permission denied")
     assert risks_of(store, config, monkeypatch) == 1
 
 
@@ -346,10 +346,10 @@ def test_a_source_that_was_read_in_part_is_at_risk(
     config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = home / ".toy/0.jsonl"
-    state = store.sources()[str(path)]
+    state = store.sources.by_path()[str(path)]
     with path.open("ab") as file:
         file.write(line(s="abcdefgh-1", id="more", text="not read yet"))
-    store.touch(
+    store.sources.touch(
         msgspec.structs.replace(state.source, size=path.stat().st_size),
         adapter_version=1,
         redact_version="",
@@ -370,9 +370,9 @@ def test_a_last_line_that_was_never_finished_is_no_risk(
 def test_what_is_left_out_on_purpose_is_no_risk(
     config: Config, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
-    known = store.sources()[str(home / ".toy/0.jsonl")].source
+    known = store.sources.by_path()[str(home / ".toy/0.jsonl")].source
     problem = config.exclude.mark if problem == "excluded" else problem
-    store.touch(known, adapter_version=1, redact_version="", problem=problem)
+    store.sources.touch(known, adapter_version=1, redact_version="", problem=problem)
     assert risks_of(store, config, monkeypatch) == 0
 
 
@@ -398,7 +398,7 @@ def test_the_version_that_an_agent_tells_is_the_newest_of_its_files(
         file = tmp_path / "told" / f"v{n}.jsonl"
         agent = Agent(store, toy, file).write(line(id=f"v{n}", text="x", version=version))
         os.utime(file, (2_000_000_000 + n, 2_000_000_000 + n))
-        store.put(agent.batch())
+        store.ingest.put(agent.batch())
     assert [agent.version_seen for agent in query.agents(store, config)] == ["2.0.0-beta"]
 
 
@@ -420,5 +420,5 @@ def test_the_version_of_the_agent_goes_before_that_of_its_format(
 ) -> None:
     agent = Agent(store, toy, tmp_path / "told.jsonl").write(line(id="v", text="x", **told))
     os.utime(agent.file, (2_000_000_000,) * 2)
-    store.put(agent.batch())
+    store.ingest.put(agent.batch())
     assert [agent.version_seen for agent in query.agents(store, config)] == [version]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from runlore.adapters.shared.tools import file_change, file_content, key_values
 from runlore.errors import ConfigError
 from runlore.redact.engine import Redactor, Rule, load_key, rules_from_config, without_noted
-from runlore.store.pieces import clean_carry
+from runlore.store.cleaning import clean_carry
 
 _spec = importlib.util.spec_from_file_location(
     "bench_redact", Path(__file__).parent.parent / "bench" / "redact.py"

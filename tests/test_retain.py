@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runlore.config import size_bytes
 from runlore.retention.policy import PINNED, REFERRED, UNANALYZED, by_name, by_policy
-from runlore.store.retention import Bulk, Weight
+from runlore.store.values import Bulk, Weight
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 

@@ -22,7 +22,7 @@ from runlore.errors import NotFound, RunloreError
 from runlore.search import Answer, QueryError, advice, parse, ranked, scan
 from runlore.search.text import SNIPPET_BYTES, snippet
 from runlore.store import Store, open_store
-from runlore.store.pieces import SEGMENT_BYTES
+from runlore.store.segments import SEGMENT_BYTES
 from runlore.sync.prepare import Job, Preparer, Setting
 from runlore.sync.redaction import RedactSetting
 from tests.toy import Toy, line
@@ -55,13 +55,15 @@ class Lore:
                     )
                 )
         source = next(s for s in self.adapter.discover(self.folder) if s.path == str(file))
-        state = self.store.sources().get(str(file))
+        state = self.store.sources.by_path().get(str(file))
         job = Job(source=source)
         if state is not None and state.position.offset:
-            job = Job(source=source, since=state.position, resume=self.store.resume(state.number))
+            job = Job(
+                source=source, since=state.position, resume=self.store.sources.resume(state.number)
+            )
         batch = self.preparer.prepare(job).batch
         assert batch is not None
-        self.store.put(batch)
+        self.store.ingest.put(batch)
         return self
 
     def search(self, text: str, **options: Any) -> Answer:
@@ -160,7 +162,7 @@ def test_the_first_and_the_last_word_of_an_event_are_found(
 def test_words_at_the_ends_of_segments_are_found_and_not_joined(lore: Lore) -> None:
     filler = "filler " * (SEGMENT_BYTES // 7)
     lore.add("a", f"{filler} north", f"south {filler} east", "west", f"{filler} need", "le end")
-    assert lore.store.segment_count() == 4
+    assert lore.store.index.segment_count() == 4
     for word, seq in (
         ("north", 0),
         ("south", 1),
@@ -766,7 +768,7 @@ def test_as_many_events_of_a_session_as_are_asked_for(
             for n in range(30)
         ),
     )
-    assert lore.store.segment_count() > 5
+    assert lore.store.index.segment_count() > 5
 
     def seqs(text: str, events: int) -> list[int]:
         return [event.seq for event in lore.search(text, events=events).hits[0].events]
@@ -810,7 +812,7 @@ def test_a_copy_is_found_once_where_it_happened(lore: Lore) -> None:
 
 def test_what_was_forgotten_is_not_found(lore: Lore) -> None:
     lore.add("a", "needle").add("b", "needle")
-    lore.store.forget(["toy:a"], NOW)
+    lore.store.retention.forget(["toy:a"], NOW)
     assert lore.found("needle") == ["b"]
     assert names(engine.regex(lore.store, "needle")) == ["b"]
 
@@ -1080,8 +1082,8 @@ def test_bodies_and_events_of_a_segment_are_of_the_same_moment(
     lore: Lore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lore.add("a", "first needle", "second")
-    (id_,) = lore.store.postings("needle")
-    before = lore.store.segment(id_)
+    (id_,) = lore.store.index.postings("needle")
+    before = lore.store.index.segment(id_)
     other = apsw.Connection(str(lore.folder.parent / "runlore.db"))
     plain = type(lore.store)._all  # type: ignore[attr-defined]
 
@@ -1090,8 +1092,8 @@ def test_bodies_and_events_of_a_segment_are_of_the_same_moment(
         return plain(self, sql, bindings)
 
     monkeypatch.setattr(type(lore.store), "_all", derived_meanwhile)
-    assert lore.store.segment(id_) == before
-    assert lore.store.segment(id_) != before, "the next one sees what is new"
+    assert lore.store.index.segment(id_) == before
+    assert lore.store.index.segment(id_) != before, "the next one sees what is new"
     other.close()
 
 
@@ -1231,7 +1233,7 @@ def test_any_pattern_gives_an_answer_or_an_error_in_one_line(filled: Store, patt
         expected = {
             uid
             for uid in ("toy:a", "toy:b")
-            if any(by_hand.search(body.encode()) for body in filled.bodies(uid).values())
+            if any(by_hand.search(body.encode()) for body in filled.sessions.bodies(uid).values())
         }
         assert {hit.session.uid for hit in answer.hits} == expected
 

@@ -114,10 +114,10 @@ def test_any_time_is_counted_to_the_second(
     with TemporaryDirectory() as folder:
         store = open_ledger(Path(folder))
         keep(store, [call(str(n), ts=ts) for n, ts in enumerate(times)])
-        found = sum(one.calls for one in store.sum_calls([], CallFilter(since=since, until=until)))
+        found = sum(one.calls for one in store.ledger.sum([], CallFilter(since=since, until=until)))
         by_model = sum(
             one.calls
-            for one in store.sum_calls(
+            for one in store.ledger.sum(
                 ["price_match", "model"], CallFilter(since=since, until=until)
             )
         )
@@ -137,18 +137,20 @@ def test_any_time_is_counted_to_the_second(
 def test_sums_that_are_wrong_are_found_and_made_again(store: Store) -> None:
     keep(store, [call("k1"), call("k2", session="s2", ts=None)])
     price(store, lambda one: one.total * 3)
-    assert store.wrong_sums() == []
+    assert store.maintenance.wrong_rollups() == []
     store.db.execute("update sums set input_tokens = input_tokens + 1 where slot is null")  # type: ignore[attr-defined]
-    [wrong] = store.wrong_sums()
-    store.recount([wrong])
-    assert store.wrong_sums() == []
+    [wrong] = store.maintenance.wrong_rollups()
+    store.maintenance.recount([wrong])
+    assert store.maintenance.wrong_rollups() == []
     store.db.execute("update sessions set usd = 5 where number = ?", (wrong,))  # type: ignore[attr-defined]
-    assert store.wrong_sums() == [wrong]
-    store.recount([wrong])
+    assert store.maintenance.wrong_rollups() == [wrong]
+    store.maintenance.recount([wrong])
     store.db.execute("update sums set session = 999 where session = ?", (wrong,))  # type: ignore[attr-defined]
-    assert store.wrong_sums() == [wrong, 999], "what is left of a session that is not there"
-    store.recount([wrong, 999])
-    assert store.wrong_sums() == []
+    assert store.maintenance.wrong_rollups() == [wrong, 999], (
+        "what is left of a session that is not there"
+    )
+    store.maintenance.recount([wrong, 999])
+    assert store.maintenance.wrong_rollups() == []
 
 
 def test_a_copy_that_is_made_again_has_the_sums_of_its_calls_and_no_others(
@@ -159,7 +161,7 @@ def test_a_copy_that_is_made_again_has_the_sums_of_its_calls_and_no_others(
         copying.copy(store, there)
         price(store)
         assert copying.copy(store, there).sessions == 2, "their price is another"
-        assert there.wrong_sums() == []
+        assert there.maintenance.wrong_rollups() == []
         assert report(there, "session").rows == report(store, "session").rows
 
 
@@ -170,7 +172,7 @@ def test_a_call_that_a_copy_takes_from_another_session_leaves_the_sums_of_that_o
     with closing(open_store(str(tmp_path / "copy.db"))) as there:
         keep(there, [call("k1", session="s2", is_sidechain=True)])
         copying.copy(store, there)
-        assert there.wrong_sums() == []
+        assert there.maintenance.wrong_rollups() == []
         assert counts(there, "session") == {"toy:s1": 1}
 
 
@@ -391,7 +393,7 @@ def test_budgets_are_about_today_and_know_repositories_by_their_names(store: Sto
     facts = {"s1": {"repo": "acme/api"}, "s2": {"repo": "acme/web"}}
     keep(store, [call("k1"), call("k2", "s2"), call("k3", ts=NOON - timedelta(days=1))], facts)
     price(store, lambda _: 2 * USD)
-    store.set_places({"toy:s1": ("acme/api", None), "toy:s2": ("acme/web", None)})
+    store.ingest.set_places({"toy:s1": ("acme/api", None), "toy:s2": ("acme/web", None)})
     budget = Budget(day=4.0, projects={"api": 1.5, "acme/*": 10.0})
     found = budgets(store, budget, NOON, Zone("UTC"))
     assert [(one.name, one.usd, one.is_over) for one in found] == [

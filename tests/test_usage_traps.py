@@ -658,7 +658,7 @@ def ledger(store: Store) -> list[tuple[Kept, int]]:
     """All rows with their price. Where a call's event is, is not compared: that is the store's own
     numbering."""
     rows = dict(store.db.execute("select hash, usd from calls order by hash"))  # type: ignore[attr-defined]
-    kept = {kept.call.key: kept for kept in store.calls(list(rows))}
+    kept = {kept.call.key: kept for kept in store.ledger.find(list(rows))}
     bare = [
         msgspec.structs.replace(one, call=msgspec.structs.replace(one.call, seq=-1))
         for _, one in sorted(kept.items())
@@ -770,7 +770,7 @@ def test_every_call_leads_to_its_event(store: Store, tmp_path: Path) -> None:
         put(tmp_path / TRAPS[name].agent, TRAPS[name].files)
         sync(store, TRAPS[name].agent, tmp_path / TRAPS[name].agent)
     for kept in store.calls([h for (h,) in store.db.execute("select hash from calls")]):  # type: ignore[attr-defined]
-        events = {event.seq: event for event in store.events(kept.call.session_uid)}
+        events = {event.seq: event for event in store.sessions.events(kept.call.session_uid)}
         assert events[kept.call.seq].usage
 
 

@@ -169,9 +169,9 @@ def test_a_long_history_is_read_in_chunks(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_prompt_has_the_time_at_which_the_same_words_were_typed(store: Store) -> None:
     sync(store, case("history"))
-    rows = store.rows("select uid from sessions order by started_at, uid")
+    rows = store.maintenance.rows("select uid from sessions order by started_at, uid")
     assert len(rows) == 4
-    events = list(store.events(rows[0][0]))
+    events = list(store.sessions.events(rows[0][0]))
     prompt = next(event for event in events if event.kind == "user_msg")
     assert prompt.ts is not None
     assert prompt.ts.isoformat() == "2026-05-04T10:01:00.500000+00:00"
@@ -184,10 +184,10 @@ def test_a_prompt_has_the_time_at_which_the_same_words_were_typed(store: Store) 
 
 def test_an_edit_is_paired_with_the_line_that_it_was_applied(store: Store) -> None:
     sync(store, case("history"))
-    uid = store.rows("select uid from sessions order by started_at, uid")[0][0]
+    uid = store.maintenance.rows("select uid from sessions order by started_at, uid")[0][0]
     calls = [
         call
-        for call in pairs(store.events(uid))
+        for call in pairs(store.sessions.events(uid))
         if call.call is not None and call.call.kind == "edit"
     ]
     assert [(call.call and call.call.files, call.result is not None) for call in calls] == [
@@ -198,16 +198,16 @@ def test_an_edit_is_paired_with_the_line_that_it_was_applied(store: Store) -> No
 
 def test_a_plan_that_is_given_to_the_editor_was_not_typed(store: Store) -> None:
     sync(store, case("history"))
-    uid = store.rows("select uid from sessions order by started_at, uid")[0][0]
-    events = list(store.events(uid))
+    uid = store.maintenance.rows("select uid from sessions order by started_at, uid")[0][0]
+    events = list(store.sessions.events(uid))
     (given,) = [event for event in events if event.native == "architect"]
     assert given.view == "context"
-    assert store.bodies(uid)[given.seq] == "1) Round\n   - in price.py\n\n2) Test"
+    assert store.sessions.bodies(uid)[given.seq] == "1) Round\n   - in price.py\n\n2) Test"
 
 
 def test_tokens_are_counted_as_they_are_written(store: Store) -> None:
     sync(store, case("history"))
-    rows = store.rows("select model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens) from ledger"
+    rows = store.maintenance.rows("select model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens) from ledger"
                       " group by model order by model")  # fmt: skip
     sent, received = 1300 + 3000 + 300 + 500, 104 + 1200 + 20 + 10
     assert [tuple(row) for row in rows] == [

@@ -119,7 +119,7 @@ def test_what_an_edit_took_away_stays_and_is_marked(store: Store, tmp_path: Path
         nextMessageId=4,
     )
     sync(store, tmp_path)
-    assert [(event.summary, event.is_gone) for event in store.events("amp:T-1")] == [
+    assert [(event.summary, event.is_gone) for event in store.sessions.events("amp:T-1")] == [
         ("Hello", True), ("ls", True), ("a.py", True), ("Edited", False),
     ]  # fmt: skip
 
@@ -128,7 +128,7 @@ def test_usage_is_counted_once_whoever_tells_it(store: Store) -> None:
     """Of the messages; of the ledger the title and the oracle, not what the messages or the
     subagent's thread tell."""
     sync(store, case("thread"))
-    rows = store.rows("select session_uid_of, sum(total) from (select s.uid as session_uid_of, c.input_tokens + c.output_tokens"
+    rows = store.maintenance.rows("select session_uid_of, sum(total) from (select s.uid as session_uid_of, c.input_tokens + c.output_tokens"
                       " + c.cache_read_tokens + c.cache_write_5m_tokens as total from calls c join sessions s on s.number = c.session)"
                       " group by 1 order by 1")  # fmt: skip
     main = 950 + 1065 + 1035 + 1018 + 1034 + 1043 + 308 + 750
@@ -141,18 +141,18 @@ def test_usage_is_counted_once_whoever_tells_it(store: Store) -> None:
 
 def test_an_older_thread_is_counted_by_its_ledger(store: Store) -> None:
     sync(store, case("older"))
-    assert store.rows("select count(*), sum(input_tokens), sum(output_tokens) from calls")[0][
-        :
-    ] == (3, 340, 21)
+    assert store.maintenance.rows(
+        "select count(*), sum(input_tokens), sum(output_tokens) from calls"
+    )[0][:] == (3, 340, 21)
 
 
 def test_forks_subagents_and_handoffs_know_where_they_come_from(store: Store) -> None:
     sync(store, case("thread"))
-    found = [store.session(MAIN[:-1] + n) for n in "234"]
+    found = [store.sessions.get(MAIN[:-1] + n) for n in "234"]
     assert [session and (session.parent_uid, session.relation) for session in found] == [
         (MAIN, "fork"), (MAIN, "subagent"), (MAIN, "continuation"),
     ]  # fmt: skip
-    copied = [event.origin is not None for event in store.events(MAIN[:-1] + "2")]
+    copied = [event.origin is not None for event in store.sessions.events(MAIN[:-1] + "2")]
     assert copied == [True] * 6 + [False] * 2
 
 

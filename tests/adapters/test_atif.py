@@ -58,14 +58,14 @@ def test_steps_that_are_added_are_added_once_though_subagents_stand_behind_them(
     root = tmp_path / "root"
     write(root, 2)
     store, _ = sync(root, tmp_path)
-    before = {event.native_id for event in store.events("atif:run")}
+    before = {event.native_id for event in store.sessions.events("atif:run")}
     write(root, 3)
     store, report = sync(root, tmp_path)
-    events = store.events("atif:run")
+    events = store.sessions.events("atif:run")
     assert {event.native_id for event in events} - before == {"run/3", "run/3#100000"}
     assert not any(event.is_gone for event in events)
     assert not report.problems
-    (counted,) = store.sum_calls([], CallFilter())
+    (counted,) = store.ledger.sum([], CallFilter())
     assert (counted.calls, counted.input_tokens) == (3, 30)
 
 
@@ -80,7 +80,7 @@ def test_what_the_verifier_says_later_is_told_though_the_document_is_the_same(
     later = time.time_ns() + 10_000_000
     os.utime(result, ns=(later, later))
     store, _ = sync(root, tmp_path)
-    last = list(store.events("atif:run"))[-1]
+    last = list(store.sessions.events("atif:run"))[-1]
     assert (last.kind, last.summary, last.is_error) == ("completion", "rewarded: reward 1.0", False)
 
 

@@ -57,12 +57,14 @@ def sync(root: Path, tmp_path: Path) -> tuple[Store, Report]:
 
 
 def told(store: Store, uid: str = f"cline:{TASK}") -> list[tuple[int, str, str]]:
-    bodies = store.bodies(uid)
-    return [(event.seq, event.kind, bodies.get(event.seq) or "") for event in store.events(uid)]
+    bodies = store.sessions.bodies(uid)
+    return [
+        (event.seq, event.kind, bodies.get(event.seq) or "") for event in store.sessions.events(uid)
+    ]
 
 
 def counted(store: Store, uid: str = f"cline:{TASK}") -> int:
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     assert session is not None
     return session.cost.input_tokens + session.cost.output_tokens + session.cost.cache_tokens
 
@@ -102,7 +104,7 @@ def test_a_document_that_is_being_written_or_is_none_is_a_problem_and_no_session
         list(ADAPTER.read(source, None))
     store, report = sync(tmp_path, tmp_path)
     assert [path for path, _ in report.problems] == [source.path]
-    assert store.count(Filter(parents_only=False)) == 0
+    assert store.sessions.count(Filter(parents_only=False)) == 0
 
 
 def test_a_large_task_is_read_in_parts_that_give_the_same(tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ def test_a_title_that_comes_later_is_taken_though_the_messages_are_the_same(tmp_
     later = time.time_ns()
     os.utime(manifest, ns=(later, later))
     store, report = sync(root, tmp_path)
-    session = store.session("cline:1794777000000_aaaaa")
+    session = store.sessions.get("cline:1794777000000_aaaaa")
     assert session is not None
     assert (session.title, report.events) == ("A greeting", 0)
 
@@ -188,8 +190,8 @@ def test_a_text_that_was_read_while_it_grew_is_replaced_by_the_whole(tmp_path: P
     )
     store, _ = sync(root, tmp_path)
     events = {
-        store.bodies(event.session_uid).get(event.seq): event
-        for event in store.events(f"cline:{TASK}")
+        store.sessions.bodies(event.session_uid).get(event.seq): event
+        for event in store.sessions.events(f"cline:{TASK}")
     }
     assert events["Let me"].is_gone
     assert not events["Let me look."].is_gone
@@ -221,11 +223,11 @@ def test_what_a_person_deleted_stays_and_its_tokens_stay_counted(tmp_path: Path)
         row(5, "text", "right"),
     )
     store, _ = sync(root, tmp_path)
-    events: list[SessionEvent] = list(store.events(f"cline:{TASK}"))
-    bodies = store.bodies(f"cline:{TASK}")
+    events: list[SessionEvent] = list(store.sessions.events(f"cline:{TASK}"))
+    bodies = store.sessions.bodies(f"cline:{TASK}")
     assert {bodies.get(event.seq) for event in events if event.is_gone} == {"wrong", ""}
     assert counted(store) == 35
-    assert [reason for _, _, reason in store.skips()] == [f"23 {LOST}"]
+    assert [reason for _, _, reason in store.sources.skips()] == [f"23 {LOST}"]
 
 
 def test_a_copy_of_a_task_elsewhere_has_the_same_keys(tmp_path: Path) -> None:
@@ -239,10 +241,10 @@ def test_a_copy_of_a_task_elsewhere_has_the_same_keys(tmp_path: Path) -> None:
 def test_messages_of_a_fork_are_references_and_are_counted_once(tmp_path: Path) -> None:
     store, report = sync(FIXTURES / "sdk-fork/root", tmp_path)
     old, new = "cline:1794777000000_aaaaa", "cline:1794777100000_bbbbb"
-    copies = [event.origin for event in store.events(new) if event.origin]
+    copies = [event.origin for event in store.sessions.events(new) if event.origin]
     assert report.copies == len(copies) == 6
     assert all(origin.startswith(f"{old}#") for origin in copies)
-    session = store.session(new)
+    session = store.sessions.get(new)
     assert session is not None
     assert (session.parent_uid, session.relation) == (old, "fork")
     assert [body for _, kind, body in told(store, new) if kind == "assistant_msg"][-1] == "HELLO."
@@ -444,7 +446,7 @@ def test_a_task_that_is_synced_while_it_grows_is_the_same_in_the_end(
     shutil.copytree(FIXTURES / case / "root", root)
     (source,) = ADAPTER.discover(root)
     at_once, _ = sync(root, tmp_path)
-    (uid,) = at_once.uids(Filter(parents_only=False))
+    (uid,) = at_once.sessions.uids(Filter(parents_only=False))
     wanted, tokens = present(at_once, uid), counted(at_once, uid)
     at_once.close()
     (tmp_path / "store.db").unlink()
@@ -467,9 +469,9 @@ def test_a_task_that_is_synced_while_it_grows_is_the_same_in_the_end(
 
 
 def present(store: Store, uid: str) -> set[tuple[str | None, str, str]]:
-    bodies = store.bodies(uid)
+    bodies = store.sessions.bodies(uid)
     return {
         (event.native_id, event.kind, bodies.get(event.seq) or "")
-        for event in store.events(uid)
+        for event in store.sessions.events(uid)
         if not event.is_gone
     }

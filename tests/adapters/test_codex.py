@@ -1305,7 +1305,7 @@ def test_a_name_that_is_given_later_is_read_though_no_line_was_added(
 
 def title_of(store: Store, root: Path) -> str | None:
     assert not pipeline.sync(store, config.load(), agents=["codex"], roots=[str(root)]).problems
-    found = store.session(f"codex:{THREAD}")
+    found = store.sessions.get(f"codex:{THREAD}")
     assert found is not None
     return found.title
 

@@ -60,12 +60,12 @@ def test_a_title_that_comes_later_is_taken_without_reading_the_log_again(
     about = root / f"session-state/{MAIN}/workspace.yaml"
     about.unlink()
     sync(store, root)
-    assert store.session(f"copilot_cli:{MAIN}").title == "Totals and tax"  # type: ignore[union-attr] # it is there
+    assert store.sessions.get(f"copilot_cli:{MAIN}").title == "Totals and tax"  # type: ignore[union-attr] # it is there
     about.write_text('summary: "The \\"new\\" title"\n')
     os.utime(about, (4_000_000_000, 4_000_000_000))
     report = sync(store, root)
     assert (report.found, report.events) == ({"grown": 1}, 0)
-    assert store.session(f"copilot_cli:{MAIN}").title == 'The "new" title'  # type: ignore[union-attr] # it is there
+    assert store.sessions.get(f"copilot_cli:{MAIN}").title == 'The "new" title'  # type: ignore[union-attr] # it is there
     assert sync(store, root).found == {"unchanged": 1}
 
 
@@ -79,7 +79,7 @@ def test_a_rewind_cuts_the_log_and_what_was_cut_stays(root: Path, store: Store) 
         + b'{"type":"user.message","id":"again","data":{"content":"something else"}}\n'
     )
     assert sync(store, root).found == {"rewritten": 1}
-    events = list(store.events(f"copilot_cli:{MAIN}"))
+    events = list(store.sessions.events(f"copilot_cli:{MAIN}"))
     assert [
         event.is_gone
         for event in events
@@ -157,7 +157,7 @@ def test_the_model_sees_the_summary_in_place_of_what_was_compacted(
     store: Store, root: Path
 ) -> None:
     sync(store, root)
-    events = list(store.events(f"copilot_cli:{MAIN}"))
+    events = list(store.sessions.events(f"copilot_cli:{MAIN}"))
     place = next(event.seq for event in events if event.native == "abort")
     seen = [found.event.summary for found in model_context(events, place)]
     assert seen[0] == "The total was fixed; the tax is next."

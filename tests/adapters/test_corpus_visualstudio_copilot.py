@@ -66,7 +66,7 @@ def test_a_conversation_in_several_files_is_one_session(tmp_path: Path) -> None:
         [],
     )
     for session, count in turns.items():
-        events = store.events(f"visualstudio_copilot:{session}")
+        events = store.sessions.events(f"visualstudio_copilot:{session}")
         assert sum(event.native == "invoke_agent" for event in events) == count
     store.close()
 

@@ -245,11 +245,11 @@ def test_a_growing_session_is_stored_as_it_is_at_the_end(
     sync(at_once, root)
     uid = f"crush:{MAIN}"
     one, other = (
-        [event.to_dict() | {"payload_ref": None} for event in store.events(uid)]
+        [event.to_dict() | {"payload_ref": None} for event in store.sessions.events(uid)]
         for store in (pieces, at_once)
     )
     assert one == other
-    assert pieces.bodies(uid) == at_once.bodies(uid)
+    assert pieces.sessions.bodies(uid) == at_once.sessions.bodies(uid)
     pieces.close()
     at_once.close()
 
@@ -279,12 +279,12 @@ def test_messages_that_were_deleted_stay_and_say_so(
     live.execute("update sessions set updated_at = ?", (NOW,))
     assert sync(store, root).found == {"rewritten": 1}
     uid = f"crush:{content['sessions'][0]['id']}"
-    assert [event.summary for event in store.events(uid) if event.is_gone][:1] == ["kept"]
+    assert [event.summary for event in store.sessions.events(uid) if event.is_gone][:1] == ["kept"]
 
 
 def test_a_summary_stands_for_what_came_before_it(store: Store) -> None:
     sync(store, FIXTURES / "basic/root")
-    events = list(store.events(f"crush:{MAIN}"))
+    events = list(store.sessions.events(f"crush:{MAIN}"))
     seen = [found.event.summary for found in model_context(events, events[-1].seq)]
     assert seen == [
         "The cart was half repaired.",

@@ -275,7 +275,7 @@ def test_a_session_that_was_left_while_it_was_generating_is_told_after_an_hour(
         lastUpdatedAt=NOW_MS - 4_000_000,
     )
     sync(store, root)
-    assert "Half a" in [event.summary for event in store.events(f"cursor:{MAIN}")]
+    assert "Half a" in [event.summary for event in store.sessions.events(f"cursor:{MAIN}")]
 
 
 def test_a_session_that_is_given_up_is_told_when_it_is_old(
@@ -300,15 +300,15 @@ def test_what_was_taken_back_is_kept_and_nothing_follows_it(
     root: Path, live: apsw.Connection, store: Store
 ) -> None:
     sync(store, root)
-    events = {event.summary: event for event in store.events(f"cursor:{MAIN}")}
+    events = {event.summary: event for event in store.sessions.events(f"cursor:{MAIN}")}
     left = {events["fix the totla"].seq, events["What is a totla?"].seq}
     assert events["fix the total"].parent_seq is None
     assert not [event for event in events.values() if event.parent_seq in left]
-    assert store.session(f"cursor:{MAIN}").title == "Wrong total"  # type: ignore[union-attr] # it is there
+    assert store.sessions.get(f"cursor:{MAIN}").title == "Wrong total"  # type: ignore[union-attr] # it is there
     headers = say(live, MAIN)["fullConversationHeadersOnly"]
     say(live, MAIN, fullConversationHeadersOnly=headers[:3])
     assert sync(store, root).found["rewritten"] == 1
-    assert {event.native_id for event in store.events(f"cursor:{MAIN}")} >= {
+    assert {event.native_id for event in store.sessions.events(f"cursor:{MAIN}")} >= {
         event.native_id for event in events.values()
     }
 
@@ -334,7 +334,7 @@ def test_a_folder_is_found_by_the_workspace_that_names_the_session(
 ) -> None:
     sync(store, root)
     for number in (1, 2, 3):
-        session = store.session(f"cursor:c0550000-0000-4000-8000-{number:012x}")
+        session = store.sessions.get(f"cursor:c0550000-0000-4000-8000-{number:012x}")
         assert session is not None
         assert session.cwd == "/home/ada/shop"
 
@@ -352,7 +352,7 @@ def test_a_growing_session_of_the_command_line_is_read_on(root: Path, store: Sto
     sync(at_once, root)
     uid = f"cursor:{SHELL}"
     one, other = (
-        [event.to_dict() | {"payload_ref": None} for event in found.events(uid)]
+        [event.to_dict() | {"payload_ref": None} for event in found.sessions.events(uid)]
         for found in (store, at_once)
     )
     assert one == other

@@ -34,11 +34,11 @@ def test_a_fork_looks_elsewhere_and_has_sessions_of_its_own(
     root = next(fixture.root for fixture in iter_fixtures(FIXTURES) if fixture.agent == fork)
     store = open_store(str(tmp_path / "store.db"))
     assert not pipeline.sync(store, config.load(), agents=[fork], roots=[str(root)]).problems
-    found = [uid for (uid,) in store.rows("select uid from sessions")]
+    found = [uid for (uid,) in store.maintenance.rows("select uid from sessions")]
     assert found
     for uid in found:
         assert uid.startswith(f"{fork}:")
-        session = store.session(uid)
+        session = store.sessions.get(uid)
         assert session is not None
         command = get(fork).resume(session)
         assert command is None or command[0] == COMMANDS.get(fork, fork)

@@ -373,13 +373,15 @@ def test_a_document_that_is_written_anew_is_compared_by_name(root: Path, store: 
     )
     report = sync(store, root)
     assert (report.found, report.events) == ({"rewritten": 1}, 2)
-    events = {event.summary: event.is_gone for event in store.events(f"gemini_cli:{SESSION}")}
+    events = {
+        event.summary: event.is_gone for event in store.sessions.events(f"gemini_cli:{SESSION}")
+    }
     assert events == {
         "session started": False, "one": False, "I look.": False, "ls": False, "never mind": True,
         "a.py": False,
         "10 tokens in, 3 out": False,
     }  # fmt: skip
-    session = store.session(f"gemini_cli:{SESSION}")
+    session = store.sessions.get(f"gemini_cli:{SESSION}")
     assert session is not None
     assert (session.title, session.cost.input_tokens, session.cost.output_tokens) == (
         "Listing",
@@ -403,11 +405,13 @@ def test_a_document_that_became_a_log_stays_one_session(root: Path, store: Store
         user("c", "two"),
     )
     sync(store, root)
-    assert store.count(Filter()) == 1
-    session = store.session(f"gemini_cli:{SESSION}")
+    assert store.sessions.count(Filter()) == 1
+    session = store.sessions.get(f"gemini_cli:{SESSION}")
     assert session is not None
     words_said = [
-        event.summary for event in store.events(session.session_uid) if event.kind == "user_msg"
+        event.summary
+        for event in store.sessions.events(session.session_uid)
+        if event.kind == "user_msg"
     ]
     assert words_said == ["one", "two"]
     assert session.cost.input_tokens == 5
@@ -420,10 +424,10 @@ def test_a_document_that_is_cut_off_is_named_and_read_when_it_is_whole(
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
     assert "no whole JSON" in sync(store, root).problems[0][1]
-    assert store.count(Filter()) == 0
+    assert store.sessions.count(Filter()) == 0
     path.write_bytes(whole)
     report = sync(store, root)
-    assert (report.problems, store.count(Filter())) == ([], 1)
+    assert (report.problems, store.sessions.count(Filter())) == ([], 1)
 
 
 def test_a_document_of_the_same_length_is_another_one(root: Path) -> None:
@@ -460,11 +464,11 @@ def test_what_was_typed_is_not_told_again_when_the_agent_deletes_the_session(
         json.dumps([entry, {**entry, "messageId": 1, "sessionId": "another", "message": "two"}])
     )
     sync(store, root)
-    assert [event.summary for event in store.events(f"gemini_cli:{SESSION}")] == [
+    assert [event.summary for event in store.sessions.events(f"gemini_cli:{SESSION}")] == [
         "session started",
         "one",
     ]
-    assert store.count(Filter()) == 1
+    assert store.sessions.count(Filter()) == 1
 
 
 # Where things are.

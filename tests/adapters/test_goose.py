@@ -142,13 +142,13 @@ def test_a_session_that_a_compaction_wrote_again_keeps_its_events(
     ]
     db = make(tmp_path / "home/sessions.db", {**content, "messages": early})
     sync(store, tmp_path / "home")
-    before = {event.native_id: event.seq for event in store.events(MAIN)}
+    before = {event.native_id: event.seq for event in store.sessions.events(MAIN)}
     db.execute("delete from messages")
     for row in own:
         put(db, "messages", {**row, "id": row["id"] + 100})
     db.execute("update sessions set updated_at = '2026-11-15 00:00:00'")
     sync(store, tmp_path / "home")
-    events = list(store.events(MAIN))
+    events = list(store.sessions.events(MAIN))
     assert before.items() <= {event.native_id: event.seq for event in events}.items()
     assert not any(event.is_gone for event in events)
     at = next(event.seq for event in events if event.summary == "Go on")
@@ -161,7 +161,7 @@ def test_usage_agrees_with_the_sums_of_the_sessions(store: Store, tmp_path: Path
     for case in ("session", "older"):
         sync(store, FIXTURES / case / "root")
     for session in content_of("session")["sessions"] + content_of("older")["sessions"]:
-        (row,) = store.rows(
+        (row,) = store.maintenance.rows(
             "select sum(input_tokens + cache_read_tokens + cache_write_5m_tokens),"
             " sum(output_tokens) from calls where session = (select number from sessions where uid"
             f" = 'goose:{session['id']}')"
@@ -174,11 +174,11 @@ def test_usage_agrees_with_the_sums_of_the_sessions(store: Store, tmp_path: Path
 
 def test_a_request_is_told_where_it_was_made(store: Store) -> None:
     sync(store, FIXTURES / "session/root")
-    linked: dict[str, int] = dict(store.rows("select key, seq from calls"))
+    linked: dict[str, int] = dict(store.maintenance.rows("select key, seq from calls"))
     assert [key for key, seq in linked.items() if seq < 0] == ["20261114_1/9"]  # the compaction
-    used = {event.seq: event.usage.total for event in store.events(MAIN) if event.usage}
+    used = {event.seq: event.usage.total for event in store.sessions.events(MAIN) if event.usage}
     assert used == dict(
-        store.rows(
+        store.maintenance.rows(
             "select seq, sum(input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens) from calls"
             " where key like '20261114_1/%' and seq >= 0 group by seq"
         )
@@ -205,7 +205,7 @@ def test_a_message_that_comes_before_its_request_is_linked_all_the_same(tmp_path
 
 def test_a_subagent_knows_the_call_that_started_it(store: Store) -> None:
     sync(store, FIXTURES / "session/root")
-    below = store.session(BELOW)
+    below = store.sessions.get(BELOW)
     assert below is not None
     assert (below.parent_uid, below.relation) == (MAIN, "subagent")
     (source,) = [

@@ -97,7 +97,7 @@ def case(name: str) -> Fixture:
 
 
 def session_of(store: Store, native: str) -> Session:
-    found = store.session(make_uid("grok", native))
+    found = store.sessions.get(make_uid("grok", native))
     assert found is not None
     return found
 
@@ -265,7 +265,7 @@ def test_a_summary_that_changes_is_read_though_no_line_was_added(
 def test_a_summary_alone_is_no_session_yet(tmp_path: Path, store: Store) -> None:
     write(tmp_path / SESSION, session_summary="hello")
     sync(store, tmp_path)
-    assert store.count(Filter(parents_only=False)) == 0
+    assert store.sessions.count(Filter(parents_only=False)) == 0
 
 
 def test_only_names_are_taken_from_a_line_and_never_a_path(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_only_names_are_taken_from_a_line_and_never_a_path(tmp_path: Path) -> No
 
 def test_a_rewind_leaves_a_line_behind_and_the_next_prompt_goes_on_before_it(store: Store) -> None:
     sync(store, case("rewind").root)
-    events = list(store.events("grok:019fb000-0000-7000-8000-000000000004"))
+    events = list(store.sessions.events("grok:019fb000-0000-7000-8000-000000000004"))
     prompts = [event.summary for event in active(events) if event.kind == "user_msg"]
     left = [
         [event.summary for event in branch if event.kind == "user_msg"]
@@ -326,7 +326,7 @@ def test_a_rewind_is_seen_before_anything_follows_it() -> None:
 
 def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
     sync(store, case("compaction").root)
-    events = list(store.events("grok:019fb000-0000-7000-8000-000000000005"))
+    events = list(store.sessions.events("grok:019fb000-0000-7000-8000-000000000005"))
     at = next(event.seq for event in events if event.summary == "And now?")
     assert [seen.event.summary for seen in model_context(events, at)] == [
         "Summary: everything was read; the basket is a list.",
@@ -356,7 +356,7 @@ def test_a_fork_shares_what_it_copied_in_whatever_order_the_files_come(tmp_path:
         sync(store, root)
         fork = session_of(store, child)
         assert (fork.parent_uid, fork.relation) == (f"grok:{SESSION}", "fork")
-        both = [list(store.events(f"grok:{uid}")) for uid in (SESSION, child)]
+        both = [list(store.sessions.events(f"grok:{uid}")) for uid in (SESSION, child)]
         assert [len(events) for events in both] == [2, 3]
         assert sum(event.origin is not None for events in both for event in events) == 2
         store.close()
@@ -372,14 +372,16 @@ def test_a_subagent_stands_below_its_parent_and_has_no_prompts_of_a_person(store
     )
     assert parent.cost.turns == 1
     spawned = next(
-        event for event in store.events(parent.session_uid) if event.native == "subagent_spawned"
+        event
+        for event in store.sessions.events(parent.session_uid)
+        if event.native == "subagent_spawned"
     )
     assert spawned.refs == (child.session_uid,)
 
 
 def test_a_line_that_is_there_twice_counts_once(store: Store) -> None:
     sync(store, case("usage-ticks").root)
-    events = list(store.events("grok:019fb000-0000-7000-8000-000000000011"))
+    events = list(store.sessions.events("grok:019fb000-0000-7000-8000-000000000011"))
     assert sum(event.kind == "completion" for event in events) == 4
 
 
@@ -420,7 +422,7 @@ def test_the_invoice_is_kept_to_the_last_tick_and_the_parts_of_a_turn_add_up() -
 
 def test_what_was_invoiced_survives_the_store(store: Store) -> None:
     sync(store, case("usage-ticks").root)
-    events = store.events("grok:019fb000-0000-7000-8000-000000000011")
+    events = store.sessions.events("grok:019fb000-0000-7000-8000-000000000011")
     assert sum(event.extra.get("cost_usd_ticks", 0) for event in events) == 953756001 + 70000000
 
 
@@ -465,7 +467,7 @@ def test_updates_that_come_later_take_the_place_of_a_chat_history(
     def told() -> list[str]:
         sync(store, tmp_path)
         assert doctor.examine(store, config.load(), full=True).ok
-        return sorted(event.summary or "" for event in store.events(f"grok:{SESSION}"))
+        return sorted(event.summary or "" for event in store.sessions.events(f"grok:{SESSION}"))
 
     assert told() == ["hello", "hi", "permission for bash: allow"]
     write(folder, user(1, "hello", 0), say(2, "hi"))
@@ -499,7 +501,7 @@ def test_a_chat_history_that_was_not_ranked_yet_stays_beside_its_telemetry(
         before.setattr(ADAPTER, "version", ADAPTER.version - 1)
         sync(store, tmp_path)
     assert sync(store, tmp_path).found == {"outdated": 2}
-    assert len(list(store.events(f"grok:{SESSION}"))) == 2
+    assert len(list(store.sessions.events(f"grok:{SESSION}"))) == 2
 
 
 def test_a_chat_history_that_is_written_anew_keeps_what_left_it(
@@ -525,7 +527,7 @@ def test_a_chat_history_that_is_written_anew_keeps_what_left_it(
     write(folder, *again, name="chat_history.jsonl")
     report = sync(store, tmp_path)
     assert report.found == {"rewritten": 1}
-    gone = {event.summary: event.is_gone for event in store.events(f"grok:{SESSION}")}
+    gone = {event.summary: event.is_gone for event in store.sessions.events(f"grok:{SESSION}")}
     assert gone == {
         "one": True,
         "x": True,
@@ -538,7 +540,9 @@ def test_a_chat_history_that_is_written_anew_keeps_what_left_it(
 
 def test_telemetry_comes_after_what_it_is_about(store: Store) -> None:
     sync(store, case("cancelled-turn").root)
-    natives = [event.native for event in store.events("grok:019fb000-0000-7000-8000-000000000007")]
+    natives = [
+        event.native for event in store.sessions.events("grok:019fb000-0000-7000-8000-000000000007")
+    ]
     assert natives[0] == "user_message_chunk"
     assert natives[-1] == "a_new_measure"
     assert "permission_resolved/deny" in natives

@@ -163,8 +163,8 @@ def test_every_row_is_told_or_repeats_one_that_is(case: Path) -> None:
 
 def test_a_compaction_keeps_what_it_says(store: Store) -> None:
     sync(store, FIXTURES / "compaction/root")
-    events = list(store.events("grok_cli:bbbb00000001"))
-    bodies = store.bodies("grok_cli:bbbb00000001")
+    events = list(store.sessions.events("grok_cli:bbbb00000001"))
+    bodies = store.sessions.bodies("grok_cli:bbbb00000001")
     at = next(event.seq for event in events if event.summary == "go on")
     assert [bodies[seen.event.seq] for seen in model_context(events, at)] == [
         "and then", "Then nothing.", "## Goal\nread all",
@@ -330,12 +330,12 @@ def test_a_sync_of_a_growing_database_stores_what_one_sync_at_the_end_does(
     sync(pieces, root)
     sync(at_once, root)
     for uid in ("grok_cli:s1", "grok_cli:s2"):
-        one, other = (list(store.events(uid)) for store in (pieces, at_once))
+        one, other = (list(store.sessions.events(uid)) for store in (pieces, at_once))
         assert [event.to_dict() | {"payload_ref": None} for event in one] == [
             event.to_dict() | {"payload_ref": None} for event in other
         ]
-        assert pieces.bodies(uid) == at_once.bodies(uid)
-        first, second = pieces.session(uid), at_once.session(uid)
+        assert pieces.sessions.bodies(uid) == at_once.sessions.bodies(uid)
+        first, second = pieces.sessions.get(uid), at_once.sessions.get(uid)
         assert first
         assert second
         assert (first.cost, first.title, first.content_hash) == (
@@ -343,7 +343,7 @@ def test_a_sync_of_a_growing_database_stores_what_one_sync_at_the_end_does(
             second.title,
             second.content_hash,
         )
-    named = pieces.session("grok_cli:s1")
+    named = pieces.sessions.get("grok_cli:s1")
     assert named
     assert named.title == "Named at last"
     pieces.close()
@@ -383,7 +383,7 @@ def test_a_title_that_changes_is_told_again(
         " 's1'"
     )
     sync(store, root)
-    session = store.session("grok_cli:s1")
+    session = store.sessions.get("grok_cli:s1")
     assert session
     assert session.title == "Second"
 
@@ -398,7 +398,7 @@ def test_usage_that_comes_after_the_last_message_is_counted_once(
     sync(store, root)
     say(live, "s1", 2, "assistant", "hi", at=3)
     sync(store, root)
-    session = store.session("grok_cli:s1")
+    session = store.sessions.get("grok_cli:s1")
     assert session
     assert (session.cost.input_tokens, session.events) == (100, 3)
 
@@ -414,7 +414,7 @@ def test_messages_that_were_taken_back_and_said_otherwise_are_both_kept(
     say(live, "s1", 2, "assistant", "second answer", at=3)
     report = sync(store, root)
     assert report.found == {"rewritten": 1}
-    events = {event.summary: event.is_gone for event in store.events("grok_cli:s1")}
+    events = {event.summary: event.is_gone for event in store.sessions.events("grok_cli:s1")}
     assert events == {"hello": False, "first answer": True, "second answer": False}
 
 
@@ -468,7 +468,7 @@ def test_the_command_to_go_on() -> None:
 
 def test_all_sessions_of_a_store_are_listed(store: Store) -> None:
     sync(store, FIXTURES / "basic/root")
-    assert {line.uid for line in store.sessions(Filter())} == {
+    assert {line.uid for line in store.sessions.select(Filter())} == {
         "grok_cli:aaaa00000001",
         "grok_cli:aaaa00000002",
     }

@@ -35,7 +35,7 @@ def sync(store: Store, root: Path) -> list[SessionEvent]:
     report = pipeline.sync(store, config.load(), agents=["hive"], roots=[str(root)])
     assert not report.problems
     (listed,) = ADAPTER.discover(root)
-    return store.events(f"hive:{Path(listed.path).name}")
+    return store.sessions.events(f"hive:{Path(listed.path).name}")
 
 
 def write(path: Path, value: dict[str, Any], age_s: float = 0) -> None:

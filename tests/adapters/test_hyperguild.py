@@ -76,7 +76,7 @@ def test_it_is_read_where_the_config_says_and_an_entry_that_is_added_is_read_alo
         store, config.load(), agents=["hyperguild"], roots=[str(tmp_path / "brain")]
     )
     assert not report.problems
-    assert [event.summary for event in store.events("hyperguild:one")][1::2] == [
+    assert [event.summary for event in store.sessions.events("hyperguild:one")][1::2] == [
         "skill tier: ok",
         "skill tier: error",
     ]

@@ -201,10 +201,13 @@ def test_a_secret_in_two_parts_is_seen(store: Store, tmp_path: Path) -> None:
         tmp_path, call('{"command": "echo ' + secret[:12]), OTHER, part(secret[12:] + '"}'), END
     )
     sync(store, tmp_path)
-    ((uid,),) = store.rows("select uid from sessions")
-    (event,) = [event for event in store.events(uid) if event.is_call]
+    ((uid,),) = store.maintenance.rows("select uid from sessions")
+    (event,) = [event for event in store.sessions.events(uid) if event.is_call]
     assert secret not in str(event.summary)
-    raw = b"".join(data for _, _, data in store.records(str(tmp_path / "sessions/w/s1/wire.jsonl")))
+    raw = b"".join(
+        data
+        for _, _, data in store.sessions.native_records(str(tmp_path / "sessions/w/s1/wire.jsonl"))
+    )
     assert b"echo" in raw
     assert secret[12:].encode() not in raw
 
@@ -250,7 +253,7 @@ def test_both_programs_have_roots_of_their_own() -> None:
 
 def test_what_was_undone_is_left_behind(store: Store) -> None:
     sync(store, case("code"))
-    events = list(store.events(CODE))
+    events = list(store.sessions.events(CODE))
     left = [
         [event.summary for event in line if event.kind == "user_msg"] for line in abandoned(events)
     ]
@@ -260,7 +263,7 @@ def test_what_was_undone_is_left_behind(store: Store) -> None:
 
 def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
     sync(store, case("code"))
-    events = list(store.events(CODE))
+    events = list(store.sessions.events(CODE))
     at = next(event.seq for event in events if event.summary == "Go on")
     assert [entry.event.summary for entry in model_context(events, at)] == [
         "Prices are integers.",
@@ -272,24 +275,24 @@ def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
 def test_the_calls_of_a_fork_count_once(store: Store, name: str, calls: int) -> None:
     """Those of the session, of its subagents, and of the fork alone."""
     sync(store, case(name))
-    assert store.rows("select count(*) from calls")[0][0] == calls
+    assert store.maintenance.rows("select count(*) from calls")[0][0] == calls
 
 
 def test_a_fork_refers_to_what_it_copied(store: Store) -> None:
     sync(store, case("code"))
-    fork = store.session(CODE[:-1] + "2")
+    fork = store.sessions.get(CODE[:-1] + "2")
     assert fork is not None
     assert (fork.parent_uid, fork.relation) == (CODE, "fork")
-    assert [event.origin is not None for event in store.events(fork.session_uid)] == [True] * 9 + [
-        False
-    ] * 4
+    assert [event.origin is not None for event in store.sessions.events(fork.session_uid)] == [
+        True
+    ] * 9 + [False] * 4
 
 
 def test_a_subagent_without_a_log_is_told_within_its_session(store: Store) -> None:
     sync(store, case("cli"))
-    below = [event.summary for event in store.events(CLI) if event.is_sidechain]
+    below = [event.summary for event in store.sessions.events(CLI) if event.is_sidechain]
     assert below == ["Count the lines", "Twelve lines.", "99 tokens in, 9 out"]
-    agent = store.session(f"{CLI}/agent-a1b2c3d4e")
+    agent = store.sessions.get(f"{CLI}/agent-a1b2c3d4e")
     assert agent is not None
     assert (agent.parent_uid, agent.relation, agent.cwd) == (CLI, "subagent", "/home/dev/shop")
     assert ADAPTER.resume(agent) is None
@@ -344,12 +347,12 @@ def test_what_is_derived_again_without_its_files_is_told_once(
 ) -> None:
     shutil.copytree(case("cli"), tmp_path / "root")
     sync(store, tmp_path / "root")
-    before = [(event.seq, event.summary) for event in store.events(CLI)]
+    before = [(event.seq, event.summary) for event in store.sessions.events(CLI)]
     for file in (tmp_path / "root").rglob("*.json*"):
         file.unlink()
     monkeypatch.setattr(ADAPTER, "version", ADAPTER.version + 1)
     assert sync(store, tmp_path / "root").found["outdated"] == 3
-    assert [(event.seq, event.summary) for event in store.events(CLI)] == before
+    assert [(event.seq, event.summary) for event in store.sessions.events(CLI)] == before
 
 
 def test_a_time_that_no_float_holds_costs_no_more_than_its_record(tmp_path: Path) -> None:
@@ -379,7 +382,7 @@ def test_a_session_that_begins_like_one_that_is_gone_is_another(
         path.write_text(text)
         sync(store, tmp_path)
         path.unlink()
-    assert store.rows("select uid from sessions") == [("kimi:two",)]
+    assert store.maintenance.rows("select uid from sessions") == [("kimi:two",)]
 
 
 def test_a_session_that_was_moved_is_the_same(store: Store, tmp_path: Path) -> None:

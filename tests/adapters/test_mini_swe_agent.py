@@ -85,14 +85,14 @@ def test_a_run_that_grows_is_read_on(tmp_path: Path) -> None:
     root = tmp_path / "root"
     write(root, 2)
     store, first = sync(root, tmp_path)
-    before = [event.seq for event in store.events("mini_swe_agent:run/a")]
+    before = [event.seq for event in store.sessions.events("mini_swe_agent:run/a")]
     write(root, 3, {"exit_status": "Submitted", "submission": "diff"})
     store, report = sync(root, tmp_path)
-    added = [event.kind for event in store.events("mini_swe_agent:run/a")][len(before) :]
+    added = [event.kind for event in store.sessions.events("mini_swe_agent:run/a")][len(before) :]
     assert added == ["assistant_msg", "tool_call", "lifecycle", "tool_result", "completion"]
     assert (report.events, report.problems) == (5, [])
     assert first.events == len(before)
-    (counted,) = store.sum_calls([], CallFilter())
+    (counted,) = store.ledger.sum([], CallFilter())
     assert (
         counted.calls,
         counted.input_tokens + counted.cache_read_tokens,
@@ -110,8 +110,8 @@ def test_the_file_that_every_run_of_a_person_writes_anew_is_another_session_each
         store, _ = sync(root, tmp_path)
     write(root, 3, name=name, stamp=1775902390.0)
     store, _ = sync(root, tmp_path)
-    (counted,) = store.sum_calls([], CallFilter())
-    assert (len(store.sessions(Filter(), limit=10)), counted.calls) == (2, 5)
+    (counted,) = store.ledger.sum([], CallFilter())
+    assert (len(store.sessions.select(Filter(), limit=10)), counted.calls) == (2, 5)
 
 
 def test_what_was_printed_is_told_from_what_stands_around_it() -> None:

@@ -29,7 +29,7 @@ def sync(store: Store, root: Path) -> pipeline.Report:
 
 def context(store: Store, uid: str) -> list[str]:
     """What the model was given last."""
-    events, bodies = store.events(uid), store.bodies(uid)
+    events, bodies = store.sessions.events(uid), store.sessions.bodies(uid)
     return [bodies[seen.event.seq] for seen in model_context(events, events[-1].seq)]
 
 
@@ -48,10 +48,10 @@ def said(role: str, text: str, **meta: Any) -> dict[str, Any]:
 
 def test_what_was_rewound_is_kept_and_not_seen(store: Store) -> None:
     sync(store, FIXTURES / "later/root")
-    lines = {event.summary for event in active(store.events(LATER))}
+    lines = {event.summary for event in active(store.sessions.events(LATER))}
     assert "You may write it, without a search" in lines
     assert "You may write it now" not in lines
-    assert "You may write it now" in {event.summary for event in store.events(LATER)}
+    assert "You may write it now" in {event.summary for event in store.sessions.events(LATER)}
 
 
 def test_a_session_that_was_rewound_to_nothing_begins_anew(store: Store) -> None:

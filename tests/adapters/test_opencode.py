@@ -214,10 +214,10 @@ def sync(store: Store, root: Path) -> pipeline.Report:
 
 
 def texts(store: Store, uid: str) -> list[str]:
-    bodies = store.bodies(uid)
+    bodies = store.sessions.bodies(uid)
     return [
         bodies.get(event.seq) or event.summary or ""
-        for event in store.events(uid)
+        for event in store.sessions.events(uid)
         if event.kind in ("user_msg", "assistant_msg")
     ]
 
@@ -421,11 +421,11 @@ def test_a_growing_session_is_stored_as_it_is_at_the_end(
     sync(at_once, root)
     uid = uid_of(content)
     one, other = (
-        [event.to_dict() | {"payload_ref": None} for event in store.events(uid)]
+        [event.to_dict() | {"payload_ref": None} for event in store.sessions.events(uid)]
         for store in (pieces, at_once)
     )
     assert one == other
-    assert pieces.bodies(uid) == at_once.bodies(uid)
+    assert pieces.sessions.bodies(uid) == at_once.sessions.bodies(uid)
     for opened in (pieces, at_once, db):
         if opened:
             opened.close()
@@ -449,7 +449,7 @@ def test_a_step_is_told_when_it_is_finished(
     assert sync(store, root).events == 2
     put_message(live, session["id"], step, NOW + 1)
     assert sync(store, root).found == {"grown": 1}
-    assert [event.kind for event in store.events(uid_of(content))] == [
+    assert [event.kind for event in store.sessions.events(uid_of(content))] == [
         "lifecycle",
         "user_msg",
         "tool_call",
@@ -476,7 +476,7 @@ def test_a_step_whose_process_died_is_told_after_a_while(
     assert sync(store, root).found == {"unchanged": 1}
     monkeypatch.setattr("runlore.adapters.opencode.sessions.time", lambda: time.time() + 4000)
     sync(store, root)
-    assert [event.tool for event in store.events(uid_of(content)) if event.is_call] == [
+    assert [event.tool for event in store.sessions.events(uid_of(content)) if event.is_call] == [
         "question",
         "bash",
     ]
@@ -498,7 +498,9 @@ def test_an_answer_after_hours_is_added(root: Path, live: apsw.Connection, store
     put_message(live, item["session"]["id"], step)
     assert sync(store, root).found == {"rewritten": 1}
     assert [
-        event.summary for event in store.events(uid_of(content)) if event.kind == "decision"
+        event.summary
+        for event in store.sessions.events(uid_of(content))
+        if event.kind == "decision"
     ] == ["yes"]
 
 
@@ -510,7 +512,7 @@ def test_a_title_that_changes_is_told_again(
     sync(store, root)
     live.execute("update session set title = 'Named at last', time_updated = ?", (NOW,))
     sync(store, root)
-    session = store.session(uid_of(content))
+    session = store.sessions.get(uid_of(content))
     assert session
     assert session.title == "Named at last"
 
@@ -540,8 +542,8 @@ def test_a_session_that_moved_from_the_tree_to_the_database_is_one(
     sync(store, root)
     uid = uid_of(content)
     assert texts(store, uid) == ["Name the shop", "Corner Shop.", "Make it shorter", "Shop."]
-    assert len(list(store.sessions(Filter(parents_only=False)))) == 1
-    ids = [event.native_id for event in store.events(uid)]
+    assert len(list(store.sessions.select(Filter(parents_only=False)))) == 1
+    ids = [event.native_id for event in store.sessions.events(uid)]
     assert len(ids) == len(set(ids))
 
 
@@ -549,10 +551,10 @@ def test_a_fork_refers_to_what_it_copied_and_costs_nothing_for_it(store: Store) 
     sync(store, FIXTURES / "branches/root")
     content = content_of("branches")
     original, fork = uid_of(content, 0), uid_of(content, 1)
-    session = store.session(fork)
+    session = store.sessions.get(fork)
     assert session
     assert (session.parent_uid, session.relation) == (original, "fork")
-    copied = [event.origin for event in store.events(fork) if event.origin]
+    copied = [event.origin for event in store.sessions.events(fork) if event.origin]
     assert len(copied) == 3  # a prompt, an answer, its usage
     assert all(origin.startswith(f"{original}#") for origin in copied)
     keys = {
@@ -653,10 +655,10 @@ def revert_and_go_on(
         (json.dumps({"messageID": taken[0]["info"]["id"]}), NOW),
     )
     sync(store, root)
-    at = max(event.seq for event in store.events(f"opencode:{id_}"))
+    at = max(event.seq for event in store.sessions.events(f"opencode:{id_}"))
     seen = [
-        store.bodies(f"opencode:{id_}").get(found.event.seq) or ""
-        for found in model_context(store.events(f"opencode:{id_}"), at)
+        store.sessions.bodies(f"opencode:{id_}").get(found.event.seq) or ""
+        for found in model_context(store.sessions.events(f"opencode:{id_}"), at)
     ]
     if has_log:
         put_events(db, [event for event in content["events"] if event["session"] == id_])
@@ -678,8 +680,8 @@ def test_what_was_taken_back_lies_on_a_line_of_its_own(
         "Name the shop",
         "Corner Shop.",
     ], "while it is only hidden, the model does not see it"
-    (left,) = abandoned(store.events(uid))
-    bodies = store.bodies(uid)
+    (left,) = abandoned(store.sessions.events(uid))
+    bodies = store.sessions.bodies(uid)
     assert [
         bodies.get(event.seq) for event in left if event.kind in ("user_msg", "assistant_msg")
     ] == [
@@ -693,10 +695,10 @@ def test_what_was_taken_back_lies_on_a_line_of_its_own(
 def test_what_was_taken_back_before_the_first_sync_is_found_in_the_log(store: Store) -> None:
     sync(store, FIXTURES / "branches/root")
     uid = uid_of(content_of("branches"))
-    (left,) = abandoned(store.events(uid))
+    (left,) = abandoned(store.sessions.events(uid))
     assert [event.summary for event in left if event.kind == "user_msg"] == ["Make it longer"]
-    at = max(event.seq for event in store.events(uid))
-    seen = [found.event.summary for found in model_context(store.events(uid), at)]
+    at = max(event.seq for event in store.sessions.events(uid))
+    seen = [found.event.summary for found in model_context(store.sessions.events(uid), at)]
     assert seen == ["Name the shop", "Corner Shop.", "Make it shorter", "Shop."]
 
 
@@ -708,7 +710,7 @@ def test_what_was_taken_back_and_comes_back_is_seen_again(
     sync(store, root)
     live.execute("update session set revert = null, time_updated = ?", (NOW,))
     sync(store, root)
-    events = list(store.events(uid_of(content)))
+    events = list(store.sessions.events(uid_of(content)))
     assert [event.native for event in events if event.kind == "human_intervention"] == [
         "revert",
         "unrevert",

@@ -132,7 +132,7 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
 
 def test_going_back_leaves_a_line_behind(store: Store) -> None:
     sync(store, case("session"))
-    events = list(store.events(MAIN))
+    events = list(store.sessions.events(MAIN))
     prompts = ["Start again, with integers", "And the changelog"]
     assert [event.summary for event in active(events) if event.kind == "user_msg"] == prompts
     left = [
@@ -146,7 +146,7 @@ def test_going_back_leaves_a_line_behind(store: Store) -> None:
 
 def test_after_a_compaction_the_model_sees_the_summary_and_what_was_kept(store: Store) -> None:
     sync(store, case("session"))
-    events = list(store.events(MAIN))
+    events = list(store.sessions.events(MAIN))
     seen = [entry.event.summary for entry in model_context(events, events[-1].seq)]
     assert seen == [
         "Start again, with integers",
@@ -159,7 +159,7 @@ def test_after_a_compaction_the_model_sees_the_summary_and_what_was_kept(store: 
 
 def test_the_first_layout_counts_the_lines_that_a_compaction_keeps(store: Store) -> None:
     sync(store, case("first"))
-    events = list(store.events("pi:0199aa04-0000-4000-8000-000000000004"))
+    events = list(store.sessions.events("pi:0199aa04-0000-4000-8000-000000000004"))
     seen = [entry.event.summary for entry in model_context(events, events[-1].seq)]
     assert seen == [
         "Renamed.",
@@ -174,14 +174,16 @@ def test_a_fork_refers_to_what_it_copied_and_its_calls_count_once(
     store: Store, name: str, copied: int
 ) -> None:
     sync(store, case(name))
-    ((fork,),) = store.rows("select uid from sessions where parent_uid is not null")
-    assert sum(event.origin is not None for event in store.events(fork)) == copied
-    assert store.rows("select count(*) from calls")[0][0] == {"fork": 3, "first": 2}[name]
+    ((fork,),) = store.maintenance.rows("select uid from sessions where parent_uid is not null")
+    assert sum(event.origin is not None for event in store.sessions.events(fork)) == copied
+    assert (
+        store.maintenance.rows("select count(*) from calls")[0][0] == {"fork": 3, "first": 2}[name]
+    )
 
 
 def test_usage_adds_up_with_what_was_spent_beside_the_conversation(store: Store) -> None:
     sync(store, case("later"))
-    (row,) = store.rows(
+    (row,) = store.maintenance.rows(
         "select sum(input_tokens), sum(output_tokens), sum(cache_read_tokens) from calls"
     )
     assert tuple(row) == (103 + 400 + 110 + 800 + 116, 10 + 20 + 10 + 30 + 10, 50000)
@@ -189,13 +191,13 @@ def test_usage_adds_up_with_what_was_spent_beside_the_conversation(store: Store)
 
 def test_a_subagent_belongs_to_the_session_whose_folder_it_lies_in(store: Store) -> None:
     sync(store, case("session", "omp"), "omp")
-    agent = store.session("omp:0199bb02-0000-7000-8000-000000000002")
+    agent = store.sessions.get("omp:0199bb02-0000-7000-8000-000000000002")
     assert agent is not None
     assert (agent.parent_uid, agent.relation) == (
         "omp:0199bb01-0000-7000-8000-000000000001",
         "subagent",
     )
-    above = store.session(str(agent.parent_uid))
+    above = store.sessions.get(str(agent.parent_uid))
     assert above is not None
     assert above.title == "Count the files"
     assert get("omp").resume(agent) is None

@@ -224,15 +224,15 @@ def test_a_rewind_leaves_a_line_behind() -> None:
 
 def test_a_branch_shares_what_it_copied_and_its_calls_count_once(store: Store) -> None:
     sync(store, case("branches"))
-    branch = store.session("qwen_code:cccc0003-0000-4000-8000-000000000003")
+    branch = store.sessions.get("qwen_code:cccc0003-0000-4000-8000-000000000003")
     assert branch is not None
     assert (branch.parent_uid, branch.relation) == (
         "qwen_code:bbbb0002-0000-4000-8000-000000000002",
         "fork",
     )
-    origins = [event.origin is not None for event in store.events(branch.session_uid)]
+    origins = [event.origin is not None for event in store.sessions.events(branch.session_uid)]
     assert origins == [True, True, False, False, False]
-    (total,) = store.rows(
+    (total,) = store.maintenance.rows(
         "select sum(input_tokens + output_tokens + cache_read_tokens) from calls"
     )[0]
     assert total == 110 + 132 + 136 + 139
@@ -240,7 +240,7 @@ def test_a_branch_shares_what_it_copied_and_its_calls_count_once(store: Store) -
 
 def test_after_a_compaction_the_model_sees_the_summary(store: Store) -> None:
     sync(store, case("compaction"))
-    events = list(store.events("qwen_code:dddd0004-0000-4000-8000-000000000004"))
+    events = list(store.sessions.events("qwen_code:dddd0004-0000-4000-8000-000000000004"))
     at = next(event.seq for event in events if event.summary == "More")
     assert [entry.event.summary for entry in model_context(events, at)] == [
         "<state_snapshot>We talked for long.</state_snapshot>",
@@ -294,21 +294,23 @@ def test_calls_that_are_alike_are_several() -> None:
 
 def test_the_calls_of_a_subagent_count_once_though_two_files_tell_of_them(store: Store) -> None:
     sync(store, case("subagent"))
-    rows = store.rows("select input_tokens + output_tokens + cache_read_tokens from calls")
+    rows = store.maintenance.rows(
+        "select input_tokens + output_tokens + cache_read_tokens from calls"
+    )
     assert sorted(row[0] for row in rows) == [415, 456, 720]
 
 
 def test_a_subagent_stands_below_its_session(store: Store) -> None:
     sync(store, case("subagent"))
     above = "qwen_code:eeee0005-0000-4000-8000-000000000005"
-    inner = store.session(f"{above}/agent-explore-7f3c")
+    inner = store.sessions.get(f"{above}/agent-explore-7f3c")
     assert inner is not None
     assert (inner.parent_uid, inner.relation, inner.title) == (
         above,
         "subagent",
         "Explore the code",
     )
-    assert store.count(Filter()) == 1
+    assert store.sessions.count(Filter()) == 1
 
 
 # What things mean.

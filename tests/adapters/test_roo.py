@@ -80,8 +80,8 @@ def test_a_task_that_another_one_started_is_its_subagent(tmp_path: Path) -> None
     store = open_store(str(tmp_path / "store.db"))
     pipeline.sync(store, config.load(), agents=["roo"], roots=[str(FIXTURES / "roo/subtask/root")])
     parent, child = (f"roo:0198a000-0000-7000-8000-00000000000{n}" for n in (1, 2))
-    assert store.uids(Filter()) == [parent]
-    session = store.session(child)
+    assert store.sessions.uids(Filter()) == [parent]
+    session = store.sessions.get(child)
     assert session is not None
     assert (session.parent_uid, session.relation) == (parent, "subagent")
-    assert all(event.is_sidechain for event in store.events(child))
+    assert all(event.is_sidechain for event in store.sessions.events(child))

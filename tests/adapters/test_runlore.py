@@ -70,7 +70,7 @@ def test_a_live_session_is_found_where_the_log_puts_it_by_default(
         session.append(user("please fix the build"))
         session.append(assistant("It builds now."))
     store = sync(tmp_path)
-    (line,) = store.sessions(Filter())
+    (line,) = store.sessions.select(Filter())
     assert (line.uid, line.agent, line.title, line.model) == (
         f"runlore:{session.id}",
         "runlore",
@@ -78,7 +78,10 @@ def test_a_live_session_is_found_where_the_log_puts_it_by_default(
         "m-1",
     )
     assert line.cwd == str(tmp_path)
-    assert texts(list(store.events(line.uid))) == ["please fix the build", "It builds now."]
+    assert texts(list(store.sessions.events(line.uid))) == [
+        "please fix the build",
+        "It builds now.",
+    ]
 
 
 def test_a_rewind_shows_as_an_abandoned_line_also_when_it_comes_later(
@@ -95,7 +98,7 @@ def test_a_rewind_shows_as_an_abandoned_line_also_when_it_comes_later(
     sync(tmp_path).close()
     session.append(user("about snow"))
     store = sync(tmp_path)
-    events = list(store.events(f"runlore:{session.id}"))
+    events = list(store.sessions.events(f"runlore:{session.id}"))
     assert texts(timeline.active(events)) == ["write a poem", "about what?", "about snow"]
     assert [texts(line) for line in timeline.abandoned(events)] == [["about rain", "drip, drop"]]
 
@@ -111,7 +114,7 @@ def test_a_rewind_to_before_a_message_and_one_to_nothing_show_too(
     session.rewind()
     session.append(user("four"))
     store = sync(tmp_path)
-    events = list(store.events(f"runlore:{session.id}"))
+    events = list(store.sessions.events(f"runlore:{session.id}"))
     assert texts(timeline.active(events)) == ["four"]
     assert [texts(line) for line in timeline.abandoned(events)] == [["one", "three"], ["two"]]
 
@@ -124,16 +127,16 @@ def test_what_a_fork_took_along_is_stored_once(live: SessionStore, tmp_path: Pat
         with session.fork(at=blue, id="0-before") as fork:
             fork.append(user("a darker one"))
     store = sync(tmp_path)
-    found = store.session("runlore:0-before")
+    found = store.sessions.get("runlore:0-before")
     assert found is not None
     assert (found.parent_uid, found.relation) == ("runlore:a", "fork")
-    events = list(store.events("runlore:0-before"))
+    events = list(store.sessions.events("runlore:0-before"))
     assert texts(events) == ["name a colour", "blue", "a darker one"]
     spoken = [event for event in events if event.kind in ("user_msg", "assistant_msg")]
     assert [
         event.origin is not None and event.origin.startswith("runlore:a#") for event in spoken
     ] == [True, True, False]
-    assert not [event for event in store.events("runlore:a") if event.origin]
+    assert not [event for event in store.sessions.events("runlore:a") if event.origin]
 
 
 def test_the_model_sees_in_memory_what_it_sees_in_the_log(
@@ -147,7 +150,7 @@ def test_the_model_sees_in_memory_what_it_sees_in_the_log(
     session.compact("four were greeted", upto=last)
     session.append(user("and now?"))
     store = sync(tmp_path)
-    events = list(store.events(f"runlore:{session.id}"))
+    events = list(store.sessions.events(f"runlore:{session.id}"))
     seen = [item.event.summary for item in timeline.model_context(events, events[-1].seq)]
     assert seen == ["said while the summary was made", "four were greeted", "and now?"]
 

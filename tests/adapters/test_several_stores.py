@@ -31,10 +31,10 @@ BY_ORDER = ("seq", "parent_seq", "payload_ref", "record", "origin")
 def told(store: Store) -> dict[str, Any]:
     """What a store tells of each session, whatever numbers its events have."""
     found = {}
-    for line in store.sessions(Filter(parents_only=False)):
-        bodies = store.bodies(line.uid)
+    for line in store.sessions.select(Filter(parents_only=False)):
+        bodies = store.sessions.bodies(line.uid)
         events = []
-        for event in store.events(line.uid):
+        for event in store.sessions.events(line.uid):
             plain = {name: value for name, value in event.to_dict().items() if name not in BY_ORDER}
             events.append(repr((plain, bodies.get(event.seq))))
         usage = sum(
@@ -49,7 +49,7 @@ def told(store: Store) -> dict[str, Any]:
 
 
 def paid(store: Store) -> list[CallSum]:
-    return sorted(store.sum_calls(["session"], CallFilter()), key=lambda sum_: str(sum_.keys))
+    return sorted(store.ledger.sum(["session"], CallFilter()), key=lambda sum_: str(sum_.keys))
 
 
 class Home:
@@ -119,13 +119,15 @@ def test_the_order_in_which_stores_appear_does_not_matter(fixture: Fixture, tmp_
             with home.without(absent):
                 home.sync(store)
             cited = {
-                (uid, seq): body for uid in told(store) for seq, body in store.bodies(uid).items()
+                (uid, seq): body
+                for uid in told(store)
+                for seq, body in store.sessions.bodies(uid).items()
             }
             home.sync(store)
             assert told(store) == at_once
             assert paid(store) == paid_at_once or (fixture.agent, fixture.case) in PAID
             for (uid, seq), body in cited.items():
-                assert store.bodies(uid, seq, seq) == {seq: body}, (
+                assert store.sessions.bodies(uid, seq, seq) == {seq: body}, (
                     "what was cited can still be read"
                 )
             assert doctor.examine(store, home.settings, full=True).ok

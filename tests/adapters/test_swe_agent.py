@@ -58,7 +58,7 @@ def sync(root: Path, tmp_path: Path) -> tuple[Store, Report]:
 
 
 def told(store: Store) -> list[tuple[int, str, str]]:
-    return [(event.seq, event.kind, event.summary or "") for event in store.events(UID)]
+    return [(event.seq, event.kind, event.summary or "") for event in store.sessions.events(UID)]
 
 
 @pytest.mark.parametrize("text", ['{"trajectory": [{"action"', "[1, 2]", "{}", "", '"a text"'])
@@ -93,7 +93,7 @@ def test_tokens_of_a_run_that_grows_are_counted_once(tmp_path: Path) -> None:
     for steps in (1, 3):
         write(root, steps)
         store, _ = sync(root, tmp_path)
-    (counted,) = store.sum_calls([], CallFilter())
+    (counted,) = store.ledger.sum([], CallFilter())
     assert (counted.calls, counted.input_tokens, counted.output_tokens) == (1, 300, 3)
 
 
@@ -164,10 +164,10 @@ def test_a_run_ended_when_its_file_was_last_written(tmp_path: Path) -> None:
     for second in (1_750_000_000, 1_750_086_400):
         os.utime(file, (second, second))
         pipeline.sync(store, config.load(), agents=["swe_agent"], roots=[str(tmp_path / "root")])
-        session = store.session(UID)
+        session = store.sessions.get(UID)
         assert session is not None
         assert (session.started_at, session.ended_at) == (None, datetime.fromtimestamp(second, UTC))
-    ((day, *_),) = [sum_.keys for sum_ in store.sum_calls(["day"], CallFilter())]
+    ((day, *_),) = [sum_.keys for sum_ in store.ledger.sum(["day"], CallFilter())]
     assert date.fromordinal(day) in (date(2025, 6, 15), date(2025, 6, 16)), "what it took has a day"
-    assert {event.ts for event in store.events(UID)} == {None}, "no step has a time"
+    assert {event.ts for event in store.sessions.events(UID)} == {None}, "no step has a time"
     store.close()

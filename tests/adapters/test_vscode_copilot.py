@@ -97,7 +97,7 @@ def test_a_title_that_was_changed_costs_no_second_reading(root: Path, store: Sto
     append(root / LOG, {"kind": 1, "k": ["customTitle"], "v": "Endpoints"})
     report = sync(store, root)
     assert (report.found, report.events) == ({"grown": 1}, 0)
-    assert store.session(f"vscode_copilot:{SESSION}").title == "Endpoints"  # type: ignore[union-attr] # it is there
+    assert store.sessions.get(f"vscode_copilot:{SESSION}").title == "Endpoints"  # type: ignore[union-attr] # it is there
 
 
 def test_a_prompt_that_was_edited_and_sent_again_stays_and_says_so(
@@ -112,7 +112,7 @@ def test_a_prompt_that_was_edited_and_sent_again_stays_and_says_so(
     }
     append(root / LOG, {"kind": 2, "k": ["requests"], "i": 1, "v": [again]})
     assert sync(store, root).found == {"rewritten": 1}
-    events = list(store.events(f"vscode_copilot:{SESSION}"))
+    events = list(store.sessions.events(f"vscode_copilot:{SESSION}"))
     assert [(event.summary, event.is_gone) for event in events if event.kind == "user_msg"] == [
         ("add an endpoint", False), ("thanks", True), ("bye", False),
     ]  # fmt: skip
@@ -121,11 +121,11 @@ def test_a_prompt_that_was_edited_and_sent_again_stays_and_says_so(
 def test_a_log_that_was_written_anew_is_the_same_session(root: Path, store: Store) -> None:
     """The agent puts the whole document in one line when a log has become too long."""
     sync(store, root)
-    before = [event.native_id for event in store.events(f"vscode_copilot:{SESSION}")]
+    before = [event.native_id for event in store.sessions.events(f"vscode_copilot:{SESSION}")]
     document = _replayed(root / LOG)
     (root / LOG).write_text(json.dumps({"kind": 0, "v": document}) + "\n")
     assert sync(store, root).events == 0
-    events = list(store.events(f"vscode_copilot:{SESSION}"))
+    events = list(store.sessions.events(f"vscode_copilot:{SESSION}"))
     assert ([event.native_id for event in events], any(event.is_gone for event in events)) == (
         before,
         False,

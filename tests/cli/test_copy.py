@@ -41,23 +41,24 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def content(store: Store) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for shown in store.sessions(Filter(parents_only=False)):
-        session = store.session(shown.uid)
+    for shown in store.sessions.select(Filter(parents_only=False)):
+        session = store.sessions.get(shown.uid)
         assert session is not None
         apart = dict(machine=None, author=None)
         events = [
-            msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)
+            msgspec.structs.replace(event, payload_ref=None)
+            for event in store.sessions.events(shown.uid)
         ]
-        words = {word: len(store.postings(word)) for word in ("error", "the", "test")}
+        words = {word: len(store.index.postings(word)) for word in ("error", "the", "test")}
         found[shown.uid] = (
             msgspec.structs.replace(session, **apart),
             events,
-            store.bodies(shown.uid),
+            store.sessions.bodies(shown.uid),
             words,
-            store.billed(shown.uid),
+            store.ledger.billed(shown.uid),
         )
-    found["sums"] = sorted(store.sum_calls(["model"], CallFilter()), key=lambda one: str(one.keys))
-    found["skips"] = sorted(store.skips())
+    found["sums"] = sorted(store.ledger.sum(["model"], CallFilter()), key=lambda one: str(one.keys))
+    found["skips"] = sorted(store.sources.skips())
     return found
 
 
@@ -77,7 +78,10 @@ def test_a_file_into_a_server_and_back_is_the_same_store(
         assert content(one) == content(two) == content(three)
         assert len(content(one)) > 50
         counts = [
-            [store.rows(f"select count(*) from {table}") for table in sorted(copying.COPIED)]
+            [
+                store.maintenance.rows(f"select count(*) from {table}")
+                for table in sorted(copying.COPIED)
+            ]
             for store in (one, two, three)
         ]
         assert counts[0] == counts[1] == counts[2]
@@ -95,7 +99,7 @@ def test_a_sync_goes_on_in_the_copy(
         with (root / "alpha.jsonl").open("ab") as file:
             file.write(line(s="alpha", id="new", up="a3", text="goes on", at=99))
         assert pipeline.sync(store, setting, workers=0).events == 1
-        assert [event.native_id for event in store.events("toy:alpha")][-1] == "new"
+        assert [event.native_id for event in store.sessions.events("toy:alpha")][-1] == "new"
     assert run("copy", there, str(home / "back.db")).exit_code == 0
 
 
@@ -131,7 +135,7 @@ def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
             True,
         )
     with closing(open_store(there)) as store:
-        assert store.count(Filter(parents_only=False)) == 1
+        assert store.sessions.count(Filter(parents_only=False)) == 1
     made = json.loads(run("copy", here, there, "--json").stdout)
     assert made["unchanged"] == 1
     assert made["problems"] == []
@@ -144,7 +148,9 @@ def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
     marked = json.loads(run("copy", here, there, "--json").stdout)
     assert (marked["sessions"], marked["unchanged"]) == (1, made["sessions"])
     with closing(open_store(there)) as store:
-        assert [shown.title for shown in store.sessions(Filter(name="toy:alpha"))] == ["the one"]
+        assert [shown.title for shown in store.sessions.select(Filter(name="toy:alpha"))] == [
+            "the one"
+        ]
 
 
 def test_a_backup_of_a_server_is_a_file(
@@ -173,7 +179,10 @@ def test_nothing_is_copied_onto_itself_or_from_nothing(run: Run, root: Path, hom
 def test_every_table_is_copied_or_made_again(tmp_path: Path) -> None:
     with closing(open_store(str(tmp_path / "runlore.db"))) as store:
         tables = {
-            name for (name,) in store.rows("select name from sqlite_schema where type = 'table'")
+            name
+            for (name,) in store.maintenance.rows(
+                "select name from sqlite_schema where type = 'table'"
+            )
         }
     assert {
         name for name in tables if not name.startswith("search_")

@@ -142,10 +142,10 @@ def test_a_digest_that_is_not_there_yet_is_made_to_be_shown_and_nothing_is_writt
     run: Run, demo: Path
 ) -> None:
     with closing(open_store(str(demo / "runlore.db"))) as store:
-        store.drop_digests(store.uids(Filter(parents_only=False)))
+        store.digests.drop(store.sessions.uids(Filter(parents_only=False)))
         shown = json.loads(run("show", "latest:shop-api", "--digest", "--json").stdout)
         assert (shown["outcome"], shown["made_at"]) == ("success", None)
-        assert store.rows("select count(*) from digests") == [(0,)]
+        assert store.maintenance.rows("select count(*) from digests") == [(0,)]
 
 
 def test_of_an_evicted_session_the_digest_is_shown_and_what_it_cites(run: Run, demo: Path) -> None:
@@ -153,7 +153,7 @@ def test_of_an_evicted_session_the_digest_is_shown_and_what_it_cites(run: Run, d
     before, errors = run(*words).stdout, run("errors", "--least", "1").stdout
     digest = run("show", "cd613e30", "--digest").stdout
     with closing(open_store(str(demo / "runlore.db"))) as store:
-        store.evict(["claude:cd613e30-d8f1-4adf-91b7-584a2265b1f5"], datetime.now(UTC))
+        store.retention.evict(["claude:cd613e30-d8f1-4adf-91b7-584a2265b1f5"], datetime.now(UTC))
     assert (run(*words).stdout, run("errors", "--least", "1").stdout) == (before, errors)
     shown = run("show", "cd613e30").stdout
     counts = [

@@ -23,7 +23,7 @@ def covered(run: Run, stored: Path) -> Path:
     """Both sessions have a digest of all that is stored of them."""
     with closing(open_store(config.load().store)) as store:
         for uid, goal in {"toy:alpha": "please fix the build", "toy:beta": "write a poem"}.items():
-            session = store.session(uid)
+            session = store.sessions.get(uid)
             assert session is not None
             covers = {"last_seq": session.last_seq, "content_hash": session.content_hash}
             data = {
@@ -33,7 +33,7 @@ def covered(run: Run, stored: Path) -> Path:
                 "goal": goal,
                 "goal_seq": 0,
             }
-            store.put_digest(Digest.from_dict(data), datetime.now(UTC))
+            store.digests.put(Digest.from_dict(data), datetime.now(UTC))
     return stored
 
 
@@ -198,7 +198,7 @@ def test_what_a_budget_asks_for_leaves_or_it_is_said_that_nothing_else_may(
     assert "not enough for" in result.stderr
     listed = json.loads(run("ls", "--all-subagents", "--json").stdout)
     with closing(open_store(config.load().store)) as store:
-        assert store.evicted() == {one["uid"] for one in listed}
+        assert store.retention.evicted() == {one["uid"] for one in listed}
     [manifest] = (config.load().home / "evicted").iterdir()
     assert {json.loads(one).get("uid") for one in manifest.read_text().splitlines()} - {None} == {
         one["uid"] for one in listed
@@ -221,7 +221,7 @@ def test_what_is_not_analyzed_leaves_by_force_alone_and_the_loss_is_named(
     run: Run, stored: Path
 ) -> None:
     with closing(open_store(config.load().store)) as store:
-        store.drop_digests(["toy:alpha"])
+        store.digests.drop(["toy:alpha"])
     assert "not analyzed yet" in run("evict", "alpha").stderr
     result = run("evict", "alpha", "--force-unanalyzed", "--yes")
     assert result.stdout.splitlines()[0].split() == ["ID", "ENDED", "EVENTS", "TITLE"]
@@ -240,7 +240,7 @@ def test_each_session_that_would_be_lost_is_named_however_many_there_are(
         )
     run("sync")
     with closing(open_store(config.load().store)) as store:
-        store.drop_digests([f"toy:lost{n:02}" for n in range(30)])
+        store.digests.drop([f"toy:lost{n:02}" for n in range(30)])
     shown = run("evict", "--older-than", "1", "--force-unanalyzed").stdout
     assert shown.count("NOT ANALYZED") == 30
 
@@ -279,7 +279,7 @@ def test_file_says_that_what_was_evicted_without_a_digest_may_have_touched_it(
     run: Run, stored: Path
 ) -> None:
     with closing(open_store(config.load().store)) as store:
-        store.drop_digests(["toy:alpha"])
+        store.digests.drop(["toy:alpha"])
     assert "evicted" not in run("file", "main.py").stderr
     run("evict", "alpha", "--yes", "--force-unanalyzed")
     assert (

@@ -164,15 +164,15 @@ def full(home: Path) -> Iterator[list[str]]:
                     quiet_s=-1e9,
                     workers=0,
                 )
-        yield store.uids(EVERY)
+        yield store.sessions.uids(EVERY)
 
 
 def questions(uids: list[str]) -> list[Question]:
     """More of them, about what is there."""
     with closing(open_store(config.load().store, read_only=True)) as store:
-        digests = list(store.digests(EVERY))
-        billed = sorted(uids, key=lambda uid: (-len(store.billed(uid)), uid))
-        texts = sorted({template for _, _, _, template, _ in store.templates()})
+        digests = list(store.digests.iter(EVERY))
+        billed = sorted(uids, key=lambda uid: (-len(store.ledger.billed(uid)), uid))
+        texts = sorted({template for _, _, _, template, _ in store.digests.templates()})
     paths = {
         path.replace("\\", "/") for one in digests for path in (*one.files_edited, *one.files_read)
     }
@@ -213,8 +213,10 @@ def test_every_report_says_the_same_when_all_text_has_left(run: Run, full: list[
         "of some files only an event without text tells"
     )
     with closing(open_store(config.load().store)) as store:
-        let_go(store, sorted(weight.uid for weight in store.weights() if weight.is_covered))
-        assert store.evicted() == set(full)
+        let_go(
+            store, sorted(weight.uid for weight in store.retention.weights() if weight.is_covered)
+        )
+        assert store.retention.evicted() == set(full)
     assert run("lessons", "propose").exit_code == 0
     after = {question: answer(run, question) for question in asked}
     assert [question for question in asked if after[question] != before[question]] == []

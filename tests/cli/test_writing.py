@@ -40,7 +40,7 @@ def test_what_is_forgotten_is_not_brought_back_by_a_sync(run: Run, stored: Path)
     assert uids(run) == ["toy:beta"]
     assert (stored / "alpha.jsonl").exists()
     with closing(open_store(config.load().store, read_only=True)) as store:
-        assert store.tombstones() == {"toy:alpha"}
+        assert store.sources.tombstones() == {"toy:alpha"}
 
 
 def test_forget_takes_filters_and_answers_in_json(run: Run, stored: Path) -> None:
@@ -196,7 +196,7 @@ def test_the_demo_keeps_out_of_a_real_store(run: Run, home: Path, tmp_path: Path
     )
     with closing(open_store(str(elsewhere / "runlore.db"))) as store:
         source = Source(agent="toy", path="/real/a.jsonl", root="/real", size=1, mtime_ns=1)
-        store.touch(source, adapter_version=1, redact_version="")
+        store.sources.touch(source, adapter_version=1, redact_version="")
     assert "a store of real sessions" in run("demo", "--home", str(elsewhere)).stderr
 
 

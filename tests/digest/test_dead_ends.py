@@ -9,8 +9,8 @@ import pytest
 from runlore.digest import dead_ends as module
 from runlore.digest.dead_ends import dead_ends, join_dead_ends
 from runlore.model import SessionEvent
-from runlore.store.asked import ABANDONED, FAILED, RETRIED, UNPLACED
-from runlore.store.charging import charge
+from runlore.store.dead_ends import charge
+from runlore.store.filters import ABANDONED, FAILED, RETRIED, UNPLACED
 
 
 def event(seq: int, kind: str, **fields: Any) -> SessionEvent:

@@ -22,7 +22,7 @@ from runlore.export.jsonl import jsonl
 from runlore.export.markdown import fenced, markdown
 from runlore.export.selection import select
 from runlore.store import Store, open_store
-from runlore.store.retention import Marks
+from runlore.store.values import Marks
 from runlore.sync import pipeline
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run  # A fixture.
@@ -100,7 +100,7 @@ def stored(home: Path, toy: Toy) -> Iterator[tuple[Store, Config]]:
     settings.make_home(config.home)
     with closing(open_store(config.store)) as store:
         pipeline.sync(store, config)
-        store.mark(UID, Marks(name=f"With {SECRET}", tags=(SECRET,), note=f"not {SECRET}"))
+        store.sessions.mark(UID, Marks(name=f"With {SECRET}", tags=(SECRET,), note=f"not {SECRET}"))
         yield store, config
 
 
@@ -117,7 +117,7 @@ def made(stored: tuple[Store, Config], form: str, first: int = 0, last: int | No
 def test_whatever_was_stored_leaves_without_secrets(
     stored: tuple[Store, Config], form: str
 ) -> None:
-    assert SECRET in stored[0].bodies(UID)[2]
+    assert SECRET in stored[0].sessions.bodies(UID)[2]
     text = made(stored, form)
     assert SECRET not in text
     assert "[redacted:" in text

@@ -63,10 +63,10 @@ def session(
         redact_version="", pieces=[piece], aliases=[],
         records=[], merged={}, skips=[], size=1,
     )  # fmt: skip
-    store.put(batch)
+    store.ingest.put(batch)
     errors = tuple(error(ERRORS[name], when) for name in met)
     fixes = tuple(fix for fix in met.values() if fix is not None)
-    store.put_digest(
+    store.digests.put(
         Digest(session_uid=uid, version=1, covers=Covers(0, "h"), errors=errors, fixes=fixes), NOW
     )
 

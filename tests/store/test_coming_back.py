@@ -81,13 +81,13 @@ def sync(store: Store, config: Config, root: Path) -> Callable[[], pipeline.Repo
 
 
 def session(store: Store, uid: str = UID) -> Session:
-    found = store.session(uid)
+    found = store.sessions.get(uid)
     assert found is not None
     return found
 
 
 def digest(store: Store, uid: str = UID) -> Digest:
-    found = store.digest(uid)
+    found = store.digests.get(uid)
     assert found is not None
     return found
 
@@ -124,11 +124,11 @@ def test_brought_back_it_has_the_digest_that_it_had(
     store: Store, config: Config, sync: Callable[[], object]
 ) -> None:
     before = digest(store)
-    assert store.bring_back([UID]) == [UID]
+    assert store.retention.bring_back([UID]) == [UID]
     sync()
     assert session(store).evicted_at is None
     assert digest(store) == before
-    store.drop_digests([UID])
+    store.digests.drop([UID])
     sync()
     made = digest(store).to_dict()
     assert {
@@ -157,7 +157,7 @@ def test_a_source_that_has_become_shorter_takes_nothing_away(
             totals.errors,
             totals.started_at,
         )
-    assert store.bring_back([UID]) == []
+    assert store.retention.bring_back([UID]) == []
     assert doctor.examine(store, config, full=True).ok
 
 
@@ -187,10 +187,10 @@ def test_what_came_since_can_leave_as_well_and_the_digest_knows_all_of_it(
 ) -> None:
     (root / "s1.jsonl").write_bytes(MORE)
     sync()
-    [weight] = store.weights()
+    [weight] = store.retention.weights()
     assert (weight.is_evicted, weight.is_covered) == (False, True)
     let_go(store, [UID])
-    assert store.weights()[0].is_evicted
+    assert store.retention.weights()[0].is_evicted
     assert digest(store).before is None
     assert errors(store) == BOTH
     (root / "s1.jsonl").write_bytes(failing("g", "a", "gear", 30))
@@ -227,7 +227,7 @@ def test_a_source_that_is_put_back_elsewhere_brings_all_of_it_back(
     (root / "old").mkdir()
     (root / "old" / "s1.jsonl").write_bytes(FIRST)
     sync()
-    assert store.bring_back([UID]) == [UID]
+    assert store.retention.bring_back([UID]) == [UID]
     sync()
     assert (session(store).evicted_at, session(store).events) == (None, 5)
     assert errors(store) == KNOWN
@@ -264,14 +264,14 @@ def test_killed_halfway_nothing_is_lost(
 ) -> None:
     known = digest(store)
     (root / "s1.jsonl").write_bytes(ASKED + MORE)
-    done: Callable[..., object] = getattr(store, step)
+    done: Callable[..., object] = getattr(store.ingest, step)
 
     def killed(*given: object, **named: object) -> object:
         done(*given, **named)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, step, killed)
+        patch.setattr(store.ingest, step, killed)
         with pytest.raises(KeyboardInterrupt):
             sync()
     assert (digest(store), session(store).events, errors(store)) == (known, 5, KNOWN)
@@ -305,7 +305,7 @@ def test_of_several_sessions_in_one_source_only_what_goes_on_comes_back(
         out.write(line(s="a", id="a2", up="a1", text="and more", at=40))
     sync()
     assert (session(store, "toy:a").evicted_at, session(store, "toy:a").events) == (None, 2)
-    assert [event.seq for event in store.events("toy:a")] == [0, 1]
+    assert [event.seq for event in store.sessions.events("toy:a")] == [0, 1]
     assert digest(store, "toy:a").kinds == {"user_msg": 2}
     assert doctor.examine(store, config, full=True).ok
 
@@ -313,40 +313,41 @@ def test_of_several_sessions_in_one_source_only_what_goes_on_comes_back(
 def test_what_a_source_goes_on_from_leaves_with_its_text_and_is_had_again_from_the_source(
     store: Store, config: Config, root: Path, toy: Toy, sync: Callable[[], object]
 ) -> None:
-    (state,) = store.sources().values()
-    assert store.resume(state.number).carry is None
+    (state,) = store.sources.by_path().values()
+    assert store.sources.resume(state.number).carry is None
     with (root / "s1.jsonl").open("ab") as out:
         out.write(line(s="s2", id="q", text="something else", at=50))
     sync()
     assert session(store).evicted_at is not None
-    assert [event.record for event in store.events("toy:s2")] == [5]
+    assert [event.record for event in store.sessions.events("toy:s2")] == [5]
     found = next(iter(toy.discover(root)))
     assert (
-        store.resume(state.number).carry == toy.normalize(found, toy.read(found, None), None).carry
+        store.sources.resume(state.number).carry
+        == toy.normalize(found, toy.read(found, None), None).carry
     )
 
 
 def test_no_records_are_kept_behind_those_that_have_left(
     store: Store, config: Config, root: Path, sync: Callable[[], object]
 ) -> None:
-    (number,) = (state.number for state in store.sources().values())
+    (number,) = (state.number for state in store.sources.by_path().values())
     for name in ("s2", "s3"):
         with (root / "s1.jsonl").open("ab") as out:
             out.write(line(s=name, id=name, text="something else", at=30))
         sync()
         assert session(store).evicted_at is not None
-        assert store.kept_count(number) == 0
+        assert store.sources.count_records(number) == 0
         assert doctor.examine(store, config, full=True).ok
-    store.bring_back([UID])
+    store.retention.bring_back([UID])
     sync()
-    assert store.kept_count(number) == 7
+    assert store.sources.count_records(number) == 7
 
 
 def test_what_goes_before_it_is_brought_back_is_nothing_to_complain_about(
     store: Store, config: Config, root: Path, sync: Callable[[], object]
 ) -> None:
     (root / "s1.jsonl").rename(root / "s1.old")
-    assert store.bring_back([UID]) == [UID]
+    assert store.retention.bring_back([UID]) == [UID]
     sync()
     assert session(store).evicted_at is not None
     assert doctor.examine(store, config, full=True).ok
@@ -371,7 +372,7 @@ def test_a_rewritten_source_takes_nothing_from_its_sessions_that_are_still_there
     file.write_bytes(line(s="a", id="a1", text="first", at=1) + third)
     for _ in range(2):
         pipeline.sync(store, config, quiet_s=LATER, workers=0)
-        assert sorted(store.bodies("toy:b").values()) == ["one", "three", "two"]
+        assert sorted(store.sessions.bodies("toy:b").values()) == ["one", "three", "two"]
         assert (session(store, "toy:b").events, digest(store, "toy:b").kinds) == (
             3,
             {"user_msg": 3},
@@ -397,7 +398,7 @@ def test_what_was_emptied_before_it_was_evicted_is_not_asked_for_again(
         sync()
         assert errors(store) == {**KNOWN, "Error: axle is missing": (1, 1)}
         assert session(store).events == 8
-        assert store.bring_back([UID]) == []
+        assert store.retention.bring_back([UID]) == []
         assert doctor.examine(store, config, full=True).ok
 
 
@@ -417,7 +418,7 @@ def test_a_source_that_is_read_anew_in_parts_may_come_to_a_session_in_a_later_on
     )
     for _ in range(2):
         pipeline.sync(store, config, quiet_s=LATER, workers=0)
-        assert sorted(store.bodies("toy:b").values()) == ["b2", "b3", "two"]
+        assert sorted(store.sessions.bodies("toy:b").values()) == ["b2", "b3", "two"]
         assert [session(store, f"toy:{name}").events for name in "ab"] == [2, 3]
         assert digest(store, "toy:b").kinds == {"user_msg": 3}
         assert doctor.examine(store, config, full=True).ok

@@ -27,11 +27,11 @@ from runlore.store import (
     PriceRow,
     Put,
     Store,
-    _sqlite_file,
     open_store,
 )
 from runlore.store.calls import hash_of
-from runlore.store.pieces import native_hash
+from runlore.store.natives import native_hash
+from runlore.store.sqlite import database
 from runlore.sync.billing import settle
 from runlore.sync.prepare import Job, Preparer, Setting
 from runlore.sync.redaction import RedactSetting
@@ -59,11 +59,13 @@ class Agent:
         return next(s for s in self.adapter.discover(self.file.parent) if s.path == str(self.file))
 
     def batch(self) -> Batch:
-        state = self.store.sources().get(str(self.file))
+        state = self.store.sources.by_path().get(str(self.file))
         job = Job(source=self.source)
         if state is not None and state.position.offset:
             job = Job(
-                source=self.source, since=state.position, resume=self.store.resume(state.number)
+                source=self.source,
+                since=state.position,
+                resume=self.store.sources.resume(state.number),
             )
         batch = self.preparer.prepare(job).batch
         assert batch is not None
@@ -71,7 +73,7 @@ class Agent:
 
     def put(self, *lines: bytes) -> Put:
         self.write(*lines)
-        return self.store.put(self.batch())
+        return self.store.ingest.put(self.batch())
 
     def fresh(self) -> Iterator[Batch]:
         """Everything from the beginning, as a source that was rewritten, or is derived again, is
@@ -82,7 +84,7 @@ class Agent:
 
     @property
     def number(self) -> int:
-        return self.store.sources()[str(self.file)].number
+        return self.store.sources.by_path()[str(self.file)].number
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def another(store: Store, toy: Toy, tmp_path: Path) -> Agent:
 
 def contents(store: Store) -> dict[str, int]:
     """How much there is of everything, whatever room that takes."""
-    return {name: count for name, count in store.stats().items() if name != "file_bytes"}
+    return {name: count for name, count in store.overview.stats().items() if name != "file_bytes"}
 
 
 def test_what_was_put_can_be_read(store: Store, agent: Agent) -> None:
@@ -105,7 +107,7 @@ def test_what_was_put_can_be_read(store: Store, agent: Agent) -> None:
         line(id="a", text="find the bug"),
         line(id="b", up="a", kind="assistant_msg", text="found it", tokens=7),
     )
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert (session.title, session.events, session.cost.turns, session.cost.output_tokens) == (
         "find the bug",
@@ -113,31 +115,33 @@ def test_what_was_put_can_be_read(store: Store, agent: Agent) -> None:
         1,
         7,
     )
-    assert [(e.seq, e.kind, e.parent_seq, e.native_id) for e in store.events("toy:s1")] == [
+    assert [
+        (e.seq, e.kind, e.parent_seq, e.native_id) for e in store.sessions.events("toy:s1")
+    ] == [
         (0, "user_msg", None, "a"),
         (1, "assistant_msg", 0, "b"),
     ]
-    assert store.bodies("toy:s1") == {0: "find the bug", 1: "found it"}
+    assert store.sessions.bodies("toy:s1") == {0: "find the bug", 1: "found it"}
 
 
 def test_a_body_is_named_with_its_length(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="äöü"), line(id="b", text="two"))
-    refs = [event.payload_ref for event in store.events("toy:s1")]
+    refs = [event.payload_ref for event in store.sessions.events("toy:s1")]
     assert [ref.partition(":")[2] for ref in refs if ref] == ["0+6", "6+3"]
 
 
 def test_putting_a_batch_twice_changes_nothing(store: Store, agent: Agent) -> None:
     batch = agent.write(line(id="a", text="one")).batch()
-    assert store.put(batch).events == 1
+    assert store.ingest.put(batch).events == 1
     before = contents(store)
-    assert store.put(batch).events == 0
+    assert store.ingest.put(batch).events == 0
     assert contents(store) == before
 
 
 def test_what_is_added_later_is_linked_to_what_was_there(store: Store, agent: Agent) -> None:
     agent.put(line(id="a"))
     agent.put(line(id="b", up="a"))
-    assert [event.parent_seq for event in store.events("toy:s1")] == [None, 0]
+    assert [event.parent_seq for event in store.sessions.events("toy:s1")] == [None, 0]
 
 
 def test_a_record_without_an_event_passes_its_link_on_also_across_reads(
@@ -147,23 +151,23 @@ def test_a_record_without_an_event_passes_its_link_on_also_across_reads(
     agent.put(line(id="p", up="a", alias=True))
     agent.put(line(id="q", up="p", alias=True))
     agent.put(line(id="b", up="q"))
-    assert [event.parent_seq for event in store.events("toy:s1")] == [None, 0]
+    assert [event.parent_seq for event in store.sessions.events("toy:s1")] == [None, 0]
 
 
 def test_a_parent_that_comes_later_is_no_parent(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", up="b"), line(id="b", up="a"))
-    assert [event.parent_seq for event in store.events("toy:s1")] == [None, 0]
+    assert [event.parent_seq for event in store.sessions.events("toy:s1")] == [None, 0]
 
 
 def test_a_record_that_stands_twice_in_a_session_is_kept_once(store: Store, agent: Agent) -> None:
     assert agent.put(line(id="a", text="one"), line(id="a", text="one")).copies == 1
     assert agent.put(line(id="a", text="one"), line(id="b", text="two")).copies == 1
-    assert list(store.bodies("toy:s1").values()) == ["one", "two"]
+    assert list(store.sessions.bodies("toy:s1").values()) == ["one", "two"]
 
 
 def test_identical_events_without_a_native_id_stay_apart(store: Store, agent: Agent) -> None:
     agent.put(line(text="again", at=5), line(text="again", at=5))
-    assert list(store.bodies("toy:s1").values()) == ["again", "again"]
+    assert list(store.sessions.bodies("toy:s1").values()) == ["again", "again"]
 
 
 def test_a_copy_from_another_session_is_a_reference_and_is_counted_once(
@@ -178,16 +182,16 @@ def test_a_copy_from_another_session_is_a_reference_and_is_counted_once(
         line(id="b", up="a", kind="assistant_msg", text="the answer", tokens=9),
         line(id="c", up="b", text="and then"),
     )
-    events = store.events("toy:s2")
+    events = store.sessions.events("toy:s2")
     assert [event.origin for event in events] == ["toy:s1#0", "toy:s1#1", None]
     assert [event.parent_seq for event in events] == [None, 0, 1]
-    assert store.bodies("toy:s2") == {0: "the question", 1: "the answer", 2: "and then"}
-    copy, original = store.session("toy:s2"), store.session("toy:s1")
+    assert store.sessions.bodies("toy:s2") == {0: "the question", 1: "the answer", 2: "and then"}
+    copy, original = store.sessions.get("toy:s2"), store.sessions.get("toy:s1")
     assert copy is not None
     assert original is not None
     assert (original.cost.output_tokens, copy.cost.output_tokens) == (9, 0)
-    assert len(store.postings("question")) == 1
-    assert store.sharing() == [{"toy:s1", "toy:s2"}]
+    assert len(store.index.postings("question")) == 1
+    assert store.retention.sharing() == [{"toy:s1", "toy:s2"}]
 
 
 def test_a_copy_under_a_new_id_is_found_by_what_the_agent_says(
@@ -195,7 +199,7 @@ def test_a_copy_under_a_new_id_is_found_by_what_the_agent_says(
 ) -> None:
     agent.put(line(id="a", text="the question"))
     another.put(line(id="x", of="a", text="the question"), line(id="y", up="x", text="more"))
-    assert [(e.origin, e.parent_seq) for e in store.events("toy:s2")] == [
+    assert [(e.origin, e.parent_seq) for e in store.sessions.events("toy:s2")] == [
         ("toy:s1#0", None),
         (None, 0),
     ]
@@ -203,7 +207,7 @@ def test_a_copy_under_a_new_id_is_found_by_what_the_agent_says(
 
 def test_a_copy_whose_original_is_unknown_is_kept_whole(store: Store, another: Agent) -> None:
     another.put(line(id="x", of="a", text="the question"))
-    assert store.bodies("toy:s2") == {0: "the question"}
+    assert store.sessions.bodies("toy:s2") == {0: "the question"}
 
 
 def test_two_files_of_one_session_get_a_block_of_numbers_each(
@@ -212,9 +216,9 @@ def test_two_files_of_one_session_get_a_block_of_numbers_each(
     agent.put(line(id="a", text="one"))
     another.put(line(s="s1", id="b", text="two"))
     agent.put(line(id="c", text="three"))
-    assert [event.seq for event in store.events("toy:s1")] == [0, 1, BLOCK]
-    assert store.bodies("toy:s1") == {0: "one", 1: "three", BLOCK: "two"}
-    session = store.session("toy:s1")
+    assert [event.seq for event in store.sessions.events("toy:s1")] == [0, 1, BLOCK]
+    assert store.sessions.bodies("toy:s1") == {0: "one", 1: "three", BLOCK: "two"}
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert (session.events, session.last_seq) == (3, BLOCK)
 
@@ -222,8 +226,8 @@ def test_two_files_of_one_session_get_a_block_of_numbers_each(
 def test_a_source_with_several_sessions_keeps_them_apart(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a", text="one"), line(s="s9", id="b", text="two"))
     agent.put(line(s="s9", id="c", up="b", text="three"))
-    assert store.sharing() == []
-    assert [len(store.events(uid)) for uid in ("toy:s1", "toy:s9")] == [1, 2]
+    assert store.retention.sharing() == []
+    assert [len(store.sessions.events(uid)) for uid in ("toy:s1", "toy:s9")] == [1, 2]
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
@@ -235,11 +239,11 @@ def test_segments_are_the_same_wherever_the_input_was_cut(
     for n in range(0, 12, cut):
         another.put(*(w.replace(b'"id": "n', b'"s": "s2", "id": "m') for w in words[n : n + cut]))
     one, two = (
-        [e.payload_ref.partition(":")[2] for e in store.events(uid) if e.payload_ref]
+        [e.payload_ref.partition(":")[2] for e in store.sessions.events(uid) if e.payload_ref]
         for uid in ("toy:s1", "toy:s2")
     )
     assert one == two
-    assert [len(store.postings(f"word{n}")) for n in range(12)] == [2] * 12
+    assert [len(store.index.postings(f"word{n}")) for n in range(12)] == [2] * 12
 
 
 def test_a_rewritten_source_adds_what_is_new_and_marks_what_is_gone(
@@ -247,15 +251,18 @@ def test_a_rewritten_source_adds_what_is_new_and_marks_what_is_gone(
 ) -> None:
     agent.put(line(id="a", text="one"), line(id="b", text="two"))
     agent.file.write_bytes(line(id="a", text="one") + line(id="c", up="a", text="three"))
-    store.rewrite(agent.number, agent.fresh())
-    events = store.events("toy:s1")
+    store.ingest.rewrite(agent.number, agent.fresh())
+    events = store.sessions.events("toy:s1")
     assert [(e.native_id, e.seq, e.is_gone, e.parent_seq) for e in events] == [
         ("a", 0, False, None),
         ("b", 1, True, None),
         ("c", BLOCK + 1, False, 0),
     ]
     agent.put(line(id="d", up="c", text="four"))
-    assert [(e.native_id, e.parent_seq) for e in store.events("toy:s1")][-1] == ("d", BLOCK + 1)
+    assert [(e.native_id, e.parent_seq) for e in store.sessions.events("toy:s1")][-1] == (
+        "d",
+        BLOCK + 1,
+    )
 
 
 def test_a_source_that_shrank_and_is_derived_again_grows_to_what_it_was(
@@ -263,17 +270,17 @@ def test_a_source_that_shrank_and_is_derived_again_grows_to_what_it_was(
 ) -> None:
     agent.put(line(id="a", text="one"), line(id="b", text="two"), line(id="c", text="three"))
     agent.file.write_bytes(line(id="a", text="one"))
-    store.rewrite(agent.number, agent.fresh())
-    store.rederive(agent.number, agent.fresh())
+    store.ingest.rewrite(agent.number, agent.fresh())
+    store.ingest.rederive(agent.number, agent.fresh())
     agent.put(line(id="d", text="four"), line(id="c", text="three"))
-    events = store.events("toy:s1")
+    events = store.sessions.events("toy:s1")
     assert [(e.native_id, e.is_gone) for e in events] == [
         ("a", False),
         ("b", True),
         ("c", False),
         ("d", False),
     ]
-    assert list(store.bodies("toy:s1").values()) == ["one", "two", "three", "four"]
+    assert list(store.sessions.bodies("toy:s1").values()) == ["one", "two", "three", "four"]
 
 
 def test_a_newer_adapter_replaces_the_events_and_keeps_their_numbers(
@@ -281,10 +288,14 @@ def test_a_newer_adapter_replaces_the_events_and_keeps_their_numbers(
 ) -> None:
     agent.put(line(id="a", text="one"), line(id="b", up="a", text="two"))
     agent.adapter.shout = True
-    store.rederive(agent.number, agent.fresh())
-    assert store.bodies("toy:s1") == {0: "ONE", 1: "TWO"}
+    store.ingest.rederive(agent.number, agent.fresh())
+    assert store.sessions.bodies("toy:s1") == {0: "ONE", 1: "TWO"}
     agent.put(line(id="c", up="b", text="three"))
-    assert [(e.seq, e.parent_seq) for e in store.events("toy:s1")] == [(0, None), (1, 0), (2, 1)]
+    assert [(e.seq, e.parent_seq) for e in store.sessions.events("toy:s1")] == [
+        (0, None),
+        (1, 0),
+        (2, 1),
+    ]
 
 
 def test_a_newer_adapter_that_sees_more_events_gives_them_numbers_never_used(
@@ -292,12 +303,12 @@ def test_a_newer_adapter_that_sees_more_events_gives_them_numbers_never_used(
 ) -> None:
     agent.put(line(id="a", text="one"), line(id="b", up="a", text="two"))
     agent.adapter.twice = True
-    store.rederive(agent.number, agent.fresh())
-    found = {e.native_id: (e.seq, e.parent_seq) for e in store.events("toy:s1")}
+    store.ingest.rederive(agent.number, agent.fresh())
+    found = {e.native_id: (e.seq, e.parent_seq) for e in store.sessions.events("toy:s1")}
     assert found == {"a": (0, None), "b": (1, 0), "a#1": (BLOCK + 1, 0), "b#1": (BLOCK + 3, 1)}
     agent.put(line(id="c", up="b", text="three"))
-    assert sorted(e.seq for e in store.events("toy:s1"))[-2:] == [BLOCK + 4, BLOCK + 5]
-    session = store.session("toy:s1")
+    assert sorted(e.seq for e in store.sessions.events("toy:s1"))[-2:] == [BLOCK + 4, BLOCK + 5]
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.events == 6
 
@@ -307,9 +318,9 @@ def test_deriving_an_original_again_leaves_it_the_original(
 ) -> None:
     agent.put(line(id="a", text="one"))
     another.put(line(id="a", text="one"), line(id="b", text="two"))
-    store.rederive(agent.number, agent.fresh())
-    assert [e.origin for e in store.events("toy:s1")] == [None]
-    assert [e.origin for e in store.events("toy:s2")] == ["toy:s1#0", None]
+    store.ingest.rederive(agent.number, agent.fresh())
+    assert [e.origin for e in store.sessions.events("toy:s1")] == [None]
+    assert [e.origin for e in store.sessions.events("toy:s2")] == ["toy:s1#0", None]
 
 
 def test_a_step_that_fails_leaves_nothing_behind(store: Store, agent: Agent) -> None:
@@ -319,43 +330,46 @@ def test_a_step_that_fails_leaves_nothing_behind(store: Store, agent: Agent) -> 
 
     def fail() -> None:
         with store.transaction():
-            store.put(batch)
+            store.ingest.put(batch)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
     assert contents(store) == before
-    assert store.put(batch).events == 1
+    assert store.ingest.put(batch).events == 1
 
 
 def test_a_broken_segment_is_noticed(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one" * 100))
     store.db.execute("update segments set hash = ?", (b"\0",))  # type: ignore[attr-defined]
     with pytest.raises(StoreError, match="not what was stored"):
-        store.bodies("toy:s1")
+        store.sessions.bodies("toy:s1")
 
 
 def test_native_records_are_kept_as_they_were(store: Store, agent: Agent) -> None:
     one, two = line(id="a", text="one"), line(id="b", text="two")
     agent.put(one)
     agent.put(two)
-    assert list(store.records(str(agent.file))) == [
+    assert list(store.sessions.native_records(str(agent.file))) == [
         (0, 0, one.rstrip()),
         (1, len(one), two.rstrip()),
     ]
-    assert [record.data for record in store.kept(agent.number)] == [one.rstrip(), two.rstrip()]
+    assert [record.data for record in store.sources.records(agent.number)] == [
+        one.rstrip(),
+        two.rstrip(),
+    ]
 
 
 def test_what_could_not_be_understood_is_listed_with_its_place(store: Store, agent: Agent) -> None:
     good = line(id="a")
     agent.put(good, b"{nonsense\n")
-    assert store.skips() == [(str(agent.file), len(good), "not JSON")]
+    assert store.sources.skips() == [(str(agent.file), len(good), "not JSON")]
 
 
 def test_the_best_title_wins(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="a prompt"))
     agent.put(line(title="named by a person"))
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.title == "named by a person"
 
@@ -365,32 +379,42 @@ def test_sessions_are_found_by_any_unique_beginning(
 ) -> None:
     agent.put(line(id="a"))
     another.put(line(id="b"))
-    assert store.find("toy:s1") == store.find("s1") == ["toy:s1"]
-    assert sorted(store.find("toy:")) == sorted(store.find("s")) == ["toy:s1", "toy:s2"]
-    assert store.find("%") == store.find("S1") == []
+    assert store.sessions.find("toy:s1") == store.sessions.find("s1") == ["toy:s1"]
+    assert (
+        sorted(store.sessions.find("toy:"))
+        == sorted(store.sessions.find("s"))
+        == ["toy:s1", "toy:s2"]
+    )
+    assert store.sessions.find("%") == store.sessions.find("S1") == []
 
 
 def test_listings_are_filtered_sorted_and_cut(store: Store, agent: Agent, another: Agent) -> None:
     agent.put(line(id="a", at=0, text="early"), line(id="b", at=60))
     another.put(line(id="c", at=3600, text="late", error=True))
-    assert [s.uid for s in store.sessions(Filter())] == ["toy:s2", "toy:s1"]
-    assert [s.uid for s in store.sessions(Filter(), sort="events")] == ["toy:s1", "toy:s2"]
-    assert len(store.sessions(Filter(outcome="unknown"), sort="cost")) == 2
-    assert not store.sessions(Filter(outcome="fail")) + store.sessions(Filter(min_usd=0.01))
-    assert [s.uid for s in store.sessions(Filter(), limit=1, offset=1)] == ["toy:s1"]
-    assert [s.uid for s in store.sessions(Filter(errors=True))] == ["toy:s2"]
-    assert [s.uid for s in store.sessions(Filter(cwd="work/s1"))] == ["toy:s1"]
-    assert [s.uid for s in store.sessions(Filter(text="EARLY"))] == ["toy:s1"]
-    assert store.sessions(Filter(agent="other")) == []
+    assert [s.uid for s in store.sessions.select(Filter())] == ["toy:s2", "toy:s1"]
+    assert [s.uid for s in store.sessions.select(Filter(), sort="events")] == ["toy:s1", "toy:s2"]
+    assert len(store.sessions.select(Filter(outcome="unknown"), sort="cost")) == 2
+    assert not store.sessions.select(Filter(outcome="fail")) + store.sessions.select(
+        Filter(min_usd=0.01)
+    )
+    assert [s.uid for s in store.sessions.select(Filter(), limit=1, offset=1)] == ["toy:s1"]
+    assert [s.uid for s in store.sessions.select(Filter(errors=True))] == ["toy:s2"]
+    assert [s.uid for s in store.sessions.select(Filter(cwd="work/s1"))] == ["toy:s1"]
+    assert [s.uid for s in store.sessions.select(Filter(text="EARLY"))] == ["toy:s1"]
+    assert store.sessions.select(Filter(agent="other")) == []
     assert [
-        s.uid for s in store.sessions(Filter(until=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))
+        s.uid for s in store.sessions.select(Filter(until=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))
     ] == ["toy:s1"]
     assert [
-        s.uid for s in store.sessions(Filter(since=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))
+        s.uid for s in store.sessions.select(Filter(since=datetime(2026, 1, 1, 0, 30, tzinfo=UTC)))
     ] == ["toy:s2"]
-    assert store.count(Filter()) == 2
-    assert sorted(store.uids(Filter())) == ["toy:s1", "toy:s2"]
-    assert store.uids(Filter(), limit=1) == [store.sessions(Filter(), limit=1)[0].uid] == ["toy:s2"]
+    assert store.sessions.count(Filter()) == 2
+    assert sorted(store.sessions.uids(Filter())) == ["toy:s1", "toy:s2"]
+    assert (
+        store.sessions.uids(Filter(), limit=1)
+        == [store.sessions.select(Filter(), limit=1)[0].uid]
+        == ["toy:s2"]
+    )
 
 
 def test_sessions_are_labelled_however_many_are_asked_for(
@@ -399,17 +423,21 @@ def test_sessions_are_labelled_however_many_are_asked_for(
     agent.put(line(id="a", text="fix it"))
     another.put(line(id="b", text="a poem"))
     both = {"toy:s1": ("toy", "fix it", None), "toy:s2": ("toy", "a poem", None)}
-    assert store.labels(["toy:s1", "toy:s2", "toy:gone"]) == both
-    assert store.labels(["toy:s1", *(f"toy:gone-{n}" for n in range(2000))]) == {
+    assert store.sessions.labels(["toy:s1", "toy:s2", "toy:gone"]) == both
+    assert store.sessions.labels(["toy:s1", *(f"toy:gone-{n}" for n in range(2000))]) == {
         "toy:s1": both["toy:s1"]
     }
-    assert store.labels([]) == {}
+    assert store.sessions.labels([]) == {}
 
 
 def test_a_whole_path_is_that_folder_and_what_lies_below(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a"), line(s="s1/below", id="b"), line(s="s12", id="c"))
-    assert sorted(store.uids(Filter(cwd="/work/s1"))) == ["toy:s1", "toy:s1/below"]
-    assert sorted(store.uids(Filter(cwd="work/s1"))) == ["toy:s1", "toy:s1/below", "toy:s12"]
+    assert sorted(store.sessions.uids(Filter(cwd="/work/s1"))) == ["toy:s1", "toy:s1/below"]
+    assert sorted(store.sessions.uids(Filter(cwd="work/s1"))) == [
+        "toy:s1",
+        "toy:s1/below",
+        "toy:s12",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -425,16 +453,18 @@ def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(
 ) -> None:
     repos = {"s1": "acme/api", "s2": "api", "s3": "acme/api-docs", "s4": None}
     agent.put(*(line(s=name, id=name) for name in repos))
-    store.set_places({f"toy:{name}": (repo, None) for name, repo in repos.items()})
-    assert sorted(uid.partition(":")[2] for uid in store.uids(Filter(repo=pattern))) == found
+    store.ingest.set_places({f"toy:{name}": (repo, None) for name, repo in repos.items()})
+    assert (
+        sorted(uid.partition(":")[2] for uid in store.sessions.uids(Filter(repo=pattern))) == found
+    )
 
 
 def test_a_repository_that_is_known_with_its_owner_stays_so(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a"))
     told: list[str | None] = []
     for repo in ("api", "acme/api", "api", None, "acme/web"):
-        store.set_places({"toy:s1": (repo, None)})
-        session = store.session("toy:s1")
+        store.ingest.set_places({"toy:s1": (repo, None)})
+        session = store.sessions.get("toy:s1")
         assert session is not None
         told.append(session.repo)
     assert told == ["api", "acme/api", "acme/api", "acme/api", "acme/web"]
@@ -444,19 +474,19 @@ def test_a_domain_follows_the_repository_and_what_it_is_said_to_be_now(
     store: Store, agent: Agent
 ) -> None:
     agent.put(*(line(s=name, id=name) for name in ("s1", "s2", "s3")))
-    store.set_places({"toy:s1": ("acme/api", None), "toy:s2": ("acme/web", None)})
+    store.ingest.set_places({"toy:s1": ("acme/api", None), "toy:s2": ("acme/web", None)})
 
     def domains(said: dict[str | None, str]) -> list[str | None]:
-        store.set_domains(said.get)
+        store.ingest.set_domains(said.get)
         return [
             session.domain
             for uid in ("toy:s1", "toy:s2", "toy:s3")
-            if (session := store.session(uid)) is not None
+            if (session := store.sessions.get(uid)) is not None
         ]
 
     assert domains({"acme/api": "back", "acme/web": "front"}) == ["back", "front", None]
     assert domains({"acme/api": "core", None: "elsewhere"}) == ["core", None, "elsewhere"]
-    store.set_places({"toy:s1": ("acme/web", None)})
+    store.ingest.set_places({"toy:s1": ("acme/web", None)})
     assert domains({"acme/web": "front"}) == ["front", "front", None]
 
 
@@ -469,18 +499,18 @@ def test_a_store_that_cannot_be_written_can_be_read(
     store.backup(copy)
     # As root, a test may write everywhere.
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    connect = _sqlite_file._connect_as
+    connect = database._connect_as
 
     def connect_as(path: str, options: str) -> apsw.Connection:
         if options == "mode=ro" and path == str(copy):
             raise apsw.CantOpenError("unable to open database file")
         return connect(path, options)
 
-    monkeypatch.setattr(_sqlite_file, "_connect_as", connect_as)
+    monkeypatch.setattr(database, "_connect_as", connect_as)
     for place in (copy, Path(url)):  # One without a log, and one whose log is in use.
         reader = open_store(str(place), read_only=True)
-        assert reader.bodies("toy:s1") == {0: "one"}
-        assert reader.postings("one")
+        assert reader.sessions.bodies("toy:s1") == {0: "one"}
+        assert reader.index.postings("one")
         reader.backup(Path(url).with_name(f"of-{place.name}"))
         reader.close()
     assert not copy.with_name("copy.db-wal").exists(), "nothing is made beside it"
@@ -505,7 +535,7 @@ def test_a_store_in_a_folder_that_cannot_be_written_can_be_read(
     store.backup(folder / "copy.db")
     folder.chmod(0o500)
     reader = open_store(str(folder / "copy.db"), read_only=True)
-    assert reader.bodies("toy:s1") == {0: "one"}
+    assert reader.sessions.bodies("toy:s1") == {0: "one"}
     reader.close()
     folder.chmod(0o700)
 
@@ -549,12 +579,12 @@ def test_words_phrases_and_prefixes_are_found_in_their_column(store: Store, agen
         "modulenotfounderror",
         "module",
     ):
-        assert len(store.postings(word)) == 1, word
-    assert store.postings("fail", column="prompt")
-    assert not store.postings("fail", column="reply")
-    assert store.postings("becau", prefix=True)
-    assert not store.postings("becau")
-    assert not store.postings("main wrong")
+        assert len(store.index.postings(word)) == 1, word
+    assert store.index.postings("fail", column="prompt")
+    assert not store.index.postings("fail", column="reply")
+    assert store.index.postings("becau", prefix=True)
+    assert not store.index.postings("becau")
+    assert not store.index.postings("main wrong")
 
 
 def test_a_forgotten_session_leaves_every_tier_and_does_not_come_back(
@@ -562,20 +592,20 @@ def test_a_forgotten_session_leaves_every_tier_and_does_not_come_back(
 ) -> None:
     agent.put(line(id="a", text="unforgettable"))
     another.put(line(id="b", text="stays"))
-    store.forget(["toy:s1"], datetime.now(UTC))
-    assert store.session("toy:s1") is None
+    store.retention.forget(["toy:s1"], datetime.now(UTC))
+    assert store.sessions.get("toy:s1") is None
     assert (
-        store.events("toy:s1"),
-        store.postings("unforgettable"),
-        list(store.records(str(agent.file))),
+        store.sessions.events("toy:s1"),
+        store.index.postings("unforgettable"),
+        list(store.sessions.native_records(str(agent.file))),
     ) == ([], [], [])
     assert agent.put(line(id="c", text="unforgettable too")).forgotten == 1
     assert (
-        store.session("toy:s1"),
-        store.postings("unforgettable"),
-        list(store.records(str(agent.file))),
+        store.sessions.get("toy:s1"),
+        store.index.postings("unforgettable"),
+        list(store.sessions.native_records(str(agent.file))),
     ) == (None, [], [])
-    assert store.bodies("toy:s2") == {0: "stays"}
+    assert store.sessions.bodies("toy:s2") == {0: "stays"}
 
 
 def test_what_a_fork_copied_from_a_forgotten_session_is_forgotten_too(
@@ -583,13 +613,13 @@ def test_what_a_fork_copied_from_a_forgotten_session_is_forgotten_too(
 ) -> None:
     agent.put(line(id="a", text="unforgettable"))
     another.put(line(id="a", text="unforgettable"), line(id="b", up="a", text="its own"))
-    assert store.copies_of(["toy:s1"]) == ["toy:s2"]
-    store.forget(["toy:s1"], datetime.now(UTC))
-    assert [(e.summary, e.origin) for e in store.events("toy:s2")] == [
+    assert store.retention.copies_of(["toy:s1"]) == ["toy:s2"]
+    store.retention.forget(["toy:s1"], datetime.now(UTC))
+    assert [(e.summary, e.origin) for e in store.sessions.events("toy:s2")] == [
         ("[forgotten]", None),
         ("its own", None),
     ]
-    assert store.bodies("toy:s2") == {1: "its own"}
+    assert store.sessions.bodies("toy:s2") == {1: "its own"}
     assert another.put(line(id="c", up="b", text="goes on")).events == 1
 
 
@@ -608,15 +638,18 @@ def test_newer_rules_are_run_over_what_is_stored(store: Store, agent: Agent) -> 
                 else value
             )
 
-    assert store.unredacted("next")
-    assert store.redact_again(number, "next", Cleaner()) > 0
-    assert store.bodies("toy:s1") == {0: "the plan is [redacted], really", 1: "nothing here"}
-    assert "xyzzy" not in str(store.events("toy:s1")) + str(store.session("toy:s1")) + str(
-        list(store.records(str(agent.file)))
-    )
-    assert not store.postings("xyzzy")
-    assert store.postings("redacted")
-    assert not store.unredacted("next")
+    assert store.sources.unredacted("next")
+    assert store.retention.redact_again(number, "next", Cleaner()) > 0
+    assert store.sessions.bodies("toy:s1") == {
+        0: "the plan is [redacted], really",
+        1: "nothing here",
+    }
+    assert "xyzzy" not in str(store.sessions.events("toy:s1")) + str(
+        store.sessions.get("toy:s1")
+    ) + str(list(store.sessions.native_records(str(agent.file))))
+    assert not store.index.postings("xyzzy")
+    assert store.index.postings("redacted")
+    assert not store.sources.unredacted("next")
     assert agent.put(line(id="c", up="a", text="goes on")).events == 1
 
 
@@ -624,15 +657,15 @@ def test_a_source_that_moved_or_vanished_is_said_and_its_sessions_stay(
     store: Store, agent: Agent
 ) -> None:
     agent.put(line(id="a", text="one"))
-    store.miss_sources([agent.number], datetime.now(UTC))
-    session = store.session("toy:s1")
+    store.sources.mark_missing([agent.number], datetime.now(UTC))
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.source_missing_at is not None
     moved = agent.file.rename(agent.file.with_name("moved.jsonl"))
     agent_number = agent.number
     agent.file = moved
-    store.move_source(agent_number, agent.source)
-    session = store.session("toy:s1")
+    store.sources.move(agent_number, agent.source)
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert (session.source_path, session.source_missing_at) == (str(moved), None)
 
@@ -642,10 +675,10 @@ def test_words_are_found_as_soon_as_they_are_put(store: Store, agent: Agent) -> 
         for count, word in enumerate(("apple", "pear", "plum"), 1):
             # The segment of before is filled up, and written again.
             agent.put(line(id=word, text=word))
-            assert [len(store.postings(name)) for name in ("apple", "pear", "plum")] == [
+            assert [len(store.index.postings(name)) for name in ("apple", "pear", "plum")] == [
                 1
             ] * count + [0] * (3 - count)
-            assert store.segment_count() == 1
+            assert store.index.segment_count() == 1
 
 
 def test_a_step_that_fails_takes_no_words_of_others_with_it(
@@ -661,8 +694,8 @@ def test_a_step_that_fails_takes_no_words_of_others_with_it(
         another.put(line(id="b", text="pear"))
         agent.file.write_bytes(line(id="c", text="plum"))
         with pytest.raises(RuntimeError):
-            store.rewrite(agent.number, broken())
-    assert [len(store.postings(word)) for word in ("apple", "pear", "plum")] == [1, 1, 0]
+            store.ingest.rewrite(agent.number, broken())
+    assert [len(store.index.postings(word)) for word in ("apple", "pear", "plum")] == [1, 1, 0]
 
 
 def test_one_sync_at_a_time(store: Store, url: str) -> None:
@@ -679,8 +712,8 @@ def test_a_reader_is_not_blocked_by_a_writer(store: Store, url: str, agent: Agen
     reader = open_store(url, read_only=True)
     with store.transaction():
         agent.put(line(id="b", text="two"))
-        assert len(reader.events("toy:s1")) == 1
-    assert len(reader.events("toy:s1")) == 2
+        assert len(reader.sessions.events("toy:s1")) == 1
+    assert len(reader.sessions.events("toy:s1")) == 2
     reader.close()
 
 
@@ -712,7 +745,7 @@ def bill(agent: Agent, *calls: Kept | Call, settled: bool = True) -> Put:
     )
     kept = [one if isinstance(one, Kept) else Kept(call=one) for one in calls]
     batch = msgspec.structs.replace(agent.batch(), calls=kept)
-    return agent.store.put(settle(agent.store, batch) if settled else batch)
+    return agent.store.ingest.put(settle(agent.store, batch) if settled else batch)
 
 
 def prices(
@@ -720,22 +753,23 @@ def prices(
 ) -> int:
     """Gives everything without a price this one."""
     rows = [
-        PriceRow(h, usd, basis, source, None, match, "m", None, None) for h, _ in store.unpriced()
+        PriceRow(h, usd, basis, source, None, match, "m", None, None)
+        for h, _ in store.ledger.unpriced()
     ]
-    store.set_prices(rows)
+    store.ledger.set_prices(rows)
     return len(rows)
 
 
 def every(store: Store) -> list[CallSum]:
-    return store.sum_calls([], CallFilter())
+    return store.ledger.sum([], CallFilter())
 
 
 def test_a_call_is_kept_with_its_event_and_found_by_its_hash(store: Store, agent: Agent) -> None:
     agent.put(line(id="a"), line(id="b"))
     bill(agent, Kept(call=call(output_tokens=5, tier="fast", request_id="r"), event=event_of("b")))
-    [kept] = store.calls([hash_of(call())])
+    [kept] = store.ledger.find([hash_of(call())])
     assert kept.call == call(output_tokens=5, tier="fast", request_id="r", seq=1)
-    assert store.calls([1]) == store.calls([]) == []
+    assert store.ledger.find([1]) == store.ledger.find([]) == []
 
 
 def test_a_call_told_by_a_record_without_an_event_is_where_that_record_stands(
@@ -743,7 +777,7 @@ def test_a_call_told_by_a_record_without_an_event_is_where_that_record_stands(
 ) -> None:
     agent.put(line(id="a"), line(id="p", up="a", alias=True), line(id="b", up="p"))
     bill(agent, Kept(call=call(), event=event_of("p")))
-    assert [kept.call.seq for kept in store.calls([hash_of(call())])] == [0]
+    assert [kept.call.seq for kept in store.ledger.find([hash_of(call())])] == [0]
 
 
 def test_a_second_put_of_the_same_call_writes_nothing(store: Store, agent: Agent) -> None:
@@ -752,7 +786,7 @@ def test_a_second_put_of_the_same_call_writes_nothing(store: Store, agent: Agent
     batch = msgspec.structs.replace(agent.write(line(id="z")).batch(), calls=[Kept(call=call())])
     assert settle(store, batch).calls == []
     bill(agent, call())
-    assert store.unpriced() == []
+    assert store.ledger.unpriced() == []
 
 
 def test_a_copy_that_does_not_count_changes_neither_place_nor_price(
@@ -762,15 +796,17 @@ def test_a_copy_that_does_not_count_changes_neither_place_nor_price(
     bill(agent, Kept(call=call(output_tokens=9), event=event_of("a")))
     prices(store)
     bill(another, Kept(call=call(session="s2", output_tokens=1), event=event_of("nowhere")))
-    [kept] = store.calls([hash_of(call())])
+    [kept] = store.ledger.find([hash_of(call())])
     assert (kept.call.seq, kept.call.output_tokens) == (0, 9)
     assert [copy.session_uid for copy in kept.superseded] == ["toy:s2"]
-    assert store.unpriced() == []
-    assert [one.kept.call.key for one in store.copied_calls("toy:s2")] == ["k1"]
-    assert store.copied_calls("toy:s1") == []
+    assert store.ledger.unpriced() == []
+    assert [one.kept.call.key for one in store.ledger.copied("toy:s2")] == ["k1"]
+    assert store.ledger.copied("toy:s1") == []
     store.db.execute("update calls set flags = 0")  # type: ignore[attr-defined]
-    store.recount([number for (number,) in store.rows("select number from sessions")])
-    assert [one.kept.call.key for one in store.copied_calls("toy:s2")] == ["k1"], (
+    store.maintenance.recount(
+        [number for (number,) in store.maintenance.rows("select number from sessions")]
+    )
+    assert [one.kept.call.key for one in store.ledger.copied("toy:s2")] == ["k1"], (
         "also of calls from before it was noted"
     )
 
@@ -787,20 +823,20 @@ def test_a_better_copy_takes_the_call_and_its_cost_to_its_session(
 
 
 def usd_of(store: Store, uid: str) -> float | None:
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     assert session is not None
     return session.cost.usd
 
 
 def test_what_was_spent_is_told_in_short(store: Store, agent: Agent) -> None:
     bill(agent, call("k1", seq=0, input_tokens=1, output_tokens=20, cache_write_1h_tokens=300))
-    assert store.spent("toy:s1") == [(0, 321, None)]
+    assert store.ledger.spent("toy:s1") == [(0, 321, None)]
     prices(store, usd=7)
     bill(agent, call("k2", seq=-1, input_tokens=5))
     prices(store, usd=0, basis="none")
     bill(agent, call("k3", session="s2"))
-    assert sorted(store.spent("toy:s1")) == [(-1, 5, None), (0, 321, 7)]
-    assert store.spent("toy:nobody") == []
+    assert sorted(store.ledger.spent("toy:s1")) == [(-1, 5, None), (0, 321, 7)]
+    assert store.ledger.spent("toy:nobody") == []
 
 
 def test_pricing_again_keeps_the_old_figure_and_never_touches_an_invoice(
@@ -809,14 +845,14 @@ def test_pricing_again_keeps_the_old_figure_and_never_touches_an_invoice(
     bill(agent, call("k1"), call("k2", invoiced=5))
     rows = [PriceRow(h, 5 if one.invoiced else 7, "invoiced" if one.invoiced else "listed", "x",
     None, "exact", "m", None, None)
-            for h, one in store.unpriced()]  # fmt: skip
-    store.set_prices(rows)
-    assert store.unprice(["y"]) == 0, "an exact price stays, whichever table it is from"
-    assert store.unprice() == 1
+            for h, one in store.ledger.unpriced()]  # fmt: skip
+    store.ledger.set_prices(rows)
+    assert store.ledger.unprice(["y"]) == 0, "an exact price stays, whichever table it is from"
+    assert store.ledger.unprice() == 1
     assert prices(store, usd=8) == 1
     found = {
         one.kept.call.key: (one.price.usd if one.price else None, one.old_usd)
-        for one in store.billed("toy:s1")
+        for one in store.ledger.billed("toy:s1")
     }
     assert found == {"k1": (8, 7), "k2": (5, None)}
     assert usd_of(store, "toy:s1") == pytest.approx(13 / USD)
@@ -827,9 +863,9 @@ def test_what_another_table_had_no_exact_price_for_is_priced_again(
 ) -> None:
     bill(agent, call("k1"))
     prices(store, match="fuzzy", source="old")
-    assert store.unprice(["old"]) == 0
-    assert store.unprice(["new"]) == 1
-    assert len(store.unpriced()) == 1
+    assert store.ledger.unprice(["old"]) == 0
+    assert store.ledger.unprice(["new"]) == 1
+    assert len(store.ledger.unpriced()) == 1
 
 
 def test_doubtful_are_calls_without_a_certain_price(store: Store, agent: Agent) -> None:
@@ -842,14 +878,14 @@ def test_doubtful_are_calls_without_a_certain_price(store: Store, agent: Agent) 
         bill(agent, call(match, model=f"{match}-1"))
         prices(store, basis=basis, match=match)
     bill(agent, call("noted", model="noted-1"))
-    store.set_prices(
+    store.ledger.set_prices(
         [
             PriceRow(h, 7, "listed", "list", None, "exact", "m", None, "sum")
-            for h, _ in store.unpriced()
+            for h, _ in store.ledger.unpriced()
         ]
     )
     bill(agent, call("new", model="new-1"))
-    found = store.sum_calls(["model", "price_match", "price_notes"], CallFilter(is_doubtful=True))
+    found = store.ledger.sum(["model", "price_match", "price_notes"], CallFilter(is_doubtful=True))
     assert {(one.keys, one.calls) for one in found} == {
         (("fuzzy-1", "fuzzy", None), 1), (("none-1", "none", None), 1),
         (("noted-1", "exact", "sum"), 1), (("new-1", None, None), 1)
@@ -859,7 +895,7 @@ def test_doubtful_are_calls_without_a_certain_price(store: Store, agent: Agent) 
 def test_forgetting_a_session_forgets_its_calls(store: Store, agent: Agent, another: Agent) -> None:
     bill(agent, call("k1"))
     bill(another, call("k2", session="s2"))
-    store.forget(["toy:s1"], NOON)
+    store.retention.forget(["toy:s1"], NOON)
     assert [one.calls for one in every(store)] == [1]
     bill(agent, call("k1"))
     assert [one.calls for one in every(store)] == [1], "it does not come back"
@@ -870,8 +906,8 @@ def test_forgetting_a_session_forgets_what_its_model_is_called(
 ) -> None:
     bill(agent, call("k1", model="secret-1"), call("k2", model="known-1"))
     bill(another, call("k3", session="s2", model="known-1"))
-    store.forget(["toy:s1"], NOON)
-    assert store.rows("select model from models") == [("known-1",)]
+    store.retention.forget(["toy:s1"], NOON)
+    assert store.maintenance.rows("select model from models") == [("known-1",)]
 
 
 def test_a_model_that_another_process_forgot_has_its_name_when_it_is_used_again(
@@ -879,13 +915,13 @@ def test_a_model_that_another_process_forgot_has_its_name_when_it_is_used_again(
 ) -> None:
     bill(agent, call("k1", model="seldom-1"))
     with closing(open_store(url)) as other:
-        other.forget(["toy:s1"], NOON)
+        other.retention.forget(["toy:s1"], NOON)
         bill(
             Agent(other, toy, agent.file.with_name("s3.jsonl")),
             call("k3", session="s3", model="new-1"),
         )
     bill(another, call("k2", session="s2", model="seldom-1"))
-    assert {one.keys[0] for one in store.sum_calls(["model"], CallFilter())} == {
+    assert {one.keys[0] for one in store.ledger.sum(["model"], CallFilter())} == {
         "seldom-1",
         "new-1",
     }
@@ -897,10 +933,10 @@ def test_models_without_end_take_no_longer_each(toy: Toy, tmp_path: Path) -> Non
         with closing(open_store(str(tmp_path / f"{number}.db"))) as store:
             agent = Agent(store, toy, tmp_path / str(number) / "s1.jsonl")
             ticks = count()
-            store.db.set_progress_handler(lambda ticks=ticks: bool(next(ticks) < 0), 100)  # type: ignore[attr-defined]
+            store.db.connection.set_progress_handler(lambda ticks=ticks: bool(next(ticks) < 0), 100)  # type: ignore[attr-defined]
             bill(agent, *(call(f"k{n}", model=f"strange-{n}\0") for n in range(number)))
             steps.append(next(ticks))
-            assert len(store.sum_calls(["model"], CallFilter())) == number
+            assert len(store.ledger.sum(["model"], CallFilter())) == number
     assert steps[1] < 3 * steps[0]
 
 
@@ -913,8 +949,8 @@ def test_sums_are_exact_beyond_64_bits(store: Store, agent: Agent) -> None:
 
 def test_nothing_adds_up_to_nothing(store: Store, agent: Agent) -> None:
     agent.put(line(id="a"))
-    assert every(store) == store.sum_calls(["day"], CallFilter()) == []
-    assert store.call_times() is None
+    assert every(store) == store.ledger.sum(["day"], CallFilter()) == []
+    assert store.ledger.times() is None
 
 
 def test_sums_are_grouped_and_filtered(store: Store, agent: Agent, another: Agent) -> None:
@@ -928,7 +964,7 @@ def test_sums_are_grouped_and_filtered(store: Store, agent: Agent, another: Agen
     prices(store, basis="none", match="none")
 
     def counts(by: str, **chosen: Any) -> dict[Any, int]:
-        return {one.keys[0]: one.calls for one in store.sum_calls([by], CallFilter(**chosen))}
+        return {one.keys[0]: one.calls for one in store.ledger.sum([by], CallFilter(**chosen))}
 
     assert counts("agent") == {"toy": 4}
     assert counts("session") == {"toy:s1": 3, "toy:s2": 1}
@@ -961,7 +997,7 @@ def test_days_follow_the_clock_where_it_was_set(store: Store, agent: Agent) -> N
     )
     bill(agent, call("k1", ts=before), call("k2", ts=after))
     change = int(datetime(2026, 10, 25, 1, tzinfo=UTC).timestamp())
-    found = store.sum_calls(["day"], CallFilter(), [(0, 3600), (change, 0)])
+    found = store.ledger.sum(["day"], CallFilter(), [(0, 3600), (change, 0)])
     assert sorted(one.keys[0] for one in found) == [before.toordinal() + 1, after.toordinal()]
 
 
@@ -970,9 +1006,9 @@ def test_a_strange_year_is_a_day_like_any_other(store: Store, agent: Agent, year
     moment = datetime(year, 12, 31, 23, 59, 59, tzinfo=UTC)
     bill(agent, call("k1", ts=moment))
     assert [
-        one.keys[0] for one in store.sum_calls(["day"], CallFilter(), [(0, -3600), (10**9, -3600)])
+        one.keys[0] for one in store.ledger.sum(["day"], CallFilter(), [(0, -3600), (10**9, -3600)])
     ] == [moment.toordinal()]
-    assert store.call_times() == (format_time(moment), format_time(moment))
+    assert store.ledger.times() == (format_time(moment), format_time(moment))
 
 
 def test_an_outline_has_every_event_and_what_was_tried_as_it_is(store: Store, agent: Agent) -> None:
@@ -986,7 +1022,7 @@ def test_an_outline_has_every_event_and_what_was_tried_as_it_is(store: Store, ag
         line(id="g", up="f", kind="lifecycle", text="end"),
     )
     store.db.execute("update events set kind = 'of tomorrow' where native_id = 'g'")  # type: ignore[attr-defined]
-    whole, found = store.events("toy:s1"), store.outline("toy:s1")
+    whole, found = store.sessions.events("toy:s1"), store.sessions.outline("toy:s1")
     for place, every in (
         ("seq parent_seq call_id is_error is_sidechain", range(7)),
         ("kind tool summary files origin", (0, 2, 3, 4)),
@@ -999,7 +1035,7 @@ def test_an_outline_has_every_event_and_what_was_tried_as_it_is(store: Store, ag
         ("tool_result", None),
         ("lifecycle", None),
     ]
-    assert store.outline("toy:nobody") == []
+    assert store.sessions.outline("toy:nobody") == []
 
 
 def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(
@@ -1012,22 +1048,22 @@ def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(
         for name, value in {"cache_write_tokens": tokens, **changes}.items():
             store.db.execute(f"update sessions set {name} = ? where uid = ?", (value, uid))  # type: ignore[attr-defined]
 
-    assert store.gaps(None) == (2, []), "events that tell of nothing say nothing"
+    assert store.ledger.gaps(None) == (2, []), "events that tell of nothing say nothing"
     tell("toy:s1", 100)
     tell("toy:s2", 101)
-    assert store.gaps(None) == store.gaps("toy") == (2, [("toy:s2", 101, 100)])
-    assert store.gaps("other") == (0, [])
+    assert store.ledger.gaps(None) == store.ledger.gaps("toy") == (2, [("toy:s2", 101, 100)])
+    assert store.ledger.gaps("other") == (0, [])
     tell("toy:s1", 99, parent_uid="toy:s2", relation="subagent")
-    assert store.gaps(None) == (1, [])
+    assert store.ledger.gaps(None) == (1, [])
     tell("toy:s1", 98)
-    assert store.gaps(None) == (1, [("toy:s2", 199, 200)])
+    assert store.ledger.gaps(None) == (1, [("toy:s2", 199, 200)])
     tell("toy:s2", 101, parent_uid="toy:s1", relation="subagent")
-    assert (store.gaps(None)[0], sorted(store.gaps(None)[1])) == (
+    assert (store.ledger.gaps(None)[0], sorted(store.ledger.gaps(None)[1])) == (
         2,
         [("toy:s1", 98, 100), ("toy:s2", 101, 100)],
     ), "in a circle"
     tell("toy:s1", 98, parent_uid="toy:nobody")
-    assert store.gaps(None)[0] == 2
+    assert store.ledger.gaps(None)[0] == 2
 
 
 def test_a_session_is_counted_with_its_subagents(
@@ -1038,18 +1074,18 @@ def test_a_session_is_counted_with_its_subagents(
     store.db.execute(  # type: ignore[attr-defined]
         "update sessions set parent_uid = 'toy:s1', relation = 'subagent' where uid = 'toy:s2'"
     )
-    assert [(one.keys, one.calls) for one in store.sum_calls(["session"], CallFilter())] == [
+    assert [(one.keys, one.calls) for one in store.ledger.sum(["session"], CallFilter())] == [
         (("toy:s1",), 2)
     ]
-    assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s1"))] == [2]
-    assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s2"))] == [1]
-    assert [one.calls for one in store.sum_calls([], CallFilter(is_subagent=True))] == [1]
+    assert [one.calls for one in store.ledger.sum([], CallFilter(session="toy:s1"))] == [2]
+    assert [one.calls for one in store.ledger.sum([], CallFilter(session="toy:s2"))] == [1]
+    assert [one.calls for one in store.ledger.sum([], CallFilter(is_subagent=True))] == [1]
     # Where parents lead in a circle, everyone is counted, and once.
     store.db.execute(  # type: ignore[attr-defined]
         "update sessions set parent_uid = 'toy:s2', relation = 'subagent' where uid = 'toy:s1'"
     )
-    assert sum(one.calls for one in store.sum_calls(["session"], CallFilter())) == 2
-    assert [one.calls for one in store.sum_calls([], CallFilter(session="toy:s1"))] == [2]
+    assert sum(one.calls for one in store.ledger.sum(["session"], CallFilter())) == 2
+    assert [one.calls for one in store.ledger.sum([], CallFilter(session="toy:s1"))] == [2]
 
 
 def test_several_segments_at_once_are_what_each_of_them_is(
@@ -1057,10 +1093,12 @@ def test_several_segments_at_once_are_what_each_of_them_is(
 ) -> None:
     agent.put(line(id="a", text="apple " * 20_000), line(id="b", text="apple pie", files=["a.py"]))
     another.put(line(id="c", text="apple cake"))
-    ids = store.postings("apple")
+    ids = store.index.postings("apple")
     assert len(ids) == 3
-    assert store.segments([*ids, ids[-1] + 1]) == {id_: store.segment(id_) for id_ in ids}
-    assert store.segments([]) == {}
+    assert store.index.segments([*ids, ids[-1] + 1]) == {
+        id_: store.index.segment(id_) for id_ in ids
+    }
+    assert store.index.segments([]) == {}
 
 
 def test_what_is_read_in_a_snapshot_is_of_one_moment(
@@ -1069,16 +1107,20 @@ def test_what_is_read_in_a_snapshot_is_of_one_moment(
     agent.put(line(id="a", text="apple pie"))
     reader = open_store(url, read_only=True)
     with reader.snapshot():
-        before = reader.postings("apple"), reader.postings("apple pie"), dict(reader.sizes())
+        before = (
+            reader.index.postings("apple"),
+            reader.index.postings("apple pie"),
+            dict(reader.index.sizes()),
+        )
         another.put(line(id="b", text="apple pie"))
         with reader.snapshot():  # One in another is the same one.
             assert (
-                reader.postings("apple"),
-                reader.postings("apple pie"),
-                dict(reader.sizes()),
+                reader.index.postings("apple"),
+                reader.index.postings("apple pie"),
+                dict(reader.index.sizes()),
             ) == before
-    assert [len(reader.postings(term)) for term in ("apple", "apple pie")] == [2, 2]
-    assert len(reader.sizes()) == 2
+    assert [len(reader.index.postings(term)) for term in ("apple", "apple pie")] == [2, 2]
+    assert len(reader.index.sizes()) == 2
     reader.close()
 
 
@@ -1086,7 +1128,7 @@ def test_batches_put_together_are_kept_as_when_put_one_by_one(
     store: Store, toy: Toy, tmp_path: Path
 ) -> None:
     """New ones, one that goes on, a copy, a session from two sources, and what was forgotten."""
-    store.forget(["toy:gone"], datetime.now(UTC))
+    store.retention.forget(["toy:gone"], datetime.now(UTC))
     agents = {
         name: Agent(store, toy, tmp_path / "toy" / f"{name}.jsonl")
         for name in ("new", "old", "then", "more", "gone")
@@ -1102,21 +1144,23 @@ def test_batches_put_together_are_kept_as_when_put_one_by_one(
     agents["more"].write(line(s="new", id="f", up="c", text="plum"))
     agents["gone"].write(line(id="g", text="gone"))
     batches = [one.batch() for one in agents.values()]
-    with store.transaction(), store.together(batches):
-        done = [store.put(batch) for batch in batches]
-        assert store.put(batches[0]).events == 0, "the second time nothing"
+    with store.transaction(), store.ingest.together(batches):
+        done = [store.ingest.put(batch) for batch in batches]
+        assert store.ingest.put(batches[0]).events == 0, "the second time nothing"
     assert [put.events for put in done] == [2, 1, 2, 1, 0]
-    assert store.bodies("toy:new") == {0: "apple", 1: "pear", BLOCK: "plum"}
-    assert store.bodies("toy:old") == {0: "apple", 1: "pear"}
-    assert store.bodies("toy:then") == {0: "apple", 1: "plum"}
-    assert [event.parent_seq for event in store.events("toy:new")] == [None, 0, 1]
-    assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "gone")) == [
+    assert store.sessions.bodies("toy:new") == {0: "apple", 1: "pear", BLOCK: "plum"}
+    assert store.sessions.bodies("toy:old") == {0: "apple", 1: "pear"}
+    assert store.sessions.bodies("toy:then") == {0: "apple", 1: "plum"}
+    assert [event.parent_seq for event in store.sessions.events("toy:new")] == [None, 0, 1]
+    assert sorted(
+        len(store.index.postings(word)) for word in ("apple", "pear", "plum", "gone")
+    ) == [
         0,
         2,
         2,
         2,
     ]
-    assert store.session("toy:gone") is None
+    assert store.sessions.get("toy:gone") is None
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 4])
@@ -1154,25 +1198,27 @@ def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put
     done: list[Put] = []
     with store.transaction():
         for at in range(0, len(batches), at_once):
-            with store.together(batches[at : at + at_once]):
+            with store.ingest.together(batches[at : at + at_once]):
                 for batch in batches[at : at + at_once]:
-                    done.append(store.put(settle(store, batch)))
-                    store.set_places({"toy:s": ("acme/shop" if len(done) == 1 else "shop", None)})
+                    done.append(store.ingest.put(settle(store, batch)))
+                    store.ingest.set_places(
+                        {"toy:s": ("acme/shop" if len(done) == 1 else "shop", None)}
+                    )
     assert [(put.events, put.copies) for put in done] == [(1, 0), (1, 0), (2, 1), (0, 2)]
-    assert store.bodies("toy:s") == {
+    assert store.sessions.bodies("toy:s") == {
         0: "pear",
         BLOCK: "plum",
         2 * BLOCK: "apple",
         2 * BLOCK + 2: "fig",
     }
-    assert [event.parent_seq for event in store.events("toy:s")] == [None, 0, None, 0]
-    assert sorted(len(store.postings(word)) for word in ("apple", "pear", "plum", "fig")) == [
+    assert [event.parent_seq for event in store.sessions.events("toy:s")] == [None, 0, None, 0]
+    assert sorted(len(store.index.postings(word)) for word in ("apple", "pear", "plum", "fig")) == [
         1,
         1,
         1,
         1,
     ]
-    session = store.session("toy:s")
+    session = store.sessions.get("toy:s")
     assert session is not None
     assert (session.events, session.last_seq, session.title, session.repo) == (
         4,
@@ -1182,26 +1228,26 @@ def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put
     )
     kept = {
         one.call.key: one
-        for one in store.calls([hash_of(call("k1", "s")), hash_of(call("k2", "s"))])
+        for one in store.ledger.find([hash_of(call("k1", "s")), hash_of(call("k2", "s"))])
     }
     assert {key: (one.call.seq, one.call.output_tokens) for key, one in kept.items()} == {
         "k1": (0, 9),
         "k2": (2 * BLOCK + 2, 0),
     }
     assert every(store)[0].calls == 2
-    assert len(store.sources()) == 4
+    assert len(store.sources.by_path()) == 4
 
 
 def test_two_agents_may_have_a_source_at_the_same_path(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
-    store.touch(
+    store.sources.touch(
         msgspec.structs.replace(agent.source, agent="other"), adapter_version=1, redact_version=""
     )
-    assert sorted((state.source.agent, state.source.path) for state in store.all_sources()) == [
+    assert sorted((state.source.agent, state.source.path) for state in store.sources.all()) == [
         ("other", str(agent.file)),
         ("toy", str(agent.file)),
     ]
-    assert [state.source.agent for state in store.sources("toy").values()] == ["toy"]
+    assert [state.source.agent for state in store.sources.by_path("toy").values()] == ["toy"]
 
 
 def test_calls_that_are_there_are_known_also_while_others_are_put_together(
@@ -1213,10 +1259,12 @@ def test_calls_that_are_there_are_known_also_while_others_are_put_together(
         another.write(line(id="b", text="two")).batch(), calls=[Kept(call=call("k2", "s2"))]
     )
     there, coming = hash_of(call()), hash_of(call("k2", "s2"))
-    with store.transaction(), store.together([batch]):
-        assert store.calls([coming]) == []
-        store.put(batch)
-        assert [len(store.calls(hashes)) for hashes in ([there], [coming], [there, coming])] == [
+    with store.transaction(), store.ingest.together([batch]):
+        assert store.ledger.find([coming]) == []
+        store.ingest.put(batch)
+        assert [
+            len(store.ledger.find(hashes)) for hashes in ([there], [coming], [there, coming])
+        ] == [
             1,
             1,
             2,

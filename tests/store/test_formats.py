@@ -17,15 +17,18 @@ import pytest
 
 from runlore.errors import StoreError, StoreMissing, StoreTooNew, StoreTooOld
 from runlore.store import Filter, Store, open_store
-from runlore.store._sql import migrations
-from runlore.store._sqlite_file import APPLICATION_ID, MIGRATIONS
+from runlore.store.sql.database import migrations
+from runlore.store.sqlite.database import APPLICATION_ID, MIGRATIONS
 from tests import postgres
 
 ROOT = Path(__file__).parents[2]
 
 
 def tables(store: Store) -> set[str]:
-    return {name for (name,) in store.rows("select name from sqlite_schema where type = 'table'")}
+    return {
+        name
+        for (name,) in store.maintenance.rows("select name from sqlite_schema where type = 'table'")
+    }
 
 
 def test_migrations_are_numbered_from_one_in_both_databases() -> None:
@@ -82,7 +85,7 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, version: int) ->
 def test_a_file_of_a_newer_format_is_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "runlore.db"
     with closing(open_store(str(path))) as store:
-        store.rows("pragma user_version = 99")
+        store.maintenance.rows("pragma user_version = 99")
     for read_only in (False, True):
         with pytest.raises(
             StoreTooNew, match=r"newer runlore \(format 99, this one knows 1\); update runlore"
@@ -128,7 +131,7 @@ def test_who_is_killed_while_a_file_is_made_leaves_one_that_the_next_can_use(
     )
     assert killed.returncode == -signal.SIGKILL
     with closing(open_store(str(path))) as store:
-        assert store.count(Filter()) == 0
+        assert store.sessions.count(Filter()) == 0
         assert {"sessions", "events", "search"} <= tables(store)
 
 
@@ -139,7 +142,7 @@ def test_several_that_make_a_store_at_once_make_one(url: str) -> None:
 
 def count(url: str) -> int:
     with closing(open_store(url)) as store:
-        return store.count(Filter())
+        return store.sessions.count(Filter())
 
 
 # ── servers ──────────────────────────────────────────────────────────────────────────────────────

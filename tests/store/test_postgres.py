@@ -31,16 +31,16 @@ from runlore.store import (
     CallFilter,
     Filter,
     Store,
-    _postgres_db,
-    _postgres_read,
     copying,
     open_store,
 )
-from runlore.store._postgres_db import Database, Sending
-from runlore.store._postgres_pool import MOST, _pools
-from runlore.store._postgres_read import as_regex
-from runlore.store.pieces import native_hash
-from runlore.store.postgres import PARTITIONED, PostgresStore, partition, without_password
+from runlore.store.natives import native_hash
+from runlore.store.postgres import connection, index
+from runlore.store.postgres.connection import PostgresConnection, Sending
+from runlore.store.postgres.database import as_regex, without_password
+from runlore.store.postgres.months import PARTITIONED, partition
+from runlore.store.postgres.pool import MOST, _pools
+from runlore.store.postgres.store import PostgresStore
 from runlore.sync import ingest, pipeline
 from runlore.sync.prepare import Job, Preparer, Setting
 from runlore.sync.redaction import RedactSetting
@@ -65,7 +65,7 @@ def store(address: str) -> Iterator[PostgresStore]:
 @pytest.fixture
 def is_little_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is put is sent while more is made, however little it is."""
-    monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr(connection, "ENOUGH_BYTES", 0)
 
 
 @pytest.fixture
@@ -80,35 +80,36 @@ def put(store: Store, toy: Toy, file: Path, *lines: bytes) -> None:
     with file.open("ab") as out:
         out.writelines(lines)
     source = next(s for s in toy.discover(file.parent) if s.path == str(file))
-    state = store.sources().get(str(file))
+    state = store.sources.by_path().get(str(file))
     job = Job(source=source)
     if state is not None and state.position.offset:
-        job = Job(source=source, since=state.position, resume=store.resume(state.number))
+        job = Job(source=source, since=state.position, resume=store.sources.resume(state.number))
     batch = (
         Preparer(Setting(redact=RedactSetting(key_path=str(file.parent / "key"))))
         .prepare(job)
         .batch
     )
     assert batch is not None
-    store.put(batch)
+    store.ingest.put(batch)
 
 
 def content(store: Store, *, names: bool = True) -> dict[str, Any]:
     """All that is stored, but for when, and for the numbers of segments."""
     found: dict[str, Any] = {}
-    for shown in store.sessions(Filter(parents_only=False)):
-        session = store.session(shown.uid)
+    for shown in store.sessions.select(Filter(parents_only=False)):
+        session = store.sessions.get(shown.uid)
         assert session is not None
         apart = dict(ingested_at=None, discovered_at=None, analyzed_at=None) | (
             {} if names else dict(machine=None, author=None)
         )
         events = [
-            msgspec.structs.replace(event, payload_ref=None) for event in store.events(shown.uid)
+            msgspec.structs.replace(event, payload_ref=None)
+            for event in store.sessions.events(shown.uid)
         ]
         found[shown.uid] = (
             msgspec.structs.replace(session, **apart),
             events,
-            store.bodies(shown.uid),
+            store.sessions.bodies(shown.uid),
         )
     return found
 
@@ -143,8 +144,8 @@ def queries(store: Store) -> list[str]:
     chosen = random.Random(1)
     texts = [
         text
-        for shown in store.sessions(Filter(parents_only=False))
-        for text in store.bodies(shown.uid).values()
+        for shown in store.sessions.select(Filter(parents_only=False))
+        for text in store.sessions.bodies(shown.uid).values()
     ]
     made = [
         "error",
@@ -199,13 +200,13 @@ def test_both_databases_keep_the_same(pair: tuple[Store, Store]) -> None:
 def test_both_databases_keep_the_same_digests(pair: tuple[Store, Store]) -> None:
     every = Filter(parents_only=False)
     one, two = (
-        [msgspec.structs.replace(made, made_at=None) for made in store.digests(every)]
+        [msgspec.structs.replace(made, made_at=None) for made in store.digests.iter(every)]
         for store in pair
     )
     assert len(one) > 100
     assert one == two
-    assert sorted(pair[0].errors_seen(every), key=str) == sorted(
-        pair[1].errors_seen(every), key=str
+    assert sorted(pair[0].digests.errors(every), key=str) == sorted(
+        pair[1].digests.errors(every), key=str
     )
     now = datetime.now(UTC)
     assert find_recurring(pair[0], every, now, min_sessions=1, limit=None) == find_recurring(
@@ -235,9 +236,9 @@ def test_both_databases_add_up_to_the_same(pair: tuple[Store, Store], by: str) -
         CallFilter(since=datetime(2025, 6, 1, tzinfo=UTC)),
         CallFilter(is_subagent=True),
     ):
-        one, two = ({sums.keys: sums for sums in store.sum_calls([by], chosen)} for store in pair)
+        one, two = ({sums.keys: sums for sums in store.ledger.sum([by], chosen)} for store in pair)
         assert one == two
-    assert pair[0].sum_calls([], CallFilter())
+    assert pair[0].ledger.sum([], CallFilter())
 
 
 def test_both_databases_choose_and_sort_alike(pair: tuple[Store, Store]) -> None:
@@ -252,7 +253,9 @@ def test_both_databases_choose_and_sort_alike(pair: tuple[Store, Store]) -> None
     ]
     for one in chosen:
         for sort in ("ended", "started", "events", "errors", "tokens", "duration"):
-            lines = [[shown.uid for shown in store.sessions(one, sort=sort)] for store in pair]
+            lines = [
+                [shown.uid for shown in store.sessions.select(one, sort=sort)] for store in pair
+            ]
             assert lines[0] == lines[1]
 
 
@@ -279,8 +282,8 @@ def test_globs_mean_what_they_mean_in_sqlite(
     store: PostgresStore, tmp_path: Path, pattern: str, text: str, is_found: bool
 ) -> None:
     with closing(open_store(str(tmp_path / "runlore.db"))) as file:
-        assert bool(file.rows("select ? glob ?", (text, pattern))[0][0]) is is_found
-    assert store.rows("select ? ~ ?", (text, as_regex(pattern)))[0][0] is is_found
+        assert bool(file.maintenance.rows("select ? glob ?", (text, pattern))[0][0]) is is_found
+    assert store.maintenance.rows("select ? ~ ?", (text, as_regex(pattern)))[0][0] is is_found
 
 
 def test_both_databases_have_the_same_tables_and_columns(pair: tuple[Store, Store]) -> None:
@@ -296,8 +299,8 @@ def test_both_databases_have_the_same_tables_and_columns(pair: tuple[Store, Stor
         " = c.oid and a.attnum > 0 where c.relkind in ('r', 'p') and not c.relispartition and"
         " c.relnamespace = current_schema()::regnamespace"
     )
-    one = {row for row in file.rows(in_file) if not row[0].startswith("search")}
-    two = {row for row in server.rows(in_server) if row[0] != "search"}
+    one = {row for row in file.maintenance.rows(in_file) if not row[0].startswith("search")}
+    two = {row for row in server.maintenance.rows(in_server) if row[0] != "search"}
     assert one - two == set()
     own = {"claims", "runlore_format"}
     assert own < {table for table, _ in two}
@@ -319,8 +322,8 @@ def test_nul_is_kept_in_bodies_and_shown_as_a_sign_elsewhere(
         line(id="a\0b", text="one\0two", tool="x\0y"),
         line(id="c", up="a\0b", text="three"),
     )
-    event, child = store.events("toy:s")
-    assert store.bodies("toy:s")[0] == "one\0two"
+    event, child = store.sessions.events("toy:s")
+    assert store.sessions.bodies("toy:s")[0] == "one\0two"
     assert (event.summary, event.tool, child.parent_seq) == ("one␀two", "x␀y", 0)
     assert native_hash("toy", event.native_id or "") == native_hash("toy", "a\0b")
     put(
@@ -330,7 +333,7 @@ def test_nul_is_kept_in_bodies_and_shown_as_a_sign_elsewhere(
         line(id="a\0b", text="one\0two"),
         line(id="d", up="a\0b", text="four"),
     )
-    assert [one.parent_seq for one in store.events("toy:s")] == [
+    assert [one.parent_seq for one in store.sessions.events("toy:s")] == [
         None,
         0,
         0,
@@ -351,10 +354,10 @@ def test_nul_reaches_no_text_column_of_what_is_put_together(
         (tmp_path / f"toy/{n}.jsonl").write_bytes(b"".join(rows))
     pipeline.sync(store, config, roots=[str(tmp_path / "toy")], workers=0)
     for n in range(3):
-        (event,) = store.events(f"toy:{n}")
+        (event,) = store.sessions.events(f"toy:{n}")
         assert (event.summary, event.tool, event.call_id) == ("one␀two", "x␀y", "c␀")
-        assert store.bodies(f"toy:{n}") == {0: "one\0two"}
-    assert {shown.title for shown in store.sessions(Filter())} == {"t␀"}
+        assert store.sessions.bodies(f"toy:{n}") == {0: "one\0two"}
+    assert {shown.title for shown in store.sessions.select(Filter())} == {"t␀"}
     assert is_right(store, config) == []
 
 
@@ -370,9 +373,9 @@ def test_a_body_with_more_words_than_a_row_holds_is_found_by_each(
         line(id="b", text="x" * 3000),
     )
     for word in (words[0], words[70_000], words[-1], f"{words[5]} {words[6]}", "x" * 3000):
-        assert len(store.postings(word)) == 1, word
-    assert not store.postings(f"{words[5]} {words[7]}")
-    assert store.postings("word00", prefix=True)
+        assert len(store.index.postings(word)) == 1, word
+    assert not store.index.postings(f"{words[5]} {words[7]}")
+    assert store.index.postings("word00", prefix=True)
     assert is_right(store, config) == []
 
 
@@ -387,16 +390,16 @@ def test_room_is_given_back_when_those_who_began_before_are_done(
             tmp_path / f"t{n}.jsonl",
             line(id=f"n{n}", text=" ".join(noise.randbytes(6).hex() for _ in range(4000))),
         )
-    before = store.used_bytes()
-    with closing(Database(address, "another")) as other:
+    before = store.retention.used_bytes()
+    with closing(PostgresConnection(address, "another")) as other:
         other.execute("begin isolation level repeatable read")
         other.execute("select count(*) from sessions")
-        store.evict([f"toy:t{n}" for n in range(10)], datetime.now(UTC))
+        store.retention.evict([f"toy:t{n}" for n in range(10)], datetime.now(UTC))
         leaving = threading.Timer(0.5, other.execute, ("rollback",))
         leaving.start()
-        store.shrink()
+        store.retention.shrink()
         leaving.join()
-    assert store.used_bytes() < before / 2
+    assert store.retention.used_bytes() < before / 2
 
 
 def test_a_number_that_no_column_takes_costs_its_batch_and_no_other(
@@ -423,13 +426,13 @@ def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
     server: Server, toy: Toy, tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    run = Database._run
+    run = PostgresConnection._run
 
-    def count(self: Database, sql: str, bindings: Sequence[Any]) -> Any:
+    def count(self: PostgresConnection, sql: str, bindings: Sequence[Any]) -> Any:
         asked.append(sql)
         return run(self, sql, bindings)
 
-    monkeypatch.setattr(Database, "_run", count)
+    monkeypatch.setattr(PostgresConnection, "_run", count)
     counts = []
     for name, sessions in (("few", 4), ("many", 40)):
         (tmp_path / name).mkdir()
@@ -440,11 +443,11 @@ def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
             # Too early for digests.
             pipeline.sync(store, config, roots=[str(tmp_path / name)], workers=0, quiet_s=1e9)
             counts.append(len(asked))
-            assert len(store.postings("apple")) == sessions
+            assert len(store.index.postings("apple")) == sessions
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize("enough", [0, 5_000, _postgres_db.ENOUGH_BYTES])
+@pytest.mark.parametrize("enough", [0, 5_000, connection.ENOUGH_BYTES])
 def test_what_was_put_is_known_before_it_is_sent(
     store: PostgresStore,
     toy: Toy,
@@ -453,7 +456,7 @@ def test_what_was_put_is_known_before_it_is_sent(
     monkeypatch: pytest.MonkeyPatch,
     enough: int,
 ) -> None:
-    monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", enough)
+    monkeypatch.setattr(connection, "ENOUGH_BYTES", enough)
     monkeypatch.setattr(ingest, "MAX_GROUP", 1)
     write_home(tmp_path / "homes/one", "one")
     write_home(tmp_path / "homes/two", "two")
@@ -471,15 +474,17 @@ def test_a_transaction_lasts_for_a_time_whatever_it_holds(
     monkeypatch.setattr(ingest, "MAX_GROUP", 1)
     monkeypatch.setattr(ingest, "COMMIT_BYTES", 1)
     monkeypatch.setattr(ingest, "COMMIT_S", 600)
-    commit, seen = Database.commit, []
+    commit, seen = PostgresConnection.commit, []
 
-    def noted(db: Database) -> None:
+    def noted(db: PostgresConnection) -> None:
         seen.append(db)
         commit(db)
 
-    monkeypatch.setattr(Database, "commit", noted)
+    monkeypatch.setattr(PostgresConnection, "commit", noted)
     pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
-    assert seen.count(store.db) < 6, "one for all twelve, and a few for what comes behind"
+    assert seen.count(store.db.connection) < 6, (
+        "one for all twelve, and a few for what comes behind"
+    )
 
 
 def test_of_what_several_sources_tell_a_digest_is_kept_once(
@@ -488,31 +493,31 @@ def test_of_what_several_sources_tell_a_digest_is_kept_once(
     for n, name in enumerate(("s", "other", "s")):
         (tmp_path / f"homes/{n}").mkdir(parents=True)
         (tmp_path / f"homes/{n}/{name}.jsonl").write_bytes(line(id=f"{n}", text="fix it", at=n))
-    put, kept = store.put_digest, []
+    put, kept = store.digests.put, []
 
     def noted(digest: Digest, when: datetime) -> None:
         kept.append(digest.session_uid)
         put(digest, when)
 
-    monkeypatch.setattr(store, "put_digest", noted)
+    monkeypatch.setattr(store.digests, "put", noted)
     pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
     assert kept == ["toy:other", "toy:s"]
 
 
 def test_rows_that_a_table_refuses_are_told_by_the_next_statement(store: PostgresStore) -> None:
-    store.db.begin()
-    store.db.copy("tombstones", [("toy:s", "now"), ("toy:s", "later")])
-    store.db.send_behind()
+    store.db.connection.begin()
+    store.db.connection.copy("tombstones", [("toy:s", "now"), ("toy:s", "later")])
+    store.db.connection.send_behind()
     with pytest.raises(StoreError, match="tombstones"):
         store.db.execute("select 1")
-    store.db.rollback()
-    assert store.tombstones() == set()
+    store.db.connection.rollback()
+    assert store.sources.tombstones() == set()
 
 
 def test_rows_wait_until_there_are_enough_of_them(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_postgres_db, "ENOUGH_BYTES", 100_000)
+    monkeypatch.setattr(connection, "ENOUGH_BYTES", 100_000)
     copied: list[str] = []
     copy = Cursor.copy
 
@@ -521,41 +526,43 @@ def test_rows_wait_until_there_are_enough_of_them(
         return copy(cursor, sql)
 
     monkeypatch.setattr(Cursor, "copy", noted)
-    store.db.begin()
+    store.db.connection.begin()
     for part in range(4):
-        store.db.copy("tombstones", [(f"toy:{part}-{n}" + 30 * "x", "now") for n in range(1000)])
-        store.db.send_behind()
+        store.db.connection.copy(
+            "tombstones", [(f"toy:{part}-{n}" + 30 * "x", "now") for n in range(1000)]
+        )
+        store.db.connection.send_behind()
         assert len(copied) <= part // 3 + 1
-    store.db.commit()
-    assert (len(copied), len(store.tombstones())) == (2, 4000)
+    store.db.connection.commit()
+    assert (len(copied), len(store.sources.tombstones())) == (2, 4000)
 
 
 @pytest.mark.usefixtures("is_little_enough")
 def test_who_is_interrupted_while_rows_are_sent_can_go_on(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.db.begin()
-    store.db.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
-    store.db.send_behind()
+    store.db.connection.begin()
+    store.db.connection.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
+    store.db.connection.send_behind()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "join", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.db.execute("select 1")
-    store.db.rollback()
-    assert store.tombstones() == set()
+    store.db.connection.rollback()
+    assert store.sources.tombstones() == set()
 
 
 def test_who_is_interrupted_in_the_middle_of_a_statement_can_go_on_and_so_can_others(
     store: PostgresStore, server: Server
 ) -> None:
-    store.db.begin()
+    store.db.connection.begin()
     (pid,) = store.db.execute("select pg_backend_pid()").fetchone()
     store.db.execute("insert into tombstones values ('toy:s', 'now')")
-    store.db.flush()
+    store.db.connection.flush()
     # As a signal leaves it: asked, and not answered.
-    store.db._line.pgconn.send_query(b"select pg_sleep(60)")
-    store.db.rollback()
-    assert store.tombstones() == set()
+    store.db.connection._line.pgconn.send_query(b"select pg_sleep(60)")
+    store.db.connection.rollback()
+    assert store.sources.tombstones() == set()
     until = time.monotonic() + 20
     while server.execute(f"select 1 from pg_stat_activity where pid = {pid} and state = 'active'"):
         assert time.monotonic() < until, "the server is still at what nobody waits for"
@@ -579,15 +586,15 @@ def test_what_is_taken_back_is_not_sent_to_its_end(
         is_unwanted.set()
         wait(sending)
 
-    store.db.begin()
-    store.db.copy("tombstones", [(f"toy:{n}" + "x" * 100_000, "now") for n in range(40)])
+    store.db.connection.begin()
+    store.db.connection.copy("tombstones", [(f"toy:{n}" + "x" * 100_000, "now") for n in range(40)])
     monkeypatch.setattr(Copy, "write_row", write_slowly)
     monkeypatch.setattr(Sending, "wait", wait_for_it)
-    store.db.send_behind()
+    store.db.connection.send_behind()
     assert is_on_its_way.wait(60)
-    store.db.rollback()
+    store.db.connection.rollback()
     assert len(written) == 1
-    assert store.tombstones() == set()
+    assert store.sources.tombstones() == set()
 
 
 def test_rows_are_sent_also_where_no_thread_is_to_be_had(
@@ -596,13 +603,13 @@ def test_rows_are_sent_also_where_no_thread_is_to_be_had(
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    store.db.begin()
-    store.db.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
+    store.db.connection.begin()
+    store.db.connection.copy("tombstones", [(f"toy:{n}", "now") for n in range(1000)])
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        store.db.send_behind()
-    store.db.commit()
-    assert len(store.tombstones()) == 1000
+        store.db.connection.send_behind()
+    store.db.connection.commit()
+    assert len(store.sources.tombstones()) == 1000
 
 
 def interrupt(*_: object) -> None:
@@ -616,11 +623,11 @@ def test_a_phrase_of_common_words_is_proved_in_the_newest_and_shown_only_where_i
         ("green pear", "pear green", "green pear", "pear green", "green pear")
     ):
         put(store, toy, tmp_path / f"toy/{n}.jsonl", line(id=f"{n}", text=text, at=n))
-    exact = store.postings("green pear")
+    exact = store.index.postings("green pear")
     assert len(exact) == 3
-    monkeypatch.setattr(_postgres_read, "MOST_PROVED", 2)
-    store._phrases = ("", {})
-    possible = store.postings("green pear")
+    monkeypatch.setattr(index, "MOST_PROVED", 2)
+    monkeypatch.setattr(store.index, "_phrases", ("", {}))
+    possible = store.index.postings("green pear")
     assert len(possible) == 4, "the newest two are looked into, the older three are not"
     assert set(exact) < set(possible)
     assert possible == sorted(possible)
@@ -635,7 +642,7 @@ from pathlib import Path
 from runlore import adapters
 from runlore.sync import pipeline
 from runlore.config import Config
-from runlore.store.postgres import PostgresStore
+from runlore.store.postgres.store import PostgresStore
 from tests.toy import Toy
 toy = Toy()
 adapters.names, adapters.get = lambda: ("toy",), lambda name: toy
@@ -706,10 +713,10 @@ def test_four_machines_at_once_store_what_one_does_alone(
         )
         assert content(many, names=False) == content(one, names=False)
         assert len(content(many)) == 48
-        assert {many.session(f"toy:{name}-0").machine for name in machines} == set(machines)  # type: ignore[union-attr]
+        assert {many.sessions.get(f"toy:{name}-0").machine for name in machines} == set(machines)  # type: ignore[union-attr]
         assert is_right(many, config) == []
-        assert [len(many.postings(word)) for word in ("apple", "pear")] == [
-            len(one.postings(word)) for word in ("apple", "pear")
+        assert [len(many.index.postings(word)) for word in ("apple", "pear")] == [
+            len(one.index.postings(word)) for word in ("apple", "pear")
         ]
 
 
@@ -754,7 +761,7 @@ def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
 
 def test_who_waits_for_a_server_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(StoreError, match="refused"):
-        Database(
+        PostgresConnection(
             "postgresql://127.0.0.1:1/nowhere", "postgresql://127.0.0.1:1/nowhere", patience_s=0.3
         )
     (said,) = caplog.messages
@@ -805,7 +812,7 @@ def test_who_is_stopped_while_rows_are_sent_leaves_nothing_half_done(
     )
     _, told = stopped.communicate(timeout=60)
     assert (stopped.returncode, b"StoreError" in told) == (-signal.Signals[word], False)
-    assert store.count(Filter()) == 0, "it was all one transaction"
+    assert store.sessions.count(Filter()) == 0, "it was all one transaction"
     pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
     assert is_as_alone(store, tmp_path, config)
 
@@ -814,8 +821,8 @@ STOPPED = """
 import os, signal
 from psycopg import Copy
 from runlore.sync import ingest, pipeline
-from runlore.store import _postgres_db
-ingest.MAX_GROUP, _postgres_db.ENOUGH_BYTES = 4, 0
+from runlore.store.postgres import connection
+ingest.MAX_GROUP, connection.ENOUGH_BYTES = 4, 0
 write = Copy.write_row
 def stop(copy, row):
     write(copy, row)
@@ -884,7 +891,7 @@ def test_a_store_for_reading_refuses_to_write(address: str, store: PostgresStore
         closing(open_store(address, read_only=True)) as reader,
         pytest.raises(StoreError, match="opened for reading"),
     ):
-        reader.set_places({"toy:s": ("a", None)})
+        reader.ingest.set_places({"toy:s": ("a", None)})
 
 
 # ── many readers ──────────────────────────────────────────────────────────────────────────────────
@@ -912,7 +919,7 @@ def test_many_readers_of_a_process_share_a_few_connections(
     def ask() -> None:
         nonlocal most
         with stores.lend() as (reader, _):
-            answers.append(len(reader.postings("apple")))
+            answers.append(len(reader.index.postings("apple")))
             most = max(most, connections(server) - before)
 
     threads = [threading.Thread(target=ask) for _ in range(12)]
@@ -934,7 +941,7 @@ def test_a_reader_goes_on_after_the_server_was_restarted(
     put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text="apple"))
     for _ in range(2):
         with stores.lend() as (reader, _):
-            assert len(reader.postings("apple")) == 1
+            assert len(reader.index.postings("apple")) == 1
         server.control("restart", "-m", "fast")
 
 
@@ -942,7 +949,7 @@ def test_the_last_reader_to_leave_closes_the_connections(
     store: PostgresStore, server: Server, stores: Stores
 ) -> None:
     with stores.lend() as (reader, _):
-        reader.count(Filter())
+        reader.sessions.count(Filter())
     assert _pools
     stores.close()
     assert not _pools
@@ -950,11 +957,11 @@ def test_the_last_reader_to_leave_closes_the_connections(
 
 def test_a_question_that_takes_too_long_is_ended(store: PostgresStore, address: str) -> None:
     with closing(open_store(address, read_only=True)) as reader:
-        assert reader.rows("select current_setting('statement_timeout')") == [("2min",)]
-        reader.rows("select set_config('statement_timeout', '1s', false)")
+        assert reader.maintenance.rows("select current_setting('statement_timeout')") == [("2min",)]
+        reader.maintenance.rows("select set_config('statement_timeout', '1s', false)")
         with pytest.raises(StoreError, match="statement timeout"):
-            reader.rows("select pg_sleep(60)")
-        assert reader.count(Filter()) == 0, "and the next one is answered"
+            reader.maintenance.rows("select pg_sleep(60)")
+        assert reader.sessions.count(Filter()) == 0, "and the next one is answered"
 
 
 # ── whose a session is ────────────────────────────────────────────────────────────────────────────
@@ -968,7 +975,7 @@ def test_a_session_says_where_it_is_from_and_whose_it_is(
     store: PostgresStore, toy: Toy, tmp_path: Path
 ) -> None:
     put(store, toy, tmp_path / "toy/s.jsonl", line(id="a", text="one"))
-    session = store.session("toy:s")
+    session = store.sessions.get("toy:s")
     assert session is not None
     assert (session.machine, session.author) == ("desk", "ann")
 
@@ -984,10 +991,10 @@ def test_domains_are_those_of_who_read_the_session(
         line(id="a", text="one"),
         line(s="t", id="b", text="two"),
     )
-    store.set_places({"toy:s": ("acme/api", None), "toy:t": ("acme/api", None)})
-    store.set_domains(lambda _: "hers")
-    bob.set_domains(lambda _: "his")
-    assert store.rows("select uid, author, domain from sessions order by uid") == [
+    store.ingest.set_places({"toy:s": ("acme/api", None), "toy:t": ("acme/api", None)})
+    store.ingest.set_domains(lambda _: "hers")
+    bob.ingest.set_domains(lambda _: "his")
+    assert store.maintenance.rows("select uid, author, domain from sessions order by uid") == [
         ("toy:s", "ann", "hers"),
         ("toy:t", "bob", "his"),
     ]
@@ -998,8 +1005,8 @@ def test_the_same_path_on_two_machines_is_two_sources(
 ) -> None:
     put(store, toy, tmp_path / "toy/s.jsonl", line(s="x", id="a", text="one"))
     put(bob, toy, tmp_path / "toy/s.jsonl", line(s="x", id="b", up="a", text="two"))
-    assert (len(store.sources()), len(bob.sources())) == (1, 1)
-    assert store.rows("select count(*) from sources") == [(2,)]
+    assert (len(store.sources.by_path()), len(bob.sources.by_path())) == (1, 1)
+    assert store.maintenance.rows("select count(*) from sources") == [(2,)]
 
 
 def test_a_session_that_two_people_have_is_one_when_its_records_agree(
@@ -1009,7 +1016,7 @@ def test_a_session_that_two_people_have_is_one_when_its_records_agree(
     put(store, toy, tmp_path / "ann/s.jsonl", *rows)
     put(bob, toy, tmp_path / "bob/s.jsonl", *rows, line(id="c", up="b", text="three"))
     assert list(content(store)) == ["toy:s"]
-    assert list(store.bodies("toy:s").values()) == ["one", "two", "three"]
+    assert list(store.sessions.bodies("toy:s").values()) == ["one", "two", "three"]
     put(
         store,
         toy,
@@ -1017,8 +1024,8 @@ def test_a_session_that_two_people_have_is_one_when_its_records_agree(
         line(id="c", up="b", text="three"),
         line(id="d", up="c", text="four"),
     )
-    assert sorted(store.bodies("toy:s").values()) == ["four", "one", "three", "two"]
-    session = store.session("toy:s")
+    assert sorted(store.sessions.bodies("toy:s").values()) == ["four", "one", "three", "two"]
+    session = store.sessions.get("toy:s")
     assert session is not None
     assert session.author == "ann"
     assert is_right(store, config) == []
@@ -1044,9 +1051,9 @@ def test_other_records_under_the_same_name_are_a_second_session(
     )
     put(bob, toy, tmp_path / "bob/s.jsonl", line(id="c", up="b", text="goes on"))
     assert content(store)["toy:s"] == before
-    assert store.bodies("toy:s~bob") == {0: "one", 1: "forged", 2: "goes on"}
+    assert store.sessions.bodies("toy:s~bob") == {0: "one", 1: "forged", 2: "goes on"}
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="c", up="b", text="my own"))
-    assert list(store.bodies("toy:s").values()) == ["one", "two", "my own"]
+    assert list(store.sessions.bodies("toy:s").values()) == ["one", "two", "my own"]
     assert is_right(store, config) == []
 
 
@@ -1063,10 +1070,10 @@ def test_records_that_differ_later_part_the_sessions_again(
         line(id="b", up="a", text="forged"),
     )
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="b", up="a", text="two"))
-    assert list(store.bodies("toy:s").values()) == ["one", "two"]
+    assert list(store.sessions.bodies("toy:s").values()) == ["one", "two"]
     pipeline.sync(bob, config, roots=[str(tmp_path / "bob")], workers=0)
-    assert store.bodies("toy:s~bob") == {0: "one", 1: "forged"}
-    assert list(store.bodies("toy:s").values()) == ["one", "two"]
+    assert store.sessions.bodies("toy:s~bob") == {0: "one", 1: "forged"}
+    assert list(store.sessions.bodies("toy:s").values()) == ["one", "two"]
     assert is_right(store, config) == []
 
 
@@ -1076,9 +1083,9 @@ def test_nobody_elses_copy_takes_the_place_of_an_original(
     """Of two sessions of one author with the same record, the one with the smaller uid has it."""
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
     put(bob, toy, tmp_path / "bob/aaa.jsonl", line(id="a", text="forged"))
-    assert [event.origin for event in store.events("toy:s")] == [None]
-    assert store.bodies("toy:s") == {0: "one"}
-    assert store.bodies("toy:aaa") == {0: "forged"}
+    assert [event.origin for event in store.sessions.events("toy:s")] == [None]
+    assert store.sessions.bodies("toy:s") == {0: "one"}
+    assert store.sessions.bodies("toy:aaa") == {0: "forged"}
 
 
 def test_everybody_makes_the_digests_of_their_own_sessions(
@@ -1086,8 +1093,8 @@ def test_everybody_makes_the_digests_of_their_own_sessions(
 ) -> None:
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
     put(bob, toy, tmp_path / "bob/t.jsonl", line(id="b", text="two"))
-    assert store.stale_digests(1, datetime.now(UTC)) == ["toy:s"]
-    assert bob.stale_digests(1, datetime.now(UTC)) == ["toy:t"]
+    assert store.digests.stale(1, datetime.now(UTC)) == ["toy:s"]
+    assert bob.digests.stale(1, datetime.now(UTC)) == ["toy:t"]
 
 
 def test_what_someone_means_by_a_session_is_copied_with_it(
@@ -1109,7 +1116,7 @@ def test_what_someone_means_by_a_session_is_copied_with_it(
     with closing(PostgresStore(server.make_schema(), machine="lap", author="bob")) as there:
         copying.copy(store, there)
         put(there, toy, tmp_path / "bob/s.jsonl", line(id="c", up="a", text="three"))
-        assert sorted(there.bodies("toy:s").values()) == ["one", "three", "two"]
+        assert sorted(there.sessions.bodies("toy:s").values()) == ["one", "three", "two"]
         assert list(content(there)) == ["toy:s"]
         assert is_right(there, config) == []
 
@@ -1120,7 +1127,7 @@ def parts(store: PostgresStore) -> set[str]:
         "select relname from pg_class where relnamespace = current_schema()::regnamespace and"
         " relispartition and relkind = 'r'"
     )
-    return {name for (name,) in store.rows(sql)}
+    return {name for (name,) in store.maintenance.rows(sql)}
 
 
 def test_sessions_lie_in_the_month_they_began_and_an_empty_month_goes(
@@ -1132,11 +1139,11 @@ def test_sessions_lie_in_the_month_they_began_and_an_empty_month_goes(
         f"{table}_2026_{month}" for table in PARTITIONED for month in ("01", "03")
     }
     assert partition("events", (2026 - 1970) * 12 + 2) == "events_2026_03"
-    store.forget(["toy:b"], datetime.now(UTC))
+    store.retention.forget(["toy:b"], datetime.now(UTC))
     assert parts(store) == {f"{table}_2026_01" for table in PARTITIONED}
     put(store, toy, tmp_path / "toy/c.jsonl", line(id="c", text="march again", at=71 * 86_400))
     assert len(parts(store)) == 6
-    assert store.bodies("toy:c") == {0: "march again"}
+    assert store.sessions.bodies("toy:c") == {0: "march again"}
 
 
 # ── copies into a store of several people ─────────────────────────────────────────────────────────
@@ -1147,7 +1154,7 @@ def file_of_bob(tmp_path: Path) -> Iterator[Store]:
 
 
 def uids_in(store: Store) -> set[str]:
-    return {shown.uid for shown in store.sessions(Filter(parents_only=False))}
+    return {shown.uid for shown in store.sessions.select(Filter(parents_only=False))}
 
 
 def test_a_copy_of_what_someone_else_has_is_theirs_as_well(
@@ -1168,7 +1175,7 @@ def test_a_copy_of_what_someone_else_has_is_theirs_as_well(
         )
     copying.copy(file_of_bob, bob)
     assert uids_in(store) == {"toy:s"}
-    assert store.rows("select author, uid from claims") == [("bob", "toy:s")]
+    assert store.maintenance.rows("select author, uid from claims") == [("bob", "toy:s")]
     assert is_right(store, config) == []
     assert copying.copy(file_of_bob, bob).unchanged == 1
     put(
@@ -1194,13 +1201,13 @@ def test_a_copy_of_something_else_stands_beside_what_someone_has(
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
     put(file_of_bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="another"))
     pipeline.sync(file_of_bob, config, roots=[str(tmp_path / "bob")], workers=0, quiet_s=0)
-    assert file_of_bob.digest("toy:s") is not None
+    assert file_of_bob.digests.get("toy:s") is not None
     copying.copy(file_of_bob, bob)
     assert uids_in(store) == {"toy:s", "toy:s~bob"}
-    second = store.session("toy:s~bob")
+    second = store.sessions.get("toy:s~bob")
     assert second is not None
     assert (second.author, second.machine, second.analyzed_at) == ("bob", "lap", None)
-    assert store.bodies("toy:s") == {0: "one"}
+    assert store.sessions.bodies("toy:s") == {0: "one"}
     assert is_right(store, config) == []
     again = copying.copy(file_of_bob, bob)
     assert (again.sessions, again.unchanged) == (0, 1)
@@ -1219,16 +1226,16 @@ def test_a_copy_leaves_what_others_added_to_a_session(
             line(id="a", text="one"),
             line(id="c", text="three"),
         )
-        before = sorted(store.bodies("toy:s").values())
+        before = sorted(store.sessions.bodies("toy:s").values())
         copying.copy(file, store)
-    assert sorted(store.bodies("toy:s").values()) == before == ["one", "two"]
-    assert {session for _, _, session in store.claims()} <= {
-        number for (number,) in store.rows("select number from sessions")
+    assert sorted(store.sessions.bodies("toy:s").values()) == before == ["one", "two"]
+    assert {session for _, _, session in store.transfer.claims()} <= {
+        number for (number,) in store.maintenance.rows("select number from sessions")
     }
     assert is_right(store, config) == []
     store.backup(tmp_path / "backup.db")
     pipeline.sync(store, config, roots=[str(tmp_path / "ann")], workers=0)
-    assert sorted(store.bodies("toy:s").values()) == [
+    assert sorted(store.sessions.bodies("toy:s").values()) == [
         "one",
         "three",
         "two",
@@ -1249,9 +1256,9 @@ def test_a_claim_stays_with_a_session_that_is_taken_over_again(
         copying.copy(other, bob)  # It has no part of its own in it.
         put(file, toy, tmp_path / "ann/s.jsonl", line(id="b", text="two"))
         copying.copy(file, store)
-    assert store.bodies("toy:s") == {0: "one", 1: "two"}
-    assert [session for _, _, session in store.claims()] == [
-        number for (number,) in store.rows("select number from sessions")
+    assert store.sessions.bodies("toy:s") == {0: "one", 1: "two"}
+    assert [session for _, _, session in store.transfer.claims()] == [
+        number for (number,) in store.maintenance.rows("select number from sessions")
     ]
     store.backup(tmp_path / "backup.db")
 
@@ -1268,8 +1275,8 @@ def test_what_was_forgotten_in_either_store_is_forgotten_by_a_copy(
         put(file_of_bob, toy, tmp_path / f"bob/{name}.jsonl", line(id=name, text=name))
     put(store, toy, tmp_path / "ann/ann.jsonl", line(id="ann", text="ann"))
     copying.copy(file_of_bob, bob)
-    bob.forget(["toy:there"], datetime.now(UTC))
-    file_of_bob.forget(["toy:here", "toy:ann"], datetime.now(UTC))
+    bob.retention.forget(["toy:there"], datetime.now(UTC))
+    file_of_bob.retention.forget(["toy:here", "toy:ann"], datetime.now(UTC))
     done = copying.copy(file_of_bob, bob)
     assert (done.sessions, done.unchanged, done.forgotten) == (0, 1, 1)
     assert uids_in(bob) == {"toy:both", "toy:ann"}, "hers is not his to forget"
@@ -1292,7 +1299,7 @@ def test_who_brings_back_what_someone_else_evicted_makes_no_second_one(
     for made, name in ((store, "ann"), (bob, "bob")):
         put(made, toy, tmp_path / f"{name}/s.jsonl", *lines)
     pipeline.sync(store, config, roots=[str(tmp_path / "ann")], workers=0, quiet_s=0)
-    store.evict(["toy:s"], datetime.now(UTC))
+    store.retention.evict(["toy:s"], datetime.now(UTC))
     put(bob, toy, tmp_path / "again/s.jsonl", *lines)
     assert uids_in(store) == {"toy:s"}
 
@@ -1302,7 +1309,7 @@ def test_a_session_beside_someone_elses_says_which_machine_it_is_from(
 ) -> None:
     put(store, toy, tmp_path / "ann/s.jsonl", line(id="a", text="one"))
     put(bob, toy, tmp_path / "bob/s.jsonl", line(id="a", text="another"))
-    second = store.session("toy:s~bob")
+    second = store.sessions.get("toy:s~bob")
     assert second is not None
     assert (second.author, second.machine) == ("bob", "lap")
 

@@ -16,8 +16,8 @@ from runlore.config import Config
 from runlore.doctor import file_checks
 from runlore.model import Digest
 from runlore.store import Batch, Store, open_store
-from runlore.store._postgres_words import LONGEST
-from runlore.store.postgres import PostgresStore
+from runlore.store.postgres.store import PostgresStore
+from runlore.store.tsvectors import LONGEST
 from tests.postgres import Server
 from tests.store.test_contract import Agent
 from tests.store.test_postgres import is_right
@@ -63,7 +63,7 @@ class Agents:
         self[name].file.write_bytes(
             b"".join(line(id=f"{name}-{n}", text=text) for n, text in enumerate(texts))
         )
-        self.store.rederive(self[name].number, self[name].fresh())
+        self.store.ingest.rederive(self[name].number, self[name].fresh())
 
     def _lines(self, name: str) -> int:
         file = self[name].file
@@ -86,11 +86,11 @@ def taken_back(store: PostgresStore) -> Iterator[None]:
 def words_in(store: PostgresStore) -> dict[str, set[str]]:
     """Every word that the index has, and the sessions that it is of. Without those that are added
     to every segment, for filters."""
-    names: dict[int, str] = dict(store.rows("select number, uid from sessions"))
+    names: dict[int, str] = dict(store.maintenance.rows("select number, uid from sessions"))
     sql = "select session, tsvector_to_array(prompt || reply || tool) from ({}) s"
     columns = ", ".join(f"coalesce({name}, '') as {name}" for name in ("prompt", "reply", "tool"))
     words: dict[str, set[str]] = {}
-    for session, of in store.rows(sql.format(f"select session, {columns} from search")):
+    for session, of in store.maintenance.rows(sql.format(f"select session, {columns} from search")):
         for word in of:
             if not word.startswith("zq"):
                 words.setdefault(word, set()).add(names.get(session, "nobody"))
@@ -99,14 +99,14 @@ def words_in(store: PostgresStore) -> dict[str, set[str]]:
 
 def uids(store: Store, term: str, *, prefix: bool = False, column: str | None = None) -> list[str]:
     """The sessions in which a search finds a term."""
-    names: dict[int, str] = dict(store.rows("select number, uid from sessions"))
-    found = store.postings(term, prefix=prefix, column=column)
+    names: dict[int, str] = dict(store.maintenance.rows("select number, uid from sessions"))
+    found = store.index.postings(term, prefix=prefix, column=column)
     assert found == sorted(set(found)), "each once, ascending"
     return sorted({names[id_ >> 20].removeprefix("toy:") for id_ in found})
 
 
 def digest_of(store: Store, uid: str, **fields: object) -> Digest:
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     assert session is not None
     covers = {"last_seq": session.last_seq, "content_hash": session.content_hash}
     return Digest.from_dict({"session_uid": uid, "version": 1, "covers": covers, **fields})
@@ -143,9 +143,9 @@ def test_a_segment_that_grows_is_found_by_all_its_words_and_once(
 ) -> None:
     agents.say("other", "green")
     agents.say("s", "apple green")
-    (id_,) = store.postings("apple")
+    (id_,) = store.index.postings("apple")
     agents.say("s", "pear green")
-    assert store.postings("apple") == store.postings("pear") == [id_]
+    assert store.index.postings("apple") == store.index.postings("pear") == [id_]
     assert uids(store, "green") == ["other", "s"]
     assert uids(store, "apple green") == uids(store, "pear green") == ["s"]
     assert is_right(store, config) == []
@@ -156,9 +156,9 @@ def test_a_segment_that_is_written_again_is_not_found_by_words_that_are_gone(
 ) -> None:
     agents.say("other", "apple")
     agents.say("s", "apple green")
-    (id_,) = store.postings("green")
+    (id_,) = store.index.postings("green")
     agents.say_instead("s", "quince green", "red plum")
-    assert store.postings("quince") == [id_], "under the same id"
+    assert store.index.postings("quince") == [id_], "under the same id"
     assert uids(store, "apple") == ["other"]
     assert uids(store, "app", prefix=True) == ["other"]
     assert uids(store, "apple green") == []
@@ -174,8 +174,10 @@ def test_what_is_put_and_dropped_in_one_transaction_leaves_nothing(
 ) -> None:
     with store.transaction():
         agents.say("s", "apple")
-        store._drop_sessions([number for (number,) in store.rows("select number from sessions")])
-    assert store.rows("select * from search") == []
+        store.retention.drop_sessions(
+            [number for (number,) in store.maintenance.rows("select number from sessions")]
+        )
+    assert store.maintenance.rows("select * from search") == []
 
 
 def test_what_is_put_and_put_again_in_one_transaction_is_written_once(
@@ -186,7 +188,7 @@ def test_what_is_put_and_put_again_in_one_transaction_is_written_once(
         agents.say("s", "apple")
         agents.say_instead("s", "pear")
         agents.say("s", "plum")
-    assert store.rows("select count(*) from search") == [(1,)]
+    assert store.maintenance.rows("select count(*) from search") == [(1,)]
     assert set(words_in(store)) == {"pear", "plum"}
     assert is_right(store, config) == []
 
@@ -209,7 +211,7 @@ def test_a_step_that_fails_leaves_the_words_before_it_and_none_of_its_own(
         agents["s"].file.write_bytes(line(id="s-0", text="plum"))
         agents["new"].file.write_bytes(line(id="n", text="quince"))
         with pytest.raises(ZeroDivisionError):
-            store.rederive(agents["s"].number, broken())
+            store.ingest.rederive(agents["s"].number, broken())
         agents["s"].file.write_bytes(right)
         agents.say("last", "cherry")
     words = ("apple", "green", "pear", "cherry", "plum", "quince")
@@ -248,7 +250,7 @@ def test_no_word_of_what_is_forgotten_is_left(
     agents.say("other", "apple pear")
     agents.say_instead("s", "apple secretplace same")
     agents.say("s", "secretend " + " ".join(f"secret{n}" for n in range(2000)))
-    store.forget(["toy:s"], NOW)
+    store.retention.forget(["toy:s"], NOW)
     assert words_in(store) == {"apple": {"toy:other"}, "pear": {"toy:other"}}
     assert uids(store, "apple") == ["other"]
     assert is_right(store, config) == []
@@ -262,7 +264,11 @@ def test_no_word_of_what_is_forgotten_is_left(
         "select pg_relation_filepath(reltoastrelid) from pg_class where relname ~ 'search|segments'"
         " and reltoastrelid <> 0"
     )
-    files = [server.folder / path for (path,) in store.rows(f"{names} union {toasts}") if path]
+    files = [
+        server.folder / path
+        for (path,) in store.maintenance.rows(f"{names} union {toasts}")
+        if path
+    ]
     assert not [file for file in files if file.exists() and b"secretplace" in file.read_bytes()]
 
 
@@ -273,17 +279,17 @@ def test_no_word_of_what_is_evicted_is_left_but_what_its_digest_quotes(
         agents.say("other", "apple pear")
         agents.say("s", "apple secretword")
         agents.say("s", "secretplace")
-    store.put_digest(digest_of(store, "toy:s", excerpts=[{"seq": 0, "text": "apple"}]), NOW)
-    store.evict(["toy:s"], NOW)
+    store.digests.put(digest_of(store, "toy:s", excerpts=[{"seq": 0, "text": "apple"}]), NOW)
+    store.retention.evict(["toy:s"], NOW)
     assert [uids(store, word) for word in ("apple", "secretword", "secretplace")] == [
         ["other", "s"],
         [],
         [],
     ]
-    store.shrink()
+    store.retention.shrink()
     assert words_in(store) == {"apple": {"toy:other", "toy:s"}, "pear": {"toy:other"}}
     assert uids(store, "apple") == ["other", "s"]
-    assert store.check_index(None) == {}
+    assert store.maintenance.check_index(None) == {}
     assert is_right(store, config) == []
 
 
@@ -371,7 +377,12 @@ def is_mended(store: PostgresStore, config: Config, before: dict[str, list[str]]
 
 def test_the_answers_of_an_index_that_is_right(filled: PostgresStore, config: Config) -> None:
     assert is_right(filled, config) == []
-    assert filled.check_index([id_ for (id_,) in filled.rows("select id from segments")]) == {}
+    assert (
+        filled.maintenance.check_index(
+            [id_ for (id_,) in filled.maintenance.rows("select id from segments")]
+        )
+        == {}
+    )
     assert answers(filled) == {
         "apple": ["a", "b"], "pear": ["a", "c"], "plum": ["a"], "cherry": ["c"],
         "green": ["a", "b", "c"], "nothing": [],
@@ -408,14 +419,14 @@ def test_a_segment_that_is_only_in_the_index_is_found_and_removed(
     filled: PostgresStore, config: Config
 ) -> None:
     before = answers(filled)
-    (session,) = filled.rows("select min(session) from search")[0]
+    (session,) = filled.maintenance.rows("select min(session) from search")[0]
     stray = (session << 20) + 77
     filled.db.execute(
         "insert into search values (?, ?, 0, 'apple stray', null, null)", (session, stray)
     )
     assert (
-        filled.check_index(None)
-        == filled.check_index([])
+        filled.maintenance.check_index(None)
+        == filled.maintenance.check_index([])
         == {stray: "is in the index and nowhere else"}
     )
     assert is_mended(filled, config, before)
@@ -437,19 +448,19 @@ def test_a_word_that_is_longer_than_the_index_has_is_right(
 ) -> None:
     long = "x" * (LONGEST + 40)
     agents.say("s", f"{long} apple")
-    (id_,) = store.postings("apple")
-    assert store.postings(long) == [id_]
-    assert store.postings(long[:-1]) == []
-    assert store.postings(long[:-1], prefix=True) == [id_]
+    (id_,) = store.index.postings("apple")
+    assert store.index.postings(long) == [id_]
+    assert store.index.postings(long[:-1]) == []
+    assert store.index.postings(long[:-1], prefix=True) == [id_]
     assert is_right(store, config) == []
-    assert store.check_index([id_]) == {}, "also for who looks at some"
+    assert store.maintenance.check_index([id_]) == {}, "also for who looks at some"
 
 
 def test_the_index_is_made_again_whole_or_in_part(filled: PostgresStore, config: Config) -> None:
     before = answers(filled)
-    ids = [id_ for (id_,) in filled.rows("select id from segments order by id")]
+    ids = [id_ for (id_,) in filled.maintenance.rows("select id from segments order by id")]
     for some in (ids[:1], ids, [], None, ids[1:]):
-        filled.reindex(some)
+        filled.maintenance.reindex(some)
         assert answers(filled) == before
         assert is_right(filled, config) == []
 
@@ -476,13 +487,13 @@ def test_whatever_happens_a_server_finds_what_a_file_does(
             ]
             kind = chosen.choice(["user_msg", "assistant_msg", "tool_result"])
             for agents in pair:
-                is_there = agents.store.session(f"toy:{name}") is not None
+                is_there = agents.store.sessions.get(f"toy:{name}") is not None
                 if what < 0.7 or not is_there:
                     agents.say(name, texts[0], kind=kind)
                 elif what < 0.9:
                     agents.say_instead(name, *texts)
                 else:
-                    agents.store.evict([f"toy:{name}"], NOW)
+                    agents.store.retention.evict([f"toy:{name}"], NOW)
                     agents.say(name, texts[0], kind=kind)
 
         for _ in range(12):
@@ -497,9 +508,9 @@ def test_whatever_happens_a_server_finds_what_a_file_does(
                         )
                 phrase = f"{chosen.choice(words)} {word}"
                 assert uids(store, phrase) == uids(file, phrase)
-        assert store.check_index(None) == {}
+        assert store.maintenance.check_index(None) == {}
         for agents in pair:
-            agents.store.forget(["toy:s0", "toy:s1"], NOW)
+            agents.store.retention.forget(["toy:s0", "toy:s1"], NOW)
         assert {uid for of in words_in(store).values() for uid in of} <= {
             f"toy:s{n}" for n in range(2, 6)
         }

@@ -18,8 +18,8 @@ from runlore.query.leaks import leaks
 from runlore.retention import evict as evicting
 from runlore.retention.evict import let_go
 from runlore.store import DAMAGED, Filter, Store, open_store
-from runlore.store.retention import Marks
-from runlore.store.sqlite import SqliteStore
+from runlore.store.sqlite.store import SqliteStore
+from runlore.store.values import Marks
 from tests.store.test_contract import Agent
 from tests.toy import Toy, line
 
@@ -45,7 +45,7 @@ def agent(store: Store, toy: Toy, tmp_path: Path) -> Agent:
 
 
 def digest_of(store: Store, uid: str, **fields: object) -> Digest:
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     assert session is not None
     covers = {"last_seq": session.last_seq, "content_hash": session.content_hash}
     return Digest.from_dict({"session_uid": uid, "version": 1, "covers": covers, **fields})
@@ -53,11 +53,13 @@ def digest_of(store: Store, uid: str, **fields: object) -> Digest:
 
 def cover(store: Store, uid: str = "toy:s1") -> None:
     excerpts = [{"seq": 2, "text": "TypeError: 'NoneType' object"}]
-    store.put_digest(digest_of(store, uid, goal="find the bug", goal_seq=0, excerpts=excerpts), NOW)
+    store.digests.put(
+        digest_of(store, uid, goal="find the bug", goal_seq=0, excerpts=excerpts), NOW
+    )
 
 
 def test_a_session_is_covered_by_its_digest_until_it_grows(store: Store, agent: Agent) -> None:
-    [weight] = store.weights()
+    [weight] = store.retention.weights()
     assert (weight.uid, weight.is_covered, weight.is_evicted, weight.is_pinned) == (
         "toy:s1",
         False,
@@ -66,27 +68,27 @@ def test_a_session_is_covered_by_its_digest_until_it_grows(store: Store, agent: 
     )
     assert weight.body_bytes > 0
     cover(store)
-    assert store.weights()[0].is_covered
+    assert store.retention.weights()[0].is_covered
     agent.put(line(id="e", up="d", text="one more"))
-    assert not store.weights()[0].is_covered
+    assert not store.retention.weights()[0].is_covered
 
 
 def test_what_is_evicted_is_listed_and_found_by_what_its_digest_quotes(
     store: Store, agent: Agent
 ) -> None:
     cover(store)
-    before = store.session("toy:s1")
-    store.evict(["toy:s1"], NOW)
-    after = store.session("toy:s1")
+    before = store.sessions.get("toy:s1")
+    store.retention.evict(["toy:s1"], NOW)
+    after = store.sessions.get("toy:s1")
     assert before is not None
     assert after == msgspec.structs.replace(before, evicted_at=NOW)
-    assert [event.seq for event in store.events("toy:s1")] == [0, 2, 3]
-    assert store.bodies("toy:s1") == {0: "find the bug", 2: "TypeError: 'NoneType' object"}
-    assert len(store.postings("typeerror")) == 1
-    assert store.postings("iterable") == []
-    assert [found.uid for found in store.sessions(Filter())] == ["toy:s1"]
-    assert store.digest("toy:s1") is not None
-    assert list(store.records(str(agent.file))) == []
+    assert [event.seq for event in store.sessions.events("toy:s1")] == [0, 2, 3]
+    assert store.sessions.bodies("toy:s1") == {0: "find the bug", 2: "TypeError: 'NoneType' object"}
+    assert len(store.index.postings("typeerror")) == 1
+    assert store.index.postings("iterable") == []
+    assert [found.uid for found in store.sessions.select(Filter())] == ["toy:s1"]
+    assert store.digests.get("toy:s1") is not None
+    assert list(store.sessions.native_records(str(agent.file))) == []
 
 
 def test_what_is_evicted_is_found_by_what_was_run_tested_committed_and_asked_to_merge(
@@ -97,26 +99,28 @@ def test_what_is_evicted_is_found_by_what_was_run_tested_committed_and_asked_to_
         "tests": [{"seq": 2, "command": "pytest wheels", "passed": 3, "failed": 1}],
         "commits": [{"seq": 3, "sha": "1a2b3c4", "subject": "Mend the door"}],
     }
-    store.put_digest(digest_of(store, "toy:s1", **said), NOW)
-    store.evict(["toy:s1"], NOW)
-    assert store.bodies("toy:s1") == {
+    store.digests.put(digest_of(store, "toy:s1", **said), NOW)
+    store.retention.evict(["toy:s1"], NOW)
+    assert store.sessions.bodies("toy:s1") == {
         1: "$ make engine",
         2: "$ pytest wheels\n3 passed, 1 failed",
         3: "[1a2b3c4] Mend the door",
     }
-    assert all(len(store.postings(word)) == 1 for word in ("engine", "wheels", "1a2b3c4", "door"))
+    assert all(
+        len(store.index.postings(word)) == 1 for word in ("engine", "wheels", "1a2b3c4", "door")
+    )
 
 
 def test_digests_of_what_was_evicted_are_found_by_what_stands_in_them(
     store: Store, agent: Agent
 ) -> None:
-    store.put_digest(digest_of(store, "toy:s1", files_edited=['/work/a "b".PY']), NOW)
-    assert list(store.digests_of_evicted("b")) == []
-    store.evict(["toy:s1"], NOW)
+    store.digests.put(digest_of(store, "toy:s1", files_edited=['/work/a "b".PY']), NOW)
+    assert list(store.digests.search_evicted("b")) == []
+    store.retention.evict(["toy:s1"], NOW)
     assert [
-        (number, digest.session_uid) for number, digest in store.digests_of_evicted('A "B".py')
-    ] == [(next(iter(store.numbers(Filter()))), "toy:s1")]
-    assert list(store.digests_of_evicted("c.py")) == []
+        (number, digest.session_uid) for number, digest in store.digests.search_evicted('A "B".py')
+    ] == [(next(iter(store.sessions.numbers(Filter()))), "toy:s1")]
+    assert list(store.digests.search_evicted("c.py")) == []
 
 
 def test_what_was_done_to_files_and_where_secrets_stood_is_written_down_before_the_events_leave(
@@ -134,7 +138,7 @@ def test_what_was_done_to_files_and_where_secrets_stood_is_written_down_before_t
     )
     cover(store)
     let_go(store, ["toy:s1"])
-    digest = store.digest("toy:s1")
+    digest = store.digests.get("toy:s1")
     assert digest is not None
     assert digest.secrets_at == {"github": (0, 4)}
     [touched] = digest.touched
@@ -156,11 +160,13 @@ def test_files_that_are_too_many_to_be_written_down_are_counted_also_when_more_l
             for n in range(last - 2, last + 1)
         ]
         agent.put(*edits)
-        old = store.digest("toy:s1")
+        old = store.digests.get("toy:s1")
         new = digest_of(store, "toy:s1")
-        store.put_digest(msgspec.structs.replace(new, before=old, cut=old.cut) if old else new, NOW)
+        store.digests.put(
+            msgspec.structs.replace(new, before=old, cut=old.cut) if old else new, NOW
+        )
         let_go(store, ["toy:s1"])
-        digest = store.digest("toy:s1")
+        digest = store.digests.get("toy:s1")
         assert digest is not None
         assert ([file.path for file in digest.touched], digest.cut) == (
             [f"/work/s1/{last}.py"],
@@ -172,10 +178,10 @@ def test_of_a_quoted_event_only_what_is_known_nowhere_else_is_left_and_it_says_w
     store: Store, agent: Agent
 ) -> None:
     cover(store)
-    store.evict(["toy:s1"], NOW)
-    rows = store.rows("select native_id, call_id, summary from events order by seq")
+    store.retention.evict(["toy:s1"], NOW)
+    rows = store.maintenance.rows("select native_id, call_id, summary from events order by seq")
     assert [tuple(row) for row in rows[:2]] == [(None, None, None)] * 2
-    goal, error, last = store.events("toy:s1")
+    goal, error, last = store.sessions.events("toy:s1")
     assert (goal.summary, error.summary, error.is_error) == (
         "find the bug",
         "TypeError: 'NoneType' object",
@@ -206,7 +212,7 @@ def test_of_very_many_files_and_secrets_the_digest_says_how_many_more_there_were
     [before] = leaks(store, Filter())
     cover(store)
     let_go(store, ["toy:s1"])
-    digest = store.digest("toy:s1")
+    digest = store.digests.get("toy:s1")
     assert digest is not None
     assert [touched.path for touched in digest.touched] == ["/work/s1/3.py", "/work/s1/4.py"]
     assert digest.cut == {"touched": 3, "secrets: github": 2}
@@ -225,31 +231,41 @@ def test_every_commit_of_an_event_is_found_whatever_else_is_quoted_of_it(
         {"seq": 1, "sha": "1a2b3c4", "subject": "Boil it"},
         {"seq": 1, "sha": "5d6e7f8", "subject": ""},
     ]
-    store.put_digest(
+    store.digests.put(
         digest_of(
             store, "toy:s1", commits=commits, excerpts=[{"seq": 1, "text": "the last lines"}]
         ),
         NOW,
     )
-    store.evict(["toy:s1"], NOW)
-    assert store.bodies("toy:s1", 1, 1) == {1: "[5d6e7f8]\n[1a2b3c4] Boil it\nthe last lines"}
-    assert [len(store.postings(word)) for word in ("1a2b3c4", "5d6e7f8", "lines")] == [1, 1, 1]
+    store.retention.evict(["toy:s1"], NOW)
+    assert store.sessions.bodies("toy:s1", 1, 1) == {
+        1: "[5d6e7f8]\n[1a2b3c4] Boil it\nthe last lines"
+    }
+    assert [len(store.index.postings(word)) for word in ("1a2b3c4", "5d6e7f8", "lines")] == [
+        1,
+        1,
+        1,
+    ]
 
 
 def test_evicting_twice_changes_nothing(store: Store, agent: Agent) -> None:
     cover(store)
-    store.evict(["toy:s1"], NOW)
-    first = store.session("toy:s1"), store.bodies("toy:s1"), store.weights()
-    store.evict(["toy:s1", "toy:nobody"], NOW)
-    assert (store.session("toy:s1"), store.bodies("toy:s1"), store.weights()) == first
+    store.retention.evict(["toy:s1"], NOW)
+    first = store.sessions.get("toy:s1"), store.sessions.bodies("toy:s1"), store.retention.weights()
+    store.retention.evict(["toy:s1", "toy:nobody"], NOW)
+    assert (
+        store.sessions.get("toy:s1"),
+        store.sessions.bodies("toy:s1"),
+        store.retention.weights(),
+    ) == first
 
 
 def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_it_is_evicted(
     store: Store, agent: Agent
 ) -> None:
     cover(store)
-    store.evict(["toy:s1"], datetime(2020, 1, 1, tzinfo=UTC))
-    session = store.session("toy:s1")
+    store.retention.evict(["toy:s1"], datetime(2020, 1, 1, tzinfo=UTC))
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.evicted_at is not None
 
@@ -261,9 +277,9 @@ def test_what_was_stored_by_a_clock_that_is_ahead_can_be_read_when_something_is_
     store: Store, agent: Agent, more: bytes
 ) -> None:
     cover(store)
-    store.evict(["toy:s1"], NOW)
+    store.retention.evict(["toy:s1"], NOW)
     agent.put(more)  # By the clock of today.
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.evicted_at is not None
 
@@ -282,25 +298,25 @@ def test_a_clock_that_was_ahead_once_keeps_no_session_from_being_read(
     )
     steps: list[Callable[[], object]] = [
         lambda: agent.put(line(id="e", up="d", text="more")),
-        lambda: store.put_digest(digest_of(store, "toy:s1"), now),
-        lambda: store.evict(["toy:s1"], now),
+        lambda: store.digests.put(digest_of(store, "toy:s1"), now),
+        lambda: store.retention.evict(["toy:s1"], now),
         lambda: agent.put(line(id="f", up="e", text="and more")),
-        lambda: store.put_digest(digest_of(store, "toy:s1"), now),
-        lambda: store.rederive(agent.number, agent.fresh()),
+        lambda: store.digests.put(digest_of(store, "toy:s1"), now),
+        lambda: store.ingest.rederive(agent.number, agent.fresh()),
     ]
     for step in steps:
         step()
-        assert store.session("toy:s1") is not None
+        assert store.sessions.get("toy:s1") is not None
 
 
 def test_records_leave_before_what_was_derived_from_them(store: Store, agent: Agent) -> None:
-    [bulk] = store.bulks()
+    [bulk] = store.retention.bulks()
     assert (bulk.path, bulk.uids) == (str(agent.file), ("toy:s1",))
     assert bulk.size > 0
-    bodies = store.bodies("toy:s1")
-    store.drop_records([bulk.source])
-    assert store.bulks() == []
-    assert store.bodies("toy:s1") == bodies
+    bodies = store.sessions.bodies("toy:s1")
+    store.retention.drop_records([bulk.source])
+    assert store.retention.bulks() == []
+    assert store.sessions.bodies("toy:s1") == bodies
 
 
 def test_the_records_of_a_source_stay_while_one_of_its_sessions_does(
@@ -308,27 +324,27 @@ def test_the_records_of_a_source_stay_while_one_of_its_sessions_does(
 ) -> None:
     both = Agent(store, toy, tmp_path / "root" / "both.jsonl")
     both.put(line(s="s1", id="a", text="one"), line(s="s2", id="b", text="two"))
-    store.evict(["toy:s1"], NOW)
-    assert [bulk.uids for bulk in store.bulks()] == [("toy:s1", "toy:s2")]
-    store.evict(["toy:s2"], NOW)
-    assert store.bulks() == []
+    store.retention.evict(["toy:s1"], NOW)
+    assert [bulk.uids for bulk in store.retention.bulks()] == [("toy:s1", "toy:s2")]
+    store.retention.evict(["toy:s2"], NOW)
+    assert store.retention.bulks() == []
 
 
 def test_what_is_derived_again_has_the_numbers_it_had(store: Store, agent: Agent) -> None:
-    bodies, events = store.bodies("toy:s1"), store.events("toy:s1")
+    bodies, events = store.sessions.bodies("toy:s1"), store.sessions.events("toy:s1")
     cover(store)
-    before = store.session("toy:s1")
-    store.evict(["toy:s1"], NOW)
-    assert store.sources()[str(agent.file)].is_evicted
-    assert store.bring_back(["toy:s1"]) == ["toy:s1"]
-    state = store.sources()[str(agent.file)]
+    before = store.sessions.get("toy:s1")
+    store.retention.evict(["toy:s1"], NOW)
+    assert store.sources.by_path()[str(agent.file)].is_evicted
+    assert store.retention.bring_back(["toy:s1"]) == ["toy:s1"]
+    state = store.sources.by_path()[str(agent.file)]
     assert state.adapter_version == DAMAGED
-    store.rederive(state.number, agent.fresh())
-    after = store.session("toy:s1")
-    assert store.bodies("toy:s1") == bodies
-    assert [msgspec.structs.replace(e, payload_ref=None) for e in store.events("toy:s1")] == [
-        msgspec.structs.replace(e, payload_ref=None) for e in events
-    ]
+    store.ingest.rederive(state.number, agent.fresh())
+    after = store.sessions.get("toy:s1")
+    assert store.sessions.bodies("toy:s1") == bodies
+    assert [
+        msgspec.structs.replace(e, payload_ref=None) for e in store.sessions.events("toy:s1")
+    ] == [msgspec.structs.replace(e, payload_ref=None) for e in events]
     assert before is not None
     assert after is not None
     assert (after.evicted_at, after.content_hash, after.is_evictable) == (
@@ -336,34 +352,38 @@ def test_what_is_derived_again_has_the_numbers_it_had(store: Store, agent: Agent
         before.content_hash,
         True,
     )
-    assert not store.sources()[str(agent.file)].is_evicted
+    assert not store.sources.by_path()[str(agent.file)].is_evicted
 
 
 def test_what_has_no_source_cannot_be_brought_back(store: Store, agent: Agent) -> None:
-    store.evict(["toy:s1"], NOW)
-    store.miss_sources([store.sources()[str(agent.file)].number], NOW)
-    assert store.bring_back(["toy:s1"]) == []
-    session = store.session("toy:s1")
+    store.retention.evict(["toy:s1"], NOW)
+    store.sources.mark_missing([store.sources.by_path()[str(agent.file)].number], NOW)
+    assert store.retention.bring_back(["toy:s1"]) == []
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert session.last_seq == 3
 
 
 def test_what_was_not_evicted_is_not_brought_back(store: Store, agent: Agent) -> None:
-    (state,) = store.sources().values()
-    assert store.bring_back(["toy:s1", "toy:unknown"]) == []
-    assert store.sources()[state.source.path].adapter_version == state.adapter_version != DAMAGED
+    (state,) = store.sources.by_path().values()
+    assert store.retention.bring_back(["toy:s1", "toy:unknown"]) == []
+    assert (
+        store.sources.by_path()[state.source.path].adapter_version
+        == state.adapter_version
+        != DAMAGED
+    )
 
 
 def test_written_anew_a_store_of_which_most_has_left_takes_no_more_and_says_the_same(
     store: Store, agent: Agent
 ) -> None:
     cover(store)
-    store.evict(["toy:s1"], NOW)
-    store.shrink()
-    used, told = store.used_bytes(), store.events("toy:s1")
-    store.shrink(most_left=True)
-    assert store.used_bytes() <= used
-    assert store.events("toy:s1") == told
+    store.retention.evict(["toy:s1"], NOW)
+    store.retention.shrink()
+    used, told = store.retention.used_bytes(), store.sessions.events("toy:s1")
+    store.retention.shrink(most_left=True)
+    assert store.retention.used_bytes() <= used
+    assert store.sessions.events("toy:s1") == told
 
 
 def test_a_session_that_another_refers_to_is_known(
@@ -373,12 +393,12 @@ def test_a_session_that_another_refers_to_is_known(
     fork.put(
         line(id="a", text="find the bug in parseHttpUrl"), line(id="z", up="a", text="another way")
     )
-    assert {weight.uid: weight.is_shown_elsewhere for weight in store.weights()} == {
+    assert {weight.uid: weight.is_shown_elsewhere for weight in store.retention.weights()} == {
         "toy:s1": True,
         "toy:s2": False,
     }
-    store.evict(["toy:s2"], NOW)
-    assert not any(weight.is_shown_elsewhere for weight in store.weights())
+    store.retention.evict(["toy:s2"], NOW)
+    assert not any(weight.is_shown_elsewhere for weight in store.retention.weights())
 
 
 def test_a_secret_in_a_copy_is_told_where_it_happened_also_when_the_copy_has_left(
@@ -403,16 +423,18 @@ def test_room_is_given_back(store: Store, toy: Toy, tmp_path: Path) -> None:
     for n in range(40):
         text = " ".join(noise.randbytes(6).hex() for _ in range(4000))
         Agent(store, toy, tmp_path / "root" / f"t{n}.jsonl").put(line(id=f"n{n}", text=text))
-    before = store.used_bytes()
-    store.evict([f"toy:t{n}" for n in range(40)], NOW)
-    store.shrink()
-    assert store.used_bytes() < before / 3
+    before = store.retention.used_bytes()
+    store.retention.evict([f"toy:t{n}" for n in range(40)], NOW)
+    store.retention.shrink()
+    assert store.retention.used_bytes() < before / 3
 
 
 def test_marks_stay_through_everything_that_is_read(store: Store, agent: Agent) -> None:
-    store.mark("toy:s1", Marks(pinned=True, name="The bug", tags=("hard", "api"), note="ask Ada"))
+    store.sessions.mark(
+        "toy:s1", Marks(pinned=True, name="The bug", tags=("hard", "api"), note="ask Ada")
+    )
     agent.put(line(id="e", up="d", text="one more"), line(title="Another title"))
-    session = store.session("toy:s1")
+    session = store.sessions.get("toy:s1")
     assert session is not None
     assert (session.pinned, session.name, session.tags, session.note) == (
         True,
@@ -421,13 +443,13 @@ def test_marks_stay_through_everything_that_is_read(store: Store, agent: Agent) 
         "ask Ada",
     )
     assert session.title == "Another title"
-    assert [found.title for found in store.sessions(Filter())] == ["The bug"]
-    assert store.weights()[0].is_pinned
-    assert [found.uid for found in store.sessions(Filter(tag="api"))] == ["toy:s1"]
-    assert store.sessions(Filter(tag="ap")) == []
-    assert [found.uid for found in store.sessions(Filter(pinned=True))] == ["toy:s1"]
-    store.mark("toy:s1", Marks())
-    assert store.sessions(Filter(pinned=True)) == []
+    assert [found.title for found in store.sessions.select(Filter())] == ["The bug"]
+    assert store.retention.weights()[0].is_pinned
+    assert [found.uid for found in store.sessions.select(Filter(tag="api"))] == ["toy:s1"]
+    assert store.sessions.select(Filter(tag="ap")) == []
+    assert [found.uid for found in store.sessions.select(Filter(pinned=True))] == ["toy:s1"]
+    store.sessions.mark("toy:s1", Marks())
+    assert store.sessions.select(Filter(pinned=True)) == []
 
 
 def test_source_states_know_no_eviction_elsewhere(
@@ -435,8 +457,8 @@ def test_source_states_know_no_eviction_elsewhere(
 ) -> None:
     other = Agent(store, toy, tmp_path / "root" / "s2.jsonl")
     other.put(line(id="q", text="something else"))
-    store.evict(["toy:s1"], NOW)
-    states = store.sources()
+    store.retention.evict(["toy:s1"], NOW)
+    states = store.sources.by_path()
     assert [states[str(path)].is_evicted for path in (agent.file, other.file)] == [True, False]
     assert isinstance(states[str(other.file)].source, Source)
 
@@ -446,7 +468,7 @@ def emptied(tmp_path: Path) -> Iterator[SqliteStore]:
     """A store of which more has left than is there: 6 MB of 16."""
     made = open_store(str(tmp_path / "runlore.db"))
     assert isinstance(made, SqliteStore)
-    made.db.pragma("cache_size", -1024)
+    made.db.connection.pragma("cache_size", -1024)
     with made.transaction():
         for n in range(2000):
             made.db.execute("insert into records values (1, ?, 1, 8000, ?)", (n, os.urandom(8000)))
@@ -456,18 +478,18 @@ def emptied(tmp_path: Path) -> Iterator[SqliteStore]:
     made.close()
 
 
-@pytest.mark.parametrize("way", [SqliteStore.shrink, SqliteStore.purge])
+@pytest.mark.parametrize("way", ["shrink", "purge"])
 def test_a_store_is_written_anew_without_being_held_in_memory(
-    emptied: SqliteStore, way: Callable[[SqliteStore], None]
+    emptied: SqliteStore, way: str
 ) -> None:
     before = apsw.memory_used()
     apsw.memory_high_water(reset=True)
-    way(emptied)
+    getattr(emptied.retention, way)()
     assert apsw.memory_high_water() - before < 4 << 20
-    assert emptied.db.pragma("page_count") * 8192 < 8 << 20
+    assert emptied.db.connection.pragma("page_count") * 8192 < 8 << 20
 
 
 def test_room_is_given_back_where_there_is_none_to_write_a_store_anew(emptied: SqliteStore) -> None:
-    emptied.db.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)  # It does not get its second file.
-    emptied.shrink()
-    assert emptied.db.pragma("page_count") * 8192 < 8 << 20
+    emptied.db.connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)  # It does not get its second file.
+    emptied.retention.shrink()
+    assert emptied.db.connection.pragma("page_count") * 8192 < 8 << 20

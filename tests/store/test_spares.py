@@ -45,8 +45,8 @@ class Home:
         return pipeline.sync(self.store, self.config, roots=[str(self.root)])
 
     def told(self) -> list[tuple[str, str]]:
-        bodies = self.store.bodies("toy:s")
-        return [(event.kind, bodies[event.seq]) for event in self.store.events("toy:s")]
+        bodies = self.store.sessions.bodies("toy:s")
+        return [(event.kind, bodies[event.seq]) for event in self.store.sessions.events("toy:s")]
 
     def check(self) -> None:
         found = doctor.examine(self.store, self.config, full=True)
@@ -63,12 +63,12 @@ def test_the_best_telling_counts_whatever_the_order(made: Home, order: tuple[str
     for name in order:
         made.sync(name)
     assert made.told() == [("user_msg", "count the pears"), ("assistant_msg", "seven pears")]
-    session = made.store.session("toy:s")
+    session = made.store.sessions.get("toy:s")
     assert session is not None
     assert (session.events, session.cost.turns, session.cost.output_tokens) == (2, 1, 9)
     assert session.source_path == str(made.root / "s.jsonl")
-    assert [made.store.postings(word) != [] for word in ("pears", "them")] == [True, False]
-    assert [event.kind for event in made.store.timeline("toy:s")[0]] == [
+    assert [made.store.index.postings(word) != [] for word in ("pears", "them")] == [True, False]
+    assert [event.kind for event in made.store.digests.timeline("toy:s")[0]] == [
         "user_msg",
         "assistant_msg",
     ]
@@ -83,11 +83,11 @@ def test_all_at_once_is_the_same(made: Home) -> None:
 
 def test_what_was_cited_can_still_be_read_and_its_number_is_not_given_again(made: Home) -> None:
     made.sync("s~1.jsonl")
-    assert [event.seq for event in made.store.events("toy:s")] == [0, 1]
+    assert [event.seq for event in made.store.sessions.events("toy:s")] == [0, 1]
     made.sync("s.jsonl")
-    assert [event.seq for event in made.store.events("toy:s")] == [BLOCK, BLOCK + 1]
-    (cited,) = made.store.events("toy:s", 1, 1)
-    assert (cited.seq, cited.kind, made.store.bodies("toy:s", 1, 1)) == (
+    assert [event.seq for event in made.store.sessions.events("toy:s")] == [BLOCK, BLOCK + 1]
+    (cited,) = made.store.sessions.events("toy:s", 1, 1)
+    assert (cited.seq, cited.kind, made.store.sessions.bodies("toy:s", 1, 1)) == (
         1,
         "assistant_msg",
         {1: "seven of them"},
@@ -143,7 +143,7 @@ def test_a_newer_adapter_leaves_what_is_set_aside_as_it_was_cited(made: Home, to
     toy.version, toy.shout = 2, True
     assert made.sync().found == {"outdated": 2}
     assert [text for _, text in made.told()] == ["COUNT THE PEARS", "SEVEN PEARS"]
-    assert made.store.bodies("toy:s", 1, 1) == {1: "seven of them"}
+    assert made.store.sessions.bodies("toy:s", 1, 1) == {1: "seven of them"}
     assert made.sync().found == {"unchanged": 2}
     made.check()
 
@@ -159,7 +159,7 @@ def test_a_newer_adapter_that_knows_a_telling_to_be_worse_sets_it_aside(
     toy.version = 2
     made.sync()
     assert [text for _, text in made.told()] == ["count the pears", "seven pears"]
-    assert made.store.bodies("toy:s", 1, 1) == {1: "seven of them"}
+    assert made.store.sessions.bodies("toy:s", 1, 1) == {1: "seven of them"}
     made.check()
 
 
@@ -168,11 +168,11 @@ def test_a_telling_that_is_set_aside_and_gone_keeps_nothing_from_coming_back(mad
     made.sync("s.jsonl")
     (made.root / "s~1.jsonl").unlink()
     made.sync()
-    session = made.store.session("toy:s")
+    session = made.store.sessions.get("toy:s")
     assert session is not None
     assert session.source_missing_at is None, "the one that counts is there"
-    made.store.evict(["toy:s"], datetime.now(UTC) + timedelta(days=1))
-    assert made.store.bring_back(["toy:s"]) == ["toy:s"]
+    made.store.retention.evict(["toy:s"], datetime.now(UTC) + timedelta(days=1))
+    assert made.store.retention.bring_back(["toy:s"]) == ["toy:s"]
     made.sync()
     assert made.told() == [("user_msg", "count the pears"), ("assistant_msg", "seven pears")]
     made.check()
@@ -180,10 +180,10 @@ def test_a_telling_that_is_set_aside_and_gone_keeps_nothing_from_coming_back(mad
 
 def test_a_better_store_of_an_evicted_session_brings_it_back(made: Home) -> None:
     made.sync("s~1.jsonl")
-    made.store.evict(["toy:s"], datetime.now(UTC))
+    made.store.retention.evict(["toy:s"], datetime.now(UTC))
     made.sync("s.jsonl")
     assert made.told() == [("user_msg", "count the pears"), ("assistant_msg", "seven pears")]
-    session = made.store.session("toy:s")
+    session = made.store.sessions.get("toy:s")
     assert session is not None
     assert session.evicted_at is None
     made.check()
@@ -194,9 +194,9 @@ def test_what_is_set_aside_is_copied_with_its_session(made: Home, tmp_path: Path
     made.sync("s.jsonl")
     other = open_store(str(tmp_path / "other.db"))
     copy(made.store, other)
-    assert list(other.bodies("toy:s").values()) == ["count the pears", "seven pears"]
-    assert other.bodies("toy:s", 1, 1) == {1: "seven of them"}
-    assert other.postings("them") == []
+    assert list(other.sessions.bodies("toy:s").values()) == ["count the pears", "seven pears"]
+    assert other.sessions.bodies("toy:s", 1, 1) == {1: "seven of them"}
+    assert other.index.postings("them") == []
     other.close()
 
 
@@ -205,21 +205,21 @@ def test_what_is_gone_when_a_better_store_comes_leaves_no_trace_of_its_names(mad
     with (made.root / "s~1.jsonl").open("ab") as file:
         file.write(line(id="w3", text="and the plums"))
     made.sync()
-    made.store.evict(["toy:s"], datetime.now(UTC))
+    made.store.retention.evict(["toy:s"], datetime.now(UTC))
     made.sync("s.jsonl")
     made.check()
 
 
 def test_no_records_are_kept_of_what_counts_no_more(made: Home) -> None:
     made.sync("s~1.jsonl")
-    made.store.evict(["toy:s"], datetime.now(UTC))
+    made.store.retention.evict(["toy:s"], datetime.now(UTC))
     made.sync("s.jsonl")
     with (made.root / "s~1.jsonl").open("ab") as file:
         file.write(line(id="w3", text="and the plums"))
     made.sync()
     kept = {
-        Path(path).name: made.store.kept_count(state.number)
-        for path, state in made.store.sources().items()
+        Path(path).name: made.store.sources.count_records(state.number)
+        for path, state in made.store.sources.by_path().items()
     }
     assert kept == {"s.jsonl": 2, "s~1.jsonl": 0}
     made.check()
@@ -258,11 +258,11 @@ def test_whatever_happens_one_telling_counts_and_what_was_cited_can_be_read(
                             text=f"{name} {lengths[name]}",
                         )
                     )
-            elif what == "evict" and store.session("toy:s") is not None:
-                store.evict(["toy:s"], datetime.now(UTC))
+            elif what == "evict" and store.sessions.get("toy:s") is not None:
+                store.retention.evict(["toy:s"], datetime.now(UTC))
                 cited.clear()
             elif what == "back":
-                store.bring_back(["toy:s"])
+                store.retention.bring_back(["toy:s"])
             elif what == "version":
                 toy.version += 1
             elif what == "delete" and name in left:
@@ -270,14 +270,18 @@ def test_whatever_happens_one_telling_counts_and_what_was_cited_can_be_read(
                 (home.root / name).unlink(missing_ok=True)
             if what in ("sync", "delete"):
                 home.sync()
-                session = store.session("toy:s")
+                session = store.sessions.get("toy:s")
                 if session is not None and session.evicted_at is None:
-                    cited |= store.bodies("toy:s")
+                    cited |= store.sessions.bodies("toy:s")
         home.sync()
         home.sync()
         home.check()
-        session = store.session("toy:s")
+        session = store.sessions.get("toy:s")
         if session is not None and session.evicted_at is None:
-            assert len({text.split()[0] for text in store.bodies("toy:s").values()}) == 1, seed
-            assert {seq: store.bodies("toy:s", seq, seq).get(seq) for seq in cited} == cited, seed
+            assert (
+                len({text.split()[0] for text in store.sessions.bodies("toy:s").values()}) == 1
+            ), seed
+            assert {
+                seq: store.sessions.bodies("toy:s", seq, seq).get(seq) for seq in cited
+            } == cited, seed
         store.close()

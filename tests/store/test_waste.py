@@ -20,7 +20,7 @@ from runlore.config import Config, SourceConfig
 from runlore.model import CALL_KINDS, SessionEvent
 from runlore.retention.evict import let_go
 from runlore.store import CallFilter, Filter, Store, copying, open_store
-from runlore.store.asked import WASTED
+from runlore.store.filters import WASTED
 from runlore.sync import billing, pipeline
 from runlore.sync import digests as digesting
 from runlore.usage.report import row_of_call, total
@@ -48,12 +48,12 @@ def by_events(store: Store) -> Wasted:
     }
     rows = []
     sessions = 0
-    for uid in store.uids(ALL):
-        billed = store.billed(uid)
+    for uid in store.sessions.uids(ALL):
+        billed = store.ledger.billed(uid)
         rows += [((uid, one.kept.call.seq), row_of_call(one)) for one in billed]
-        marks = _marks(store.events(uid), {one.kept.call.seq for one in billed})
+        marks = _marks(store.sessions.events(uid), {one.kept.call.seq for one in billed})
         marks["any"] = {seq for seqs in marks.values() for seq in seqs}
-        marks["unplaced"] = {-1} if _has_dead_ends(store.events(uid)) else set()
+        marks["unplaced"] = {-1} if _has_dead_ends(store.sessions.events(uid)) else set()
         sessions += bool(marks["any"])
         for name, seqs in marks.items():
             kinds[name] += [(uid, seq) for seq in seqs]
@@ -187,7 +187,7 @@ def paid(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def is_marked(store: Store) -> bool:
     """Whether what is asked is the marks alone."""
-    return store.wasteful(CallFilter())[1] == []
+    return store.ledger.wasteful(CallFilter())[1] == []
 
 
 def outdate(store: Store) -> None:
@@ -210,7 +210,7 @@ def test_marked_calls_add_up_to_what_the_events_say(
     billing.reprice(store, config)
     assert wasted(store) == by_events(store)
     assert doctor.examine(store, config, full=True).ok
-    let_go(store, store.uids(ALL))
+    let_go(store, store.sessions.uids(ALL))
     assert wasted(store) == at_work
     outdate(store)
     assert wasted(store) == at_work
@@ -307,14 +307,14 @@ def test_a_call_that_counts_for_another_session_takes_its_mark_with_it(
 def test_a_sync_that_was_stopped_leaves_no_mark_behind(
     store: Store, config: Config, paid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = type(store).put_digest
+    put = store.digests.put
 
     def stopped(*args: object) -> None:
         put(*args)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(store), "put_digest", stopped)
+        patched.setattr(store.digests, "put", stopped)
         with pytest.raises(KeyboardInterrupt):
             pipeline.sync(store, config, workers=0)
     assert wasted(store) == by_events(store)
@@ -365,12 +365,14 @@ def test_calls_that_were_found_when_events_left_in_older_versions_stay_found(
     pipeline.sync(store, config)
     before = wasted(store)
     let_go(store, ["toy:alpha"])
-    digest = store.digest("toy:alpha")
+    digest = store.digests.get("toy:alpha")
     assert digest is not None
-    seqs = {one.kept.call.output_tokens: one.kept.call.seq for one in store.billed("toy:alpha")}
+    seqs = {
+        one.kept.call.output_tokens: one.kept.call.seq for one in store.ledger.billed("toy:alpha")
+    }
     waste = {"abandoned": (seqs[40],), "retries": (seqs[200],), "failed": (seqs[100],)}
     outdate(store)
-    store.put_digest(
+    store.digests.put(
         msgspec.structs.replace(digest, version=7, dead_ends={}, waste=waste), datetime.now(UTC)
     )
     assert not is_marked(store)
@@ -438,7 +440,9 @@ def test_a_wrong_mark_is_noticed_and_put_right(
     before = wasted(store)
     store.db.execute(DAMAGE[kind])  # type: ignore[attr-defined]
     with store.transaction():
-        store._to_sum.update(number for (number,) in store.rows("select number from sessions"))  # type: ignore[attr-defined]
+        store.ledger.changed.update(  # type: ignore[attr-defined]
+            number for (number,) in store.maintenance.rows("select number from sessions")
+        )
     assert wasted(store) != before
     report = doctor.examine(store, config, full=True)
     assert [check.name for check in report.checks if not check.ok] == ["digests"]
@@ -472,9 +476,9 @@ def test_of_real_sessions_the_same_is_told(tmp_path: Path, agent: str, folder: s
     pipeline.sync(store, config, agents=[agent], roots=[str(CORPUS / folder)])
     digesting.digest_stale(store, config, quiet_s=LATER)
     assert is_marked(store)
-    assert store.uids(ALL)
+    assert store.sessions.uids(ALL)
     made = wasted(store)
     assert made == by_events(store)
-    let_go(store, store.uids(ALL))
+    let_go(store, store.sessions.uids(ALL))
     assert wasted(store) == made
     store.close()

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.store import Segment
-from runlore.store._postgres_words import LONGEST as LONGEST_KEPT
-from runlore.store._postgres_words import cut, list_words, unpacker
-from runlore.store._postgres_words import cut_words as cut_of
-from runlore.store.pieces import cut_words
+from runlore.store.segments import cut_words
+from runlore.store.tsvectors import LONGEST as LONGEST_KEPT
+from runlore.store.tsvectors import cut, list_words, unpacker
+from runlore.store.tsvectors import cut_words as cut_of
 from runlore.store.words import LONGEST, blank_signs, camel_parts, cjk_pairs, index_text
 
 

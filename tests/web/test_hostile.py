@@ -17,7 +17,7 @@ from runlore.export.html import html
 from runlore.export.selection import select
 from runlore.live import SessionStore
 from runlore.store import open_store
-from runlore.store.retention import Marks
+from runlore.store.values import Marks
 from runlore.sync import pipeline
 from tests.ledgers import call, keep, price
 from tests.toy import Toy, line
@@ -94,7 +94,9 @@ def hostile(home: Path, toy: Toy) -> str:
     settings.make_home(config.home)
     with closing(open_store(config.store)) as store:
         pipeline.sync(store, config)
-        store.mark("toy:bad3", Marks(name=TEXTS[1], tags=(TEXTS[2], TEXTS[10]), note=TEXTS[4]))
+        store.sessions.mark(
+            "toy:bad3", Marks(name=TEXTS[1], tags=(TEXTS[2], TEXTS[10]), note=TEXTS[4])
+        )
         facts = {
             "paid": {"title": TEXTS[0], "repo": TEXTS[1], "git_branch": TEXTS[2], "model": TEXTS[4]}
         }

@@ -323,7 +323,7 @@ def test_an_answer_is_kept_until_the_store_changes(demo: Config) -> None:
         for _ in range(2):
             kept.get(store, "a question", lambda: made.append(1))
         assert len(made) == 1
-        store.forget([SHOP], NOW)
+        store.retention.forget([SHOP], NOW)
         kept.get(store, "a question", lambda: made.append(1))
         assert len(made) == 2
 

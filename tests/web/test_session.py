@@ -15,7 +15,7 @@ import pytest
 from runlore import config as settings
 from runlore.config import Config
 from runlore.store import open_store
-from runlore.store.retention import Marks
+from runlore.store.values import Marks
 from runlore.sync import pipeline
 from runlore.web.session import PART
 from tests.toy import Toy, line
@@ -159,7 +159,7 @@ def test_a_session_that_grew_is_read_anew(long: Config, home: Path) -> None:
 
 def test_the_page_of_a_session_has_the_name_that_somebody_gave_it(long: Config) -> None:
     with closing(open_store(long.store)) as store:
-        store.mark("toy:long", Marks(name="The long one"))
+        store.sessions.mark("toy:long", Marks(name="The long one"))
     with serving() as client:
         assert "<h1>The long one</h1>" in client.get("/s/toy:long")
 

@@ -15,7 +15,7 @@ from runlore.config import Config
 from runlore.errors import ModelError
 from runlore.export.pages import marked, session_url, usd
 from runlore.store import open_store
-from runlore.store.retention import Marks
+from runlore.store.values import Marks
 from runlore.web import _files
 from runlore.web._view import with_query
 from runlore.web.sessions import asked, unfinished
@@ -158,7 +158,7 @@ def test_pieces_of_a_page_are_harmless() -> None:
 def test_what_a_person_marked_is_found_by_it_and_said(client: Client, demo: Config) -> None:
     assert "#flaky" not in client.get(f"/s/{SHOP}")
     with closing(open_store(demo.store)) as store:
-        store.mark(SHOP, Marks(pinned=True, tags=("flaky",), note="ask <b>Ada</b>"))
+        store.sessions.mark(SHOP, Marks(pinned=True, tags=("flaky",), note="ask <b>Ada</b>"))
     for given in ("pinned=1", "tag=flaky"):
         found = json.loads(client.get(f"/api/v1/sessions?{given}"))
         assert [one["session"]["uid"] for one in found["sessions"]] == [SHOP]

@@ -62,12 +62,14 @@ class SessionName(ParamType):
         try:
             with open_store() as (store, _):
                 if begin:
-                    uids = store.find(begin, limit=30)
+                    uids = store.sessions.find(begin, limit=30)
                     titles = {
-                        uid: session.called for uid in uids if (session := store.session(uid))
+                        uid: session.called for uid in uids if (session := store.sessions.get(uid))
                     }
                 else:
-                    titles = {line.uid: line.title for line in store.sessions(Filter(), limit=30)}
+                    titles = {
+                        line.uid: line.title for line in store.sessions.select(Filter(), limit=30)
+                    }
         except RunloreError:  # A completion cannot report errors.
             return []
         # Shells end a word at a colon, so names are offered without the agent unless it was typed.
@@ -150,7 +152,7 @@ def known(column: str) -> list[str]:
         with open_store() as (store, _):
             found = dict.fromkeys(
                 getattr(line, column)
-                for line in store.sessions(Filter(parents_only=False), limit=COMPLETED)
+                for line in store.sessions.select(Filter(parents_only=False), limit=COMPLETED)
             )
     except RunloreError:  # As above.
         return []

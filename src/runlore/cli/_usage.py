@@ -59,7 +59,7 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
 
 def names(store: Store, by: str, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
     if by in ("session", "subagent"):
-        known = store.labels([row.key for row in rows if row.key])
+        known = store.sessions.labels([row.key for row in rows if row.key])
         ids = naming.names(store, list(known))
         return [
             (

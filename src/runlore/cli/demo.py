@@ -53,19 +53,19 @@ def command(home: str | None, is_json: bool) -> None:
     with closing(stores.open_store(config.store)) as store:
         fill(store, config)
         if is_json:
-            lines = store.sessions(Filter(parents_only=False))
+            lines = store.sessions.select(Filter(parents_only=False))
             events = sum(line.events for line in lines)
             write_json(
                 Demo(home=str(folder), store=config.store, sessions=len(lines), events=events)
             )
             return
-        echo("\n".join(ls.as_table(store, store.sessions(Filter()), is_whole=True)))
+        echo("\n".join(ls.as_table(store, store.sessions.select(Filter()), is_whole=True)))
     suggest(folder, config.store)
 
 
 def fill(store: Store, config: settings.Config) -> None:
     """One folder for each agent, named for its adapter."""
-    strangers = [path for path in store.sources() if not path.startswith(str(PACKAGED))]
+    strangers = [path for path in store.sources.by_path() if not path.startswith(str(PACKAGED))]
     if strangers:
         raise RunloreError(
             f"{config.home} holds a store of real sessions; give the demo a folder of its own"

@@ -26,7 +26,7 @@ from ..query import names as naming
 from ..retention import policy as retain
 from ..retention.evict import let_go
 from ..store import DAMAGED, Store
-from ..store.retention import Weight
+from ..store.values import Weight
 from ..sync.pipeline import sync
 from ._options import ParamType, SessionName, as_json, open_store
 from ._out import Column, echo, note, one_line, paint, table, warn, write_json
@@ -175,7 +175,11 @@ class Chosen:
         self.uids, self.soft, self.days, self.is_forced = uids, soft, days, is_forced
 
     def plan(self, store: Store, factor: float | None = None) -> retain.Plan:
-        weights, bulks, used = store.weights(), store.bulks(), store.used_bytes()
+        weights, bulks, used = (
+            store.retention.weights(),
+            store.retention.bulks(),
+            store.retention.used_bytes(),
+        )
         if self.uids:
             return retain.by_name(weights, bulks, self.uids, used=used, is_forced=self.is_forced)
         now = datetime.now(UTC)
@@ -195,7 +199,7 @@ class Chosen:
         to date."""
         manifest: Path | None = None
         with closing(stores.open_store(setting.store)) as store, store.sync_lock():
-            before = store.used_bytes()
+            before = store.retention.used_bytes()
             factor = None
             for _ in range(MOST_ROUNDS):
                 now = self.plan(store, factor)
@@ -205,15 +209,19 @@ class Chosen:
                 lines += [{"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks]
                 # First: killed in between, what has left is in it.
                 manifest = write_manifest(setting.home, lines, manifest)
-                store.drop_records([bulk.source for bulk in now.bulks])
+                store.retention.drop_records([bulk.source for bulk in now.bulks])
                 with Progress() as progress:
                     let_go(store, [weight.uid for weight in now.sessions], progress.show)
                 # A server's files are as large as before until then.
-                store.shrink(most_left=store.used_bytes() * 2 < before)
+                store.retention.shrink(most_left=store.retention.used_bytes() * 2 < before)
                 if bodies := sum(weight.body_bytes for weight in now.sessions):
                     factor = max(
                         1.0,
-                        (now.used - sum(bulk.size for bulk in now.bulks) - store.used_bytes())
+                        (
+                            now.used
+                            - sum(bulk.size for bulk in now.bulks)
+                            - store.retention.used_bytes()
+                        )
                         / bodies,
                     )
                 known = (
@@ -223,7 +231,7 @@ class Chosen:
                 plan.sessions += [weight for weight in now.sessions if weight.uid not in known[0]]
                 plan.bulks += [bulk for bulk in now.bulks if bulk.source not in known[1]]
                 plan.stays = now.stays
-            plan.freed = before - store.used_bytes()
+            plan.freed = before - store.retention.used_bytes()
         return manifest
 
 
@@ -242,16 +250,16 @@ def write_manifest(home: Path, lines: list[Any], file: Path | None) -> Path:
 
 def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
     with closing(stores.open_store(setting.store)) as store:
-        wanted = [uid for uid in uids if (found := store.session(uid)) and found.evicted_at]
-        back = store.bring_back(wanted)
+        wanted = [uid for uid in uids if (found := store.sessions.get(uid)) and found.evicted_at]
+        back = store.retention.bring_back(wanted)
         # Looked for where they were, wherever an agent keeps its sessions now.
         roots: dict[str, set[str]] = {}
-        for state in store.all_sources() if back else ():
+        for state in store.sources.all() if back else ():
             if state.adapter_version == DAMAGED:
                 roots.setdefault(state.source.agent, set()).add(state.source.root)
         for agent, places in roots.items():
             sync(store, setting, agents=[agent], roots=sorted(places))
-        here = [uid for uid in back if (found := store.session(uid)) and not found.evicted_at]
+        here = [uid for uid in back if (found := store.sessions.get(uid)) and not found.evicted_at]
     if is_json:
         write_json(here, "--back")
         return

@@ -170,7 +170,7 @@ def explain_nothing(store: Store, path: str) -> None:
 
 def explain_evicted(store: Store) -> None:
     """What an evicted session did to files is in its digest, if it had one."""
-    ((number,),) = store.rows(
+    ((number,),) = store.maintenance.rows(
         "select count(*) from sessions where evicted_at is not null and number not in (select"
         " session from digests)"
     )

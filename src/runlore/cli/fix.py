@@ -119,7 +119,7 @@ def explain_nothing(store: Store, answer: known_errors.Answer) -> None:
         note("there is no error in this text")
         return
     note(f"not seen before: {one_line(answer.asked.template)}")
-    known = count(len(store.templates()), "error")
+    known = count(len(store.digests.templates()), "error")
     note(
         f"`runlore errors` lists what came back of {known}; `runlore search` looks through all that"
         " was said"

@@ -56,10 +56,12 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
         if is_filtered and query.is_empty(store):
             raise NotFound(query.EMPTY)
         uids = (
-            store.uids(chosen) if is_filtered else [query.resolve(store, name) for name in sessions]
+            store.sessions.uids(chosen)
+            if is_filtered
+            else [query.resolve(store, name) for name in sessions]
         )
         lines = query.with_subagents(store, uids)
-        copies = store.copies_of(line.uid for line in lines)
+        copies = store.retention.copies_of(line.uid for line in lines)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
         uids = [line.uid for line in lines]
@@ -88,7 +90,7 @@ def erase(setting: config.Config, uids: list[str]) -> tuple[list[Lesson], list[B
     now = datetime.now(UTC)
     with closing(stores.open_store(setting.store)) as store:
         found = actions.forget(store, setting, uids, now)
-        store.forget(uids, now)
+        store.retention.forget(uids, now)
     return found
 
 

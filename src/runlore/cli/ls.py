@@ -37,14 +37,20 @@ def command(
     ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool
 ) -> None:
     with open_store() as (store, config):
-        lines = store.sessions(chosen, sort=sort, limit=None if is_all else limit + skipped())
+        lines = store.sessions.select(
+            chosen, sort=sort, limit=None if is_all else limit + skipped()
+        )
         if is_json:
             write_json(lines)
         elif lines:
             page(
                 as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=is_paged(ctx)
             )
-            if len(lines) == limit and not is_all and (total := store.count(chosen)) > limit:
+            if (
+                len(lines) == limit
+                and not is_all
+                and (total := store.sessions.count(chosen)) > limit
+            ):
                 note(
                     paint(
                         f"{limit} of {count(total, 'session')}{beside(store, chosen, total)}; --all"
@@ -70,18 +76,18 @@ def warn_of_risks(store: Store, config: Config) -> None:
 def beside(store: Store, chosen: Filter, total: int) -> str:
     """The subagents that are not among these sessions, for a person who may want to know of them as
     well."""
-    others = store.count(chosen._replace(parents_only=False)) - total
+    others = store.sessions.count(chosen._replace(parents_only=False)) - total
     return f" ({count(others, 'subagent')}: --all-subagents)" if others else ""
 
 
 def explain_nothing(store: Store, is_json: bool) -> None:
     """No session is an answer, and no session at all is a store that nobody filled: whatever is
     asked of that fails."""
-    total = store.count(Filter(parents_only=False))
+    total = store.sessions.count(Filter(parents_only=False))
     if not total:
         raise NotFound(query.EMPTY)
     if not is_json:
-        sessions = store.count(Filter())
+        sessions = store.sessions.count(Filter())
         below = f" and {count(total - sessions, 'subagent')}" if total > sessions else ""
         note(
             f"no session matches; {count(sessions, 'session')}{below} are stored, `runlore ls`"

@@ -16,7 +16,7 @@ import msgspec
 from .. import query
 from .. import store as stores
 from ..model import Session, shorten
-from ..store.retention import Marks
+from ..store.values import Marks
 from ._options import SessionName, as_json, open_store
 from ._out import echo, one_line, write_json
 
@@ -75,7 +75,7 @@ def command(
     )
     if new != old:
         with closing(stores.open_store(setting.store)) as store:
-            store.mark(found.session_uid, new)
+            store.sessions.mark(found.session_uid, new)
     if is_json:
         write_json(MarkedSession(uid=found.session_uid, **msgspec.structs.asdict(new)))
         return

@@ -47,7 +47,7 @@ class SessionLeak(msgspec.Struct, frozen=True, kw_only=True):
 def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
     with open_store() as (store, _):
         found = leaks(store, chosen)
-        total = store.count(chosen)
+        total = store.sessions.count(chosen)
         more = beside(store, chosen, total)
         if is_json:
             write_json([as_answer(leak) for leak in found])

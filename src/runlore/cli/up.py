@@ -93,7 +93,7 @@ def read(config: Config) -> None:
 
 def has_sessions(config: Config) -> bool:
     with closing(stores.open_store(config.store)) as store:
-        return store.count(Filter(parents_only=False)) > 0
+        return store.sessions.count(Filter(parents_only=False)) > 0
 
 
 def demo(config: Config) -> Callable[[], None]:

@@ -275,7 +275,7 @@ def _explain_nothing(store: Store) -> None:
     """As with `ls`: nothing is an answer, unless there is nothing at all."""
     if query.is_empty(store):
         raise NotFound(query.EMPTY)
-    if store.call_times() is None:
+    if store.ledger.times() is None:
         note("no call is stored; the sessions that are say nothing of tokens")
     else:
         note("no call matches; `runlore usage --by month` shows all that are stored")
@@ -423,7 +423,7 @@ def _project_folder(cwd: str) -> str:
 def _session_here(store: Store, told: Any, folder: str, since: datetime) -> str | None:
     """The session that an agent names, else the newest of today in this project."""
     if isinstance(told, str) and told:
-        found = store.find(told, limit=2)
+        found = store.sessions.find(told, limit=2)
         return found[0] if len(found) == 1 else None
-    newest = store.uids(Filter(cwd=folder, since=since), limit=1)
+    newest = store.sessions.uids(Filter(cwd=folder, since=since), limit=1)
     return newest[0] if newest else None

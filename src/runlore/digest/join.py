@@ -23,7 +23,7 @@ from ..model import (
     SlowCommand,
     TestRun,
 )
-from ..store.charging import dead_ends_of
+from ..store.dead_ends import dead_ends_of
 from . import Level, Quality
 from .dead_ends import join_dead_ends
 from .requested_lessons import MAX_LESSONS

@@ -140,7 +140,7 @@ def _each(repair: Callable[..., None]) -> Repair:
 
 
 def _restore_source(store: Store, number: int) -> None:
-    store.restore_source(number)
+    store.maintenance.restore_source(number)
     _reposition(store, number)
 
 
@@ -154,7 +154,7 @@ def _reposition(store: Store, number: int) -> None:
     if now is None:
         raise ReadError(state.source.path, "it is not there any more")
     offset = min(max(state.position.offset, 1), now.size)
-    store.set_position(
+    store.maintenance.set_position(
         number,
         adapters.get(state.source.agent).position(
             state.source, offset, max(state.position.records, 0)
@@ -163,19 +163,19 @@ def _reposition(store: Store, number: int) -> None:
 
 
 def _forget(store: Store, uids: list[str], _: Step) -> None:
-    store.forget(uids, datetime.now(UTC))
+    store.retention.forget(uids, datetime.now(UTC))
 
 
 def _reindex(store: Store, ids: list[int | None], step: Step) -> None:
     some = [id_ for id_ in ids if id_ is not None]
     if None not in ids:
         try:
-            store.reindex(some, step)
-            if not store.check_index(some):
+            store.maintenance.reindex(some, step)
+            if not store.maintenance.check_index(some):
                 return
         except StoreError:
             pass  # An index that is damaged inside cannot be mended in part.
-    store.reindex(None, step)
+    store.maintenance.reindex(None, step)
 
 
 def _hide(_: Store, files: list[str], __: Step) -> None:
@@ -195,7 +195,9 @@ _REPAIRS: dict[Kind, tuple[str, Repair]] = {
     ),
     "strays": (
         "remove what belongs to nothing",
-        lambda store, keys, _: store.drop_strays([key for key in keys if key is not None]),
+        lambda store, keys, _: store.maintenance.drop_strays(
+            [key for key in keys if key is not None]
+        ),
     ),
     "forget": ("forget once more what was forgotten", _forget),
     "exposures": (
@@ -205,14 +207,20 @@ _REPAIRS: dict[Kind, tuple[str, Repair]] = {
     "position": ("look up again where sources were left off", _each(_reposition)),
     "derive": (
         "let the next sync derive sources again",
-        lambda store, keys, _: store.derive_again(keys),
+        lambda store, keys, _: store.maintenance.derive_again(keys),
     ),
-    "natives": ("make native ids again from the events", lambda store, keys, _: store.relink(keys)),
-    "streams": ("count events again", lambda store, keys, _: store.recount(keys, streams=True)),
-    "sums": ("add up sessions again", lambda store, keys, _: store.recount(keys)),
+    "natives": (
+        "make native ids again from the events",
+        lambda store, keys, _: store.maintenance.relink(keys),
+    ),
+    "streams": (
+        "count events again",
+        lambda store, keys, _: store.maintenance.recount(keys, streams=True),
+    ),
+    "sums": ("add up sessions again", lambda store, keys, _: store.maintenance.recount(keys)),
     "digest": (
         "let the next sync make digests again",
-        lambda store, uids, _: store.drop_digests(uids),
+        lambda store, uids, _: store.digests.drop(uids),
     ),
     "index": ("make the index again from the bodies", _reindex),
     "mode": ("hide files from others", _hide),

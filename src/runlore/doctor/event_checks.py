@@ -9,7 +9,9 @@ import msgspec
 
 from ..model import BLOCK
 from ..store import Row
-from ..store.pieces import Rest, native_hash, unpack
+from ..store.natives import native_hash
+from ..store.rows import Rest
+from ..store.segments import unpack
 from .exam import SAMPLE, Exam, Finding, Repair, count_strays
 
 TABLES = 8
@@ -28,13 +30,15 @@ def check_owners(exam: Exam) -> Iterator[Finding]:
             f"session {session} is not there, but {left} of it",
             has_events=counts["events"] > 0,
         )
-    for source, count in exam.each(exam.store.rows(count_strays("streams", "source", "sources"))):
+    for source, count in exam.each(
+        exam.store.maintenance.rows(count_strays("streams", "source", "sources"))
+    ):
         yield from _without_source(
             exam, source, f"source {source} is not there, but {count:,} streams of it"
         )
     for table in ("records", "skips", "aliases"):
-        for source, count in exam.store.rows(count_strays(table, "source", "sources")):
-            if not exam.store.rows("select 1 from streams where source = ?", (source,)):
+        for source, count in exam.store.maintenance.rows(count_strays(table, "source", "sources")):
+            if not exam.store.maintenance.rows("select 1 from streams where source = ?", (source,)):
                 yield Finding(
                     f"source {source} is not there, but {count:,} {table} of it",
                     (("strays", None),),
@@ -43,7 +47,9 @@ def check_owners(exam: Exam) -> Iterator[Finding]:
         f"select distinct session, seq / {BLOCK} from events where session in (select number from"
         " sessions)"
     )
-    for session, block in exam.store.rows(f"{sql} except select session, block from streams"):
+    for session, block in exam.store.maintenance.rows(
+        f"{sql} except select session, block from streams"
+    ):
         yield _unclaimed(
             exam,
             session,
@@ -59,7 +65,11 @@ def _stray(exam: Exam, session: int, text: str, *, has_events: bool) -> Finding:
     derive: list[Repair] = [
         ("derive", source) for source in sources if exam.why_not(source) is None
     ]
-    if uid is not None and uid not in exam.store.tombstones() and exam.store.session(uid) is None:
+    if (
+        uid is not None
+        and uid not in exam.store.sources.tombstones()
+        and exam.store.sessions.get(uid) is None
+    ):
         return Finding(text, (("session", (session, uid)), *derive))
     if has_events and len(derive) < max(1, len(sources)):
         return Finding(
@@ -70,7 +80,7 @@ def _stray(exam: Exam, session: int, text: str, *, has_events: bool) -> Finding:
 
 
 def _without_source(exam: Exam, source: int, text: str) -> Iterator[Finding]:
-    for session, block in exam.store.rows(
+    for session, block in exam.store.maintenance.rows(
         "select session, block from streams where source = ?", (source,)
     ):
         if exam.claimant(session, block) is not None:
@@ -79,7 +89,9 @@ def _without_source(exam: Exam, source: int, text: str) -> Iterator[Finding]:
                 Finding(found.text, (*found.repairs, ("strays", None))) if found.repairs else found
             )
             continue
-        named = exam.store.rows("select source_path from sessions where number = ?", (session,))
+        named = exam.store.maintenance.rows(
+            "select source_path from sessions where number = ?", (session,)
+        )
         path = named[0][0] if named else None
         if path and os.path.exists(path) and exam.source_named(session) is None:
             yield Finding(text, (("source", source),))
@@ -96,10 +108,10 @@ def _unclaimed(exam: Exam, session: int, block: int, text: str) -> Finding:
 
 def check_segments(exam: Exam) -> Iterator[Finding]:
     """Check that every segment unpacks, with its length and its hash."""
-    ids = [id_ for (id_,) in exam.store.rows("select id from segments order by id")]
+    ids = [id_ for (id_,) in exam.store.maintenance.rows("select id from segments order by id")]
     for id_ in exam.each(ids, SAMPLE):
         sql = "select session, first_seq, last_seq, body, length, hash from segments where id = ?"
-        session, first, last, *packed = exam.store.rows(sql, (id_,))[0]
+        session, first, last, *packed = exam.store.maintenance.rows(sql, (id_,))[0]
         try:
             unpack(*packed)
         except Exception:  # A damaged length makes zstd raise what it likes.
@@ -111,7 +123,7 @@ def check_segments(exam: Exam) -> Iterator[Finding]:
 def check_bodies(exam: Exam) -> Iterator[Finding]:
     """Check that bodies fill their segment one after another, and that segments do not overlap."""
     for session in exam.some_sessions():
-        events = exam.store.rows(
+        events = exam.store.maintenance.rows(
             'select seq, "offset", length, rest, summary from events where session = ? order'
             " by seq",
             (session,),
@@ -121,7 +133,7 @@ def check_bodies(exam: Exam) -> Iterator[Finding]:
             "select id, first_seq, last_seq, length from segments where session = ? order by"
             " first_seq"
         )
-        for id_, first, last, length in exam.store.rows(sql, (session,)):
+        for id_, first, last, length in exam.store.maintenance.rows(sql, (session,)):
             if first <= before or last < first or id_ >> 20 != session:
                 yield exam.wrong_event(
                     session,
@@ -173,7 +185,7 @@ def check_parents(exam: Exam) -> Iterator[Finding]:
         " or p.seq >= e.seq)"
     )
     for session in exam.some_sessions():
-        for seq, parent in exam.store.rows(sql, (session,)):
+        for seq, parent in exam.store.maintenance.rows(sql, (session,)):
             yield exam.wrong_event(
                 session, seq, f"#{seq}: its parent {parent} is not there, or not before it"
             )
@@ -181,17 +193,20 @@ def check_parents(exam: Exam) -> Iterator[Finding]:
 
 def check_copies(exam: Exam) -> Iterator[Finding]:
     """Check that the original of every copied event is there, and is no copy itself."""
-    numbers = {uid: number for number, uid in exam.store.rows("select number, uid from sessions")}
-    forgotten = exam.store.tombstones()
+    numbers = {
+        uid: number
+        for number, uid in exam.store.maintenance.rows("select number, uid from sessions")
+    }
+    forgotten = exam.store.sources.tombstones()
     unreadable = 0
     for session in exam.some_sessions():
-        for seq, rest in exam.store.rows(
+        for seq, rest in exam.store.maintenance.rows(
             'select seq, rest from events where session = ? and "offset" is null', (session,)
         ):
             origin = _origin(rest) or ""
             uid, _, at = origin.rpartition("#")
             number, place = numbers.get(uid, -1), int(at) if at.isdecimal() else -1
-            original = exam.store.rows(
+            original = exam.store.maintenance.rows(
                 'select "offset" from events where session = ? and seq = ?', (number, place)
             )
             if not origin or (original and original[0][0] is not None):
@@ -228,8 +243,8 @@ def check_natives(exam: Exam) -> Iterator[Finding]:
     for session in exam.some_sessions():
         uid, flavor = exam.sessions[session]
         sql = "select native_id, seq from events where session = ? and native_id is not null"
-        for native_id, seq in exam.store.rows(sql, (session,)):
-            events = exam.store.rows(
+        for native_id, seq in exam.store.maintenance.rows(sql, (session,)):
+            events = exam.store.maintenance.rows(
                 "select seq from natives where hash = ? and session = ?",
                 (native_hash(flavor, native_id), session),
             )
@@ -245,7 +260,7 @@ def check_natives(exam: Exam) -> Iterator[Finding]:
         " = n.session and e.seq = n.seq where e.native_id is null and n.session in (select number"
         " from sessions where evicted_at is null)"
     )
-    for session, seq, is_there in exam.store.rows(sql):
+    for session, seq, is_there in exam.store.maintenance.rows(sql):
         text = f"{exam.uid(session)}#{seq}: a native id leads there, and there is none"
         # If events were lost, nothing else remembers their numbers.
         yield _misled(

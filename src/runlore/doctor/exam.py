@@ -15,7 +15,7 @@ from ..config import Config
 from ..errors import ConfigError
 from ..model import BLOCK, make_uid
 from ..store import DAMAGED, SourceState, Store
-from ..store.pieces import ASIDE, GONE
+from ..store.rows import ASIDE, GONE
 
 SAMPLE = 200
 """Segments, sessions and packs of records that are examined closely, spread over the store."""
@@ -115,7 +115,7 @@ class Exam:
     def sessions(self) -> dict[int, tuple[str, str]]:
         """The uid and flavor of every session that was not evicted, by number."""
         sql = "select number, uid, flavor from sessions where evicted_at is null order by number"
-        return {number: (uid, flavor) for number, uid, flavor in self.store.rows(sql)}
+        return {number: (uid, flavor) for number, uid, flavor in self.store.maintenance.rows(sql)}
 
     def some_sessions(self) -> Iterator[int]:
         return self.each(list(self.sessions), SAMPLE)
@@ -130,7 +130,7 @@ class Exam:
         found: dict[int, dict[str, Any] | Exception | None] = {}
         for session in self.sessions:
             try:
-                sums = self.store.sums(session)
+                sums = self.store.maintenance.check_session(session)
                 found[session] = None if sums is None else sums[1]
             except (ValueError, TypeError, msgspec.MsgspecError) as error:
                 found[session] = error
@@ -140,7 +140,7 @@ class Exam:
     def miscounted(self) -> set[int]:
         """The sessions with more or fewer events than their streams count."""
         counts: dict[int, int] = dict(
-            self.store.rows(
+            self.store.maintenance.rows(
                 f"select session, count(*) from events where flags & {ASIDE} = 0 group by session"
             )
         )
@@ -155,7 +155,9 @@ class Exam:
         """The sessions that are not there, with the number of their rows left in each table."""
         found: dict[int, Counter[str]] = {}
         for table in ("events", "segments", "streams", "natives", "aliases", "digests", "errors"):
-            for session, count in self.store.rows(count_strays(table, "session", "sessions")):
+            for session, count in self.store.maintenance.rows(
+                count_strays(table, "session", "sessions")
+            ):
                 found.setdefault(session, Counter())[table] = count
         return found
 
@@ -167,7 +169,7 @@ class Exam:
         if session not in self._led_to:
             self._led_to[session] = {
                 seq
-                for (seq,) in self.store.rows(
+                for (seq,) in self.store.maintenance.rows(
                     "select seq from natives where session = ?", (session,)
                 )
             }
@@ -176,14 +178,14 @@ class Exam:
     def sources_of(self, session: int) -> list[int]:
         return [
             source
-            for (source,) in self.store.rows(
+            for (source,) in self.store.maintenance.rows(
                 "select distinct source from streams where session = ?", (session,)
             )
         ]
 
     def uid_by_streams(self, session: int) -> str | None:
         """Return the uid of a session that is not there, from its streams."""
-        for facts, agent in self.store.rows(
+        for facts, agent in self.store.maintenance.rows(
             "select facts, agent from streams join sources on number = source where session = ?",
             (session,),
         ):
@@ -205,13 +207,13 @@ class Exam:
         )
         wanted = {
             native_id
-            for (native_id,) in self.store.rows(
+            for (native_id,) in self.store.maintenance.rows(
                 sql, (session, block * BLOCK, (block + 1) * BLOCK - 1)
             )
         }
         elsewhere = {
             source
-            for (source,) in self.store.rows(
+            for (source,) in self.store.maintenance.rows(
                 "select source from streams where session != ?", (session,)
             )
         }
@@ -232,7 +234,9 @@ class Exam:
             state = self.sources[number]
             try:
                 adapter = adapters.get(state.source.agent)
-                records = list(self.store.kept(number)) or list(adapter.read(state.source, None))
+                records = list(self.store.sources.records(number)) or list(
+                    adapter.read(state.source, None)
+                )
                 for event in adapter.normalize(state.source, records, None).events:
                     found.setdefault(event.session_uid, set()).add(event.native_id)
             except Exception:
@@ -245,7 +249,7 @@ class Exam:
         return self.sessions[session][0] if session in self.sessions else f"session {session}"
 
     def source_of(self, session: int, seq: int) -> int | None:
-        found = self.store.rows(
+        found = self.store.maintenance.rows(
             "select source from streams where session = ? and block = ?", (session, seq // BLOCK)
         )
         return int(found[0][0]) if found else self.source_named(session)
@@ -256,7 +260,7 @@ class Exam:
             "select q.number from sessions s join sources q on q.agent = s.flavor and q.path ="
             " s.source_path where s.number = ?"
         )
-        found = self.store.rows(sql, (session,))
+        found = self.store.maintenance.rows(sql, (session,))
         return int(found[0][0]) if found else None
 
     # ── what can be made again ────────────────────────────────────────────────────────────────────
@@ -292,7 +296,7 @@ class Exam:
             f" s.block * {BLOCK} and s.block * {BLOCK} + {BLOCK - 1} where s.source = ? and e.flags"
             f" & {GONE} != 0 limit 1"
         )
-        if self.store.rows(gone, (number,)):
+        if self.store.maintenance.rows(gone, (number,)):
             return f"{path} was rewritten, and what is gone from it is only here"
         now = how_it_is(state)
         if now != "gone":
@@ -302,7 +306,7 @@ class Exam:
                 else None
             )
         try:
-            kept = sum(record.aside is None for record in self.store.kept(number))
+            kept = sum(record.aside is None for record in self.store.sources.records(number))
         except Exception:
             # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
             kept = -1
@@ -315,7 +319,7 @@ class Exam:
 
 def known_sources(store: Store) -> dict[int, SourceState]:
     """Return every source by number."""
-    return {state.number: state for state in store.all_sources()}
+    return {state.number: state for state in store.sources.all()}
 
 
 def count_strays(table: str, column: str, owners: str) -> str:

@@ -13,7 +13,7 @@ from .exam import INDEX_SAMPLE, Exam, Finding
 def check_file(exam: Exam) -> Iterator[Finding]:
     """Run the database's own check of its file, and of the indexes in it."""
     exam.expect(1, 1)
-    for text, is_index in exam.store.check_file(full=exam.full):
+    for text, is_index in exam.store.maintenance.check_file(full=exam.full):
         if is_index:
             yield Finding(text, (("index", None),))
         else:
@@ -54,11 +54,13 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
 
 def check_index(exam: Exam) -> Iterator[Finding]:
     """Check that the index over words is the one that the bodies give."""
-    ids = [id_ for (id_,) in exam.store.rows("select id from segments order by id")]
+    ids = [id_ for (id_,) in exam.store.maintenance.rows("select id from segments order by id")]
     chosen = exam.spread(ids, INDEX_SAMPLE)
     exam.expect(len(chosen), len(ids))
     try:
-        wrong = exam.store.check_index(None if len(chosen) == len(ids) else chosen, exam.step)
+        wrong = exam.store.maintenance.check_index(
+            None if len(chosen) == len(ids) else chosen, exam.step
+        )
     except StoreError as error:
         yield Finding(f"cannot be looked at: {error}", (("index", None),))
         return

@@ -9,7 +9,7 @@ from ..lessons import deliver, rendered_files
 from ..lessons.shelf import Shelf
 from ..store import DAMAGED, Row, SourceState
 from ..store import FORGOTTEN as LEFT_OUT
-from ..store.pieces import unpack_records
+from ..store.segments import unpack_records
 from .exam import SAMPLE, Exam, Finding, adapter_of, how_it_is
 
 
@@ -67,14 +67,14 @@ def _misread(exam: Exam, number: int, text: str) -> Finding:
 
 def check_records(exam: Exam) -> Iterator[Finding]:
     """Check that the stored native records unpack, in order, none twice and none missing."""
-    packs = exam.store.rows(
+    packs = exam.store.maintenance.rows(
         "select source, first, count, length from records order by source, first"
     )
     yield from _missing_records(exam, packs)
     for source, first, count, length in exam.each(packs, SAMPLE):
         if source not in exam.sources:
             continue  # `check_owners` reports it.
-        ((body,),) = exam.store.rows(
+        ((body,),) = exam.store.maintenance.rows(
             "select body from records where source = ? and first = ?", (source, first)
         )
         offsets = _record_offsets(body, length)
@@ -105,7 +105,7 @@ def _missing_records(exam: Exam, packs: Sequence[Row]) -> Iterator[Finding]:
     }
     without = len(wanted - ends.keys())
     # Forgetting a session removes records, and `raw = "drop"` stores none.
-    if exam.config.raw == "keep" and not exam.store.tombstones():
+    if exam.config.raw == "keep" and not exam.store.sources.tombstones():
         for number in sorted(incomplete & exam.sources.keys()):
             yield exam.wrong_source(
                 number, f"{exam.sources[number].source.path}: its native records are not all kept"
@@ -130,9 +130,9 @@ def check_forgotten(exam: Exam) -> Iterator[Finding]:
 
     Another machine may have forgotten them.
     """
-    gone = exam.store.tombstones()
+    gone = exam.store.sources.tombstones()
     for uid in exam.each(sorted(gone)):
-        if exam.store.rows("select 1 from sessions where uid = ?", (uid,)):
+        if exam.store.maintenance.rows("select 1 from sessions where uid = ?", (uid,)):
             yield Finding(f"{uid}: was forgotten and is there", (("forget", uid),))
     home = exam.config.home
     for uid in sorted({note.uid for note in deliver.read_records(home)} & gone if gone else ()):

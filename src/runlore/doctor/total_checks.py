@@ -10,7 +10,7 @@ import msgspec
 from ..adapters import Facts
 from ..errors import RunloreError
 from ..store.digest_rows import ERROR, error_rows
-from ..store.pieces import ROW, read_row
+from ..store.rows import ROW, read_row
 from .exam import SAMPLE, Exam, Finding, Repair
 
 
@@ -20,7 +20,7 @@ def check_streams(exam: Exam) -> Iterator[Finding]:
     exam.check.of = len(exam.sessions) - len(chosen)
     for session in exam.each(sorted(chosen)):
         try:
-            streams = exam.store.tallies(session)
+            streams = exam.store.maintenance.tallies(session)
         except (ValueError, TypeError, msgspec.MsgspecError):
             yield from _unreadable(exam, session)
             continue
@@ -41,7 +41,9 @@ def check_streams(exam: Exam) -> Iterator[Finding]:
 
 def _unreadable(exam: Exam, session: int) -> Iterator[Finding]:
     columns = ", ".join(f'"{name}"' for name in ROW)
-    for row in exam.store.rows(f"select {columns} from events where session = ?", (session,)):
+    for row in exam.store.maintenance.rows(
+        f"select {columns} from events where session = ?", (session,)
+    ):
         try:
             read_row(exam.uid(session), [*row[:3], None, *row[4:]])
         except (ValueError, TypeError, msgspec.MsgspecError) as error:
@@ -55,7 +57,9 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
         if isinstance(made, Exception):
             yield from _unreadable_facts(exam, session)
         elif made is None:
-            if not exam.store.rows("select 1 from streams where session = ?", (session,)):
+            if not exam.store.maintenance.rows(
+                "select 1 from streams where session = ?", (session,)
+            ):
                 yield exam.wrong_source(
                     exam.source_named(session), f"{uid}: no source has a part in it"
                 )
@@ -64,7 +68,7 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
 
 
 def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Iterator[Finding]:
-    stored = exam.store.rows(
+    stored = exam.store.maintenance.rows(
         f"select {', '.join(made)} from sessions where number = ?", (session,)
     )[0]
     for name, old, new in zip(made, stored, made.values(), strict=True):
@@ -72,13 +76,13 @@ def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Ite
             yield Finding(f"{uid}: {name} is {old!r} and should be {new!r}", (("sums", session),))
             return
     try:
-        exam.store.session(uid)
+        exam.store.sessions.get(uid)
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
         yield Finding(f"{uid}: cannot be read: {error}")
 
 
 def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
-    for source, facts in exam.store.rows(
+    for source, facts in exam.store.maintenance.rows(
         "select source, facts from streams where session = ?", (session,)
     ):
         try:
@@ -94,9 +98,9 @@ def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
 
 def check_ledger(exam: Exam) -> Iterator[Finding]:
     """Check that the totals that reports read are those of the calls."""
-    ((number,),) = exam.store.rows("select count(*) from sessions")
+    ((number,),) = exam.store.maintenance.rows("select count(*) from sessions")
     exam.expect(number, number)
-    for session in exam.store.wrong_sums():
+    for session in exam.store.maintenance.wrong_rollups():
         yield Finding(
             f"{exam.uid(session)}: its use is not the sum of its calls", (("sums", session),)
         )
@@ -110,9 +114,9 @@ def check_digests(exam: Exam) -> Iterator[Finding]:
         " d.version, d.last_seq, d.content_hash from digests d join sessions s on s.number ="
         " d.session order by s.uid"
     )
-    rows = exam.store.rows(sql)
+    rows = exam.store.maintenance.rows(sql)
     known = {row[0] for row in rows}
-    for (uid,) in exam.store.rows(
+    for (uid,) in exam.store.maintenance.rows(
         "select uid from sessions where analyzed_seq is not null order by uid"
     ):
         if uid not in known:
@@ -123,7 +127,7 @@ def check_digests(exam: Exam) -> Iterator[Finding]:
             yield Finding(f"{uid}: {wrong}; cannot be made again: its events were evicted")
         elif wrong:
             yield Finding(f"{uid}: {wrong}", (("digest", uid),))
-        elif not exam.store.is_charged(state[2]):
+        elif not exam.store.maintenance.is_charged(state[2]):
             yield Finding(
                 f"{uid}: its calls are not marked as its digest says of what led nowhere",
                 (("sums", state[2]),),
@@ -141,7 +145,7 @@ def _wrong_digest(
     content_hash: str,
 ) -> str | None:
     try:
-        digest = exam.store.digest(uid)
+        digest = exam.store.digests.get(uid)
     except RunloreError as error:
         return f"its digest cannot be read: {error}"
     assert digest is not None
@@ -156,7 +160,7 @@ def _wrong_digest(
     # Without a hash it is built again anyway.
     if hash_ and (seq, hash_) != (last_seq, content_hash):
         return "its digest does not cover what is said"
-    stored = exam.store.rows(
+    stored = exam.store.maintenance.rows(
         f"select {', '.join(ERROR)} from errors where session = ? order by fingerprint", (session,)
     )
     return (

@@ -105,7 +105,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
 def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
     """Return the outline of a session. Raises NotFound."""
     session = query.get(store, uid)
-    events = store.events(uid)
+    events = store.sessions.events(uid)
     lines = branches(events)
     if branch is not None and branch >= max(1, len(lines)):
         known = "nothing was rewound" if len(lines) < 2 else f"the last is {len(lines) - 1}"
@@ -113,11 +113,11 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
     shown = events if branch is None else events_on_branch(events, lines, branch)
     children = {
         child.uid: child
-        for child in store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[
-            ::-1
-        ]
+        for child in store.sessions.select(
+            Filter(parent_uid=uid, parents_only=False), sort="started"
+        )[::-1]
     }
-    turns = build_turns(shown, store.spent(uid))
+    turns = build_turns(shown, store.ledger.spent(uid))
     calls = pairs(shown)
     below = match_subagents(calls if len(shown) == len(events) else pairs(events), children)
     placed = {uid for uids in below.values() for uid in uids}
@@ -336,7 +336,7 @@ def bodies_of(store: Store, uid: str, seqs: Iterable[int]) -> dict[int, str]:
     start = 0
     for n in range(1, len(wanted) + 1):
         if n == len(wanted) or wanted[n] - wanted[n - 1] > MAX_GAP_EVENTS:
-            found.update(store.bodies(uid, wanted[start], wanted[n - 1]))
+            found.update(store.sessions.bodies(uid, wanted[start], wanted[n - 1]))
             start = n
     keep = set(wanted)
     return {seq: body for seq, body in found.items() if seq in keep}

@@ -260,7 +260,7 @@ def _remove_sessions(
 ) -> dict[str, Lesson | None]:
     """Return by id the lessons that took something from these sessions, as they are without."""
     forgotten = {
-        uid: ForgottenSession(store.digest(uid), tuple(_cited_texts(store, uid, known)))
+        uid: ForgottenSession(store.digests.get(uid), tuple(_cited_texts(store, uid, known)))
         for uid in sorted(names)
     }
     affected = find_affected(known, forgotten)
@@ -284,7 +284,7 @@ def _cited_texts(store: Store, uid: str, known: Iterable[Lesson]) -> Iterator[st
         query.split_name(ref) for one in known for ref in one.evidence if curate.uid_of(ref) == uid
     )
     for seq in sorted({seq for _, seq in refs if seq is not None}):
-        yield from store.bodies(uid, seq, seq).values()
+        yield from store.sessions.bodies(uid, seq, seq).values()
 
 
 # ── what to show ─────────────────────────────────────────────────────────────────────────────────
@@ -390,7 +390,7 @@ def _judge_skills(
         if entry.timestamp is None or entry.timestamp >= start
     ]
     if uids is not None:
-        live_uids = find_live_uids(store.sessions(Filter(parents_only=False)))
+        live_uids = find_live_uids(store.sessions.select(Filter(parents_only=False)))
         entries = [entry for entry in entries if live_uids.get(entry.session_id) in uids]
     escalated = Counter(
         (entry.skill, one.model)

@@ -31,7 +31,7 @@ def mine_store(
     errors = sorted(
         {pattern.locus.fingerprint for pattern in patterns if isinstance(pattern.locus, ErrorLocus)}
     )
-    costs = store.spent_on(chosen, errors) if errors else {}
+    costs = store.digests.spent_on(chosen, errors) if errors else {}
     return [
         replace(pattern, usd=round(costs.get(pattern.locus.fingerprint, pattern.usd), 6))
         if isinstance(pattern.locus, ErrorLocus)
@@ -42,12 +42,12 @@ def mine_store(
 
 def read_cases(store: Store, config: Config, chosen: Filter) -> list[Case]:
     """Return the chosen sessions that have a digest."""
-    lines = {line.uid: line for line in store.sessions(Filter(parents_only=False))}
+    lines = {line.uid: line for line in store.sessions.select(Filter(parents_only=False))}
     skills = _read_skills(config.home / "live", lines)
-    roots = _find_roots(lines, store.sharing())
+    roots = _find_roots(lines, store.retention.sharing())
     return [
         _build_case(lines[digest.session_uid], digest, store, roots, skills)
-        for digest in store.digests(chosen)
+        for digest in store.digests.iter(chosen)
         if digest.session_uid in lines
     ]
 

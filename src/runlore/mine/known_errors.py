@@ -18,7 +18,7 @@ from ..digest.families import identifying_words
 from ..errors import RunloreError
 from ..model import MIN_SHOWN_CONFIDENCE, Digest, Fix, Signature, Step, Trend, format_time
 from ..store import Filter, Store
-from ..store.digests import SessionError
+from ..store.values import SessionError
 
 TREND_PERIOD = timedelta(days=30)
 """A trend compares the last period with the one before it."""
@@ -107,12 +107,12 @@ def find_recurring(
     chosen = chosen._replace(parents_only=False)
     groups = [
         rows
-        for rows in _group_by_fingerprint(store.errors_seen(chosen)).values()
+        for rows in _group_by_fingerprint(store.digests.errors(chosen)).values()
         if len(rows) >= min_sessions
     ]
     groups.sort(key=lambda rows: (-len(rows), -sum(row.count for row in rows), rows[0].fingerprint))
     shown = groups if limit is None else groups[:limit]
-    costs = store.spent_on(chosen, [rows[0].fingerprint for rows in shown])
+    costs = store.digests.spent_on(chosen, [rows[0].fingerprint for rows in shown])
     return Answer(
         found=[_build_recurring(store, rows, costs, now) for rows in shown], total=len(groups)
     )
@@ -123,11 +123,13 @@ def find_error(
 ) -> tuple[Recurring, list[SessionError]] | None:
     """Return an error with every session that has it, latest first; None if no session has it."""
     chosen = Filter(parents_only=False)
-    groups = _group_by_fingerprint(store.errors_seen(chosen, [fingerprint]))
+    groups = _group_by_fingerprint(store.digests.errors(chosen, [fingerprint]))
     if fingerprint not in groups:
         return None
     return (
-        _build_recurring(store, groups[fingerprint], store.spent_on(chosen, [fingerprint]), now),
+        _build_recurring(
+            store, groups[fingerprint], store.digests.spent_on(chosen, [fingerprint]), now
+        ),
         groups[fingerprint],
     )
 
@@ -204,7 +206,7 @@ def _find_known_fixes(store: Store, rows: Sequence[SessionError]) -> list[KnownF
 
 def _read_known_fix(store: Store, row: SessionError) -> KnownFix | None:
     try:
-        digest = store.digest(row.uid)
+        digest = store.digests.get(row.uid)
     except RunloreError:  # `doctor` reports a damaged digest; the others still have answers.
         return None
     fix = _fix_in_digest(digest, row.fingerprint)
@@ -244,14 +246,14 @@ def find_fixes(store: Store, text: str, chosen: Filter, now: datetime, *, limit:
     signatures = _find_signatures(text)
     if not signatures:
         return Answer(found=[], total=0)
-    groups = _group_by_fingerprint(store.errors_seen(chosen, list(signatures)))
+    groups = _group_by_fingerprint(store.digests.errors(chosen, list(signatures)))
     likeness = dict.fromkeys(groups, 1.0)
     if not groups:
         likeness = _find_nearest(store, next(iter(signatures.values())), limit)
-        groups = _group_by_fingerprint(store.errors_seen(chosen, list(likeness)))
+        groups = _group_by_fingerprint(store.digests.errors(chosen, list(likeness)))
     order = {fingerprint: n for n, fingerprint in enumerate(signatures)}
     ranked = sorted(groups.values(), key=lambda rows: _rank(rows, likeness, order))
-    costs = store.spent_on(chosen, [rows[0].fingerprint for rows in ranked[:limit]])
+    costs = store.digests.spent_on(chosen, [rows[0].fingerprint for rows in ranked[:limit]])
     errors = [
         _build_recurring(store, rows, costs, now, likeness[rows[0].fingerprint])
         for rows in ranked[:limit]
@@ -293,7 +295,7 @@ def _find_nearest(store: Store, wanted: Signature, limit: int) -> dict[str, floa
     """
     wanted_words = identifying_words(wanted.template)
     near = []
-    for fingerprint, _, name, template, sessions in store.templates():
+    for fingerprint, _, name, template, sessions in store.digests.templates():
         if name == wanted.name and wanted_words:
             words = identifying_words(template)
             near.append(

@@ -17,11 +17,11 @@ def build_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
     from ..digest.join import join
     from ..digest.session import make
 
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     if session is None:
         return None
-    events, bodies = store.timeline(uid)
-    stored = store.digest(uid) if session.evicted_at else None
+    events, bodies = store.digests.timeline(uid)
+    stored = store.digests.get(uid) if session.evicted_at else None
     if session.evicted_at and not events:
         return stored
     if stored is None:
@@ -36,6 +36,6 @@ def current_digest(store: Store, uid: str, limits: Quality) -> Digest | None:
 
     None if there is neither a digest nor anything to digest. Raises NotFound.
     """
-    session, stored = get(store, uid), store.digest(uid)
+    session, stored = get(store, uid), store.digests.get(uid)
     is_current = stored is not None and not session.is_stale and stored.version >= DIGEST_VERSION
     return stored if is_current or session.last_seq < 0 else build_digest(store, uid, limits)

@@ -83,7 +83,7 @@ def _risk_of(
     oldest_safe = now - timedelta(days=max(1, days - RISK_DAYS))
     if synced is not None and synced > oldest_safe:
         return None
-    known = store.sources(adapter.name)
+    known = store.sources.by_path(adapter.name)
     settled = (None, FORGOTTEN, config.exclude.mark)
     min_age_s = (now - oldest_safe).total_seconds()
     ages_s = [

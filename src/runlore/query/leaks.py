@@ -66,7 +66,7 @@ def redactions_of(store: Store, uid: str, *, is_evicted: bool) -> dict[str, Reda
 
     Copied events count in the session where they happened. For evicted events the digest is asked.
     """
-    digest = store.digest(uid) if is_evicted else None
+    digest = store.digests.get(uid) if is_evicted else None
     before = digest and (digest.before or digest)
     by_kind: dict[str, Redactions] = {}
     if before:
@@ -74,7 +74,7 @@ def redactions_of(store: Store, uid: str, *, is_evicted: bool) -> dict[str, Reda
             by_kind[kind] = Redactions(
                 hashes, before.secrets_at.get(kind, ()), before.cut.get(UNLISTED + kind, 0)
             )
-    for seq, body in store.timeline(uid)[1].items():
+    for seq, body in store.digests.timeline(uid)[1].items():
         if "[redacted:" in body and not (before and before.knows(seq)):
             for match in _MARK.finditer(body.encode("utf-8", "replace")):
                 by_kind.setdefault(_kind(match), Redactions()).add(match, seq)
@@ -87,12 +87,12 @@ def leaks(store: Store, chosen: Filter) -> list[Leak]:
     by_session = {
         (number, kind): each for number, kinds in evicted.items() for kind, each in kinds.items()
     }
-    numbers = store.numbers(chosen) - evicted.keys()
-    for segment_id in store.postings(_WORD):
+    numbers = store.sessions.numbers(chosen) - evicted.keys()
+    for segment_id in store.index.postings(_WORD):
         if segment_id >> 20 in numbers:
             _add_segment(store, segment_id, by_session)
-    lines = store.lines(list({session for session, _ in by_session}))
-    order = {number: n for n, number in enumerate(store.newest(list(lines)))}
+    lines = store.sessions.lines(list({session for session, _ in by_session}))
+    order = {number: n for n, number in enumerate(store.sessions.newest(list(lines)))}
     return [
         Leak(
             line=lines[session],
@@ -109,12 +109,12 @@ def leaks(store: Store, chosen: Filter) -> list[Leak]:
 
 def _in_evicted(store: Store, chosen: Filter) -> dict[int, dict[str, Redactions]]:
     """Return the redactions of evicted sessions, by the number of the session."""
-    evicted = store.evicted() & set(store.uids(chosen))
+    evicted = store.retention.evicted() & set(store.sessions.uids(chosen))
     if not evicted:
         return {}
     return {
         number: redactions_of(store, line.uid, is_evicted=True)
-        for number, line in store.lines(sorted(store.numbers(chosen))).items()
+        for number, line in store.sessions.lines(sorted(store.sessions.numbers(chosen))).items()
         if line.uid in evicted
     }
 
@@ -122,7 +122,7 @@ def _in_evicted(store: Store, chosen: Filter) -> dict[int, dict[str, Redactions]
 def _add_segment(
     store: Store, segment_id: int, by_session: dict[tuple[int, str], Redactions]
 ) -> None:
-    segment = store.segment(segment_id, files=False)
+    segment = store.index.segment(segment_id, files=False)
     if segment is None:
         return
     data, events = segment

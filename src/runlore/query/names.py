@@ -69,6 +69,6 @@ def handle(uid: str) -> str:
 def _similar(store: Store, uids: Sequence[str]) -> Iterable[str]:
     """Return the uids that begin like these; all uids if these are many."""
     if len(uids) > MAX_LOOKUPS:
-        return store.uids(Filter())
+        return store.sessions.uids(Filter())
     begins = {uid.partition(":")[2][:MIN_ID].partition("/")[0] for uid in uids}
-    return {uid for begin in begins for uid in store.uids(Filter(name=begin))}
+    return {uid for begin in begins for uid in store.sessions.uids(Filter(name=begin))}

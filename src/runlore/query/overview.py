@@ -57,7 +57,7 @@ def activity(store: Store, since: datetime, day_of: Callable[[datetime], date]) 
         " where coalesce(relation, '') != 'subagent' and started_at >= ? group by 1"
     )
     days: dict[date, Day] = {}
-    for hour, sessions, turns, errors in store.rows(sql, (format_time(since),)):
+    for hour, sessions, turns, errors in store.maintenance.rows(sql, (format_time(since),)):
         # Half past, because some zones are half an hour off.
         day = day_of(datetime.fromisoformat(f"{hour}:30:00+00:00"))
         before = days.get(day, Day(0, 0, 0))
@@ -79,7 +79,10 @@ def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
         " not null group by {0} order by 2 desc, 1 limit ?"
     )
     return {
-        name: [(value, int(count)) for value, count in store.rows(sql.format(column), (limit,))]
+        name: [
+            (value, int(count))
+            for value, count in store.maintenance.rows(sql.format(column), (limit,))
+        ]
         for name, column in FACETS.items()
     }
 
@@ -122,9 +125,11 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
     sessions: dict[str, int] = {}
     if store:
         sql = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
-        sources = {name: (int(count), int(size)) for name, count, size in store.rows(sql)}
+        sources = {
+            name: (int(count), int(size)) for name, count, size in store.maintenance.rows(sql)
+        }
         sql = "select flavor, count(*) from sessions group by flavor"
-        sessions = {name: int(count) for name, count in store.rows(sql)}
+        sessions = {name: int(count) for name, count in store.maintenance.rows(sql)}
     facts = []
     for name in adapters.names():
         adapter, setting = adapters.get(name), config.sources.get(name)
@@ -163,10 +168,11 @@ def _find_version(store: Store, agent: str) -> str | None:
         "select number from sources where agent = ? and records > 0 order by mtime_ns desc, path"
         " limit ?"
     )
-    for (number,) in store.rows(sql, (agent, MAX_SOURCES)):
+    for (number,) in store.maintenance.rows(sql, (agent, MAX_SOURCES)):
         # With its sidecars: some agents write their version there.
         texts = [
-            record.data[:MAX_RECORD_BYTES] for record in islice(store.kept(number), MAX_RECORDS)
+            record.data[:MAX_RECORD_BYTES]
+            for record in islice(store.sources.records(number), MAX_RECORDS)
         ]
         for pattern in _VERSIONS:
             for text in texts:

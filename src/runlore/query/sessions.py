@@ -41,22 +41,22 @@ def _matches(store: Store, name: str) -> list[str]:
         return []
     lower = name.lower()
     # Agents write their ids in small letters, people as they like.
-    if uids := store.find(name) or store.find(lower):
+    if uids := store.sessions.find(name) or store.sessions.find(lower):
         return uids
     if lower.startswith(HANDLE) and len(lower) > 1:
-        everyone = store.uids(Filter(parents_only=False))
+        everyone = store.sessions.uids(Filter(parents_only=False))
         if uids := [uid for uid in everyone if handle(uid).startswith(lower)]:
             return uids
     # A subagent as a listing shows it: the short id of the session, then its own.
     above, slash, below = name.partition("/")
-    return store.find(f"{resolve(store, above)}/{below}") if slash and above else []
+    return store.sessions.find(f"{resolve(store, above)}/{below}") if slash and above else []
 
 
 def _without_subagents(store: Store, uids: list[str]) -> list[str]:
     """Return the uids that are no subagents; all of them if there are only subagents."""
     if len(uids) <= 1:
         return uids
-    sessions = [(uid, store.session(uid)) for uid in uids]
+    sessions = [(uid, store.sessions.get(uid)) for uid in uids]
     own = [uid for uid, session in sessions if session is None or session.relation != "subagent"]
     return own or uids
 
@@ -64,7 +64,7 @@ def _without_subagents(store: Store, uids: list[str]) -> list[str]:
 def _latest(store: Store, of: str) -> str:
     filters = [Filter(agent=of.lower()), Filter(repo=of)] if of else [Filter()]
     for chosen in filters:
-        for line in store.sessions(chosen, limit=1):
+        for line in store.sessions.select(chosen, limit=1):
             return line.uid
     raise NotFound(
         EMPTY
@@ -85,7 +85,7 @@ def _choices(store: Store, uids: Sequence[str]) -> str:
 
 def is_empty(store: Store) -> bool:
     """Return True if no session is stored."""
-    return not store.count(Filter(parents_only=False))
+    return not store.sessions.count(Filter(parents_only=False))
 
 
 def split_name(name: str) -> tuple[str, int | None]:
@@ -96,7 +96,7 @@ def split_name(name: str) -> tuple[str, int | None]:
 
 def get(store: Store, uid: str) -> Session:
     """Return a session. Raises NotFound."""
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     if session is None:
         raise NotFound(f"no session {uid!r}; `runlore ls` lists them")
     return session
@@ -106,7 +106,7 @@ def with_subagents(store: Store, uids: Iterable[str]) -> list[SessionLine]:
     """Return these sessions and every subagent below them, newest first."""
     chosen: set[str] = set()
     rest = list(uids)
-    every = {line.uid: line for line in store.sessions(Filter(parents_only=False))}
+    every = {line.uid: line for line in store.sessions.select(Filter(parents_only=False))}
     below: dict[str, list[str]] = {}
     for line in every.values():
         if line.relation == "subagent" and line.parent_uid:

@@ -36,12 +36,14 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 def transcript(store: Store, uid: str) -> Transcript:
     """Return a session with its events. Raises NotFound."""
     session = get(store, uid)
-    events = store.events(uid)
-    children = store.sessions(Filter(parent_uid=uid, parents_only=False), sort="started")[::-1]
+    events = store.sessions.events(uid)
+    children = store.sessions.select(Filter(parent_uid=uid, parents_only=False), sort="started")[
+        ::-1
+    ]
     return Transcript(
         session=session,
         events=events,
-        bodies=store.bodies(uid),
+        bodies=store.sessions.bodies(uid),
         branches=branches(events),
         calls=pairs(events),
         children=children,
@@ -53,8 +55,8 @@ def transcript(store: Store, uid: str) -> Transcript:
 
 def event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
     """Return one event and its body. Raises NotFound."""
-    for event in store.events(uid, seq, seq):
-        return event, store.bodies(uid, seq, seq).get(seq, "")
+    for event in store.sessions.events(uid, seq, seq):
+        return event, store.sessions.bodies(uid, seq, seq).get(seq, "")
     raise NotFound(f"{uid} has no event {seq}; its last is {get(store, uid).last_seq}")
 
 
@@ -63,22 +65,22 @@ def has_text(store: Store, uid: str, seq: int | None) -> bool:
 
     For an evicted event that is the text that its digest quotes.
     """
-    return seq is not None and bool(store.bodies(uid, seq, seq).get(seq))
+    return seq is not None and bool(store.sessions.bodies(uid, seq, seq).get(seq))
 
 
 def has_left(store: Store, uid: str, seq: int) -> bool:
     """Return True if the text of an event was evicted, except what its digest quotes."""
-    digest = store.digest(uid) if get(store, uid).evicted_at else None
+    digest = store.digests.get(uid) if get(store, uid).evicted_at else None
     return digest is not None and (digest.before or digest).knows(seq)
 
 
 def context_at(store: Store, uid: str, seq: int) -> list[tuple[ContextEvent, str]]:
     """Return the model's context after event `seq`: events and their bodies. Raises NotFound."""
     event_at(store, uid, seq)
-    bodies = store.bodies(uid, 0, seq)
+    bodies = store.sessions.bodies(uid, 0, seq)
     return [
         (item, bodies.get(item.event.seq, ""))
-        for item in model_context(store.events(uid, 0, seq), seq)
+        for item in model_context(store.sessions.events(uid, 0, seq), seq)
     ]
 
 
@@ -99,9 +101,9 @@ def raw_records(store: Store, uid: str, seq: int | None = None) -> Iterator[byte
             yield from raw_records(store, origin, at)
             return
         records = iter(())
-        if location := store.record_of(uid, seq):
+        if location := store.sessions.record_of(uid, seq):
             path, number = location
-            records = (data for _, _, data in store.records(path, number, number))
+            records = (data for _, _, data in store.sessions.native_records(path, number, number))
     first = next(records, None)
     if first is None:
         raise NotFound(
@@ -117,17 +119,19 @@ def _all_records(store: Store, session: Session) -> Iterator[bytes]:
     Of a file that a subagent shares with its parent, only the subagent's own records are given.
     """
     blocks: dict[int, list[SessionEvent]] = {}
-    for event in store.events(session.session_uid):
+    for event in store.sessions.events(session.session_uid):
         if event.record is not None:
             blocks.setdefault(event.seq // BLOCK, []).append(event)
     files: dict[str, set[int | None]] = {session.source_path or "": set()}
     for events in blocks.values():
-        if location := store.record_of(session.session_uid, events[0].seq):
+        if location := store.sessions.record_of(session.session_uid, events[0].seq):
             files.setdefault(location[0], set()).update(event.record for event in events)
     shared = _parent_source(store, session)
     for path, own in files.items():
         yield from (
-            data for number, _, data in store.records(path) if path != shared or number in own
+            data
+            for number, _, data in store.sessions.native_records(path)
+            if path != shared or number in own
         )
 
 
@@ -135,7 +139,7 @@ def _parent_source(store: Store, session: Session) -> str | None:
     """Return the path of the source of a subagent's parent."""
     if session.relation != "subagent" or not session.parent_uid:
         return None
-    parent = store.session(session.parent_uid)
+    parent = store.sessions.get(session.parent_uid)
     return parent.source_path if parent else None
 
 

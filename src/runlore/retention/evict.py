@@ -37,17 +37,17 @@ def let_go(
             step("sessions digested", n, len(uids))
     for n in range(0, len(uids), SESSIONS_PER_TRANSACTION):
         part = uids[n : n + SESSIONS_PER_TRANSACTION]
-        store.evict(part, datetime.now(UTC), is_appended)
+        store.retention.evict(part, datetime.now(UTC), is_appended)
         if step is not None:
             step("sessions evicted", n + len(part), len(uids))
 
 
 def _complete_digest(store: Store, uid: str) -> None:
     """Add to a session's digest what reports otherwise ask of its events."""
-    digest, session = store.digest(uid), store.session(uid)
+    digest, session = store.digests.get(uid), store.sessions.get(uid)
     if digest is None or session is None:
         return
-    events = store.events(uid)
+    events = store.sessions.events(uid)
     last_of_block = {event.seq // BLOCK: event.seq for event in events}
     before = (digest.before or digest) if session.evicted_at is not None else None
     files, omitted = _touched_files(store, session, events, before)
@@ -66,7 +66,7 @@ def _complete_digest(store: Store, uid: str) -> None:
         before=None,
     )
     if complete != digest:
-        store.put_digest(complete, digest.made_at or datetime.now(UTC))
+        store.digests.put(complete, digest.made_at or datetime.now(UTC))
 
 
 def _touched_files(

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from ..model import format_time
-from ..store.retention import Bulk, Weight
+from ..store.values import Bulk, Weight
 
 PINNED, UNANALYZED, REFERRED = "pinned", "not analyzed yet", "referred to by another session"
 

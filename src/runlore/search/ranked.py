@@ -24,7 +24,7 @@ from .. import adapters
 from ..errors import StoreError
 from ..query import resolve
 from ..store import Filter, SegmentEvent, Store
-from ..store.pieces import column_of
+from ..store.rows import column_of
 from ..store.words import mark
 from .syntax import EventFilter, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit
@@ -109,9 +109,9 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
     A session or agent that chooses none must at least exist.
     """
     is_latest = (chosen.name or "").lower().partition(":")[0] == "latest"
-    found = set() if is_latest else store.numbers(chosen)
+    found = set() if is_latest else store.sessions.numbers(chosen)
     if not found and chosen.name is not None:
-        found = store.numbers(Filter(name=resolve(store, chosen.name), parents_only=False))
+        found = store.sessions.numbers(Filter(name=resolve(store, chosen.name), parents_only=False))
     if not found and chosen.agent is not None and chosen.agent not in adapters.names():
         raise QueryError(
             f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
@@ -199,7 +199,7 @@ class _Search:
             sessions = with_events if sessions is None else with_events & sessions
         if sessions is None and not has_words:
             everything = Filter(parents_only=False)
-            return set() if self.query.ignored else self.store.numbers(everything)
+            return set() if self.query.ignored else self.store.sessions.numbers(everything)
         return sessions
 
     def _missing(self, words: list[_Word], hits: list[Hit]) -> list[str]:
@@ -215,7 +215,7 @@ class _Search:
     # ── postings ──────────────────────────────────────────────────────────────────────────────────
     def _word(self, group: tuple[Term, ...], narrow: list[int] | None) -> _Word:
         segments = self._postings(group, self._column())
-        total = max(1, self.store.segment_count())
+        total = max(1, self.store.index.segment_count())
         weight = math.log(1 + (total - len(segments) + 0.5) / (len(segments) + 0.5))
         if narrow is not None:
             segments = sorted(set(segments).intersection(narrow))
@@ -257,7 +257,9 @@ class _Search:
     def _term_postings(
         self, asked: Sequence[str], is_prefix: bool = False, column: str | None = None
     ) -> list[int]:
-        found = [self.store.postings(phrase, prefix=is_prefix, column=column) for phrase in asked]
+        found = [
+            self.store.index.postings(phrase, prefix=is_prefix, column=column) for phrase in asked
+        ]
         return found[0] if len(found) == 1 else sorted(set(found[0]).intersection(*found[1:]))
 
     def _column(self) -> str | None:
@@ -282,7 +284,9 @@ class _Search:
         ]
         marks += [[mark("is", "error")]] if chosen.is_error else []
         found = [
-            _union([self.store.postings(word) for word in either]) for either in marks if either
+            _union([self.store.index.postings(word) for word in either])
+            for either in marks
+            if either
         ]
         found += [_union([self._naming(file) for file in chosen.files])] if chosen.files else []
         return sorted(set(found[0]).intersection(*found[1:])) if found else None
@@ -296,7 +300,9 @@ class _Search:
         return (
             self._term_postings(asked)
             if asked
-            else _union([self.store.postings(mark("kind", kind)) for kind in kinds_of("tool_call")])
+            else _union(
+                [self.store.index.postings(mark("kind", kind)) for kind in kinds_of("tool_call")]
+            )
         )
 
     # ── candidates ────────────────────────────────────────────────────────────────────────────────
@@ -349,7 +355,7 @@ class _Search:
             proof = self._prove(words, narrow, number, self.max_proofs, is_loose=is_loose)
             if proof is not None:
                 found[rank] = (number, score, *proof)
-        lines = self.store.lines([number for number, *_ in found.values()])
+        lines = self.store.sessions.lines([number for number, *_ in found.values()])
         return [
             Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
             for _, (number, score, events, missing) in sorted(found.items())
@@ -373,13 +379,13 @@ class _Search:
             yield from some
 
     def _fetch(self, segments: Iterable[int]) -> None:
-        self.read = self.store.segments(list(segments), files=bool(self.query.events.files))
+        self.read = self.store.index.segments(list(segments), files=bool(self.query.events.files))
 
     def _ranked(
         self, words: list[_Word], sessions: set[int], limit: int, sort: str
     ) -> Iterator[tuple[int, float]]:
         if sort == "newest":
-            yield from ((number, 0.0) for number in self.store.newest(list(sessions)))
+            yield from ((number, 0.0) for number in self.store.sessions.newest(list(sessions)))
             return
         scores = self._scores(words, sessions)
         want = limit if not self.query.needs_proof else limit + self.max_proofs
@@ -391,12 +397,14 @@ class _Search:
             same = list(alike)
             yield from (
                 (number, score)
-                for number in (same if len(same) == 1 else self.store.newest(same, by="started"))
+                for number in (
+                    same if len(same) == 1 else self.store.sessions.newest(same, by="started")
+                )
             )
 
     def _scores(self, words: list[_Word], sessions: set[int]) -> dict[int, float]:
         scores = dict.fromkeys(sessions, 0.0)
-        sizes = self.store.sizes()
+        sizes = self.store.index.sizes()
         base = SATURATION * (1 - LENGTH)
         slope = SATURATION * LENGTH * len(sizes) / max(1, sum(sizes.values()))
         telling = MIN_WEIGHT * max((word.weight for word in words), default=0.0)
@@ -491,7 +499,7 @@ class _Search:
         if segment in self.read:
             return self.read.pop(segment)
         try:
-            return self.store.segment(segment, files=bool(self.query.events.files))
+            return self.store.index.segment(segment, files=bool(self.query.events.files))
         except StoreError:
             self.is_damaged = True
             return None

@@ -52,16 +52,16 @@ def regex(
             "beside a regular expression only fields are understood, as agent: or tool:"
         )
     chosen = allowed(store, query)
-    numbers = store.newest(
-        list(store.numbers(Filter(parents_only=False)) if chosen is None else chosen)
+    numbers = store.sessions.newest(
+        list(store.sessions.numbers(Filter(parents_only=False)) if chosen is None else chosen)
     )
     scan = _Scan(store, search, query, limit, events)
     try:
-        scan.run(store.scan(numbers, _tester(pattern)))
+        scan.run(store.index.scan(numbers, _tester(pattern)))
     except StoreError:
         # A text that cannot be unpacked ends the scan; the earlier matches still help.
         scan.is_partial = scan.is_damaged = True
-    lines = store.lines(list(scan.found))
+    lines = store.sessions.lines(list(scan.found))
     return Answer(
         hits=[
             Hit(session=lines[number], score=0.0, events=hits)
@@ -106,7 +106,7 @@ class _Scan:
 
     def _events_of(self, id_: int) -> list[EventHit]:
         try:
-            data = self.store.segment(id_, files=bool(self.query.events.files))
+            data = self.store.index.segment(id_, files=bool(self.query.events.files))
         except StoreError:
             self.is_damaged = True
             return []

@@ -71,7 +71,7 @@ def commit(store: Store, sha: str, *, limit: int = 20, proofs: int | None = None
         )
     candidates, is_partial = _newest_first(
         store,
-        store.postings(sha[:ABBREVIATED], prefix=True),
+        store.index.postings(sha[:ABBREVIATED], prefix=True),
         proofs or MAX_SEGMENTS,
         keeps_oldest=True,
     )
@@ -146,7 +146,7 @@ def _mentions(
 
 def _digest(store: Store, uid: str) -> Digest | None:
     try:
-        return store.digest(uid)
+        return store.digests.get(uid)
     except RunloreError:  # A damaged one: `doctor` says so.
         return None
 
@@ -154,11 +154,11 @@ def _digest(store: Store, uid: str) -> Digest | None:
 def _command_of(store: Store, uid: str, seq: int) -> str:
     """Return the shell command whose result is this event; empty if it was no shell."""
     for distance in _DISTANCES:
-        near = store.events(uid, max(0, seq - distance), seq)
+        near = store.sessions.events(uid, max(0, seq - distance), seq)
         for event in reversed(near):
             if event.is_call and event.call_id == near[-1].call_id:
                 return (
-                    store.bodies(uid, event.seq, event.seq).get(event.seq, "")
+                    store.sessions.bodies(uid, event.seq, event.seq).get(event.seq, "")
                     if event.action == "shell"
                     else ""
                 )
@@ -264,12 +264,12 @@ def file(
     proofs = proofs or MAX_SEGMENTS
     segments, is_narrowed = _naming(store, end, proofs)
     candidates, is_partial = _newest_first(store, segments, proofs)
-    evicted = dict(store.digests_of_evicted(end[-1]))
+    evicted = dict(store.digests.search_evicted(end[-1]))
     digests = {digest.session_uid: digest for digest in evicted.values()}
     indexed = {session.uid for session, _ in candidates}
     candidates += [
         (session, [])
-        for session in store.lines(list(evicted)).values()
+        for session in store.sessions.lines(list(evicted)).values()
         if session.uid in digests and session.uid not in indexed
     ]
     here: list[FileTrace] = []
@@ -301,11 +301,11 @@ def _naming(store: Store, names: list[str], proofs: int) -> tuple[list[int], boo
     An agent may write a path in full or from its folder. So the names before the last one are used
     only while there are too many segments.
     """
-    every = narrowed = store.postings(names[-1])
+    every = narrowed = store.index.postings(names[-1])
     for n in range(2, len(names) + 1):
         if len(narrowed) <= proofs:
             break
-        narrowed = store.postings("/".join(names[-n:]))
+        narrowed = store.index.postings("/".join(names[-n:]))
     return narrowed, len(narrowed) < len(every)
 
 
@@ -333,7 +333,7 @@ def _touches(
             # Most have none.
             if not event.files or not any(_ends_so(file, end[-1:]) for file in event.files):
                 continue
-            for whole in store.events(session.uid, event.seq, event.seq):
+            for whole in store.sessions.events(session.uid, event.seq, event.seq):
                 yield from (
                     (whole, path) for path in _paths(whole, session.cwd) if _ends_so(path, end)
                 )
@@ -428,14 +428,14 @@ def _newest_first(
     by_session: dict[int, list[int]] = {}
     for segment in segments:
         by_session.setdefault(segment >> 20, []).append(segment)
-    order = store.newest(list(by_session))
+    order = store.sessions.newest(list(by_session))
     chosen: list[int] = []
     for number in reversed(order) if keeps_oldest else order:
         proofs -= len(by_session[number])
         if proofs < 0 and chosen:
             break
         chosen.append(number)
-    lines = store.lines(chosen)
+    lines = store.sessions.lines(chosen)
     found = [(lines[number], by_session[number]) for number in chosen if number in lines]
     return found[::-1] if keeps_oldest else found, len(chosen) < len(order)
 
@@ -443,7 +443,7 @@ def _newest_first(
 def _unpacked(store: Store, segments: list[int]) -> Iterator[tuple[bytes, Sequence[SegmentEvent]]]:
     for segment in segments:
         try:
-            data = store.segment(segment)
+            data = store.index.segment(segment)
         except StoreError:  # A damaged one cannot be looked at; `doctor` says so.
             continue
         if data is not None:

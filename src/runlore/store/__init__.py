@@ -1,7 +1,8 @@
-"""The store: where all that was read is kept. `open_store(url)` picks the database.
+"""The store: where everything that was read is kept. `open_store(url)` picks the database.
 
-`contract.py` says what a database must answer, and has the values that it is given; `asked.py` has
-the values of lists and reports. `sqlite.py` and `postgres.py` are the two databases.
+`contracts.py` has what a store can be asked, in ten small parts; `values.py` and `filters.py` have the
+values that it is given and returns. `pieces.py` turns events into rows and segments. The packages
+`sqlite` and `postgres` are the two databases, and `sql` what they have in common.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import os
 
 from ..errors import StoreError, StoreMissing
-from .asked import CallFilter, CallSum, Filter
-from .contract import (
+from .contracts import Store
+from .filters import CallFilter, CallSum, Filter
+from .session_line import SessionLine
+from .sqlite.store import SqliteStore
+from .values import (
     DAMAGED,
     FORGOTTEN,
     OVERTAKEN,
@@ -25,14 +29,11 @@ from .contract import (
     Row,
     Segment,
     SegmentEvent,
-    SessionLine,
     SourceState,
-    Store,
     StreamState,
     Tail,
     Taken,
 )
-from .sqlite import SqliteStore
 
 __all__ = [
     "Batch",
@@ -69,7 +70,7 @@ def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) ->
     snapshot. Raises StoreError, StoreTooNew."""
     if is_server(url):
         try:
-            from .postgres import PostgresStore
+            from .postgres.store import PostgresStore
         except ModuleNotFoundError as error:
             if error.name and not error.name.startswith("psycopg"):
                 raise

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..model import SessionEvent
-from .pieces import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEQ, read_row, unpack
+from .rows import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEQ, read_row
+from .segments import unpack
 
 HELD_BYTES = 16 * 1024 * 1024
 """Of unpacked segments, and about as much again of texts. Looks are mostly in order, so little is

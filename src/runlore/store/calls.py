@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import asdict
 
 from ..model import Call, format_time, parse_time
-from .asked import SIDECHAIN
-from .contract import Kept
+from .filters import SIDECHAIN
 from .natives import native_hash
+from .values import Kept
 
 SUM = 2
 """A flag, as is `SIDECHAIN`: the figure stands for several requests."""

@@ -15,8 +15,8 @@ from functools import cache, cmp_to_key
 import msgspec
 
 from ..model import BLOCK
-from .contract import Piece
-from .pieces import copied
+from .rows import copied
+from .values import Piece
 
 Where = tuple[int, int]
 """(number of the session, seq)."""

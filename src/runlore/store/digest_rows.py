@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from ..model import Covers, Digest, ErrorSummary, Fix, format_time, parse_time
-from ._sql import plain
-from .pieces import pack_text, unpack
+from .segments import pack_text, unpack
+from .sql.database import plain
 
 ERROR = (
     "fingerprint", "kind", "name", "template", "count", "first_seq", "last_seq", "first_at",

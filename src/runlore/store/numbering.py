@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..model import BLOCK
-from .contract import Piece
-from .pieces import PARENT, SEQ, outside
+from .rows import PARENT, SEQ, outside
+from .values import Piece
 
 
 class Again:

@@ -30,7 +30,7 @@ def settle(
         return batch
     known = {
         hash_of(stored.call): stored
-        for stored in store.calls([hash_of(new.call) for new in batch.calls])
+        for stored in store.ledger.find([hash_of(new.call) for new in batch.calls])
     }
     calls = list(_merge(batch.calls, known)) if known else batch.calls
     if price is not None:
@@ -118,7 +118,7 @@ def price(store: Store, config: Config) -> int:
 
     Return the number of calls. Nothing happens while every call has a price.
     """
-    return price_again(store, Pricer(config)) if store.unpriced(limit=1) else 0
+    return price_again(store, Pricer(config)) if store.ledger.unpriced(limit=1) else 0
 
 
 def price_again(store: Store, pricer: Pricer) -> int:
@@ -126,10 +126,10 @@ def price_again(store: Store, pricer: Pricer) -> int:
 
     Return the number of calls.
     """
-    store.unprice([pricer.version, "config", "built-in"])
+    store.ledger.unprice([pricer.version, "config", "built-in"])
     count = 0
-    while calls := store.unpriced():
-        store.set_prices([pricer(call) for _, call in calls])
+    while calls := store.ledger.unpriced():
+        store.ledger.set_prices([pricer(call) for _, call in calls])
         count += len(calls)
     pricer.save()
     return count
@@ -140,5 +140,5 @@ def reprice(store: Store, config: Config) -> int:
 
     The first price of a call stays beside the new one.
     """
-    store.unprice()
+    store.ledger.unprice()
     return price(store, config)

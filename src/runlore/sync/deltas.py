@@ -12,7 +12,10 @@ from msgspec.structs import force_setattr
 from ..adapters import Facts
 from ..model import Digest, SessionEvent
 from ..store import Piece, StreamState
-from ..store.pieces import make_row, native_hash, pack, update_facts
+from ..store.facts import update_facts
+from ..store.natives import native_hash
+from ..store.rows import make_row
+from ..store.segments import pack
 from ..timeline import Tally
 
 EMPTY = b"\0"

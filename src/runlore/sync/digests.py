@@ -58,7 +58,7 @@ def digest_stale(
     Return their number, and (uid, problem) of those that could not be built.
     """
     before = datetime.now(UTC) - timedelta(seconds=quiet_s)
-    stale = store.stale_digests(DIGEST_VERSION, before)
+    stale = store.digests.stale(DIGEST_VERSION, before)
     return build_digests(store, config, stale, workers=workers) if stale else (0, [])
 
 
@@ -92,7 +92,7 @@ def build_digests(
                 # The range comes first: otherwise one more result would be taken, and lost.
                 for _, result in zip(range(COMMIT_DIGESTS), results, strict=False):
                     if result.digest is not None:
-                        store.put_digest(result.digest, now)
+                        store.digests.put(result.digest, now)
                         count += 1
                     if result.problem is not None:
                         problems.append((result.uid, result.problem))

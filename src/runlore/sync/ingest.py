@@ -124,7 +124,7 @@ class Ingest:
         Then nothing more is stored. What is not read yet is read when there is room.
         """
         hard = self.config.retain.hard_bytes
-        if hard is None or (used := self.store.used_bytes()) < hard:
+        if hard is None or (used := self.store.retention.used_bytes()) < hard:
             return False
         problem = (
             f"it takes {words.size(used)}, and [retain] allows {words.size(hard)}; nothing more is"
@@ -193,7 +193,7 @@ class _Pass:
         # A session of several sources gets its digest when all of them are stored.
         parts = Counter(piece.session_uid for batch in batches for piece in batch.pieces)
         try:
-            with self._store.together(batches):
+            with self._store.ingest.together(batches):
                 for task, result in group:
                     self._put_result(task, result, runner)
                     self._put_digests(parts)
@@ -237,7 +237,7 @@ class _Pass:
         """Put a batch; return the uids of the sessions that it changed."""
         if not self._places.is_wanted(batch):
             self.report.excluded += 1
-            self._store.touch(
+            self._store.sources.touch(
                 batch.source,
                 adapter_version=batch.adapter_version,
                 redact_version=batch.redact_version,
@@ -249,7 +249,7 @@ class _Pass:
         # The events of a copy belong to another session, and so does their digest.
         if task.why == "new" and not put.copies:
             self._digests += [piece.digest for piece in batch.pieces if piece.digest is not None]
-        self._store.set_places(self._places.of(batch))
+        self._store.ingest.set_places(self._places.of(batch))
         self._count(put, batch)
         return put.sessions
 
@@ -266,12 +266,12 @@ class _Pass:
         """Write a batch, or all of its source if it replaces what is stored."""
         known = task.known
         if known is None:
-            return self._store.put(self._ingest.settle(batch))
+            return self._store.ingest.put(self._ingest.settle(batch))
         if task.why == "grown" and known.is_evicted and self._adds_to_evicted(batch):
             # The session comes back whole, because there is nothing to add to.
             task, batch = runner.from_start(task)
         if batch.since or task.why not in ("rewritten", "outdated"):
-            return self._store.put(self._ingest.settle(batch))
+            return self._store.ingest.put(self._ingest.settle(batch))
 
         # A replacement is put as a whole: if the sync is killed halfway, the old is still there.
         def batches() -> Iterator[Batch]:
@@ -279,23 +279,25 @@ class _Pass:
 
         if known.is_evicted:
             is_proved = task.why == "outdated"
-            put = self._store.return_whole(known.number, batches(), is_proved=is_proved)
+            put = self._store.ingest.return_whole(known.number, batches(), is_proved=is_proved)
             if put is None and not task.is_gone:
-                put = self._store.part_with(known.number, batches(), datetime.now(UTC))
+                put = self._store.ingest.part_with(known.number, batches(), datetime.now(UTC))
             return put or Put(sessions=set())
         if task.why == "rewritten":
-            return self._store.rewrite(known.number, batches())
-        return self._store.rederive(known.number, batches())
+            return self._store.ingest.rewrite(known.number, batches())
+        return self._store.ingest.rederive(known.number, batches())
 
     def _adds_to_evicted(self, batch: Batch) -> bool:
-        sessions = (self._store.session(piece.session_uid) for piece in batch.pieces if piece.rows)
+        sessions = (
+            self._store.sessions.get(piece.session_uid) for piece in batch.pieces if piece.rows
+        )
         return any(session is not None and session.evicted_at is not None for session in sessions)
 
     def _put_digests(self, parts: Counter[str]) -> None:
         """Put the digests that were built of whole sessions, if they turned out to be whole."""
         for digest in self._digests:
-            if parts[digest.session_uid] == 1 and self._store.fits(digest):
-                self._store.put_digest(digest, datetime.now(UTC))
+            if parts[digest.session_uid] == 1 and self._store.digests.is_current(digest):
+                self._store.digests.put(digest, datetime.now(UTC))
                 self.report.digests += 1
         self._digests.clear()
 
@@ -305,7 +307,7 @@ def note_problem(store: Store, source: Source, problem: str, report: Report) -> 
     report.problems.append((source.path, problem))
     if source.path.isprintable():  # Bytes that are no text cannot name it in the store.
         version = adapters.get(source.agent).version
-        store.touch(source, adapter_version=version, redact_version="", problem=problem)
+        store.sources.touch(source, adapter_version=version, redact_version="", problem=problem)
 
 
 class _Commits:

@@ -101,7 +101,7 @@ class SyncRun:
                 stack.callback(self.progress.close)
                 self.progress.start(len(plan.tasks), plan.size)
             self.ingest(plan.tasks)
-            self.store.set_domains(self.config.domain)
+            self.store.ingest.set_domains(self.config.domain)
             self.price()
             self.redact_stored()
             self.digest()
@@ -124,9 +124,9 @@ class SyncRun:
     def note_locations(self, plan: Plan) -> None:
         """Store which sources were moved, and which are missing."""
         for number, source in plan.moved:
-            self.store.move_source(number, source)
+            self.store.sources.move(number, source)
         if plan.missing:
-            self.store.miss_sources(plan.missing, datetime.now(UTC))
+            self.store.sources.mark_missing(plan.missing, datetime.now(UTC))
 
     # ── what is new, into the store ───────────────────────────────────────────────────────────────
     def ingest(self, tasks: list[Task]) -> None:
@@ -137,14 +137,14 @@ class SyncRun:
         if not tasks:
             return
         every = Filter(parents_only=False)
-        before = self.store.count(every)
+        before = self.store.sessions.count(every)
         changes = self._start_ingest().run(tasks, self.report, self._replan, self.progress)
         self.rederive_copies(changes)
         sessions = changes.sessions
         self.report.sessions = len(sessions)
         if sessions:
-            self.report.subagents = len(sessions.difference(self.store.uids(Filter())))
-        self.report.new_sessions = self.store.count(every) - before
+            self.report.subagents = len(sessions.difference(self.store.sessions.uids(Filter())))
+        self.report.new_sessions = self.store.sessions.count(every) - before
 
     def rederive_copies(self, changes: Changes) -> None:
         """Derive events again that were stored before their originals, so that they become copies.
@@ -163,7 +163,7 @@ class SyncRun:
     def price(self) -> None:
         """Price calls without a price, and those that an older table had no exact price for."""
         has_priced = self._ingest is not None and self._ingest.has_priced
-        if has_priced or self.store.unpriced(limit=1):
+        if has_priced or self.store.ledger.unpriced(limit=1):
             self._start_ingest().price()
 
     def redact_stored(self) -> None:
@@ -171,7 +171,7 @@ class SyncRun:
         redact = self.config.redact
         if not redact.enabled:
             return
-        if redact.rules or self.store.unredacted(str(RULES_VERSION), limit=1):
+        if redact.rules or self.store.sources.unredacted(str(RULES_VERSION), limit=1):
             add_counts(self.report.redacted, self._start_ingest().redact_stored())
 
     def digest(self) -> None:
@@ -180,7 +180,7 @@ class SyncRun:
 
     def _digest_into(self, report: Report, progress: Progress | None) -> None:
         before = datetime.now(UTC) - timedelta(seconds=self.quiet_s)
-        if stale := self.store.stale_digests(DIGEST_VERSION, before):
+        if stale := self.store.digests.stale(DIGEST_VERSION, before):
             count, problems = self._start_ingest().build_digests(stale, progress)
             report.digests += count
             report.problems += problems
@@ -202,7 +202,7 @@ class SyncRun:
         look once more when it is done.
         """
         changed = False
-        for states in self.store.unsettled():
+        for states in self.store.sources.unsettled():
             known = [state for state in states if adapter_version(state.source.agent) is not None]
             tasks = list(map(rederive_task, known))
             changed |= bool(self._start_ingest().run(tasks, Report(), self._replan).sessions)

@@ -125,7 +125,7 @@ def _known_states(store: Store, discovery: Discovery) -> dict[_Key, SourceState]
     """Return what is stored of the sources of the agents that were looked for."""
     agents = {agent for agent, _ in discovery.searched}
     # A hook asks for one agent at the end of each session. All others are read at once.
-    states = store.sources(*agents).values() if len(agents) == 1 else store.all_sources()
+    states = store.sources.by_path(*agents).values() if len(agents) == 1 else store.sources.all()
     return {
         (state.source.agent, state.source.path): state
         for state in states
@@ -152,7 +152,7 @@ def _should_rederive(store: Store, state: SourceState) -> bool:
         state.position.records > 0
         and not state.is_evicted  # What was evicted stays as it is known.
         and adapter_version(state.source.agent) not in (state.adapter_version, None)
-        and store.kept_count(state.number) == state.position.records
+        and store.sources.count_records(state.number) == state.position.records
     )
 
 

@@ -20,7 +20,8 @@ from ..errors import ReadError
 from ..model import SUMMARY_LENGTH, Digest, Session, shorten
 from ..pricing.ledger import merge
 from ..store import Batch, Kept, Piece, Resume
-from ..store.pieces import cut_words, native_hash, pack_records
+from ..store.natives import native_hash
+from ..store.segments import cut_words, pack_records
 from ..timeline import PAUSE
 from .deltas import DeltaBuilder, ParentLinks, follow_aliases
 from .redaction import Cleaner, RedactSetting, Secrets, redact_setting

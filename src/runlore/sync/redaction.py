@@ -14,7 +14,8 @@ from ..model import Call, SessionEvent
 from ..redact.engine import Redactor, rules_from_config, without_noted
 from ..redact.key import load_key
 from ..store import Kept, Store
-from ..store.pieces import clean_carry, clean_facts, hidden_id, redact_record
+from ..store.cleaning import clean_carry, clean_facts, redact_record
+from ..store.natives import hidden_id
 
 CALL_TEXTS = ("provider", "model", "tier", "region", "request_id")
 """The texts of a call, except its key."""
@@ -49,13 +50,13 @@ def redact_stored(store: Store, config: Config) -> dict[str, int]:
     setting = redact_setting(config)
     assert setting is not None
     redactor = _make_redactor(setting)
-    stale = store.unredacted(redactor.version)
+    stale = store.sources.unredacted(redactor.version)
     while stale:
         for number, _ in stale:
-            store.redact_again(number, redactor.version, redactor)
-        stale = store.unredacted(redactor.version)
+            store.retention.redact_again(number, redactor.version, redactor)
+        stale = store.sources.unredacted(redactor.version)
     if redactor.hits:
-        store.purge()
+        store.retention.purge()
     return redactor.hits
 
 

@@ -139,11 +139,11 @@ class TaskRunner:
     def _job(self, task: Task, is_continued: bool) -> Job:
         known, cut_words = task.known, self._store.takes_cut_words
         if is_continued:
-            known = self._store.sources(task.source.agent)[task.source.path]
+            known = self._store.sources.by_path(task.source.agent)[task.source.path]
         if known is not None and task.is_gone:
             return self._stored_job(task, known, is_continued)
         if known is not None and (is_continued or task.why == "grown"):
-            resume = self._store.resume(known.number)
+            resume = self._store.sources.resume(known.number)
             return Job(source=task.source, since=known.position, resume=resume, cut_words=cut_words)
         return Job(source=task.source, is_new=task.why == "new", cut_words=cut_words)
 
@@ -151,12 +151,14 @@ class TaskRunner:
         """Return the job to derive the next part of a source from its stored records."""
         path = task.source.path
         if path not in self._stored:
-            self._stored[path] = StoredRecords(self._store.kept(known.number), known.position)
+            self._stored[path] = StoredRecords(
+                self._store.sources.records(known.number), known.position
+            )
         since, records, until = self._stored[path].read_part()
         return Job(
             source=task.source,
             since=since,
-            resume=self._store.resume(known.number) if is_continued else Resume(),
+            resume=self._store.sources.resume(known.number) if is_continued else Resume(),
             stored_records=records,
             until=until,
             cut_words=self._store.takes_cut_words,

@@ -88,7 +88,7 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Self:
         labels = {}
         if report.by in ("session", "subagent"):
-            known = store.labels([row.key for row in rows if row.key])
+            known = store.sessions.labels([row.key for row in rows if row.key])
             for row in rows:
                 agent, title, repo = known.get(row.key or "", (None, None, None))
                 labels[row.key] = {"agent": agent, "title": title, "repo": repo}

@@ -97,15 +97,15 @@ def explain(store: Store, config: Config, uid: str, last: int | None = None) -> 
             copies=tuple(Copy(call=copy, why=why(call, copy)) for copy in one.kept.superseded),
         )
 
-    billed = store.billed(uid, last)
-    several = store.asked_again(uid) if last is not None else [one.kept for one in billed]
+    billed = store.ledger.billed(uid, last)
+    several = store.ledger.resent(uid) if last is not None else [one.kept for one in billed]
     sums = [
         (one.keys[0], row_of(None, one))
-        for one in store.sum_calls(["subagent"], CallFilter(session=uid))
+        for one in store.ledger.sum(["subagent"], CallFilter(session=uid))
     ]
     return Explanation(
         calls=[explained(one) for one in billed],
-        elsewhere=[explained(one) for one in store.copied_calls(uid)],
+        elsewhere=[explained(one) for one in store.ledger.copied(uid)],
         own=total(row for name, row in sums if name in ("main", "sidechain", uid)),
         repeated=total(row_of_call(one) for one in _by_request(several)),
         with_subagents=total(row for _, row in sums),
@@ -192,7 +192,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 def check(store: Store, chosen: CallFilter | None = None) -> Check:
     """Calls without a certain price, sums that differ, and what transcripts cannot know."""
     chosen = chosen or CallFilter()
-    doubts = store.sum_calls(
+    doubts = store.ledger.sum(
         ["price_match", "model", "price_name", "price_notes"], chosen._replace(is_doubtful=True)
     )
     unpriced = merged((one.keys[1], one) for one in doubts if one.unpriced)
@@ -200,8 +200,8 @@ def check(store: Store, chosen: CallFilter | None = None) -> Check:
         (f"{one.keys[1]} = {one.keys[2]}", one) for one in doubts if one.keys[0] == "fuzzy"
     )
     notes = merged((one.keys[3], one) for one in doubts if one.keys[3])
-    hours = store.sum_calls(["hour"], chosen)
-    sessions, gaps = store.gaps(chosen.agent)
+    hours = store.ledger.sum(["hour"], chosen)
+    sessions, gaps = store.ledger.gaps(chosen.agent)
     return Check(
         calls=sum(one.calls for one in hours),
         unpriced=sorted(unpriced, key=lambda row: -row.total_tokens),
@@ -220,11 +220,11 @@ def check(store: Store, chosen: CallFilter | None = None) -> Check:
 def _lost(store: Store, agent: str | None) -> Iterator[Lost]:
     """For each source; of several copies of a file, such as an archived one, the first."""
     found: dict[str, dict[int, int]] = {}
-    for path, offset, reason in store.skips():
+    for path, offset, reason in store.sources.skips():
         count, _, what = reason.partition(" ")
         if what == LOST and count.isdecimal():
             found.setdefault(path, {})[offset] = int(count)
-    known = store.sources(agent) if found else {}
+    known = store.sources.by_path(agent) if found else {}
     found = {path: gaps for path, gaps in found.items() if path in known}
     copies = {
         (os.path.basename(path), tuple(gaps.items())): path

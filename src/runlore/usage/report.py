@@ -123,10 +123,10 @@ def report(
     elif by in ("day", "week", "month"):
         rows = merged(
             (_period(by, one.keys[0]), one)
-            for one in store.sum_calls(["day"], chosen, _spans(store, zone, chosen))
+            for one in store.ledger.sum(["day"], chosen, _spans(store, zone, chosen))
         )
     else:
-        rows = [row_of(one.keys[0], one) for one in store.sum_calls([by], chosen)]
+        rows = [row_of(one.keys[0], one) for one in store.ledger.sum([by], chosen)]
     rows = _ordered(rows, order or ("key" if by in _IN_TIME else "cost"))
     return Report(by=by, timezone=zone.name, rows=rows, total=total(rows))
 
@@ -135,7 +135,7 @@ def daily(store: Store, by: str, chosen: CallFilter, *, zone: Zone) -> dict[str,
     """By day what was used, in a row for each of what `by` names: `model`, `agent` or another that
     is not in time."""
     found: dict[str, list[Row]] = {}
-    for one in store.sum_calls(["day", by], chosen, _spans(store, zone, chosen)):
+    for one in store.ledger.sum(["day", by], chosen, _spans(store, zone, chosen)):
         day, key = one.keys
         if day is not None:
             found.setdefault(_period("day", day) or "", []).append(row_of(key, one))
@@ -196,7 +196,7 @@ def _period(by: str, ordinal: int | None) -> str | None:
 
 
 def _spans(store: Store, zone: Zone, chosen: CallFilter) -> list[tuple[int, int]]:
-    times = store.call_times()
+    times = store.ledger.times()
     if times is None:
         return [(0, 0)]
     first, last = (parse_time(time) for time in times)
@@ -212,7 +212,7 @@ def blocks(store: Store, chosen: CallFilter) -> list[Block]:
 
 def _hours(store: Store, chosen: CallFilter) -> list[CallSum]:
     """Of all times: where a block begins depends on all before it."""
-    return store.sum_calls(["hour"], chosen._replace(since=None, until=None))
+    return store.ledger.sum(["hour"], chosen._replace(since=None, until=None))
 
 
 def _is_in(block: Block, chosen: CallFilter) -> bool:
@@ -244,7 +244,7 @@ def _block(hour: int, sums: Sequence[tuple[int, ...]]) -> Block:
 def present_block(store: Store, now: datetime) -> Block | None:
     """The block that is running, when there is one."""
     since = now - RECENT
-    found = sorted(store.sum_calls(["hour"], CallFilter(since=since)), key=lambda one: one.keys[0])
+    found = sorted(store.ledger.sum(["hour"], CallFilter(since=since)), key=lambda one: one.keys[0])
     if not found:
         return None
     # After five hours without a call a block begins for certain; without such a pause all calls
@@ -284,7 +284,7 @@ def status(
     """`folder` is that of the project, `session` a uid."""
 
     def one(chosen: CallFilter) -> Row:
-        return total(row_of(None, found) for found in store.sum_calls([], chosen))
+        return total(row_of(None, found) for found in store.ledger.sum([], chosen))
 
     since = zone.midnight(zone.today(now))
     return Status(

@@ -15,8 +15,8 @@ import msgspec
 from ..digest.dead_ends import dead_ends, join_dead_ends
 from ..model import Call, Session
 from ..store import CallFilter, Store
-from ..store.asked import ABANDONED, FAILED, RETRIED, UNPLACED, WASTED
-from ..store.charging import charge, dead_ends_of
+from ..store.dead_ends import charge, dead_ends_of
+from ..store.filters import ABANDONED, FAILED, RETRIED, UNPLACED, WASTED
 from .report import Row, row_of, row_of_call, total
 
 _KINDS = {
@@ -49,10 +49,10 @@ class Wasted(msgspec.Struct, frozen=True, kw_only=True):
 def wasted(store: Store, chosen: CallFilter | None = None) -> Wasted:
     """The cost of what led nowhere."""
     chosen = chosen or CallFilter()
-    found = [(one.keys[0], row_of(None, one)) for one in store.sum_calls(["waste"], chosen)]
+    found = [(one.keys[0], row_of(None, one)) for one in store.ledger.sum(["waste"], chosen)]
     every = total(row for _, row in found)
     marked = [(flags, row) for flags, row in found if flags is not None]
-    count, unmarked = store.wasteful(chosen)
+    count, unmarked = store.ledger.wasteful(chosen)
     for uid in unmarked:
         rows = _by_events(store, uid, chosen)
         marked += rows
@@ -66,11 +66,11 @@ def wasted(store: Store, chosen: CallFilter | None = None) -> Wasted:
 # ── of a session whose calls are not marked ───────────────────────────────────────────────────────
 def _by_events(store: Store, uid: str, chosen: CallFilter) -> list[tuple[int, Row]]:
     """Flags and figures of those of its calls in question that led nowhere."""
-    session = store.session(uid)
+    session = store.sessions.get(uid)
     if session is None:
         return []
-    marks = charge(dead_ends_now(store, session), [seq for seq, _, _ in store.spent(uid)])
-    found = store.billed(uid, at=list(marks))
+    marks = charge(dead_ends_now(store, session), [seq for seq, _, _ in store.ledger.spent(uid)])
+    found = store.ledger.billed(uid, at=list(marks))
     return [
         (marks[one.kept.call.seq], row_of_call(one))
         for one in found
@@ -82,14 +82,15 @@ def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
     """What a digest would say today of what led nowhere. Of events that have left, the one that is
     kept knows it."""
     uid, retries = session.session_uid, session.cost.retries
-    kept = store.digest(uid) if session.evicted_at else None
+    kept = store.digests.get(uid) if session.evicted_at else None
     if kept is None:
-        return dead_ends(store.outline(uid), retries)
+        return dead_ends(store.sessions.outline(uid), retries)
     before = kept.before or kept
     return join_dead_ends(
         dead_ends_of(before),
         dead_ends(
-            (event for event in store.timeline(uid)[0] if not before.knows(event.seq)), retries
+            (event for event in store.digests.timeline(uid)[0] if not before.knows(event.seq)),
+            retries,
         ),
     )
 

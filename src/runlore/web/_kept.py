@@ -23,7 +23,11 @@ class Kept:
     def get(self, store: Store, question: object, make: Callable[[], Value]) -> Value:
         """The answer to a question, made when it is asked for the first time, or when there is
         something new."""
-        now = (store.url, state(store, None), store.rows("select max(analyzed_at) from sessions"))
+        now = (
+            store.url,
+            state(store, None),
+            store.maintenance.rows("select max(analyzed_at) from sessions"),
+        )
         with self._lock:
             known, value = self._kept.get(question, (None, None))
             if known == now:

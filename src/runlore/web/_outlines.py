@@ -40,5 +40,7 @@ class Outlines:
 
 def _state(store: Store, uid: str) -> object:
     """What changes when the session does, its subagents, prices and marks included."""
-    below = store.rows("select count(*), sum(events) from sessions where parent_uid = ?", (uid,))
+    below = store.maintenance.rows(
+        "select count(*), sum(events) from sessions where parent_uid = ?", (uid,)
+    )
     return store.url, query.get(store, uid), below

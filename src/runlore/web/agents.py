@@ -45,9 +45,9 @@ def preview(store: Store, config: Config, now: datetime) -> retain.Plan | None:
     if soft is None and days is None:
         return None
     return retain.by_policy(
-        store.weights(),
-        store.bulks(),
-        used=store.used_bytes(),
+        store.retention.weights(),
+        store.retention.bulks(),
+        used=store.retention.used_bytes(),
         now=now,
         soft=soft,
         max_age_days=days,
@@ -60,7 +60,7 @@ def page(request: Request) -> Response:
             store,
             config,
             datetime.now(UTC),
-            request.app.state.kept.get(store, "stats", store.stats),
+            request.app.state.kept.get(store, "stats", store.overview.stats),
         )
         present = [agent for agent in found.agents if agent.sessions or agent.is_there]
         absent = [agent for agent in found.agents if agent not in present]

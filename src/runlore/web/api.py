@@ -27,7 +27,7 @@ from ..mine.known_errors import Answer, Recurring
 from ..model import Session, SessionEvent
 from ..retention.policy import Plan
 from ..store import SessionLine, Store
-from ..store.digests import SessionError
+from ..store.values import SessionError
 from ..text.clean import encoded
 from ..timeline import Branch, model_context
 from ..usage import Row, Zone
@@ -217,7 +217,7 @@ def get_events(request: Request, store: Store, _: Config) -> list[EventAnswer]:
     """Events with their texts, from `first` to `last`, at most 500."""
     uid, first = session.uid_of(request, store), session.number(request, "first", 0)
     last = session.number(request, "last", first + 10 * MOST_EVENTS)
-    events = store.events(uid, first, last)[:MOST_EVENTS]
+    events = store.sessions.events(uid, first, last)[:MOST_EVENTS]
     bodies = bodies_of(store, uid, (event.seq for event in events))
     return [EventAnswer(event=event, body=bodies.get(event.seq, "")) for event in events]
 
@@ -316,7 +316,10 @@ def get_skills(_: Request, __: Store, config: Config) -> list[Rate]:
 def get_agents(request: Request, store: Store, config: Config) -> agents.Stored:
     """Which agents were found, and what is stored."""
     return agents.stored(
-        store, config, datetime.now(UTC), request.app.state.kept.get(store, "stats", store.stats)
+        store,
+        config,
+        datetime.now(UTC),
+        request.app.state.kept.get(store, "stats", store.overview.stats),
     )
 
 

@@ -41,7 +41,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 def state(store: Store, uid: str | None) -> Changed:
     """Raises NotFound."""
     if uid is None:
-        ((sessions, events, usd, ended),) = store.rows(
+        ((sessions, events, usd, ended),) = store.maintenance.rows(
             "select count(*), sum(events), sum(usd), max(ended_at) from sessions"
         )
         return Changed(sessions=int(sessions), events=int(events or 0), usd=usd, ended_at=ended)

@@ -15,7 +15,7 @@ from ..mine import known_errors
 from ..mine.known_errors import Answer, Recurring
 from ..query import names as naming
 from ..store import Filter, Store
-from ..store.digests import SessionError
+from ..store.values import SessionError
 from ..text.words import moment
 from ._view import lent, render
 from .sessions import facets_of
@@ -75,7 +75,7 @@ def one(request: Request) -> Response:
     """One error: every session that has it, and what made it go away."""
     with lent(request) as (store, _):
         error, met = known(store, request.path_params["fingerprint"])
-        titles = store.labels([row.uid for row in met[:MET]])
+        titles = store.sessions.labels([row.uid for row in met[:MET]])
         return render(
             request,
             "fault.html",

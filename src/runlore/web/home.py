@@ -16,7 +16,7 @@ from ..export.pages import usd
 from ..model import format_time
 from ..query import names as naming
 from ..store import CallFilter, Filter, SessionLine, Store
-from ..store.asked import SLOT
+from ..store.filters import SLOT
 from ..text.words import count, short
 from ..usage import Row, Zone
 from ..usage.budget import Spent, budgets
@@ -85,8 +85,8 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
     return Home(
         active=active(store, now),
         runs=running_runs(config),
-        sessions=store.count(Filter()),
-        subagents=store.count(Filter(parents_only=False)) - store.count(Filter()),
+        sessions=store.sessions.count(Filter()),
+        subagents=store.sessions.count(Filter(parents_only=False)) - store.sessions.count(Filter()),
         events=state(store, None).events,
         today=since(1),
         week=since(7),
@@ -113,7 +113,7 @@ def last_used(store: Store, zone: Zone, today: date) -> date:
     """The day up to which the chart goes. Where nothing was used lately, the last time something
     was says more than an empty chart; what a wrong clock wrote into the future is no such time."""
     tomorrow = zone.midnight(today + timedelta(days=1))
-    ((slot,),) = store.rows(
+    ((slot,),) = store.maintenance.rows(
         "select max(slot) from sums where slot < ?", (int(tomorrow.timestamp()) // SLOT,)
     )
     if slot is None or (
@@ -130,7 +130,7 @@ def active(store: Store, now: datetime) -> list[Active]:
 
     def latest(since: datetime | None) -> list[SessionLine]:
         # There are few of these, if any.
-        some = store.sessions(Filter(since=since, until=until), limit=4 * SHOWN)
+        some = store.sessions.select(Filter(since=since, until=until), limit=4 * SHOWN)
         return [line for line in some if (line.ended_at or "") <= format_time(until)][:SHOWN]
 
     lines = latest(now - RECENT) or latest(None)

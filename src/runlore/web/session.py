@@ -145,7 +145,7 @@ def faults_of(store: Store, uid: str) -> dict[int, Fault]:
     """By the event at which it was seen. Nothing where there is no digest yet, or a damaged one,
     which is for the doctor."""
     try:
-        digest = store.digest(uid)
+        digest = store.digests.get(uid)
     except StoreError:
         return {}
     if digest is None:

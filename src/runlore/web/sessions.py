@@ -128,9 +128,9 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
 def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
     """The page of sessions that is asked for. Raises QueryError."""
     if not wanted.text:
-        total = store.count(wanted.chosen)
+        total = store.sessions.count(wanted.chosen)
         sort = wanted.sort if wanted.sort in SORTS else "ended"
-        lines = store.sessions(
+        lines = store.sessions.select(
             wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN
         )
         return _found(store, wanted, lines, total)

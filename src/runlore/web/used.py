@@ -107,7 +107,9 @@ def _since(text: str, now: datetime, zone: Zone) -> datetime | None:
 def used(store: Store, config: Config, wanted: Asked, now: datetime, zone: Zone) -> Used:
     made = usage.report(store, wanted.by, wanted.chosen, zone=zone, order=wanted.sort)
     is_named = wanted.by in ("session", "subagent")
-    labels = store.labels([row.key for row in made.rows[:ROWS] if row.key]) if is_named else {}
+    labels = (
+        store.sessions.labels([row.key for row in made.rows[:ROWS] if row.key]) if is_named else {}
+    )
     return Used(report=made, labels=labels, budgets=budgets(store, config.budget, now, zone))
 
 

@@ -82,6 +82,6 @@ def find_earlier(store: Store, repo: str | None, cwd: str) -> tuple[int, LastSes
         f"select uid, coalesce(name, title), ended_at, outcome {these} order by ended_at desc, uid"
         " limit 1"
     )
-    last = next((LastSession(*row) for row in store.rows(sql, (repo or cwd,))), None)
-    ((number,),) = store.rows(f"select count(*) {these}", (repo or cwd,))
+    last = next((LastSession(*row) for row in store.maintenance.rows(sql, (repo or cwd,))), None)
+    ((number,),) = store.maintenance.rows(f"select count(*) {these}", (repo or cwd,))
     return int(number), last

@@ -163,13 +163,15 @@ def whole(event: SessionEvent, body: str | None, offset: int) -> Iterator[Piece]
 def _chunk(store: Store, uid: str, first: int, last: int) -> list[SessionEvent]:
     """The next events of a range. Numbers may have gaps as wide as a block, so what lies beyond is
     only looked for once."""
-    return store.events(uid, first, min(last, first + CHUNK - 1)) or store.events(uid, first, last)
+    return store.sessions.events(uid, first, min(last, first + CHUNK - 1)) or store.sessions.events(
+        uid, first, last
+    )
 
 
 def bodies_of(store: Store, uid: str, first: int, last: int) -> dict[int, str | None]:
     """The texts of these events; of a damaged segment what the events' summaries have must do."""
     try:
-        return {**store.bodies(uid, first, last)}
+        return {**store.sessions.bodies(uid, first, last)}
     except StoreError:
         return {}
 
@@ -237,4 +239,4 @@ def active_seqs(store: Store, session: Session) -> set[int] | None:
     """The events that no rewind left behind; None when the session is too long to tell in time."""
     if session.events > MARKED:
         return None
-    return {event.seq for event in active(store.events(session.session_uid))}
+    return {event.seq for event in active(store.sessions.events(session.session_uid))}

@@ -145,11 +145,11 @@ def sessions(store: Store, config: Config, args: ask.Sessions, place: Place | No
     )
     most = args.max_tokens // LINE + 2
     start = _start(store, chosen, args.sort, place)
-    lines = store.sessions(chosen, sort=args.sort, limit=most, offset=start)
+    lines = store.sessions.select(chosen, sort=args.sort, limit=most, offset=start)
     return Found(
         name="sessions",
         pieces=(_listed(at, one) for at, one in enumerate(lines, start)),
-        about={"total": store.count(chosen)},
+        about={"total": store.sessions.count(chosen)},
         hints=(
             []
             if lines
@@ -163,10 +163,10 @@ def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
     """Where to go on. Only when the list has changed since, all of it is read to find the place."""
     if place is None or place.at == 0:
         return 0
-    before = store.sessions(chosen, sort=sort, limit=1, offset=place.at - 1)
+    before = store.sessions.select(chosen, sort=sort, limit=1, offset=place.at - 1)
     if before and hash_of(before[0].uid) == place.last:
         return place.at
-    return resume(place, [one.uid for one in store.sessions(chosen, sort=sort)])
+    return resume(place, [one.uid for one in store.sessions.select(chosen, sort=sort)])
 
 
 def _listed(at: int, one: SessionLine) -> Piece:
@@ -215,7 +215,7 @@ def _range(store: Store, uid: str, args: ask.Show, place: Place | None) -> Found
 
     def pieces() -> Iterator[Piece]:
         if place is None:
-            children = store.sessions(
+            children = store.sessions.select(
                 Filter(parent_uid=uid, parents_only=False), sort="started", limit=100
             )[::-1]
             yield Piece(at=first - 1, head=_events.session_head(session, children))
@@ -253,7 +253,7 @@ def _context(store: Store, uid: str, seq: int, args: ask.Show, place: Place | No
             f"there are {before} events before it, and what the model saw is worked out for up to"
             f" {DEEP}"
         )
-    found = model_context(store.events(uid, 0, seq), seq)
+    found = model_context(store.sessions.events(uid, 0, seq), seq)
     first, offset = (place.at, place.offset) if place else (0, 0)
     return Found(
         name="events",
@@ -393,7 +393,7 @@ def cost(store: Store, config: Config, args: ask.Usage, place: Place | None) -> 
 def _row(store: Store, at: int, row: usage.Row, by: str) -> Piece:
     title = ""
     if by in ("session", "subagent") and row.key:
-        found = store.sessions(Filter(name=row.key, parents_only=False), limit=1)
+        found = store.sessions.select(Filter(name=row.key, parents_only=False), limit=1)
         title = (
             f"  {line(found[0].title, 80)}"
             if found and found[0].uid == row.key and found[0].title

@@ -1,0 +1,55 @@
+"""What is known of a session, put together from several batches or sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..adapters import Facts
+
+
+def update_facts(old: Facts | None, new: Facts) -> Facts:
+    """What a stream says after a further batch: what is new wins, but for titles, where a lesser
+    one does not."""
+    if old is None:
+        return new
+    changes = {
+        name: value for name in Facts.__struct_fields__ if (value := getattr(new, name)) is not None
+    }
+    if new.title is None or new.title_rank < old.title_rank:
+        changes |= {"title": old.title, "title_rank": old.title_rank}
+    return msgspec.structs.replace(old, **changes)
+
+
+def fold_facts(parts: Sequence[Facts]) -> Facts:
+    """What several streams say of one session: the first answer wins, but for titles, where the
+    better one does."""
+    first = parts[0]
+    best = max(enumerate(parts), key=lambda item: (item[1].title_rank, item[0]))[1]
+
+    def answer(name: str) -> Any:
+        return next((value for part in parts if (value := getattr(part, name)) is not None), None)
+
+    return msgspec.structs.replace(
+        first,
+        title=best.title,
+        title_rank=best.title_rank,
+        **{
+            n: answer(n)
+            for n in (
+                "cwd",
+                "git_branch",
+                "repo",
+                "task_ref",
+                "parent_uid",
+                "parent_call",
+                "relation",
+            )
+        },
+        model=next((part.model for part in reversed(parts) if part.model is not None), None),
+        written_at=max(
+            (part.written_at for part in parts if part.written_at is not None), default=None
+        ),
+    )

@@ -1,0 +1,37 @@
+"""Claims: which stored session an author means by a uid, where someone else has it too."""
+
+from __future__ import annotations
+
+from .database import PostgresDatabase
+
+
+class Claims:
+    """Reads and writes the table of claims."""
+
+    def __init__(self, db: PostgresDatabase) -> None:
+        self.db = db
+
+    def of_author(self) -> dict[str, str]:
+        """Return by uid the one under which it is stored for this author, where they differ."""
+        if self.db.seen is not None and self.db.seen.claims is not None:
+            return self.db.seen.claims
+        sql = (
+            "select c.uid, s.uid from claims c join sessions s on s.number = c.session where"
+            " c.author = ? and s.uid != c.uid"
+        )
+        claims = dict(self.db.all(sql, (self.db.author,)))
+        if self.db.seen is not None:
+            self.db.seen.claims = claims
+        return claims
+
+    def add(self, author: str, uid: str, session: int) -> None:
+        """Store that an author means this session by a uid."""
+        sql = (
+            "insert into claims values (?, ?, ?) on conflict (author, uid) do update set session ="
+            " excluded.session"
+        )
+        self.db.execute(sql, (author, uid, session))
+        if self.db.seen is not None:
+            self.db.seen.claims = None
+            if self.db.seen.expected is not None:
+                self.db.seen.expected.claimed.add(uid)

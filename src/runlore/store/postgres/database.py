@@ -1,0 +1,345 @@
+"""The database of a PostgreSQL store: how it is opened, locked and upgraded.
+
+One transaction writes at a time, so that a copy always finds its original. What takes long in a sync,
+reading and packing, is done before."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from ...errors import StoreBusy, StoreError, StoreMissing, StoreTooNew, StoreTooOld
+from ..sql.database import Database, migrations
+from .connection import PATIENCE_S, SETTINGS, PostgresConnection, array
+from .known import Made, NewRow, Seen
+from .months import Months
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+_WRITE, _MIGRATE, _SYNC = 1, 2, 4
+"""The purposes of locks; see also `months.DIVIDE`."""
+
+SNAPSHOT = "isolation level repeatable read read only"
+
+
+class PostgresDatabase(Database):
+    """See `Database`."""
+
+    instr = "strpos"
+    has_bytes = "position(?::bytea in {}) > 0"
+    epoch_of = "floor(extract(epoch from {}::timestamptz))::bigint"
+    source_key = ("reader", "agent", "path")
+    source_columns = ("reader", "author")
+    # Whoever stored a call first has it: nobody can take it from them.
+    may_replace_call = (
+        "where (select author from sessions where number = calls.session) is not distinct from"
+        " (select author from sessions where number = excluded.session)"
+    )
+
+    connection: PostgresConnection
+    machine: str
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        read_only: bool = False,
+        is_shared: bool = False,
+        machine: str | None = None,
+        author: str | None = None,
+    ) -> None:
+        assert read_only or not is_shared, "a sync has a connection of its own"
+        super().__init__()
+        self.url = without_password(url)
+        self.machine = machine or os.environ.get("RUNLORE_MACHINE") or platform.node() or "unknown"
+        self.author = author or os.environ.get("RUNLORE_AUTHOR") or _user()
+        self._private_url, self._read_only = url, read_only
+        self._is_open = False
+        self._has_lock = False
+        self._columns: list[str] | None = None
+        self.seen: Seen | None = None
+        """While this connection alone may write, what it knows and need not ask again."""
+        self.moment: str | None = None
+        """Within a snapshot, its version."""
+        self.months = Months(self)
+        self.pending.append(self.months)
+        self._second: PostgresConnection | None = None
+        self.connection = PostgresConnection(
+            url, self.url, read_only=read_only, is_shared=is_shared
+        )
+        try:
+            self._migrate_server(read_only)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _migrate_server(self, read_only: bool) -> None:
+        steps = migrations(MIGRATIONS)
+        newest = steps[-1][0]
+        version = self._format()
+        if version > newest:
+            raise StoreTooNew(
+                f"{self.url} was made by a newer runlore (format {version}, this one knows"
+                f" {newest}); update runlore"
+            )
+        if version == newest:
+            return
+        if read_only:
+            if not version:
+                raise StoreMissing(f"{self.url}: there is no store yet; run `runlore sync` first")
+            raise StoreError(f"{self.url}: of an older format; run `runlore sync` once")
+        with self.transaction():
+            self._lock(_MIGRATE)
+            # Another sync may be about to make a month, for which it would wait for us.
+            self.lock_for_writing()
+            self.connection.execute("set local statement_timeout = 0")
+            version = self._format()  # Another process may have done it while this one waited.
+            for number, sql in steps:
+                if number > version:
+                    self.connection.script(sql)
+                    self.connection.execute(
+                        "insert into runlore_format values (?, now())", (number,)
+                    )
+
+    def _format(self) -> int:
+        """Return the number of the last migration; 0 in an empty schema. Raises StoreError when the
+        schema has something else in it."""
+        if self.one("select current_schema()")[0] is None:
+            raise StoreError(
+                f"{self.url}: the schema of its search_path does not exist; create it first"
+            )
+        if self.has_table("runlore_format"):
+            return int(self.one("select coalesce(max(number), 0) from runlore_format")[0])
+        if (
+            self.has_table("migrations")
+            and self.has_table("sessions")
+            and self.has_table("streams")
+        ):
+            raise StoreTooOld(
+                f"{self.url} was made by a development version of runlore, which this one cannot"
+                " read; name an empty database or schema, and run `runlore sync`"
+            )
+        if self.has_table("sessions"):
+            raise StoreError(
+                f"{self.url} is a database of something else; name another, or a schema:"
+                " ?options=-csearch_path%3Dname"
+            )
+        return 0
+
+    def has_table(self, table: str) -> bool:
+        # Not `to_regclass`: it may not see what another process has just made.
+        return (
+            self.one(
+                "select 1 from pg_class where relname = ? and relnamespace ="
+                " current_schema()::regnamespace",
+                (table,),
+            )
+            is not None
+        )
+
+    def close(self) -> None:
+        self.connection.close()
+        self._close_second()
+
+    @property
+    def second(self) -> PostgresConnection:
+        """A second connection, for what must not be a part of the open transaction, or is done
+        beside it. Kept while a sync lasts: a server takes 10 ms for a new one, and longer until
+        that knows the tables."""
+        if self._second is None:
+            self._second = PostgresConnection(self._private_url, self.url, patience_s=PATIENCE_S)
+        return self._second
+
+    def _close_second(self) -> None:
+        if self._second is not None:
+            self._second.close()
+        self._second = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        if self._is_open:
+            yield
+            return
+        self.connection.begin()
+        self._is_open, self._has_lock = True, False
+        try:
+            yield
+            self.flush()
+            self.connection.commit()
+        except BaseException:
+            self.connection.rollback()
+            raise
+        finally:
+            self._is_open = False
+            self.seen = None
+            self.clear()
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        if self.seen is not None:
+            self.seen.forget_made()
+        try:
+            with super().step():
+                yield
+        except BaseException:
+            if self.seen is not None:  # What was seen may be undone.
+                self.seen = Seen()
+            raise
+
+    def lock_for_writing(self) -> None:
+        if not self._has_lock:
+            self._lock(_WRITE)
+            self._has_lock = True
+            self.seen = Seen()
+
+    def _lock(self, what: int) -> None:
+        """Until the transaction ends. Waits as long as it takes: whoever has it is at work, or is
+        thrown out by the server."""
+        self.connection.execute("set local statement_timeout = 0")
+        self.connection.execute(
+            "select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (what,)
+        )
+        self.connection.execute(f"set local statement_timeout = '{SETTINGS['statement_timeout']}'")
+
+    @contextmanager
+    def sync_lock(self) -> Iterator[None]:
+        """One sync for each author and machine. What several write at once is put in order by
+        `put`."""
+        # A connection of its own: the server lets go of the lock when it is lost, whatever becomes
+        # of the other.
+        lock = PostgresConnection(self._private_url, self.url, patience_s=PATIENCE_S)
+        try:
+            sql = "select pg_try_advisory_lock(?::int, hashtext(current_schema() || ' ' || ?))"
+            if not lock.execute(sql, (_SYNC, self.reader)).fetchone()[0]:
+                raise StoreBusy("another sync is running; this one has nothing to do")
+            yield
+        finally:
+            self._close_second()
+            with suppress(StoreError):
+                # The server notices a closed connection a moment later.
+                lock.execute("select pg_advisory_unlock_all()")
+            lock.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        if self.connection.in_transaction:
+            yield
+            return
+        self.connection.begin(SNAPSHOT)
+        try:
+            self.moment = self.version()  # The moment is that of the first read.
+            yield
+        finally:
+            self.moment = None
+            self.connection.rollback()
+
+    def ids(self, numbers: Iterable[int]) -> str:
+        return array(numbers)
+
+    def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
+        return f"{column} ~ ?", as_regex(pattern, is_part=is_part)
+
+    @property
+    def reader(self) -> str:
+        """Who reads the sources that this store is told of."""
+        return f"{self.author}@{self.machine}"
+
+    @property
+    def own_sources(self) -> tuple[str, tuple[Any, ...]]:
+        """Paths mean nothing elsewhere."""
+        return "reader = ?", (self.reader,)
+
+    @property
+    def own_sessions(self) -> tuple[str, tuple[Any, ...]]:
+        return "author = ?", (self.author,)
+
+    def session_columns(self) -> list[str]:
+        # Once: each question takes as long as the one that it is for.
+        if self._columns is None:
+            sql = (
+                "select attname from pg_attribute where attrelid = 'sessions'::regclass and attnum"
+                " > 0 and not attisdropped order by attnum"
+            )
+            self._columns = [name for (name,) in self.all(sql)]
+        return self._columns
+
+    def translate_errors(self) -> AbstractContextManager[None]:
+        return nullcontext()  # The connection does it.
+
+    def new_session(self, uid: str) -> tuple[Made, NewRow] | None:
+        """Return a session that was made in this transaction, and its row."""
+        made = self.seen.made.get(uid) if self.seen and self.seen.expected else None
+        return None if made is None or made.row is None else (made, made.row)
+
+    def is_waiting(self, row: NewRow) -> bool:
+        """Return True if a row has not been sent, so that it can be changed."""
+        return row.checks == self.connection.checks
+
+    @property
+    def in_snapshot(self) -> bool:
+        """Whether a transaction for reading is open."""
+        return self.in_transaction and not self._is_open
+
+    def version(self) -> str:
+        """Which transactions have ended: another when one has written."""
+        return self.moment or str(self.one("select pg_current_snapshot()::text")[0])
+
+    def file_bytes(self) -> int:
+        sql = (
+            "select coalesce(sum(pg_total_relation_size(oid)), 0) from pg_class"
+            " where relkind = 'r' and relnamespace = current_schema()::regnamespace"
+        )
+        return int(self.one(sql)[0])
+
+    @property
+    def source_values(self) -> dict[str, str]:
+        return {"reader": self.reader, "author": self.author}
+
+
+def as_regex(pattern: str, *, is_part: bool = False) -> str:
+    """A glob of SQLite as a regular expression. One without signs means the whole text, or with
+    `is_part` a part of it."""
+    if is_part and not any(char in pattern for char in "*?["):
+        return _escaped(pattern)
+    made, at = "", 0
+    while at < len(pattern):
+        char = pattern[at]
+        at += 1
+        if char == "[":
+            negative = pattern.startswith("^", at)
+            first = at + negative
+            end = pattern.find("]", first + 1)
+            if end < 0:
+                return "^(?!.*)"  # SQLite finds nothing by a class that does not end.
+            inner = re.sub(r"([\\\[\]^:.=])", r"\\\1", pattern[first:end])
+            made += f"[{'^' if negative else ''}{inner}]"
+            at = end + 1
+        else:
+            made += {"*": ".*", "?": "."}.get(char) or _escaped(char)
+    return f"^{made}$"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([^\w\s])", r"\\\1", text)
+
+
+def without_password(url: str) -> str:
+    """The address as it may be shown."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    query = "&".join(word for word in parts.query.split("&") if not word.startswith("password="))
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}", query=query))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # A container without a name for its user, or Windows.
+        return "unknown"

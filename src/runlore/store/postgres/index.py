@@ -1,0 +1,262 @@
+"""The search index of a PostgreSQL store: three tsvectors for each segment, under GIN."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import zstandard
+
+from ...errors import StoreError
+from ..rows import ASIDE, ERROR, segment_event
+from ..segments import unpack
+from ..sql.index import SqlIndex
+from ..sql.sessions import SqlSessions
+from ..tsvectors import COLUMNS, PROVED, SAID, Asked, ask, columns_with, cut_words, unpacker
+from ..values import Segment, SegmentEvent, Words
+from .connection import Vector
+from .connection import array as array_of
+from .database import PostgresDatabase
+
+REMEMBERED = 100
+"""Phrases of which it is known where they are."""
+
+MOST_PROVED = 40_000
+"""Segments in which a phrase is proved, the newest: a second's work. Of older ones it is said that
+they have it, and whoever reads them sees whether that is so."""
+
+
+class PostgresIndex(SqlIndex):
+    """See `SearchIndex` in the contracts."""
+
+    db: PostgresDatabase
+
+    def __init__(self, db: PostgresDatabase, sessions: SqlSessions) -> None:
+        super().__init__(db, sessions)
+        self._counted: tuple[str, dict[int, int]] | None = None
+        self._words: tuple[str, dict[tuple[Asked, str | None], list[int]]] = ("", {})
+        """Of one version, the segments that have a word, by column."""
+        self._phrases: tuple[str, dict[Asked, dict[int, frozenset[str]]]] = ("", {})
+        """Of one version, the segments that have a phrase, with its columns."""
+
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
+        asked = ask(term, prefix=prefix)
+        if asked is None:
+            return []
+        if asked.phrase is not None:
+            columns = SAID if column == "said" else (column,) if column else COLUMNS
+            return [
+                id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)
+            ]
+        known = self._known_words()
+        if (asked, column) not in known:
+            # A search asks for a word in all columns, and then in those where someone says it: one
+            # round trip brings both.
+            wanted = (
+                {None: COLUMNS, "said": SAID} if column in (None, "said") else {column: (column,)}
+            )
+            sql = ", ".join(_ids_with(columns) for columns in wanted.values())
+            found = self.db.one(f"select {sql}", (asked.query,))
+            if len(known) >= REMEMBERED:
+                known.clear()
+            known |= {
+                (asked, name): _ascending(ids) for name, ids in zip(wanted, found, strict=True)
+            }
+        return known[asked, column]
+
+    def _known_words(self) -> dict[tuple[Asked, str | None], list[int]]:
+        """Return what is remembered of words, which is valid within a snapshot."""
+        if self.db.moment is None:
+            return {}
+        if self._words[0] != self.db.moment:
+            self._words = self.db.moment, {}
+        return self._words[1]
+
+    def _proved(self, asked: Asked) -> dict[int, frozenset[str]]:
+        """The segments that have a phrase, or may have it, ascending, and in which columns.
+        Remembered until something is written: a search asks for the same phrase in several
+        columns."""
+        version = self.db.version()
+        if self._phrases[0] != version or len(self._phrases[1]) >= REMEMBERED:
+            self._phrases = version, {}
+        known = self._phrases[1]
+        if asked not in known:
+            # A segment of several parts may have the words in different ones.
+            parted = "(select string_agg(int8send(id), '') from search where part > 0)"
+            found, more = self.db.one(f"select {_ids_with(COLUMNS)}, {parted}", (asked.query,))
+            # The newer a session, the higher its number.
+            ids = _ascending((found or b"") + (more or b""))
+            older = dict.fromkeys(ids[:-MOST_PROVED], frozenset(COLUMNS))
+            known[asked] = older | dict(
+                sorted(self._prove(ids[-MOST_PROVED:], asked.phrase or b""))
+            )
+        return known[asked]
+
+    def _prove(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:
+        sql = (
+            "select id, coalesce(stream, '') from segments where session = any(?::bigint[]) and id"
+            " = any(?::bigint[])"
+        )
+        unpacked = unpacker()
+        for at in range(0, len(ids), PROVED):
+            some = ids[at : at + PROVED]
+            for id_, stream in self.db.all(
+                sql, (array_of({id_ >> 20 for id_ in some}), array_of(some))
+            ):
+                try:
+                    places = columns_with(stream, phrase, unpacked)
+                except zstandard.ZstdError:
+                    places = frozenset(COLUMNS)  # The text itself will tell.
+                if places:
+                    yield id_, places
+
+    def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
+        found = self._segment_rows([id], files)
+        return _segment(found[0][1:]) if found else None
+
+    def segments(
+        self, ids: Sequence[int], *, files: bool = True
+    ) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
+        found = {}
+        for id_, *row in self._segment_rows(ids, files) if ids else ():
+            with suppress(StoreError):
+                found[id_] = _segment(row)
+        return found
+
+    def _segment_rows(self, ids: Sequence[int], files: bool) -> list[Any]:
+        # One statement, so that the rows are of this body, even when another process derives the
+        # session again meanwhile.
+        names = (
+            "seq",
+            "kind",
+            "ts",
+            "tool",
+            f"flags & {ERROR}",
+            "rest" if files else "null::bytea",
+            '"offset"',
+            "length",
+        )
+        arrays = ", ".join(
+            f"array_agg(e.{name} order by seq)" if name[0] != "n" else f"array_agg({name})"
+            for name in names
+        )
+        sql = (
+            f"select s.id, s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays}"
+            " from events e"
+            " where e.session = s.session and e.seq between s.first_seq and s.last_seq"
+            f' and e."offset" is not null and e.flags & {ASIDE} = 0) l'
+            " where s.session = any(?::bigint[]) and s.id = any(?::bigint[])"
+        )
+        return self.db.all(sql, (array_of({id_ >> 20 for id_ in ids}), array_of(ids)))
+
+    def segment_count(self) -> int:
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[int, int]:
+        version = self.db.version()
+        if self._counted is None or self._counted[0] != version:
+            (found,) = self.db.one("select string_agg(int8send(session), '') from segments")
+            self._counted = version, Counter(_numbers(found))
+        return self._counted[1]
+
+    def write(self, session: int, first: int, last: int, segment: Segment) -> None:
+        self.write_all(session, [(first, last, segment)])
+
+    def write_all(self, session: int, segments: list[tuple[int, int, Segment]]) -> None:
+        if not segments:
+            return
+        top = session << 20
+        ids: dict[int, int] = {}
+        if self.db.seen is not None and session in self.db.seen.fresh:
+            self.db.seen.fresh.discard(session)
+        else:
+            sql = "select first_seq, id, max(id) over () from segments where session = ?"
+            wanted = {first for first, _, _ in segments}
+            for first, id_, last_id in self.db.all(sql, (session,)):
+                top = last_id + 1
+                if first in wanted:
+                    ids[first] = id_
+        if ids:
+            self.drop("session = ? and id = any(?::bigint[])", (session, array_of(ids.values())))
+        rows = []
+        for first, last, segment in segments:
+            id_ = ids.get(first)
+            if id_ is None:
+                id_, top = top, top + 1
+            rows.append((id_, first, last, segment))
+        self.add(session, rows)
+
+    def add(
+        self, session: int, rows: Sequence[tuple[int, int, int, Segment]], *, ahead: bool = False
+    ) -> None:
+        """Adds segments by (id, first, last, segment)."""
+        if any(id_ > session << 20 | 0xFFFFF for id_, *_ in rows):
+            raise StoreError("a session has more than a million segments")
+        segments, words = [], []
+        for id_, first, last, segment in rows:
+            vectors, stream = segment.cut or cut_words(segment)
+            segments.append(
+                (id_, session, first, last, segment.length, segment.hash, segment.body, stream)
+            )
+            words += word_rows(id_, vectors)
+        self.db.connection.copy("segments", segments, ahead=ahead)
+        self.db.connection.copy("search", words, ahead=ahead)
+        self._phrases = "", {}
+
+    def drop(self, where: str, bindings: tuple[Any, ...]) -> None:
+        gone = [
+            id_
+            for (id_,) in self.db.all(f"delete from segments where {where} returning id", bindings)
+        ]
+        self.drop_words(gone)
+
+    def drop_words(self, ids: Sequence[int]) -> None:
+        """Removes what the index has of these segments."""
+        self._phrases = "", {}
+        if ids:
+            sql = "delete from search where session = any(?::bigint[]) and id = any(?::bigint[])"
+            self.db.execute(sql, (array_of({id_ >> 20 for id_ in ids}), array_of(ids)))
+
+
+def _segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
+    length, hash_, body, *columns = row
+    try:
+        events = (
+            [segment_event(event) for event in zip(*columns, strict=True)] if columns[0] else []
+        )
+        return unpack(body, length, hash_), events
+    except (UnicodeDecodeError, msgspec.MsgspecError) as error:  # A flipped bit.
+        raise StoreError(
+            f"events of a segment are damaged ({error}); run `runlore doctor`"
+        ) from None
+
+
+def _ids_with(columns: Sequence[str]) -> str:
+    """Return an expression for the segments that have the word ?1 in one of the columns, as bytes:
+    a common word has tens of thousands, and one value is read faster than as many rows."""
+    test = " or ".join(f"{name} @@ ?1::tsquery" for name in columns)
+    return f"(select string_agg(int8send(id), '') from search where {test})"
+
+
+def _numbers(packed: bytes | None) -> array[int]:
+    numbers = array("q", packed or b"")
+    if sys.byteorder == "little":
+        numbers.byteswap()  # The network has the high byte first.
+    return numbers
+
+
+def _ascending(packed: bytes | None) -> list[int]:
+    return sorted(set(_numbers(packed)))
+
+
+def word_rows(id_: int, vectors: Words) -> list[tuple[Any, ...]]:
+    """Return the rows of `search` for a segment."""
+    return [
+        (id_ >> 20, id_, part, *(words and Vector(words) for words in columns))
+        for part, columns in enumerate(vectors)
+    ]

@@ -1,0 +1,27 @@
+"""Sessions of a PostgreSQL store, where they are read in another way than in SQLite."""
+
+from __future__ import annotations
+
+from ..filters import Filter
+from ..sql.filters import session_filter
+from ..sql.sessions import SqlSessions
+from .database import PostgresDatabase
+
+
+class PostgresSessions(SqlSessions):
+    """See `Sessions` in the contracts."""
+
+    db: PostgresDatabase
+
+    def number(self, uid: str) -> int | None:
+        if self.db.seen is None:
+            return super().number(uid)
+        found = self.db.seen.numbers.get(uid)
+        if found is None and (found := super().number(uid)) is not None:
+            self.db.seen.numbers[uid] = found
+        return found
+
+    def numbers(self, chosen: Filter) -> set[int]:
+        where, bindings = session_filter(self.db, chosen)
+        (found,) = self.db.one(f"select array_agg(number) from sessions {where}", bindings)
+        return set(found or ())

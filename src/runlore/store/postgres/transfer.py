@@ -1,0 +1,171 @@
+"""Transfers into a PostgreSQL store: in bulk, each session in its month, and without touching what is someone else's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ...adapters import Facts
+from ...model import parse_time
+from ...timeline import Tally
+from ..sql.index import SqlIndex
+from ..sql.ledger import SqlLedger
+from ..sql.sessions import SqlSessions
+from ..sql.transfer import SqlTransfer
+from ..values import OVERTAKEN, Row, Taken
+from .claims import Claims
+from .database import PostgresDatabase
+from .known import Seen
+from .months import month_of
+from .rows import clean_row, clean_stream
+
+_OTHERS = (
+    "select 1 from streams t join sources s on s.number = t.source where s.author != ? and"
+    " t.session = ? limit 1"
+)
+"""Whether someone else has added to a session."""
+
+_NO_DIGEST: dict[str, Any] = dict.fromkeys(("analyzed_at", "analyzed_seq", "analyzed_hash"))
+"""Of a session under another name: one names its session, and is made anew."""
+
+
+class PostgresTransfer(SqlTransfer):
+    """See `Transfer` in the contracts."""
+
+    db: PostgresDatabase
+
+    def __init__(
+        self,
+        db: PostgresDatabase,
+        sessions: SqlSessions,
+        index: SqlIndex,
+        ledger: SqlLedger,
+        claims: Claims,
+    ) -> None:
+        super().__init__(db, sessions, index, ledger)
+        self._claims = claims
+
+    def take_source(self, row: dict[str, Any]) -> int:
+        row = {
+            **row,
+            "reader": row.get("reader") or self.db.reader,
+            "author": row.get("author") or self.db.author,
+        }
+        with self.db.transaction():
+            self.db.lock_for_writing()
+            found = self.db.one(
+                "select number from sources where reader = ? and agent = ? and path = ?",
+                (row["reader"], row["agent"], row["path"]),
+            )
+            return self._take_source_row(row, None if found is None else int(found[0]))
+
+    def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
+        whose = author or self.db.author
+        return self._name_for(whose, uid), whose
+
+    def _name_for(self, author: str, uid: str) -> str:
+        """The uid under which a session of an author is, or would be, stored: beside someone
+        else's, which stays as it is."""
+        claim = self.db.one(
+            "select s.uid from claims c join sessions s on s.number = c.session where c.author = ?"
+            " and c.uid = ?",
+            (author, uid),
+        )
+        if claim is not None:
+            return str(claim[0])
+        there = self.db.one("select author from sessions where uid = ?", (uid,))
+        return uid if there is None or there[0] in (author, None) else f"{uid}~{author}"
+
+    def take_session(self, taken: Taken) -> int:
+        uid, author = taken.session["uid"], taken.session.get("author") or self.db.author
+        with self.db.transaction():
+            self.db.lock_for_writing()
+            name = self._name_for(author, uid)
+            found = self.db.one(
+                "select number, content_hash, last_seq, evicted_at is not null from sessions where"
+                " uid = ?",
+                (uid,),
+            )
+            content = (
+                taken.session["content_hash"],
+                taken.session["last_seq"],
+                taken.session["evicted_at"] is not None,
+            )
+            # The same as someone else has.
+            if found is not None and name != uid and found[1:] == content:
+                self._claims.add(author, uid, found[0])
+                return int(found[0])
+            before = self.db.one("select number from sessions where uid = ?", (name,))
+            if before is not None and self.db.one(_OTHERS, (author, *before)):
+                # What they have of it would be lost. What this one adds is derived again by the
+                # next sync.
+                for _, source, *_ in taken.streams:
+                    self.db.execute(
+                        "update sources set adapter_version = ? where number = ?",
+                        (OVERTAKEN, source),
+                    )
+                return int(before[0])
+            names: dict[str, Any] = {
+                "author": author,
+                "machine": taken.session.get("machine") or self.db.machine,
+            }
+            if name != uid:
+                names |= {"uid": name, "native_session_id": name.partition(":")[2], **_NO_DIGEST}
+                taken = msgspec.structs.replace(taken, digest=None, errors=[])
+            streams = [
+                (block, source, *_cleaned(facts, tally), hash_)
+                for block, source, facts, tally, hash_ in taken.streams
+            ]
+            number = super().take_session(
+                msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams)
+            )
+            if before is not None:
+                self.db.execute(
+                    "update claims set session = ? where session = ?", (number, *before)
+                )
+            if name != uid:
+                self._claims.add(author, uid, number)
+            return number
+
+    def _take_row(self, row: dict[str, Any]) -> int:
+        month = month_of(parse_time(row["started_at"]) if row["started_at"] else None)
+        self.db.months.make({month})
+        names = [name for name in self.db.session_columns() if name in row and name != "number"]
+        sql = (
+            f"insert into sessions (number, {', '.join(names)}) values (?::bigint << 31 |"
+            f" nextval('session_numbers'){', ?' * len(names)}) returning number"
+        )
+        self.db.seen = Seen()
+        return int(self.db.one(sql, [month, *(row[name] for name in names)])[0])
+
+    def _take_events(self, number: int, taken: Taken) -> None:
+        flavor = taken.session["flavor"]
+        self.db.connection.copy(
+            "events", [clean_row([number, *row], flavor) for row in taken.events]
+        )
+
+    def claims(self) -> list[Row]:
+        return self.db.all("select author, uid, session from claims order by author, uid")
+
+    def take_claims(self, rows: Sequence[Row]) -> None:
+        with self.db.transaction():
+            self.db.lock_for_writing()
+            for author, uid, session in rows:
+                self._claims.add(author, uid, session)
+
+    def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
+        """But for those of sessions that are someone else's here."""
+        sql = (
+            "select uid from sessions where uid = any(?) and author is distinct from ? and author"
+            " is not null"
+        )
+        others = {uid for (uid,) in self.db.all(sql, ([uid for uid, _ in rows], self.db.author))}
+        super().take_tombstones([row for row in rows if row[0] not in others])
+
+
+def _cleaned(facts: bytes, tally: bytes) -> tuple[bytes, bytes]:
+    return clean_stream(
+        msgspec.msgpack.decode(facts, type=Facts), msgspec.msgpack.decode(tally, type=Tally)
+    )

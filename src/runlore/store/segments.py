@@ -1,0 +1,206 @@
+"""Bodies of consecutive events, compressed into segments with their words. Pure, and run in the worker processes.
+
+The boundaries of segments follow from the sequence of events alone: a segment is closed by the event that brings it to
+64 KB, and one that is still open is filled up by the next read. So the store is the same wherever the input was cut."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import zstandard
+
+from ..adapters import Record
+from ..errors import StoreError
+from ..model import (
+    BLOCK,
+    is_own,
+)
+from . import tsvectors
+from .rows import _COLUMN, ASIDE, ERROR, FLAGS, KIND, LENGTH, OFFSET, SEQ, TOOL
+from .values import Piece, Segment, Tail
+from .words import index_text, mark
+
+SEGMENT_BYTES = 64 * 1024
+
+RECORDS_BYTES = 1024 * 1024
+"""Native records are packed a megabyte at a time: they are read rarely, and larger pieces compress
+better."""
+
+
+class _Packers(threading.local):
+    """One of each for each thread: two that use the same one get each other's bytes, or the process
+    ends."""
+
+    def __init__(self) -> None:
+        self.pack = zstandard.ZstdCompressor(level=1).compress
+        self.unpack = zstandard.ZstdDecompressor().decompress
+
+
+_packers = _Packers()
+
+
+def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | None) -> list[Segment]:
+    """Places the bodies in segments, the first of which continues `tail`, and notes in each row
+    where its body is."""
+    segments: list[Segment] = []
+    open_: _Open | None = _Open.of(tail) if tail is not None else None
+    for row, body in zip(rows, bodies, strict=True):
+        if open_ is not None and row[SEQ] // BLOCK != open_.first_seq // BLOCK:
+            # Another source may have the blocks between: segments of a session do not overlap.
+            segments.append(open_.close())
+            open_ = None
+        if open_ is None:
+            open_ = _Open(row[SEQ])
+        if body is not None:
+            row[OFFSET], row[LENGTH] = open_.length, len(body)
+            open_.add(row[KIND], row[TOOL], row[FLAGS], body)
+        open_.last_seq = row[SEQ]
+        if open_.length >= SEGMENT_BYTES:
+            segments.append(open_.close())
+            open_ = None
+    if open_ is not None:
+        segments.append(open_.close())
+    return segments
+
+
+def pack_one(rows: list[list[Any]], bodies: Sequence[bytes | None]) -> Segment:
+    """The same as one segment, whatever its size."""
+    open_ = _Open(rows[0][SEQ])
+    for row, body in zip(rows, bodies, strict=True):
+        if body is not None:
+            row[OFFSET], row[LENGTH] = open_.length, len(body)
+            open_.add(row[KIND], row[TOOL], row[FLAGS], body)
+        open_.last_seq = row[SEQ]
+    return open_.close()
+
+
+class _Open:
+    """A segment that is being filled."""
+
+    __slots__ = ("bodies", "first_seq", "kinds", "last_seq", "length", "texts")
+
+    def __init__(self, first_seq: int) -> None:
+        self.first_seq = self.last_seq = first_seq
+        self.length = 0
+        self.bodies: list[bytes] = []
+        self.texts: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+        self.kinds: dict[tuple[str, str | None, int], list[bytes]] = {}
+        """By kind, tool and whether it failed, which of the texts a body goes to: of thousands of
+        events there are a dozen."""
+
+    @classmethod
+    def of(cls, tail: Tail) -> _Open:
+        made = cls(tail.first_seq)
+        for kind, tool, flags, offset, length in tail.events:
+            made.add(kind, tool, flags, tail.data[offset : offset + length])
+        made.last_seq = tail.last_seq
+        return made
+
+    def add(self, kind: str, tool: str | None, flags: int, body: bytes) -> None:
+        self.bodies.append(body)
+        self.length += len(body)
+        if flags & ASIDE:
+            return
+        key = kind, tool, flags & ERROR
+        texts = self.kinds.get(key)
+        if texts is None:
+            texts = self.kinds[key] = [] if is_own(tool) else self.texts[_COLUMN.get(kind, 2)]
+        texts.append(body)
+
+    def close(self) -> Segment:
+        data = b"".join(self.bodies)
+        prompt, reply, tool = (index_text(texts) for texts in self.texts)
+        # What events there are, as words that nobody writes: a filter on events then need not
+        # unpack every segment.
+        marks = {mark("kind", kind) for kind, _, _ in self.kinds}
+        marks |= {mark("tool", name) for _, name, _ in self.kinds if name}
+        marks |= {mark("is", "error") for _, _, error in self.kinds if error}
+        tool += ("\n" + " ".join(sorted(marks))).encode("utf-8", "replace")
+        body = _packers.pack(data)
+        return Segment(
+            first_seq=self.first_seq,
+            last_seq=self.last_seq,
+            length=len(data),
+            hash=_hash(body),
+            body=body,
+            prompt=prompt,
+            reply=reply,
+            tool=tool,
+        )
+
+
+def cut_words(segment: Segment) -> None:
+    """Has the words of a segment in place of its texts: for a store that takes them so."""
+    segment.cut = tsvectors.cut_words(segment)
+    segment.prompt = segment.reply = segment.tool = b""
+
+
+def pack_text(data: bytes) -> tuple[int, bytes, bytes]:
+    """The length, the hash and the packed bytes of something that is kept in one piece."""
+    body = _packers.pack(data)
+    return len(data), _hash(body), body
+
+
+def _hash(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def unpack(body: bytes, length: int, hash_: bytes) -> bytes:
+    """The bodies of a segment. Raises StoreError when they are not what was stored."""
+    try:
+        data = _packers.unpack(body, max_output_size=length)
+    except zstandard.ZstdError as error:
+        raise StoreError(f"a segment cannot be unpacked ({error}); run `runlore doctor`") from None
+    if len(data) != length or _hash(body) != hash_:
+        raise StoreError("a segment is not what was stored; run `runlore doctor`")
+    return data
+
+
+def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, int, bytes]]:
+    """Native records as (number of the first, count, length, packed), a megabyte each. Small files
+    beside the source are packed with them and not counted."""
+    packed: list[tuple[int, int, int, bytes]] = []
+    chunk: list[tuple[int, bytes, str | None]] = []
+    count = size = 0
+
+    def close() -> None:
+        data = msgspec.msgpack.encode(chunk)
+        packed.append((first, count, len(data), _packers.pack(data)))
+
+    for record in records:
+        data, aside = record.data, record.aside
+        chunk.append((record.offset, data, aside))
+        size += len(data)
+        if aside is None:
+            count += 1
+            if size >= RECORDS_BYTES:
+                close()
+                first, chunk, count, size = first + count, [], 0, 0
+    if chunk:
+        close()
+    return packed
+
+
+def unpack_records(body: bytes, length: int) -> list[Record]:
+    """What `pack_records` packed."""
+    data = _packers.unpack(body, max_output_size=length)
+    chunk = msgspec.msgpack.decode(data, type=list[tuple[int, bytes, str | None]])
+    return [Record(line, offset, aside) for offset, line, aside in chunk]
+
+
+def bodies_of(piece: Piece) -> list[bytes | None]:
+    """The bodies of a piece's rows, out of its segments."""
+    spans = [(s.last_seq, unpack(s.body, s.length, s.hash)) for s in piece.segments]
+    bodies: list[bytes | None] = []
+    at = 0
+    for row in piece.rows:
+        while spans[at][0] < row[SEQ]:
+            at += 1
+        bodies.append(
+            None if row[OFFSET] is None else spans[at][1][row[OFFSET] : row[OFFSET] + row[LENGTH]]
+        )
+    return bodies

@@ -1,0 +1,102 @@
+"""Counts over all sessions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from ...model import format_time
+from ..filters import SLOT
+from ..values import AgentTotals, Hour, LastSession, StoreState
+from .database import Database
+
+_TOP = "coalesce(relation, '') != 'subagent'"
+
+
+class SqlOverview:
+    """See `Overview` in the contracts."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+
+    def state(self) -> StoreState:
+        sessions, events, usd, ended_at, analyzed_at = self.db.one(
+            "select count(*), sum(events), sum(usd), max(ended_at), max(analyzed_at) from sessions"
+        )
+        return StoreState(int(sessions), int(events or 0), usd, ended_at, analyzed_at)
+
+    def stats(self) -> dict[str, Any]:
+        tables = ("sessions", "sources", "events", "segments", "records", "skips")
+        found: dict[str, Any] = {
+            name: self.db.one(f"select count(*) from {name}")[0] for name in tables
+        }
+        found["body_bytes"] = int(self.db.one("select coalesce(sum(length), 0) from segments")[0])
+        found["source_bytes"] = int(self.db.one("select coalesce(sum(size), 0) from sources")[0])
+        found["file_bytes"] = self.db.file_bytes()
+        return found
+
+    def hours(self, since: datetime) -> list[Hour]:
+        sql = (
+            "select substr(started_at, 1, 13), count(*), sum(turns), sum(errors) from sessions"
+            f" where {_TOP} and started_at >= ? group by 1"
+        )
+        return [
+            Hour(
+                datetime.fromisoformat(f"{hour}:00:00+00:00"),
+                int(sessions),
+                int(turns or 0),
+                int(errors or 0),
+            )
+            for hour, sessions, turns, errors in self.db.all(sql, (format_time(since),))
+        ]
+
+    def agents(self) -> dict[str, AgentTotals]:
+        sources = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
+        sessions = dict(self.db.all("select flavor, count(*) from sessions group by flavor"))
+        totals = {
+            agent: AgentTotals(int(number), int(size), int(sessions.pop(agent, 0)))
+            for agent, number, size in self.db.all(sources)
+        }
+        return totals | {agent: AgentTotals(0, 0, int(n)) for agent, n in sessions.items()}
+
+    def common_values(self, column: str, limit: int) -> list[tuple[str, int]]:
+        assert column.isidentifier()
+        sql = (
+            f"select {column}, count(*) from sessions where {_TOP} and {column} is not null"
+            f" group by {column} order by 2 desc, 1 limit ?"
+        )
+        return [(value, int(count)) for value, count in self.db.all(sql, (limit,))]
+
+    def below(self, uid: str) -> tuple[int, int]:
+        sql = "select count(*), coalesce(sum(events), 0) from sessions where parent_uid = ?"
+        count, events = self.db.one(sql, (uid,))
+        return int(count), int(events)
+
+    def last_session(self, repo: str | None, cwd: str) -> tuple[int, LastSession | None]:
+        these = f"from sessions where {'repo' if repo else 'cwd'} = ? and {_TOP}"
+        sql = (
+            f"select uid, coalesce(name, title), ended_at, outcome {these}"
+            " order by ended_at desc, uid limit 1"
+        )
+        row = self.db.one(sql, (repo or cwd,))
+        (count,) = self.db.one(f"select count(*) {these}", (repo or cwd,))
+        return int(count), None if row is None else LastSession(*row)
+
+    def last_call(self, before: datetime) -> datetime | None:
+        limit = int(before.timestamp()) // SLOT
+        (slot,) = self.db.one("select max(slot) from sums where slot < ?", (limit,))
+        return None if slot is None else datetime.fromtimestamp(slot * SLOT, UTC)
+
+    def lost_sessions(self) -> int:
+        (count,) = self.db.one(
+            "select count(*) from sessions where evicted_at is not null and number not in (select"
+            " session from digests)"
+        )
+        return int(count)
+
+    def newest_sources(self, agent: str, limit: int) -> list[int]:
+        sql = (
+            "select number from sources where agent = ? and records > 0"
+            " order by mtime_ns desc, path limit ?"
+        )
+        return [number for (number,) in self.db.all(sql, (agent, limit))]

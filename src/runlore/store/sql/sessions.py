@@ -1,0 +1,315 @@
+"""Sessions and their events, read: lists, single sessions, events, bodies, native records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ...model import (
+    BLOCK,
+    CALL_KINDS,
+    Cost,
+    Session,
+    SessionEvent,
+    parse_time,
+    shorten,
+)
+from ..filters import Filter
+from ..rows import ASIDE, CUT, ERROR, FLAGS, LENGTH, OFFSET, SEQ, SUMMARY, read_briefly, read_row
+from ..segments import unpack, unpack_records
+from ..session_line import SessionLine
+from ..values import Marks
+from .database import Database
+from .filters import high, session_filter
+
+LINE = (
+    "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at,"
+    " ended_at, outcome, task_ref, machine, parent_uid, relation, events, errors, turns, retries,"
+    " wall_clock_s, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, usd,"
+    " source_path, source_bytes, source_missing_at, ingested_at, quality, evicted_at"
+)
+
+SORTS = {
+    "ended": "ended_at",
+    "started": "started_at",
+    "events": "events",
+    "errors": "errors",
+    "tokens": "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens",
+    "duration": "wall_clock_s",
+    "cost": "usd",
+}
+
+_FEW = 500
+"""Sessions that are asked for one by one; for more of them, all are read."""
+
+UNCOVERED = (
+    "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
+)
+"""Of a session without a digest of all that is stored, as the index over them has it."""
+
+EVENT = (
+    "seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary,"
+    ' "offset", length, rest'
+)
+
+_TRIES = ", ".join(
+    repr(kind) for kind in sorted({*CALL_KINDS, "user_msg", "human_intervention", "retry"})
+)
+
+_TELLING = f"flags & {ERROR} != 0 or kind in ({_TRIES})"
+"""Of an event: a prompt, an attempt or a failure."""
+
+_COSTS = (
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens",
+    "usd", "wall_clock_s",
+    "turns", "retries",
+)  # fmt: skip
+
+
+class SqlSessions:
+    """See `Sessions` in the contracts."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+
+    def get(self, uid: str) -> Session | None:
+        columns = self.db.session_columns()
+        row = self.db.one(f"select {', '.join(columns)} from sessions where uid = ?", (uid,))
+        if row is None:
+            return None
+        data = dict(zip(columns, row, strict=True))
+        del data["number"], data["uid"]
+        cost = {name: data.pop(name) for name in _COSTS}
+        data["pinned"], data["tags"] = bool(data["pinned"]), msgspec.json.decode(data["tags"])
+        extra = data.pop("extra")
+        if extra:
+            data.update(msgspec.json.decode(extra))
+        for name in Session.TIMES:
+            data[name] = parse_time(data[name]) if data[name] else None
+        return Session.from_dict({**data, "session_uid": uid, "cost": Cost(**cost).to_dict()})
+
+    def find(self, name: str, limit: int = 10) -> list[str]:
+        exact = self.db.all(
+            "select uid from sessions where uid = ? or native_session_id = ?", (name, name)
+        )
+        if exact:
+            return [uid for (uid,) in exact]
+        # Prefixes as ranges, because `like` folds case and takes _ and % for wildcards.
+        high = name + "\U0010ffff"
+        sql = (
+            "select uid from sessions where (uid >= ?1 and uid < ?2) or (native_session_id >= ?1"
+            " and native_session_id < ?2) order by coalesce(relation, '') = 'subagent', ended_at"
+            " desc nulls last, uid limit ?3"
+        )
+        return [uid for (uid,) in self.db.all(sql, (name, high, limit))]
+
+    def select(
+        self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0
+    ) -> list[SessionLine]:
+        where, bindings = session_filter(self.db, chosen)
+        sql = (
+            f"select {LINE} from sessions {where} order by {SORTS[sort]} desc nulls last, uid limit"
+            " ? offset ?"
+        )
+        return [SessionLine(*row) for row in self.db.all(sql, (*bindings, high(limit), offset))]
+
+    def uids(self, chosen: Filter, *, limit: int | None = None) -> list[str]:
+        where, bindings = session_filter(self.db, chosen)
+        newest = (
+            ""
+            if limit is None
+            else f" order by {SORTS['ended']} desc nulls last, uid limit {int(limit)}"
+        )
+        return [
+            uid for (uid,) in self.db.all(f"select uid from sessions {where}{newest}", bindings)
+        ]
+
+    def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
+        sql = "select uid, flavor, coalesce(name, title), repo from sessions"
+        if len(uids) > _FEW:
+            wanted = set(uids)
+            return {
+                uid: (agent, title, repo)
+                for uid, agent, title, repo in self.db.all(sql)
+                if uid in wanted
+            }
+        rows = (
+            self.db.all(f"{sql} where uid in (?{', ?' * (len(uids) - 1)})", tuple(uids))
+            if uids
+            else []
+        )
+        return {uid: (agent, title, repo) for uid, agent, title, repo in rows}
+
+    def count(self, chosen: Filter) -> int:
+        where, bindings = session_filter(self.db, chosen)
+        (count,) = self.db.one(f"select count(*) from sessions {where}", bindings)
+        return int(count)
+
+    def numbers(self, chosen: Filter) -> set[int]:
+        where, bindings = session_filter(self.db, chosen)
+        return {
+            number for (number,) in self.db.all(f"select number from sessions {where}", bindings)
+        }
+
+    def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
+        sql = f"select number, {LINE} from carray(?) c join sessions on number = c.value"
+        rows = self.db.all(sql, (self.db.ids(numbers),)) if numbers else []
+        return {number: SessionLine(*line) for number, *line in rows}
+
+    def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
+        sql = (
+            f"select number from carray(?) c join sessions on number = c.value order by {SORTS[by]}"
+            " desc nulls last, uid"
+        )
+        return (
+            [number for (number,) in self.db.all(sql, (self.db.ids(numbers),))] if numbers else []
+        )
+
+    def events(self, uid: str, first: int = 0, last: int | None = None) -> list[SessionEvent]:
+        session = self.number(uid)
+        if session is None:
+            return []
+        # Not the bodies: megabytes that nobody asked for.
+        spans = self.segment_rows(session, first, last, "id, first_seq, last_seq")
+        events = []
+        at = 0
+        rows = self.counted_rows(session, first, last)
+        cut = [
+            row
+            for row in rows
+            if row[FLAGS] & CUT and row[OFFSET] is not None and row[SUMMARY] is None
+        ]
+        said = self.bodies_of(uid, session, first, last, cut) if cut else {}
+        for row in rows:
+            ref = None
+            if row[OFFSET] is not None:
+                while at < len(spans) and spans[at][2] < row[SEQ]:
+                    at += 1
+                # A reference names the segment and says what lies there: a swapped or cut one is
+                # noticed by its hash.
+                ref = f"{spans[at][0]}:{row[OFFSET]}+{row[LENGTH]}" if at < len(spans) else None
+            event = read_row(uid, row, ref)
+            if text := said.get(event.seq):
+                event = msgspec.structs.replace(event, summary=shorten(text.partition("\n")[0]))
+            events.append(event)
+        return events
+
+    def outline(self, uid: str) -> list[SessionEvent]:
+        rest = ", ".join(
+            f"case when {_TELLING} then {name} end" for name in ("tool", "summary", "rest")
+        )
+        sql = (
+            f"select seq, kind, parent_seq, flags, call_id, {rest} from events where session = ?"
+            f" and flags & {ASIDE} = 0 order by seq"
+        )
+        return [read_briefly(uid, row) for row in self.db.all(sql, (self.number(uid),))]
+
+    def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
+        session = self.number(uid)
+        return (
+            {}
+            if session is None
+            else self.bodies_of(uid, session, first, last, self.counted_rows(session, first, last))
+        )
+
+    def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
+        session = self.number(uid)
+        event = None if session is None else self.event(session, seq)
+        if event is None or event.record is None:
+            return None
+        sql = (
+            "select path from streams join sources on number = source where session = ? and"
+            " block = ?"
+        )
+        row = self.db.one(sql, (session, seq // BLOCK))
+        return None if row is None else (row[0], event.record)
+
+    def native_records(
+        self, source_path: str, first: int = 0, last: int | None = None
+    ) -> Iterator[tuple[int, int, bytes]]:
+        sql = (
+            "select r.first, r.length, r.body from records r join sources s on s.number = r.source"
+            " where s.path = ? and r.first + r.count > ? and r.first <= ? order by r.first"
+        )
+        for start, length, body in self.db.all(sql, (source_path, first, high(last))):
+            lines = (record for record in unpack_records(body, length) if record.aside is None)
+            for number, record in enumerate(lines, start):
+                if first <= number <= high(last):
+                    yield number, record.offset, record.data
+
+    def mark(self, uid: str, marks: Marks) -> None:
+        with self.db.transaction():
+            tags = msgspec.json.encode(marks.tags).decode()
+            sql = "update sessions set pinned = ?, name = ?, tags = ?, note = ? where uid = ?"
+            self.db.execute(sql, (int(marks.pinned), marks.name, tags, marks.note, uid))
+
+    # ── for the other parts of a store ────────────────────────────────────────────────────────────
+
+    def number(self, uid: str) -> int | None:
+        row = self.db.one("select number from sessions where uid = ?", (uid,))
+        return None if row is None else int(row[0])
+
+    def bodies_of(
+        self, uid: str, session: int, first: int, last: int | None, rows: list[Any]
+    ) -> dict[int, str]:
+        """The bodies of these rows, all of which lie between the two numbers."""
+        found: dict[int, str] = {}
+        spans = self.segment_rows(session, first, last)
+        data = b""
+        at, loaded = 0, -1
+        for row in rows:
+            if row[OFFSET] is None:
+                copied = self.body_at(read_row(uid, row).origin)
+                if copied is not None:
+                    found[row[SEQ]] = copied
+                continue
+            while spans[at][2] < row[SEQ]:
+                at += 1
+            if loaded != at:
+                _, _, _, length, hash_, body = spans[at]
+                data, loaded = unpack(body, length, hash_), at
+            found[row[SEQ]] = data[row[OFFSET] : row[OFFSET] + row[LENGTH]].decode(
+                "utf-8", "replace"
+            )
+        return found
+
+    def body_at(self, origin: str | None) -> str | None:
+        """The body of an event named as uid#seq. An origin is never a copy itself, so this ends."""
+        uid, _, seq = (origin or "").rpartition("#")
+        session = self.number(uid)
+        row = None if session is None else next(iter(self.rows(session, int(seq), int(seq))), None)
+        if row is None or row[OFFSET] is None:
+            return None
+        return self.bodies(uid, int(seq), int(seq)).get(int(seq))
+
+    def counted_rows(self, session: int, first: int, last: int | None) -> list[Any]:
+        """The rows that tell a session. What is set aside is given only to whoever asks for its
+        number."""
+        rows = self.rows(session, first, last)
+        return rows if first == last else [row for row in rows if not row[FLAGS] & ASIDE]
+
+    def rows(self, session: int, first: int, last: int | None) -> list[Any]:
+        sql = f"select {EVENT} from events where session = ? and seq between ? and ? order by seq"
+        return self.db.all(sql, (session, first, high(last)))
+
+    def segment_rows(
+        self,
+        session: int,
+        first: int,
+        last: int | None,
+        what: str = "id, first_seq, last_seq, length, hash, body",
+    ) -> list[Any]:
+        sql = (
+            f"select {what} from segments where session = ? and last_seq >= ? and first_seq <= ?"
+            " order by first_seq"
+        )
+        return self.db.all(sql, (session, first, high(last)))
+
+    def event(self, session: int, seq: int) -> SessionEvent | None:
+        rows = self.rows(session, seq, seq)
+        if not rows:
+            return None
+        (uid,) = self.db.one("select uid from sessions where number = ?", (session,))
+        return read_row(uid, rows[0])

@@ -1,0 +1,270 @@
+"""Sources and how far each has been read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import msgspec
+
+from ...adapters import Facts, Position, Record, Source
+from ...errors import StoreBusy
+from ...model import (
+    BLOCK,
+    format_time,
+)
+from ...timeline import Tally
+from ..rows import CUT
+from ..segments import SEGMENT_BYTES, unpack, unpack_records
+from ..values import OVERTAKEN, Resume, SourceState, StreamState, Tail
+from .database import Database
+from .totals import Totals
+
+MOST_ROUNDS = 10
+"""Copies of copies of copies settle in as many rounds as there are generations. What claims more is
+made up."""
+
+OVERTAKEN_AND_KEPT = (
+    f"adapter_version = {OVERTAKEN} and records > 0 and records = (select coalesce(sum(r.count), 0)"
+    " from records r where r.source = sources.number)"
+)
+"""Of a source that can be derived again from what is stored of it."""
+
+
+class SqlSources:
+    """See `Sources` in the contracts."""
+
+    def __init__(self, db: Database, totals: Totals) -> None:
+        self.db, self.totals = db, totals
+
+    unread: frozenset[int] = frozenset()
+    """The sessions of a source that is read anew which this reading has not come to yet: what is
+    stored of them is from another."""
+
+    def by_path(self, agent: str | None = None) -> dict[str, SourceState]:
+        return {state.source.path: state for state in self._states(agent)}
+
+    def all(self) -> list[SourceState]:
+        return self._states(None)
+
+    def _states(self, agent: str | None) -> list[SourceState]:
+        sql = (
+            'select number, agent, path, root, machine, size, mtime_ns, inode, "offset", head,'
+            " tail, records, adapter_version,"
+            " redact_version, missing_at, problem from sources where"
+            f" {self.db.own_sources[0]}{'' if agent is None else ' and agent = ?'}"
+        )
+        rows = self.db.all(
+            sql, self.db.own_sources[1] if agent is None else (*self.db.own_sources[1], agent)
+        )
+        # Of a block all is cut or nothing: its first event tells.
+        inside = f"e.seq between t.block * {BLOCK} and (t.block + 1) * {BLOCK} - 1"
+        first = (
+            f"select flags from events e where e.session = t.session and {inside} order by e.seq"
+            " limit 1"
+        )
+        evicted = (
+            "select distinct t.source from streams t join sessions s on s.number = t.session where"
+            f" s.evicted_at is not null{'' if agent is None else ' and s.flavor = ?'} and ({first})"
+            f" & {CUT} != 0"
+        )
+        # Most agents that there are have no sources.
+        bare = (
+            {source for (source,) in self.db.all(evicted, () if agent is None else (agent,))}
+            if rows
+            else set()
+        )
+        return [
+            SourceState(
+                number=number,
+                source=Source(
+                    agent=name,
+                    path=path,
+                    root=root,
+                    machine=machine,
+                    size=size,
+                    mtime_ns=mtime,
+                    inode=inode,
+                ),
+                position=Position(offset=offset, head=head, tail=tail, records=records),
+                adapter_version=rest[0],
+                redact_version=rest[1],
+                missing_at=rest[2],
+                problem=rest[3],
+                is_evicted=number in bare,
+            )
+            for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in (
+                rows
+            )
+        ]
+
+    def unsettled(self) -> Iterator[list[SourceState]]:
+        # Whoever could not have a lock relies on its holder to look once more, also when that found
+        # nothing to do.
+        for _ in range(MOST_ROUNDS):
+            is_settled = True
+            for states in self.unsettled_once():
+                is_settled = False
+                yield states
+            if is_settled:
+                return
+
+    def unsettled_once(self) -> Iterator[list[SourceState]]:
+        """One round of it."""
+        if self.db.one(
+            f"select 1 from sources where {self.db.own_sources[0]} and {OVERTAKEN_AND_KEPT} limit 1",
+            self.db.own_sources[1],
+        ):
+            with suppress(StoreBusy), self.db.sync_lock():
+                chosen = {
+                    number
+                    for (number,) in self.db.all(
+                        f"select number from sources where {OVERTAKEN_AND_KEPT}"
+                    )
+                }
+                yield [state for state in self.all() if state.number in chosen]
+
+    def resume(self, source: int) -> Resume:
+        (carry,) = self.db.one("select carry from sources where number = ?", (source,))
+        sql = (
+            "select uid, session, block, hash from streams join sessions on number = session where"
+            " source = ? order by session, block"
+        )
+        blocks: dict[tuple[str, int], list[int]] = {}
+        for uid, session, block, hash_ in self.db.all(sql, (source,)):
+            if session in self.unread:
+                continue
+            if hash_ or (uid, session) not in blocks:
+                blocks[uid, session] = [block]
+            else:
+                blocks[uid, session].append(block)
+        return Resume(
+            carry=carry,
+            streams={
+                uid: self.stream_state(session, found) for (uid, session), found in blocks.items()
+            },
+        )
+
+    def records(self, source: int) -> Iterator[Record]:
+        for length, body in self.db.all(
+            "select length, body from records where source = ? order by first", (source,)
+        ):
+            yield from unpack_records(body, length)
+
+    def count_records(self, source: int) -> int:
+        (count,) = self.db.one(
+            "select coalesce(sum(count), 0) from records where source = ?", (source,)
+        )
+        return int(count)
+
+    def stream_state(self, session: int, blocks: Sequence[int]) -> StreamState:
+        facts, tally, hash_ = self.db.one(
+            "select facts, tally, hash from streams where session = ? and block = ?",
+            (session, blocks[0]),
+        )
+        return StreamState(
+            block=blocks[0],
+            facts=msgspec.msgpack.decode(facts, type=Facts),
+            tally=msgspec.msgpack.decode(tally, type=Tally),
+            hash=hash_,
+            tail=self._tail(session, blocks),
+        )
+
+    def _tail(self, session: int, blocks: Sequence[int]) -> Tail | None:
+        """The last segment of the stream while it is not full, numbered within the stream."""
+        low, high = blocks[-1] * BLOCK, (blocks[-1] + 1) * BLOCK - 1
+        row = self.db.one(
+            "select first_seq, last_seq, length, hash, body from segments where session = ? and"
+            " first_seq between ? and ? order by first_seq desc limit 1",
+            (session, low, high),
+        )
+        if row is None or row[2] >= SEGMENT_BYTES:
+            return None
+        first, last, length, hash_, body = row
+        shift = (len(blocks) - 1) * BLOCK - low
+        sql = (
+            'select kind, tool, flags, "offset", length from events'
+            ' where session = ? and seq between ? and ? and "offset" is not null order by seq'
+        )
+        return Tail(
+            first_seq=first + shift,
+            last_seq=last + shift,
+            data=unpack(body, length, hash_),
+            events=self.db.all(sql, (session, first, last)),
+        )
+
+    def skips(self, source_path: str | None = None) -> list[tuple[str, int, str]]:
+        sql = (
+            'select path, k."offset", reason from skips k join sources on number = source'
+            f" where {self.db.own_sources[0]} and path = coalesce(?, path) order by 1, 2"
+        )
+        return self.db.all(sql, (*self.db.own_sources[1], source_path))
+
+    def tombstones(self) -> set[str]:
+        return {uid for (uid,) in self.db.all("select uid from tombstones")}
+
+    def unredacted(self, version: str, limit: int = 100) -> list[tuple[int, str]]:
+        sql = (
+            "select number, path from sources where redact_version != ? and synced_at is not null"
+            f" and {self.db.own_sources[0]} order by mtime_ns desc, path limit ?"
+        )
+        return self.db.all(sql, (version, *self.db.own_sources[1], limit))
+
+    def touch(
+        self,
+        source: Source,
+        *,
+        adapter_version: int,
+        redact_version: str,
+        problem: str | None = None,
+    ) -> None:
+        with self.db.transaction():
+            number = self.register(source, adapter_version, redact_version, problem)
+            # It may be there again, or have another size, and its sessions say so.
+            if problem is not None:
+                self.totals.update_source(number)
+
+    def register(
+        self, source: Source, adapter_version: int, redact_version: str, problem: str | None
+    ) -> int:
+        row = self.db.source_values | dict(
+            agent=source.agent, path=source.path, root=source.root, machine=source.machine,
+            size=source.size, mtime_ns=source.mtime_ns,
+            inode=source.inode, adapter_version=adapter_version, redact_version=redact_version,
+            discovered_at=format_time(datetime.now(UTC)), problem=problem,
+        )  # fmt: skip
+        sql = (
+            f"insert into sources ({', '.join(row)}) values (?{', ?' * (len(row) - 1)}) on conflict"
+            f" ({', '.join(self.db.source_key)}) do update set size = excluded.size, mtime_ns ="
+            " excluded.mtime_ns, inode = excluded.inode, problem = excluded.problem, missing_at ="
+            " null"
+        )
+        # Its number is asked for apart: a statement that gives something back is a savepoint of its
+        # own, as in `_put_aliases`.
+        self.db.execute(sql, tuple(row.values()))
+        where = " and ".join(f"{name} = ?" for name in self.db.source_key)
+        return int(
+            self.db.one(
+                f"select number from sources where {where}",
+                tuple(row[name] for name in self.db.source_key),
+            )[0]
+        )
+
+    def move(self, number: int, source: Source) -> None:
+        with self.db.transaction():
+            self.db.execute(
+                "update sources set path = ?, root = ?, machine = ?, missing_at = null where"
+                " number = ?",
+                (source.path, source.root, source.machine, number),
+            )
+            self.totals.update_source(number)
+
+    def mark_missing(self, numbers: Sequence[int], when: datetime) -> None:
+        with self.db.transaction():
+            for number in numbers:
+                self.db.execute(
+                    "update sources set missing_at = ? where number = ?",
+                    (format_time(when), number),
+                )
+                self.totals.update_source(number)

@@ -1,0 +1,33 @@
+"""A store as a set of parts over one database."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from .database import Database
+
+
+class SqlStore:
+    """The part of `Store` that both databases share: what concerns the connection as a whole."""
+
+    db: Database
+
+    @property
+    def url(self) -> str:
+        return self.db.url
+
+    @property
+    def machine(self) -> str | None:
+        return self.db.machine
+
+    def transaction(self) -> AbstractContextManager[None]:
+        return self.db.transaction()
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self.db.snapshot()
+
+    def sync_lock(self) -> AbstractContextManager[None]:
+        return self.db.sync_lock()
+
+    def close(self) -> None:
+        self.db.close()

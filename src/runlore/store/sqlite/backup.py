@@ -1,0 +1,54 @@
+"""Backups of a SQLite store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from ...errors import StoreError
+from .database import SqliteDatabase, translate_errors
+
+BACKUP_PAGES = 1000
+"""Pages of 8 KB that are copied between two looks at the clock."""
+
+_BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite may have beside a file."""
+
+
+def backup(db: SqliteDatabase, path: Path, step: Callable[[int, int], None] | None = None) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        # In one snapshot: without it every write of a sync would make the copy begin anew.
+        with (
+            translate_errors(str(path)),
+            db.snapshot(),
+            closing(apsw.Connection(str(part))) as copy,
+        ):
+            with copy.backup("main", db.connection, "main") as work:
+                while not work.done:
+                    work.step(BACKUP_PAGES)
+                    if step is not None:
+                        step(work.page_count - work.remaining, work.page_count)
+            wrong = [text for (text,) in copy.execute("pragma quick_check") if text != "ok"]
+        if wrong:
+            raise StoreError(
+                f"{path}: the copy is damaged ({wrong[0].splitlines()[0]}); run `runlore"
+                " doctor` on the store"
+            )
+        with open(part, "rb") as file:
+            os.fsync(file.fileno())
+        # What a database that was here left beside it would be read as the newest part of the
+        # copy.
+        for end in _BESIDE:
+            Path(f"{path}{end}").unlink(missing_ok=True)
+        os.replace(part, path)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from None
+    finally:
+        for name in (part, *(Path(f"{part}{end}") for end in _BESIDE)):
+            name.unlink(missing_ok=True)

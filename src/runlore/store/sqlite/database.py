@@ -1,0 +1,262 @@
+"""The file of a SQLite store: how it is opened, locked and upgraded.
+
+WAL, one writer, readers never blocked.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from ...errors import StoreBusy, StoreError, StoreTooNew, StoreTooOld
+from ..sql.database import Database, migrations
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+APPLICATION_ID = int.from_bytes(b"rlor", "big")
+"""In the header of every store, where `file` and others look for it: this is a file of runlore."""
+
+CHECKPOINT_PAGES = 5000
+"""Of the write-ahead log, 40 MB. Then a commit brings it into the file, and waits for the disk.
+With SQLite's own 1,000 a long sync on a busy disk would wait five times as often."""
+
+
+class SqliteDatabase(Database):
+    """See `Database`."""
+
+    instr = "instr"
+    has_bytes = "instr({}, ?) > 0"
+    epoch_of = "unixepoch({})"
+
+    connection: apsw.Connection
+
+    def __init__(self, path: str, *, read_only: bool = False) -> None:
+        self.path = self.url = os.path.expanduser(path)
+        super().__init__()
+        self._is_open = False
+        try:
+            if not read_only:
+                os.makedirs(os.path.dirname(self.path) or ".", mode=0o700, exist_ok=True)
+                # Made by us first, because SQLite would make it readable by everyone.
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            elif not os.path.exists(self.path):
+                raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
+            # A sync has a hundred statements and more; with room for no more than that every tenth
+            # was prepared again.
+            self.connection = (
+                _connect(self.path)
+                if read_only
+                else apsw.Connection(self.url, statementcachesize=500)
+            )
+            self._set_up(read_only)
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise StoreError(
+                f"{self.path} is damaged ({error}); put a backup there, or move it away and run"
+                " `runlore sync`"
+            ) from None
+        except apsw.Error as error:
+            raise StoreError(f"{self.path}: {error}") from None
+        except OSError as error:
+            raise StoreError(f"{self.path}: {error.strerror}") from None
+
+    @classmethod
+    def over(cls, connection: apsw.Connection) -> SqliteDatabase:
+        """Return a database over a connection that is open already, for reading."""
+        db = cls.__new__(cls)
+        Database.__init__(db)
+        db.connection, db.path = connection, ""
+        return db
+
+    def _set_up(self, read_only: bool) -> None:
+        self.connection.set_busy_timeout(10_000)
+        version = self._format()
+        if version == 0:
+            if read_only:
+                raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
+            # These two shape the file and must come before its first table.
+            self.connection.pragma("page_size", 8192)
+            self.connection.pragma("auto_vacuum", 2)
+            self.connection.pragma("journal_mode", "wal")
+        self.connection.pragma("synchronous", 1)
+        self.connection.pragma("cache_size", -64 * 1024)
+        self.connection.pragma("temp_store", 2)
+        self.connection.wal_autocheckpoint(CHECKPOINT_PAGES)
+        if read_only:
+            self.connection.pragma("query_only", 1)
+        self._migrate(version, read_only)
+
+    def _format(self) -> int:
+        """Return the number of the last migration; 0 for an empty file. Raises StoreError when it
+        is the file of something else."""
+        for _ in range(2):  # Asked again: another process may just have made it ours.
+            if self.connection.pragma("application_id") == APPLICATION_ID:
+                return int(self.connection.pragma("user_version"))
+            names = {
+                name for (name,) in self.all("select name from sqlite_schema where type = 'table'")
+            }
+            if not names:
+                return 0
+        if self.connection.pragma("user_version") and {"sessions", "streams", "segments"} <= names:
+            raise StoreTooOld(
+                f"{self.path} was made by a development version of runlore, which this one cannot"
+                " read; move it away and run `runlore sync` (keep it: sessions that an agent has"
+                " deleted since are only there)"
+            )
+        raise StoreError(
+            f"{self.path} is a database of something else; name another file for the store"
+        )
+
+    def _migrate(self, version: int, read_only: bool) -> None:
+        steps = migrations(MIGRATIONS)
+        newest = steps[-1][0]
+        if version > newest:
+            raise StoreTooNew(
+                f"{self.path} was made by a newer runlore (format {version}, this one knows"
+                f" {newest}); update runlore"
+            )
+        if version < newest and read_only:
+            raise StoreError(
+                f"{self.path} is of an older format; run `runlore sync` once to bring it up to date"
+            )
+        for number, sql in steps:
+            if number > version:
+                with self.transaction():
+                    # Another process may have done it while this one waited for the lock.
+                    if self.connection.pragma("user_version") < number:
+                        self.connection.execute(sql)
+                        self.connection.pragma("application_id", APPLICATION_ID)
+                        self.connection.pragma("user_version", number)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        if self._is_open:
+            yield
+            return
+        try:
+            self.connection.execute("begin immediate")
+        except apsw.BusyError:
+            raise StoreBusy(
+                f"{self.path}: another process is writing; try again in a moment"
+            ) from None
+        self._is_open = True
+        try:
+            yield
+            self.flush()
+            self.connection.execute("commit")
+        except BaseException as error:
+            if self.connection.in_transaction:
+                self.connection.execute("rollback")
+            if isinstance(error, apsw.FullError):
+                raise StoreError(
+                    f"{self.path}: the disk is full; nothing of this step was kept, what came"
+                    " before is safe"
+                ) from None
+            if isinstance(error, apsw.IOError):
+                raise StoreError(f"{self.path}: {error}; nothing of this step was kept") from None
+            raise
+        finally:
+            self._is_open = False
+            self.clear()  # Another process may write now.
+
+    @contextmanager
+    def sync_lock(self) -> Iterator[None]:
+        # A lock that the system lets go of when its process dies, on every platform: that of a
+        # second small database.
+        path = f"{self.path}.lock"
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            lock = apsw.Connection(path)
+        except (OSError, apsw.Error) as error:
+            raise StoreError(f"{path}: {error}") from None
+        try:
+            lock.execute("begin exclusive")
+        except apsw.BusyError:
+            lock.close()
+            raise StoreBusy("another sync is running; this one has nothing to do") from None
+        try:
+            yield
+        finally:
+            lock.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        if self.connection.in_transaction:
+            yield
+            return
+        self.connection.execute("begin")
+        try:
+            # The moment is that of the first read.
+            with self.translate_errors():
+                self.all("select 1 from sqlite_schema limit 1")
+            yield
+        finally:
+            self.connection.execute("rollback")
+
+    def ids(self, numbers: Iterable[int]) -> Any:
+        return apsw.carray(array("q", numbers))
+
+    def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
+        is_plain = is_part and not any(char in pattern for char in "*?[")
+        return f"{column} glob ?", f"*{pattern}*" if is_plain else pattern
+
+    def session_columns(self) -> list[str]:
+        return [name for (name,) in self.all("select name from pragma_table_info('sessions')")]
+
+    def file_bytes(self) -> int:
+        return int(self.connection.pragma("page_count") * self.connection.pragma("page_size"))
+
+    def translate_errors(self) -> AbstractContextManager[None]:
+        return translate_errors(self.url)
+
+
+def _connect(path: str) -> apsw.Connection:
+    """For reading. Where we may write, SQLite keeps the index of its log beside the file, as for
+    every reader. Where we may not, a log is read as it is; and where there is none, as beside a
+    copy on a medium that cannot be written, the file alone."""
+    if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK):
+        return apsw.Connection(path)
+    log = f"{path}-wal"
+    try:
+        return _connect_as(path, "mode=ro")
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if os.path.exists(log) and os.path.getsize(log):
+            raise StoreError(
+                f"{path}: its last writes are in {os.path.basename(log)} and cannot be read here;"
+                " copy both elsewhere"
+            ) from None
+    return _connect_as(path, "mode=ro&immutable=1")
+
+
+@contextmanager
+def translate_errors(path: str) -> Iterator[None]:
+    """Raise errors of SQLite as a StoreError. A damaged text may not be UTF-8."""
+    try:
+        yield
+    except (apsw.Error, UnicodeDecodeError) as error:
+        # A copy that ran out of room ends with the code of a success.
+        is_full = (
+            isinstance(error, apsw.FullError) or getattr(error, "result", -1) == apsw.SQLITE_OK
+        )
+        raise StoreError(f"{path}: {'the disk is full' if is_full else error}") from None
+
+
+def _connect_as(path: str, options: str) -> apsw.Connection:
+    db = apsw.Connection(
+        f"{Path(path).absolute().as_uri()}?{options}",
+        flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+    )
+    try:
+        db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
+    except apsw.Error:
+        db.close()
+        raise
+    return db

@@ -1,0 +1,145 @@
+"""The search index of a SQLite store: FTS5, one document for each segment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ...errors import StoreError
+from ..rows import ASIDE, ERROR, segment_event
+from ..segments import unpack
+from ..sql.index import SqlIndex
+from ..sql.sessions import SqlSessions
+from ..values import Segment, SegmentEvent
+from .database import SqliteDatabase
+
+INDEX_CHARS = 1024 * 1024
+"""So much text waits for its words to be written. More would make no difference, nor wait while the
+workers read."""
+
+
+class SqliteIndex(SqlIndex):
+    """See `SearchIndex` in the contracts."""
+
+    db: SqliteDatabase
+
+    def __init__(self, db: SqliteDatabase, sessions: SqlSessions) -> None:
+        super().__init__(db, sessions)
+        self._waiting: dict[int, Segment] = {}
+        """Segments of the open transaction that are not in the index yet."""
+        self._waiting_chars = 0
+        self._sizes: tuple[tuple[int, int], dict[int, int]] | None = None
+        db.pending.append(self)
+
+    def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
+        self.flush()
+        quoted = '"' + term.replace('"', '""') + '"' + ("*" if prefix else "")
+        columns = "{prompt reply}" if column == "said" else column
+        query = f"{columns} : {quoted}" if columns else quoted
+        # One JSON array instead of a row for each: a common word has tens of thousands, and this is
+        # four times as fast.
+        (found,) = self.db.one(
+            "select json_group_array(rowid) from search where search match ?",
+            (query.replace("\0", " "),),
+        )
+        return msgspec.json.decode(found, type=list[int])
+
+    def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
+        # As long as this cursor stands at its row the snapshot stays the same, so that the rows are
+        # of this body, even when another process derives the session again meanwhile.
+        cursor = self.db.execute(
+            "select session, first_seq, last_seq, length, hash, body from segments where id = ?",
+            (id,),
+        )
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        session, first, last, length, hash_, body = row
+        sql = (
+            f'select seq, kind, ts, tool, flags & {ERROR}, {"rest" if files else "null"}, "offset",'
+            ' length from events where session = ? and seq between ? and ? and "offset" is not'
+            f" null and flags & {ASIDE} = 0 order by seq"
+        )
+        try:
+            rows = self.db.all(sql, (session, first, last))
+            cursor.close()
+            return unpack(body, length, hash_), [segment_event(row) for row in rows]
+        except (UnicodeDecodeError, msgspec.MsgspecError) as error:  # A flipped bit.
+            raise StoreError(
+                f"events of a segment are damaged ({error}); run `runlore doctor`"
+            ) from None
+
+    def segments(
+        self, ids: Sequence[int], *, files: bool = True
+    ) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
+        found = {}
+        for id_ in ids:
+            with suppress(StoreError):
+                if (data := self.segment(id_, files=files)) is not None:
+                    found[id_] = data
+        return found
+
+    def segment_count(self) -> int:
+        (count,) = self.db.one("select count(*) from segments")
+        return int(count)
+
+    def sizes(self) -> dict[int, int]:
+        version = (self.db.connection.data_version(), self.db.connection.total_changes())
+        if self._sizes is None or self._sizes[0] != version:
+            (found,) = self.db.one("select json_group_array(session) from segments")
+            self._sizes = version, Counter(msgspec.json.decode(found, type=list[int]))
+        return self._sizes[1]
+
+    def write(self, session: int, first: int, last: int, segment: Segment) -> None:
+        row = self.db.one(
+            "select id from segments where session = ? and first_seq = ?", (session, first)
+        )
+        if row is not None:
+            self.drop("id = ?", row)
+            id_ = row[0]
+        else:
+            low = session << 20
+            sql = "select max(id) from segments where id between ? and ?"
+            (top,) = self.db.one(sql, (low, low | 0xFFFFF))
+            id_ = low if top is None else top + 1
+        self.add(id_, session, first, last, segment)
+
+    def add(self, id_: int, session: int, first: int, last: int, segment: Segment) -> None:
+        if id_ >> 20 != session:
+            raise StoreError("a session has more than a million segments")
+        self.db.execute(
+            "insert into segments values (?, ?, ?, ?, ?, ?, ?)",
+            (id_, session, first, last, segment.length, segment.hash, segment.body),
+        )
+        self._waiting[id_] = segment
+        self._waiting_chars += len(segment.prompt) + len(segment.reply) + len(segment.tool)
+        if self._waiting_chars >= INDEX_CHARS:
+            self.flush()
+
+    def drop(self, where: str, bindings: tuple[Any, ...]) -> None:
+        ids = self.db.all(f"select id from segments where {where}", bindings)
+        self.db.executemany(
+            "delete from search where rowid = ?",
+            [row for row in ids if self._waiting.pop(row[0], None) is None],
+        )
+        self.db.executemany("delete from segments where id = ?", ids)
+
+    def flush(self) -> None:
+        """Write the words of the segments that were put.
+
+        Not one by one: FTS5 writes out what it has collected at every savepoint, and for every
+        segment with a lower number than the one before.
+        """
+        sql = "insert into search (rowid, prompt, reply, tool) values (?, ?, ?, ?)"
+        for id_, segment in sorted(self._waiting.items()):
+            self.db.execute(sql, (id_, segment.prompt, segment.reply, segment.tool))
+        self._waiting.clear()
+        self._waiting_chars = 0
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._waiting_chars = 0

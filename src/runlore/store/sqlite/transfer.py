@@ -1,0 +1,27 @@
+"""Transfers into a SQLite store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..sql.transfer import SqlTransfer
+from .database import SqliteDatabase
+
+
+class SqliteTransfer(SqlTransfer):
+    """See `Transfer` in the contracts."""
+
+    db: SqliteDatabase
+
+    def take_source(self, row: dict[str, Any]) -> int:
+        reader = row.get("reader")
+        # In a file there is one source at each path, and its machine says where that is.
+        if reader:
+            row = {**row, "machine": row["machine"] or reader.rpartition("@")[2]}
+        with self.db.transaction():
+            sql = "select number, machine from sources where agent = ? and path = ?"
+            found = self.db.one(sql, (row["agent"], row["path"]))
+            if found is not None and found[1] != row["machine"]:
+                row = {**row, "path": f"{row['machine']}:{row['path']}"}
+                found = self.db.one(sql, (row["agent"], row["path"]))
+            return self._take_source_row(row, None if found is None else int(found[0]))

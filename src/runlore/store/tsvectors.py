@@ -1,0 +1,170 @@
+"""The words of a segment in PostgreSQL's index, and the queries for a word or a phrase.
+
+The tokenizer of SQLite's index splits the text, so both stores find the same. The table `search`
+has each word of a segment once, in a tsvector without positions, under GIN. The index alone answers
+queries for words and prefixes. Phrases are checked against the list of all words in their order,
+which is stored compressed with the segment.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
+from itertools import zip_longest
+from typing import Any
+
+import apsw
+import msgspec
+import zstandard
+
+from .values import CutWords, Segment
+
+COLUMNS = ("prompt", "reply", "tool")
+SAID = COLUMNS[:2]
+
+LONGEST = 500
+"""Maximum characters of a word in the index: PostgreSQL takes words of up to 2,046 bytes. A word of
+this length may have been cut, so it is checked like a phrase."""
+
+VECTOR_BYTES = 500_000
+"""Maximum bytes of the words in one tsvector, which holds a megabyte."""
+
+PROVED = 500
+"""Number of segments whose words are fetched at a time to check a phrase."""
+
+_compress = zstandard.ZstdCompressor(level=1).compress
+
+_FOLD = bytes(
+    c | 0x20 if 65 <= c <= 90 else c if c >= 0x80 or chr(c).isalnum() else 0x20 for c in range(256)
+)
+_FOREIGN = bytes(c >= 0x80 for c in range(256))
+_SIGNS = ("→".encode(), "—".encode(), "│".encode())
+"""Signs that are not part of a word. Most non-ASCII words are ASCII words next to one of these,
+such as the arrow after line numbers."""
+_SHORT = 64
+"""Maximum bytes of a non-ASCII word whose tokens are cached."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A search for a word or phrase: a tsquery, and the phrase to check its matches for."""
+
+    query: str
+    phrase: bytes | None
+
+
+def cut_words(segment: Segment) -> CutWords:
+    """Return the words of a segment, as its rows in `search` and `segments` have them."""
+    lists = [list_words(text) for text in (segment.prompt, segment.reply, segment.tool)]
+    prompt, reply, tool = ([_vector(part) for part in _parts(set(words))] for words in lists)
+    lines = [b" %b " % b" ".join(words) for words in lists]
+    return list(zip_longest(prompt, reply, tool)), _compress(b"\n".join(lines))
+
+
+def list_words(text: bytes) -> list[bytes]:
+    """Return the words of a text in order, as SQLite's index has them."""
+    low = text.translate(_FOLD)
+    return low.split() if low.isascii() else _fold_foreign(low).split()
+
+
+def ask(term: str, *, prefix: bool) -> Asked | None:
+    """Return what to ask for a term; None when there is no word in it."""
+    words = cut(term.encode("utf-8", "replace"))
+    if not words:
+        return None
+    marks = [""] * (len(words) - 1) + [":*" if prefix else ""]
+    query = " & ".join(f"'{word[:LONGEST]}'{mark}" for word, mark in zip(words, marks, strict=True))
+    is_plain = len(words) == 1 and len(words[0]) < LONGEST
+    return Asked(query, None if is_plain else f" {' '.join(words)}{'' if prefix else ' '}".encode())
+
+
+def columns_with(stream: bytes, phrase: bytes, unpack: Callable[[bytes], bytes]) -> frozenset[str]:
+    """Return the columns that have the phrase in a packed stream, unpacked by an `unpacker`."""
+    text = unpack(stream)
+    if phrase not in text:
+        return frozenset()
+    lines = zip(COLUMNS, text.split(b"\n"), strict=False)
+    return frozenset(column for column, line in lines if phrase in line)
+
+
+def unpacker() -> Callable[[bytes], bytes]:
+    """Return what unpacks streams, in one thread."""
+    return zstandard.ZstdDecompressor().decompress
+
+
+def cut(text: bytes) -> list[str]:
+    """Return the words of a text in order, cut by the tokenizer of SQLite's index itself."""
+    try:
+        words: list[str] = _tokenizer()(text)
+    except UnicodeError:
+        words = _tokenizer()(text.decode("utf-8", "replace").encode())
+    return words
+
+
+def _fold_foreign(low: bytes) -> bytes:
+    """Return a text with each non-ASCII word replaced by its tokens, separated by blanks.
+
+    Other words need no tokenizer.
+    """
+    for sign in _SIGNS:
+        low = low.replace(sign, b" ")
+    foreign = low.translate(_FOREIGN)
+    pieces: list[bytes] = []
+    at = 0
+    here = foreign.find(1)
+    while here >= 0:
+        first = low.rfind(b" ", at, here) + 1 or at
+        last = low.find(b" ", here)
+        if last < 0:
+            last = len(low)
+        pieces += (low[at:first], _cut_foreign(low[first:last]))
+        at, here = last, foreign.find(1, last)
+    pieces.append(low[at:])
+    return b"".join(pieces)
+
+
+def _cut_foreign(word: bytes) -> bytes:
+    return _cut_again(word) if len(word) <= _SHORT else _cut(word)
+
+
+def _cut(word: bytes) -> bytes:
+    return " ".join(cut(word)).encode()
+
+
+_cut_again = lru_cache(maxsize=1 << 15)(_cut)
+
+
+@cache
+def _tokenizer() -> Any:
+    tokenizer = apsw.Connection(":memory:").fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
+    return lambda text: tokenizer(
+        text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+    )
+
+
+def _parts(words: set[bytes]) -> Iterator[list[bytes]]:
+    """Yield the words as tsvectors hold them: in order, cut where they are too long, and in several
+    lists where they are too many."""
+    if max(map(len, words), default=0) > LONGEST:
+        words = {word.decode()[:LONGEST].encode() for word in words}
+    ordered = sorted(words)
+    if sum(map(len, ordered)) + len(ordered) < VECTOR_BYTES:
+        yield from [ordered] if ordered else []
+        return
+    part: list[bytes] = []
+    size = 0
+    for word in ordered:
+        part.append(word)
+        size += len(word) + 1
+        if size >= VECTOR_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _vector(words: list[bytes]) -> bytes:
+    """Return a tsvector as PostgreSQL sends it: how many words there are; and each in order, with a
+    zero byte behind it and the number of its positions, none."""
+    end = b"\0\0\0"
+    return struct.pack(">i", len(words)) + end.join(words) + end
