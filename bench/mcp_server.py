@@ -208,7 +208,9 @@ def ask_usage(_: Store, lines: list[SessionLine], rng: random.Random) -> dict[st
 def text_of(store: Store, lines: list[SessionLine], rng: random.Random) -> str:
     one = rng.choice(lines)
     first = rng.randrange(max(1, one.events))
-    return " ".join(text[:4000] for text in store.sessions.bodies(one.uid, first, first + 4).values())
+    return " ".join(
+        text[:4000] for text in store.sessions.bodies(one.uid, first, first + 4).values()
+    )
 
 
 # ── asking ────────────────────────────────────────────────────────────────────────────────────────

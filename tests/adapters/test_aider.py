@@ -207,8 +207,10 @@ def test_a_plan_that_is_given_to_the_editor_was_not_typed(store: Store) -> None:
 
 def test_tokens_are_counted_as_they_are_written(store: Store) -> None:
     sync(store, case("history"))
-    rows = store.maintenance.rows("select model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens) from ledger"
-                      " group by model order by model")  # fmt: skip
+    rows = store.maintenance.rows(
+        "select model, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),"
+        " sum(cache_write_5m_tokens) from ledger group by model order by model"
+    )
     sent, received = 1300 + 3000 + 300 + 500, 104 + 1200 + 20 + 10
     assert [tuple(row) for row in rows] == [
         (None, 100, 5, 0, 0), ("claude-sonnet-4-5", sent, received, 900, 1100),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 
 import msgspec
@@ -12,8 +12,8 @@ import msgspec
 from .. import adapters
 from ..adapters import Adapter
 from ..config import Config
-from ..model import format_time
 from ..store import Store
+from ..store.values import AgentTotals
 from .freshness import last_sync
 
 FACETS = {
@@ -52,19 +52,15 @@ def activity(store: Store, since: datetime, day_of: Callable[[datetime], date]) 
 
     `day_of` gives the local day of a moment. It is called once for each hour with sessions.
     """
-    sql = (
-        "select substr(started_at, 1, 13), count(*), sum(turns), sum(errors) from sessions"
-        " where coalesce(relation, '') != 'subagent' and started_at >= ? group by 1"
-    )
     days: dict[date, Day] = {}
-    for hour, sessions, turns, errors in store.maintenance.rows(sql, (format_time(since),)):
+    for hour in store.overview.hours(since):
         # Half past, because some zones are half an hour off.
-        day = day_of(datetime.fromisoformat(f"{hour}:30:00+00:00"))
+        day = day_of(hour.start + timedelta(minutes=30))
         before = days.get(day, Day(0, 0, 0))
         days[day] = Day(
-            before.sessions + int(sessions),
-            before.turns + int(turns or 0),
-            before.errors + int(errors or 0),
+            before.sessions + hour.sessions,
+            before.turns + hour.turns,
+            before.errors + hour.errors,
         )
     return days
 
@@ -74,17 +70,7 @@ def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
 
     Subagents are not counted.
     """
-    sql = (
-        "select {0}, count(*) from sessions where coalesce(relation, '') != 'subagent' and {0} is"
-        " not null group by {0} order by 2 desc, 1 limit ?"
-    )
-    return {
-        name: [
-            (value, int(count))
-            for value, count in store.maintenance.rows(sql.format(column), (limit,))
-        ]
-        for name, column in FACETS.items()
-    }
+    return {name: store.overview.common_values(column, limit) for name, column in FACETS.items()}
 
 
 # ── agents ────────────────────────────────────────────────────────────────────────────────────────
@@ -121,19 +107,11 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def agents(store: Store | None, config: Config) -> list[AgentFacts]:
     """Return every installed adapter, with what is stored of its sessions if there is a store."""
-    sources: dict[str, tuple[int, int]] = {}
-    sessions: dict[str, int] = {}
-    if store:
-        sql = "select agent, count(*), coalesce(sum(size), 0) from sources group by agent"
-        sources = {
-            name: (int(count), int(size)) for name, count, size in store.maintenance.rows(sql)
-        }
-        sql = "select flavor, count(*) from sessions group by flavor"
-        sessions = {name: int(count) for name, count in store.maintenance.rows(sql)}
+    totals = store.overview.agents() if store else {}
     facts = []
     for name in adapters.names():
         adapter, setting = adapters.get(name), config.sources.get(name)
-        count, size = sources.get(name, (0, 0))
+        stored = totals.get(name, AgentTotals(0, 0, 0))
         facts.append(
             AgentFacts(
                 name=name,
@@ -142,11 +120,11 @@ def agents(store: Store | None, config: Config) -> list[AgentFacts]:
                 roots=_roots_of(config, adapter),
                 keeps_days=adapter.keeps_days,
                 lacks=list(adapter.lacks),
-                sources=count,
-                sessions=sessions.get(name, 0),
-                source_bytes=size,
-                last_sync=last_sync(config) if count else None,
-                version_seen=_find_version(store, name) if store and count else None,
+                sources=stored.sources,
+                sessions=stored.sessions,
+                source_bytes=stored.source_bytes,
+                last_sync=last_sync(config) if stored.sources else None,
+                version_seen=_find_version(store, name) if store and stored.sources else None,
             )
         )
     return facts
@@ -164,11 +142,7 @@ def _find_version(store: Store, agent: str) -> str | None:
 
     None if no record has one, or if the records are not stored.
     """
-    sql = (
-        "select number from sources where agent = ? and records > 0 order by mtime_ns desc, path"
-        " limit ?"
-    )
-    for (number,) in store.maintenance.rows(sql, (agent, MAX_SOURCES)):
+    for number in store.overview.newest_sources(agent, MAX_SOURCES):
         # With its sidecars: some agents write their version there.
         texts = [
             record.data[:MAX_RECORD_BYTES]

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..store import Store
-from .events import state
 
 MOST = 16
 Value = TypeVar("Value")
@@ -23,11 +22,7 @@ class Kept:
     def get(self, store: Store, question: object, make: Callable[[], Value]) -> Value:
         """The answer to a question, made when it is asked for the first time, or when there is
         something new."""
-        now = (
-            store.url,
-            state(store, None),
-            store.maintenance.rows("select max(analyzed_at) from sessions"),
-        )
+        now = (store.url, store.overview.state())
         with self._lock:
             known, value = self._kept.get(question, (None, None))
             if known == now:

@@ -40,7 +40,4 @@ class Outlines:
 
 def _state(store: Store, uid: str) -> object:
     """What changes when the session does, its subagents, prices and marks included."""
-    below = store.maintenance.rows(
-        "select count(*), sum(events) from sessions where parent_uid = ?", (uid,)
-    )
-    return store.url, query.get(store, uid), below
+    return store.url, query.get(store, uid), store.overview.below(uid)

@@ -41,10 +41,8 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 def state(store: Store, uid: str | None) -> Changed:
     """Raises NotFound."""
     if uid is None:
-        ((sessions, events, usd, ended),) = store.maintenance.rows(
-            "select count(*), sum(events), sum(usd), max(ended_at) from sessions"
-        )
-        return Changed(sessions=int(sessions), events=int(events or 0), usd=usd, ended_at=ended)
+        now = store.overview.state()
+        return Changed(sessions=now.sessions, events=now.events, usd=now.usd, ended_at=now.ended_at)
     session = query.get(store, uid)
     ended_at = session.ended_at.isoformat() if session.ended_at else None
     return Changed(sessions=1, events=session.events, usd=session.cost.usd, ended_at=ended_at)

@@ -16,7 +16,6 @@ from ..export.pages import usd
 from ..model import format_time
 from ..query import names as naming
 from ..store import CallFilter, Filter, SessionLine, Store
-from ..store.filters import SLOT
 from ..text.words import count, short
 from ..usage import Row, Zone
 from ..usage.budget import Spent, budgets
@@ -113,12 +112,8 @@ def last_used(store: Store, zone: Zone, today: date) -> date:
     """The day up to which the chart goes. Where nothing was used lately, the last time something
     was says more than an empty chart; what a wrong clock wrote into the future is no such time."""
     tomorrow = zone.midnight(today + timedelta(days=1))
-    ((slot,),) = store.maintenance.rows(
-        "select max(slot) from sums where slot < ?", (int(tomorrow.timestamp()) // SLOT,)
-    )
-    if slot is None or (
-        day := zone.today(datetime.fromtimestamp(slot * SLOT, UTC))
-    ) > today - timedelta(days=DAYS):
+    last = store.overview.last_call(tomorrow)
+    if last is None or (day := zone.today(last)) > today - timedelta(days=DAYS):
         return today
     return day
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 from ...files.git import git_remote
-from ...store import Store, open_store
+from ...store import open_store
+from ...store.values import LastSession
 from ...text.clean import OWN
 from .common import MAX_NAME_CHARS, plain, quoted, show_lessons, store_path
 
@@ -15,15 +15,6 @@ MAX_LINE_CHARS = 500
 """Maximum length of the line."""
 
 MAX_TITLE_CHARS = 100
-
-
-class LastSession(NamedTuple):
-    """The last session in a repository or a folder."""
-
-    uid: str
-    title: str | None
-    ended_at: str | None
-    outcome: str
 
 
 def reply_to_start(agent: str, call: dict[str, object]) -> str:
@@ -50,7 +41,7 @@ def describe_earlier(cwd: str) -> str | None:
     if path is None:
         return None
     with closing(open_store(path, read_only=True)) as store:
-        number, last = find_earlier(store, repo, cwd)
+        number, last = store.overview.last_session(repo, cwd)
     return build_line(repo or folder.name, number, last) if last else None
 
 
@@ -67,21 +58,3 @@ def build_line(place: str, number: int, last: LastSession) -> str:
         " WORDS`, find what was tried before."
     )
     return line[:MAX_LINE_CHARS]
-
-
-def find_earlier(store: Store, repo: str | None, cwd: str) -> tuple[int, LastSession | None]:
-    """Return the number of sessions of the repository, without subagents, and the last of them.
-
-    Without a repository, the sessions of the folder count.
-    """
-    these = (
-        f"from sessions where {'repo' if repo else 'cwd'} = ? and coalesce(relation, '') !="
-        " 'subagent'"
-    )
-    sql = (
-        f"select uid, coalesce(name, title), ended_at, outcome {these} order by ended_at desc, uid"
-        " limit 1"
-    )
-    last = next((LastSession(*row) for row in store.maintenance.rows(sql, (repo or cwd,))), None)
-    ((number,),) = store.maintenance.rows(f"select count(*) {these}", (repo or cwd,))
-    return int(number), last
