@@ -41,24 +41,30 @@ RULES: dict[str, dict[str, str]] = {
         "nulls": "C13, C31, C36: drops a line in which one of eleven fields is null, however deep",
         "version": "C20: drops a line whose version is not N.N.N",
         "time": "drops a line whose time is not in whole seconds or milliseconds with an offset",
-        "whole": "drops a line when one value is not as expected: an empty id, a count that is missing",
+        "whole": "drops a line when one value is not as expected: an empty id, a count that is"
+                 " missing",
         "parts": "C10: believes parts of a cache write that are 0 beside their real sum",
         "request": "C03: counts a message once for each request id",
-        "moment": "counts a message without request ids once for each time and session (C04 where these are equal)",
-        "mirror": "C27: counts a line of progress as the main chain, and instead of the subagent's own line",
+        "moment": "counts a message without request ids once for each time and session (C04 where"
+                  " these are equal)",
+        "mirror": "C27: counts a line of progress as the main chain, and instead of the subagent's"
+                  " own line",
         "nameless": "C05: counts a message without id each time it is written",
         "first": "of equal copies takes the day from the first path, not the earliest",
     },
     "codex": {
         "open": "reads a last line that has no end; runlore waits for its end",
         "compact": "does not see JSON with spaces",
-        "orphan": "X23: counts a fork's copied history when the parent's file is missing and it was not written within seconds",
+        "orphan": "X23: counts a fork's copied history when the parent's file is missing and it was"
+                  " not written within seconds",
         "child": "X25: counts a total of the parent that a fork tells again on its own",
         "again": "X26: counts an old total that is told again after another one",
         "clock": "X17: takes equal calls of two sessions in the same millisecond for one",
         "headless": "X28: does not see turn.completed inside an event_msg",
-        "pause": "knows by the parent's file where a fork's own calls begin; runlore, by ids of turns, or else by a pause of 2 s",
-        "fallback": "calls a model that is not named gpt-5; runlore leaves it without a name and without a price",
+        "pause": "knows by the parent's file where a fork's own calls begin; runlore, by ids of"
+                 " turns, or else by a pause of 2 s",
+        "fallback": "calls a model that is not named gpt-5; runlore leaves it without a name and"
+                    " without a price",
     },
     "grok": {
         "open": "reads a last line that has no end; runlore waits for its end",
@@ -102,7 +108,10 @@ def _day(moment: datetime | None) -> str:
 
 # ── Claude Code ───────────────────────────────────────────────────────────────────────────────────
 
-_FIELDS = "id|cwd|model|speed|costUSD|version|sessionId|requestId|isApiErrorMessage|cache_read_input_tokens|cache_creation_input_tokens"
+_FIELDS = (
+    "id|cwd|model|speed|costUSD|version|sessionId|requestId|isApiErrorMessage"
+    "|cache_read_input_tokens|cache_creation_input_tokens"
+)
 _NULL = re.compile(rb'"(?:%s)"\s*:\s*null' % _FIELDS.encode())
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?(?:Z|[+-]\d\d:\d\d)\Z")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")

@@ -25,8 +25,9 @@ BENCH = Path(__file__).resolve().parent
 RESULTS = BENCH / "RESULTS.md"
 INTRO = """# Results
 
-Written by the benchmarks beside this file (`--write`), one section each; see README.md. Both sides are measured in one run,
-alternating, and the best of each counts; the ratio is what carries over to another machine, the seconds do not.
+Written by the benchmarks beside this file (`--write`), one section each; see README.md. Both sides
+are measured in one run, alternating, and the best of each counts. The ratio carries over to another
+machine, the seconds do not.
 """
 
 
@@ -62,7 +63,8 @@ def ask(url: str) -> Answer:
     """What a server on this machine answers in JSON, and the milliseconds until it was there and
     read."""
     start = time.perf_counter()
-    with urllib.request.urlopen(url, timeout=120) as answer:  # A server that a benchmark started.  # noqa: S310
+    # A server that a benchmark started.
+    with urllib.request.urlopen(url, timeout=120) as answer:  # noqa: S310
         data = json.loads(answer.read())
     return Answer((time.perf_counter() - start) * 1e3, data)
 

@@ -194,7 +194,10 @@ def _used(rng: random.Random) -> dict[str, int]:
 
 def _uuid7(at: datetime, rng: random.Random) -> str:
     ms = f"{int(at.timestamp() * 1000):012x}"
-    return f"{ms[:8]}-{ms[8:]}-7{rng.randrange(16**3):03x}-8{rng.randrange(16**3):03x}-{rng.randrange(16**12):012x}"
+    return (
+        f"{ms[:8]}-{ms[8:]}-7{rng.randrange(16**3):03x}"
+        f"-8{rng.randrange(16**3):03x}-{rng.randrange(16**12):012x}"
+    )
 
 
 def _stamp(at: datetime) -> str:

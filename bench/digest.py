@@ -2,7 +2,7 @@
 errors have in common.
 
     python bench/digest.py --store runlore.db [--read 10 --seed 7]
-    python bench/digest.py --home DIR                  # a home directory with transcripts in it, as `bench/sync.py` makes one
+    python bench/digest.py --home DIR        # a home with transcripts, as `bench/sync.py` makes one
 
 `--home` syncs it with digests and without, in turn: what they take of the CPU of a first sync.
 `--store` is a store that real sessions were synced into; it is not written to. `--read` prints so

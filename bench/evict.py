@@ -1,7 +1,9 @@
 """Eviction to a tenth: whether the store really gets so small, what stays of it, and whether every
 report says what it said.
 
-    python bench/evict.py --home DIR [--part 0.1]      # a home directory with transcripts in it, as `bench/sync.py` makes one
+    python bench/evict.py --home DIR [--part 0.1]
+
+DIR is a home directory with transcripts in it, as `bench/sync.py` makes one.
 
 The home is synced into a store of its own. Reports are asked as people ask them, as JSON, before
 and after; what may differ is that a session was evicted, the time of asking, and of `commit` what

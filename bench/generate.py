@@ -21,15 +21,17 @@ What the shape is taken from: 84 MB of real transcripts, 343 files, 34,000 lines
   signatures;
 - distinct words follow 11.8 x n^0.55: 6,700 among the first 100,000 words, 36,500 among all 2.2 M;
   a third occur once. The commonest is 2 % of all, number 100 0.15 %, number 1,000 0.017 %, number
-  10,000 0.0005 %: a power of -0.95 that bends to
-  -1.6 near rank 1,000. A tenth of the words are numbers, 2 % mix letters and digits, 0.2 % are not ASCII;
+  10,000 0.0005 %: a power of -0.95 that bends to -1.6 near rank 1,000. A tenth of the words are
+  numbers, 2 % mix letters and digits, 0.2 % are not ASCII;
 - zstd level 1 in blocks of 64 KB leaves 0.26 of the bytes, 0.29 of the text.
-What this makes of `--mb 84 --files 343`: lines of 2,294 bytes; results of tools 24 % of the lines
-and 62 % of the bytes (median
-2.5 KB, p90 14 KB, p99 42 KB), calls 24 % / 16 % (median 1.2 KB), replies 9 % / 5 %, thinking 6 % / 8 %; text 0.22 of the bytes,
-6.7 bytes a word; 7,700 distinct words among 100,000, 39,600 among 2.8 M, a third of them once; zstd 0.25 and 0.34.
-`--text-heavy` is the other end: long answers, thinking in clear, long outputs, no copies of whole files, so that 0.58 of the
-bytes are text to index.
+
+The output of `--mb 84 --files 343`: lines of 2,294 bytes; results of tools 24 % of the lines and 62
+% of the bytes (median 2.5 KB, p90 14 KB, p99 42 KB), calls 24 % / 16 % (median 1.2 KB), replies 9 %
+/ 5 %, thinking 6 % / 8 %; text 0.22 of the bytes, 6.7 bytes a word; 7,700 distinct words among
+100,000, 39,600 among 2.8 M, a third of them once; zstd 0.25 and 0.34.
+
+`--text-heavy` is the other end: long answers, thinking in clear, long outputs, no copies of whole
+files, so that 0.58 of the bytes are text to index.
 """
 
 from __future__ import annotations
@@ -162,23 +164,27 @@ def _append_project() -> Project:
     return Project(0, 0, 200_000, False)
 
 
-# --- words ---------------------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 _COMMON = """
-the to git if in a of and err is for string t test s name return nil error not path file with ctx go import this be from that
-it on or id type self i you true src data status json func def none no let use as add new output run at py an config should
-result ok are content session const int str list can lines get key user set by value when code command message was so check
-all now options line args read files was but false async first which branch assert host one main log default tests fix
-repo will has state only commit context time out parse else more update have index write need null after source before
-remote cmd refs input text count then docs call where we would version number make how create server token what into some
-feature also print each len map build change current review look plan agent tool issue found start any remove entry using
-async await export module package function class method field struct interface request response client header body timeout
-retry cache store query table row column schema migration thread lock queue worker event handler listener stream buffer chunk
-offset length size limit page cursor sort filter group merge diff patch edit delete insert select join union split trim
-parser lexer node tree graph edge vertex leaf root parent child sibling depth level order match pattern regex escape quote
-render view template style layout button form modal label icon image upload download link route redirect proxy gateway cluster
-deploy release rollout rollback health probe metric trace span alert dashboard budget quota policy role scope grant secret
-because however therefore instead already still never always often during between against without within across though
+the to git if in a of and err is for string t test s name return nil error not path file with ctx
+go import this be from that it on or id type self i you true src data status json func def none no
+let use as add new output run at py an config should result ok are content session const int str
+list can lines get key user set by value when code command message was so check all now options
+line args read files was but false async first which branch assert host one main log default tests
+fix repo will has state only commit context time out parse else more update have index write need
+null after source before remote cmd refs input text count then docs call where we would version
+number make how create server token what into some feature also print each len map build change
+current review look plan agent tool issue found start any remove entry using async await export
+module package function class method field struct interface request response client header body
+timeout retry cache store query table row column schema migration thread lock queue worker event
+handler listener stream buffer chunk offset length size limit page cursor sort filter group merge
+diff patch edit delete insert select join union split trim parser lexer node tree graph edge
+vertex leaf root parent child sibling depth level order match pattern regex escape quote render
+view template style layout button form modal label icon image upload download link route redirect
+proxy gateway cluster deploy release rollout rollback health probe metric trace span alert
+dashboard budget quota policy role scope grant secret because however therefore instead already
+still never always often during between against without within across though
 """
 COMMON = list(dict.fromkeys(_COMMON.split()))
 SYLLABLES = [
@@ -248,7 +254,7 @@ def escape(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-# --- one repository ------------------------------------------------------------------------------------------------------
+# --- one repository -------------------------------------------------------------------------------
 
 CODE = {
     "py": (
@@ -439,7 +445,7 @@ class Project:
         return [pseudo_word(number) for number in range(self.fresh - count, self.fresh)]
 
 
-# --- one session ---------------------------------------------------------------------------------------------------------
+# --- one session ----------------------------------------------------------------------------------
 
 MODELS = ["claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-4-6", "claude-haiku-4-5-20251001"]
 VERSIONS = ["2.1.91", "2.1.74", "2.1.91", "2.1.74", "2.1.112", "2.0.55", "1.0.113"]
@@ -513,7 +519,8 @@ class Session:
         agent = f'"agentId":"{self.agent_id}",' if self.agent_id else ""
         nickname = f',"slug":"{self.nickname}"' if self.version > "2.1.8" else ""
         self.common = (
-            f'"userType":"external","entrypoint":"cli",{agent}"cwd":"{cwd}","sessionId":"{self.id}",'
+            f'"userType":"external","entrypoint":"cli",{agent}"cwd":"{cwd}",'
+            f'"sessionId":"{self.id}",'
             f'"version":"{self.version}","gitBranch":"{self.branch}"{nickname}}}'
         )
         self.cwd = cwd
@@ -570,14 +577,16 @@ class Session:
         if not self.old and self.budget > 40_000:
             names = '","'.join(self.rng.choices(COMMON, k=12))
             self.chain(
-                f'"attachment":{{"type":"deferred_tools_delta","addedNames":["{names}"],"removedNames":[]}},"type":"attachment"'
+                f'"attachment":{{"type":"deferred_tools_delta","addedNames":["{names}"],'
+                f'"removedNames":[]}},"type":"attachment"'
             )
             listing = NL.join(
                 f"- {name}: {self.prose(150)}"
                 for name in self.rng.choices(COMMON, k=self.rng.randint(8, 60))
             )
             self.chain(
-                f'"attachment":{{"type":"skill_listing","content":"{listing}","isInitial":true}},"type":"attachment"'
+                f'"attachment":{{"type":"skill_listing","content":"{listing}","isInitial":true}},'
+                f'"type":"attachment"'
             )
 
     def turn(self, steps: int | None = None, word: str = "") -> None:
@@ -591,12 +600,15 @@ class Session:
         self.prompt(word)
         if not self.sidechain:
             self.bare(
-                f'"type":"file-history-snapshot","messageId":"{self.last}","snapshot":{{"messageId":"{self.last}",'
-                f'"trackedFileBackups":{{{self.backups()}}},"timestamp":"{self.stamp()}"}},"isSnapshotUpdate":false'
+                f'"type":"file-history-snapshot","messageId":"{self.last}",'
+                f'"snapshot":{{"messageId":"{self.last}",'
+                f'"trackedFileBackups":{{{self.backups()}}},"timestamp":"{self.stamp()}"}},'
+                f'"isSnapshotUpdate":false'
             )
         if rng.random() < 0.5:
             self.chain(
-                '"attachment":{"type":"task_reminder","content":[],"itemCount":0},"type":"attachment"'
+                '"attachment":{"type":"task_reminder","content":[],"itemCount":0},'
+                '"type":"attachment"'
             )
         if steps is None:
             is_short = self.budget < 8_000 and not self.subagents  # a question and its answer
@@ -608,7 +620,8 @@ class Session:
         if rng.random() < 0.04:
             marker = '[{"type":"text","text":"[Request interrupted by user]"}]'
             self.chain(
-                f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":{marker}}}'
+                f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user",'
+                f'"content":{marker}}}'
             )
         else:
             answer = self.prose(
@@ -623,7 +636,8 @@ class Session:
         content = f'"{self.prose(min(length, 40_000))} {word}"'
         mode = "" if self.sidechain else '"permissionMode":"default",'
         self.chain(
-            f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":{content}}}',
+            f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user",'
+            f'"content":{content}}}',
             mode,
         )
 
@@ -644,9 +658,8 @@ class Session:
             ).decode()
             blocks.append(f'{{"type":"thinking","thinking":"{thought}","signature":"{signature}"}}')
         if rng.random() < 0.32:
-            blocks.append(
-                f'{{"type":"text","text":"{self.prose(rng.lognormvariate(math.log(2_500 if heavy else 110), 0.8))}"}}'
-            )
+            text = self.prose(rng.lognormvariate(math.log(2_500 if heavy else 110), 0.8))
+            blocks.append(f'{{"type":"text","text":"{text}"}}')
         calls = []
         for _ in range(1 if rng.random() < 0.85 else rng.randint(2, 4)):
             name = rng.choice(TOOLS)
@@ -657,7 +670,8 @@ class Session:
             call_id = f"toolu_01{self.token(22)}"
             calls.append((call_id, getattr(self, "tool_" + name)()))
         blocks += [
-            f'{{"type":"tool_use","id":"{call_id}","name":"{tool.name}","input":{tool.input},"caller":{{"type":"direct"}}}}'
+            f'{{"type":"tool_use","id":"{call_id}","name":"{tool.name}","input":{tool.input},'
+            f'"caller":{{"type":"direct"}}}}'
             for call_id, tool in calls
         ]
         uuids = self.message(blocks, "tool_use")[-len(calls) :]
@@ -670,7 +684,8 @@ class Session:
         written = rng.randrange(200, 4_000)
         output = sum(map(len, blocks)) // 4 + 5
         first = (
-            f'"usage":{{"input_tokens":{rng.randrange(1, 9)},"cache_creation_input_tokens":{written},'
+            f'"usage":{{"input_tokens":{rng.randrange(1, 9)},'
+            f'"cache_creation_input_tokens":{written},'
             f'"cache_read_input_tokens":{self.context},'
         )
         self.context = min(190_000, self.context + written)
@@ -679,20 +694,27 @@ class Session:
             self.now_ms += rng.randrange(300, 6_000)
             final = number == len(blocks)
             usage = (
-                f'{first}"output_tokens":{output},"server_tool_use":{{"web_search_requests":0,"web_fetch_requests":0}},'
-                f'"service_tier":"standard","cache_creation":{{"ephemeral_1h_input_tokens":{written},"ephemeral_5m_input_tokens":0}},'
+                f'{first}"output_tokens":{output},"server_tool_use":{{"web_search_requests":0,'
+                f'"web_fetch_requests":0}},'
+                f'"service_tier":"standard",'
+                f'"cache_creation":{{"ephemeral_1h_input_tokens":{written},'
+                f'"ephemeral_5m_input_tokens":0}},'
                 '"inference_geo":"","iterations":[],"speed":"standard"}'
                 if final
                 else (
-                    f'{first}"cache_creation":{{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":{written}}},'
-                    f'"output_tokens":{min(output, 8)},"service_tier":"standard","inference_geo":"not_available"}}'
+                    f'{first}"cache_creation":{{"ephemeral_5m_input_tokens":0,'
+                    f'"ephemeral_1h_input_tokens":{written}}},'
+                    f'"output_tokens":{min(output, 8)},"service_tier":"standard",'
+                    f'"inference_geo":"not_available"}}'
                 )
             )
             stop = f'"{stop_reason}"' if final else "null"
             uuids.append(
                 self.chain(
-                    f'"message":{{"model":"{self.model}","id":"{message_id}","type":"message","role":"assistant","content":[{block}],'
-                    f'"stop_reason":{stop},"stop_sequence":null,"stop_details":null,{usage}}},"requestId":"{request_id}","type":"assistant"'
+                    f'"message":{{"model":"{self.model}","id":"{message_id}","type":"message",'
+                    f'"role":"assistant","content":[{block}],'
+                    f'"stop_reason":{stop},"stop_sequence":null,"stop_details":null,{usage}}},'
+                    f'"requestId":"{request_id}","type":"assistant"'
                 )
             )
         return uuids
@@ -702,7 +724,10 @@ class Session:
         if rng.random() < 0.27 and not self.old:
             self.now_ms += 40
             self.chain(
-                f'"attachment":{{"type":"hook_success","hookName":"PreToolUse:{tool.name}","toolUseID":"{call_id}","hookEvent":"PreToolUse","content":"","stdout":"","stderr":"","exitCode":0,"command":"${{CLAUDE_PROJECT_DIR}}/.claude/hooks/check.sh'
+                f'"attachment":{{"type":"hook_success","hookName":"PreToolUse:{tool.name}",'
+                f'"toolUseID":"{call_id}","hookEvent":"PreToolUse","content":"","stdout":"",'
+                f'"stderr":"","exitCode":0,'
+                f'"command":"${{CLAUDE_PROJECT_DIR}}/.claude/hooks/check.sh'
                 f' pre-tool","durationMs":{rng.randrange(9, 400)}}},"type":"attachment"'
             )
         if self.version == "2.1.74" and tool.name == "Bash" and rng.random() < 0.6:
@@ -715,7 +740,8 @@ class Session:
         flag = ',"is_error":true' if error else ""
         block = f'{{"tool_use_id":"{call_id}","type":"tool_result","content":{content}{flag}}}'
         self.chain(
-            f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":[{block}]}}',
+            f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user",'
+            f'"content":[{block}]}}',
             f'"toolUseResult":{structured},"sourceToolAssistantUUID":"{uuid}",',
         )
 
@@ -723,33 +749,40 @@ class Session:
         output = tool.content[1:4_000].rpartition(NL)[0]
         for second in range(3, 3 + self.rng.randint(1, 9)):
             self.chain(
-                f'"type":"progress","data":{{"type":"bash_progress","output":"","fullOutput":"{output}","elapsedTimeSeconds":{second},'
-                f'"totalLines":0,"totalBytes":{len(output)},"taskId":"b{self.token(8)}"}},"toolUseID":"bash-progress-{second - 3}",'
+                f'"type":"progress","data":{{"type":"bash_progress","output":"",'
+                f'"fullOutput":"{output}","elapsedTimeSeconds":{second},'
+                f'"totalLines":0,"totalBytes":{len(output)},"taskId":"b{self.token(8)}"}},'
+                f'"toolUseID":"bash-progress-{second - 3}",'
                 f'"parentToolUseID":"{call_id}"'
             )
 
     def queued(self) -> None:
         for operation, content in (("enqueue", f',"content":"{self.prose(100)}"'), ("dequeue", "")):
             self.bare(
-                f'"type":"queue-operation","operation":"{operation}","timestamp":"{self.stamp()}","sessionId":"{self.id}"{content}'
+                f'"type":"queue-operation","operation":"{operation}","timestamp":"{self.stamp()}",'
+                f'"sessionId":"{self.id}"{content}'
             )
 
     def end_of_turn(self, started_ms: int) -> None:
         rng = self.rng
         if rng.random() < 0.46:
             self.chain(
-                '"type":"system","subtype":"stop_hook_summary","hookCount":1,"hookInfos":[{"command":"make'
+                '"type":"system","subtype":"stop_hook_summary","hookCount":1,'
+                '"hookInfos":[{"command":"make'
                 ' lint","durationMs":812}],'
-                '"hookErrors":[],"preventedContinuation":false,"stopReason":"","hasOutput":false,"level":"suggestion"'
+                '"hookErrors":[],"preventedContinuation":false,"stopReason":"","hasOutput":false,'
+                '"level":"suggestion"'
             )
         if rng.random() < 0.6:
             self.chain(
-                f'"type":"system","subtype":"turn_duration","durationMs":{self.now_ms - started_ms},"messageCount":{rng.randrange(4, 90)},'
+                f'"type":"system","subtype":"turn_duration",'
+                f'"durationMs":{self.now_ms - started_ms},"messageCount":{rng.randrange(4, 90)},'
                 '"isMeta":false'
             )
         if rng.random() < 0.12:
             self.chain(
-                f'"type":"system","subtype":"away_summary","content":"{self.prose(250)}","isMeta":false'
+                f'"type":"system","subtype":"away_summary","content":"{self.prose(250)}",'
+                f'"isMeta":false'
             )
         if rng.random() < 0.03:
             self.chain(
@@ -765,8 +798,10 @@ class Session:
     def closing(self) -> None:
         if not self.sidechain and self.rng.random() < 0.1:
             self.bare(
-                f'"type":"pr-link","sessionId":"{self.id}","prNumber":{self.rng.randrange(2000)},"prUrl":'
-                f'"https://example.com/dev/{self.project.name}/pull/1","prRepository":"dev/{self.project.name}","timestamp":"{self.stamp()}"'
+                f'"type":"pr-link","sessionId":"{self.id}","prNumber":{self.rng.randrange(2000)},'
+                f'"prUrl":'
+                f'"https://example.com/dev/{self.project.name}/pull/1",'
+                f'"prRepository":"dev/{self.project.name}","timestamp":"{self.stamp()}"'
             )
 
     def compaction(self) -> None:
@@ -783,7 +818,8 @@ class Session:
             f" context.{NL}{self.prose(9_000)}"
         )
         self.chain(
-            f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user","content":"{summary}"}}',
+            f'"promptId":"{self.prompt_id}","type":"user","message":{{"role":"user",'
+            f'"content":"{summary}"}}',
             '"isVisibleInTranscriptOnly":true,"isCompactSummary":true,',
         )
         self.context = 20_000
@@ -803,10 +839,8 @@ class Session:
             body = self.prose(rng.lognormvariate(math.log(500), 0.8))
             command = f"git add -A && git commit -m '{body}'"
         elif kind < 0.5:
-            command = (
-                f"{rng.choice(['git status --short', 'git diff --stat HEAD~1', 'git log --oneline -20'])}"
-                f" -- {relative}"
-            )
+            commands = ["git status --short", "git diff --stat HEAD~1", "git log --oneline -20"]
+            command = f"{rng.choice(commands)} -- {relative}"
         elif kind < 0.75:
             command = (
                 f"rg -n {rng.choice(self.words)} {relative.split('/')[0]} | head"
@@ -819,12 +853,18 @@ class Session:
             )
         if not error and rng.random() < 0.04:
             output, error = f"Exit code {rng.choice([1, 1, 2, 127, 128])}{NL}{output}", True
-        asked = f'{{"command":"{command}","description":"{" ".join(rng.choices(COMMON, k=5)).capitalize()}"}}'
+        asked = (
+            f'{{"command":"{command}",'
+            f'"description":"{" ".join(rng.choices(COMMON, k=5)).capitalize()}"}}'
+        )
         if error:
             return Tool("Bash", asked, f'"{output}"', f'"Error: {output}"', error=True)
         if len(output) > 30_000:
             return self.overflow(asked, output)
-        structured = f'{{"stdout":"{output}","stderr":"","interrupted":false,"isImage":false,"noOutputExpected":false}}'
+        structured = (
+            f'{{"stdout":"{output}","stderr":"","interrupted":false,"isImage":false,'
+            f'"noOutputExpected":false}}'
+        )
         return Tool("Bash", asked, f'"{output}"', structured)
 
     def test_run(self, relative: str, output: str) -> tuple[str, str, bool]:
@@ -879,7 +919,8 @@ class Session:
             asked,
             f'"<persisted-output>{NL}{head}{NL}{NL}Preview (first'
             f' 2KB):{NL}{preview}{NL}...{NL}</persisted-output>"',
-            f'{{"stdout":"{stdout}","stderr":"","interrupted":false,"isImage":false,"noOutputExpected":false,'
+            f'{{"stdout":"{stdout}","stderr":"","interrupted":false,"isImage":false,'
+            f'"noOutputExpected":false,'
             f'"persistedOutputPath":"{saved}","persistedOutputSize":{len(output)}}}',
         )
 
@@ -895,7 +936,8 @@ class Session:
         part = lines[start - 1 : start - 1 + count]
         numbered = NL.join([f"{number}\\t{line}" for number, line in enumerate(part, start)])
         structured = (
-            f'{{"type":"text","file":{{"filePath":"{path}","content":"{NL.join(part)}","numLines":{len(part)},"startLine":{start},'
+            f'{{"type":"text","file":{{"filePath":"{path}","content":"{NL.join(part)}",'
+            f'"numLines":{len(part)},"startLine":{start},'
             f'"totalLines":{len(lines)}}}}}'
         )
         return Tool("Read", asked, f'"{numbered}"', structured)
@@ -908,7 +950,10 @@ class Session:
         new = self.project.code_lines(rng, 1 + int(rng.expovariate(1 / 16)))
         new[0] += f" {rng.choice(self.words)}"
         before, after = NL.join(old), NL.join(new)
-        asked = f'{{"replace_all":false,"file_path":"{path}","old_string":"{before}","new_string":"{after}"}}'
+        asked = (
+            f'{{"replace_all":false,"file_path":"{path}","old_string":"{before}",'
+            f'"new_string":"{after}"}}'
+        )
         if rng.random() < 0.015:
             text = (
                 "<tool_use_error>File has not been read yet. Read it first before writing to"
@@ -924,8 +969,10 @@ class Session:
         lines[at : at + len(old)] = new
         del lines[2_000:]
         structured = (
-            f'{{"filePath":"{path}","oldString":"{before}","newString":"{after}","originalFile":{original},"structuredPatch":[{{'
-            f'"oldStart":{at + 1},"oldLines":{len(old) + 3},"newStart":{at + 1},"newLines":{len(new) + 3},"lines":[{patch}]}}],'
+            f'{{"filePath":"{path}","oldString":"{before}","newString":"{after}",'
+            f'"originalFile":{original},"structuredPatch":[{{'
+            f'"oldStart":{at + 1},"oldLines":{len(old) + 3},"newStart":{at + 1},'
+            f'"newLines":{len(new) + 3},"lines":[{patch}]}}],'
             '"userModified":false,"replaceAll":false}'
         )
         return Tool("Edit", asked, f'"The file {path} has been updated successfully."', structured)
@@ -934,7 +981,10 @@ class Session:
         word = self.rng.choice(self.words)
         path = f"{self.project.cwd}/{self.rng.choice(COMMON)}/{word}.{self.project.language}"
         content = self.take(self.project.code, self.rng.lognormvariate(math.log(2_300), 0.9))
-        structured = f'{{"type":"create","filePath":"{path}","content":"{content}","structuredPatch":[],"originalFile":null}}'
+        structured = (
+            f'{{"type":"create","filePath":"{path}","content":"{content}","structuredPatch":[],'
+            f'"originalFile":null}}'
+        )
         return Tool(
             "Write",
             f'{{"file_path":"{path}","content":"{content}"}}',
@@ -945,7 +995,10 @@ class Session:
     def tool_grep(self) -> Tool:
         found = self.take(self.project.logs, self.rng.lognormvariate(math.log(500), 1.2))
         asked = f'{{"pattern":"{self.rng.choice(self.words)}","output_mode":"content","-n":true}}'
-        structured = f'{{"mode":"content","numFiles":0,"filenames":[],"content":"{found}","numLines":{found.count(NL) + 1}}}'
+        structured = (
+            f'{{"mode":"content","numFiles":0,"filenames":[],"content":"{found}",'
+            f'"numLines":{found.count(NL) + 1}}}'
+        )
         return Tool("Grep", asked, f'"{found}"', structured)
 
     def tool_glob(self) -> Tool:
@@ -953,7 +1006,10 @@ class Session:
             path for path, _ in self.rng.choices(self.project.files, k=self.rng.randint(1, 20))
         ]
         listed = '","'.join(names)
-        structured = f'{{"filenames":["{listed}"],"durationMs":12,"numFiles":{len(names)},"truncated":false}}'
+        structured = (
+            f'{{"filenames":["{listed}"],"durationMs":12,"numFiles":{len(names)},'
+            f'"truncated":false}}'
+        )
         return Tool(
             "Glob",
             f'{{"pattern":"**/*{self.rng.choice(COMMON)}*"}}',
@@ -999,11 +1055,17 @@ class Session:
     def _agent(self, name: str, prompt: str, answer: str, agent_id: str) -> Tool:
         text = f'{{"type":"text","text":"{answer}"}}'
         structured = (
-            f'{{"status":"completed","prompt":"{prompt}","agentId":"{agent_id}","agentType":"general-purpose","content":[{text}],'
-            f'"totalDurationMs":{self.rng.randrange(9_000, 900_000)},"totalTokens":{self.context},"totalToolUseCount":9,'
-            '"usage":{"input_tokens":1,"cache_creation_input_tokens":812,"cache_read_input_tokens":51000,"output_tokens":964}}'
+            f'{{"status":"completed","prompt":"{prompt}","agentId":"{agent_id}",'
+            f'"agentType":"general-purpose","content":[{text}],'
+            f'"totalDurationMs":{self.rng.randrange(9_000, 900_000)},"totalTokens":{self.context},'
+            f'"totalToolUseCount":9,'
+            '"usage":{"input_tokens":1,"cache_creation_input_tokens":812,'
+            '"cache_read_input_tokens":51000,"output_tokens":964}}'
         )
-        asked = f'{{"description":"{self.title}","prompt":"{prompt}","subagent_type":"general-purpose"}}'
+        asked = (
+            f'{{"description":"{self.title}","prompt":"{prompt}",'
+            f'"subagent_type":"general-purpose"}}'
+        )
         return Tool(
             name, asked, f'[{text},{{"type":"text","text":"agentId: {agent_id}"}}]', structured
         )
@@ -1035,7 +1097,8 @@ class Session:
 
     def backups(self) -> str:
         return ",".join(
-            f'"{path}":{{"backupFileName":"{self.rng.getrandbits(64):016x}@v2","version":2,"backupTime":"{self.stamp()}"}}'
+            f'"{path}":{{"backupFileName":"{self.rng.getrandbits(64):016x}@v2","version":2,'
+            f'"backupTime":"{self.stamp()}"}}'
             for path, _ in self.rng.choices(self.project.files, k=self.rng.randint(0, 12))
         )
 
@@ -1044,7 +1107,8 @@ class Session:
         uuid = self.uuid()
         parent = f'"{self.last}"' if self.last else "null"
         self.bare_line(
-            f'{{"parentUuid":{parent},"isSidechain":{"true" if self.sidechain else "false"},{middle},"uuid":"{uuid}",'
+            f'{{"parentUuid":{parent},"isSidechain":{"true" if self.sidechain else "false"},'
+            f'{middle},"uuid":"{uuid}",'
             f'"timestamp":"{self.stamp()}",{end}{self.common}\n'
         )
         self.last = uuid

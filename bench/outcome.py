@@ -2,7 +2,7 @@
 much of the truth it covers.
 
     python bench/outcome.py --labelled DIR/labelled
-    python bench/outcome.py --labelled DIR/labelled --half tuning      # while the rules are being written
+    python bench/outcome.py --labelled DIR/labelled --half tuning    # while writing the rules
 
 Beside our verdicts stands "who spoke last": a session that ends with the agent's words has
 succeeded, one that ends with the user's was abandoned. MCC is that of naming failures: a verdict of
@@ -99,7 +99,8 @@ def reliability(judged: Judged) -> None:
         mark = "" if observed >= claimed else "  below what is claimed"
         print(
             f"  {level:12}"
-            f" {verdict:10}{claimed:8.2f}{len(rights):5}{len(rights) / len(judged):10.1%}{observed:10.2f}{mark}"
+            f" {verdict:10}{claimed:8.2f}{len(rights):5}"
+            f"{len(rights) / len(judged):10.1%}{observed:10.2f}{mark}"
         )
 
 

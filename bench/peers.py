@@ -1,7 +1,9 @@
 """The programs that runlore is compared with, installed outside the repository and run in a home of
 their own.
 
-    python bench/peers.py --home DIR [--scratch DIR]      # cold sync, full sync, nothing new, one appended turn
+    python bench/peers.py --home DIR [--scratch DIR]
+
+It measures a cold sync, a full sync, a sync with nothing new, and one appended turn.
 
 `DIR` is a home directory as bench/generate.py makes it. The appended turn stays in it.
 """

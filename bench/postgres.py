@@ -1,7 +1,8 @@
 """The same store in a file and in a server: how fast each takes a first sync, and how both grow
 with the number of sessions.
 
-    python bench/postgres.py [--only first,growth,peer] [--corpus DIR] [--sessions 1000,5000,20000,50000] [--url postgresql://…] [--write]
+    python bench/postgres.py [--only first,growth,peer] [--corpus DIR]
+        [--sessions 1000,5000,20000,50000] [--url postgresql://…] [--write]
 
 `first` is a first sync of the same transcripts into both: real ones, with `--corpus` (see sync.py),
 and generated ones, many of them small, or of much text. `growth` fills both with as many sessions

@@ -222,10 +222,12 @@ https://host.internal/cb?x={}&y=1
 """.strip("\n").split("\n")
 
 NAMES = """
-DB_PASSWORD API_KEY SECRET_KEY AWS_SECRET_ACCESS_KEY ACCESS_TOKEN POSTGRES_PASSWORD JWT_SECRET CLIENT_SECRET STRIPE_API_KEY AUTH_TOKEN
-DATADOG_API_KEY REDIS_PASSWORD SMTP_PASS ENCRYPTION_KEY SESSION_SECRET PRIVATE_KEY GITHUB_TOKEN WEBHOOK_SECRET ADMIN_PASSWORD REFRESH_TOKEN
-password apiKey api_key secret token clientSecret client_secret accessToken access_token auth_token dbPassword db-password secretKey
-api-key privateKey bearerToken X-Api-Key x-auth-token passwd pwd appSecret signing_key master_key accountKey passphrase
+DB_PASSWORD API_KEY SECRET_KEY AWS_SECRET_ACCESS_KEY ACCESS_TOKEN POSTGRES_PASSWORD JWT_SECRET
+CLIENT_SECRET STRIPE_API_KEY AUTH_TOKEN DATADOG_API_KEY REDIS_PASSWORD SMTP_PASS ENCRYPTION_KEY
+SESSION_SECRET PRIVATE_KEY GITHUB_TOKEN WEBHOOK_SECRET ADMIN_PASSWORD REFRESH_TOKEN password
+apiKey api_key secret token clientSecret client_secret accessToken access_token auth_token
+dbPassword db-password secretKey api-key privateKey bearerToken X-Api-Key x-auth-token passwd pwd
+appSecret signing_key master_key accountKey passphrase
 """.split()
 
 # NAME and SECRET stand for what is planted.
@@ -552,7 +554,9 @@ def hostile(redactor: Redactor) -> None:
     for unit in units:
         text = unit * (1_000_000 // len(unit))
         taken, _ = _timed(lambda text=text: redactor.text(text))  # type: ignore[misc]
-        scan, _ = _timed(lambda text=text: redactor.suspects([json.dumps(text).encode()]))  # type: ignore[misc]
+        scan, _ = _timed(
+            lambda text=text: redactor.suspects([json.dumps(text).encode()])  # type: ignore[misc]
+        )
         print(f"    {unit[:30]!r:34} text {taken:6.3f} s   suspects {scan:6.3f} s")
 
 

@@ -1,7 +1,8 @@
 """Search at a million events: how long an answer takes, snippets included, beside agentsview's
 search on the same transcripts.
 
-    python bench/search.py [--only queries,cold,regex,forget,known] [--mb 3180] [--corpus DIR] [--agentsview BIN] [--write]
+    python bench/search.py [--only queries,cold,regex,forget,known] [--mb 3180] [--corpus DIR]
+        [--agentsview BIN] [--write]
 
 The transcripts are generated once and kept in `--scratch` with the store made of them (5 GB, and as
 much again for agentsview's own). The queries are made from the store's own vocabulary with a seed,
@@ -214,7 +215,8 @@ class Bench:
             paths: dict[str, Callable[[str], str]] = {
                 "/search": lambda text: f"/api/v1/search?q={urllib.parse.quote(text)}&limit=20",
                 "/search/content": lambda text: (
-                    f"/api/v1/search/content?pattern={urllib.parse.quote(text)}&mode=substring&limit=20"
+                    f"/api/v1/search/content?pattern={urllib.parse.quote(text)}&mode=substring&"
+                    f"limit=20"
                 ),
             }
             for name, path in paths.items():

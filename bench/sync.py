@@ -1,7 +1,8 @@
 """runlore against agentsview, and against what the machine can do at all: the rows of the speed
 table about getting sessions in.
 
-    python bench/sync.py [--corpus DIR] [--only first,nothing,append,start,memory,disk,agents] [--rounds 3] [--scale 1.0] [--write]
+    python bench/sync.py [--corpus DIR] [--only first,nothing,append,start,memory,disk,agents]
+        [--rounds 3] [--scale 1.0] [--write]
 
 Both sides see the same home directory, are run in turn, and the best of `--rounds` counts. The disk
 is warm. Without agentsview (see peers.py) our side is measured alone. `--scale 0.1` makes every

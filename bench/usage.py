@@ -1,7 +1,8 @@
 """runlore's ledger against ccusage, day by day and model by model, with the rule behind every
 difference.
 
-    python bench/usage.py --ccusage BINARY [--corpus DIR] [--generated MB] [--home DIR ...] [--agents claude,codex,grok] [--write]
+    python bench/usage.py --ccusage BINARY [--corpus DIR] [--generated MB] [--home DIR ...]
+        [--agents claude,codex,grok] [--write]
 
 Both count the same home directories. `_ccusage.py` does what ccusage does, with each of its own
 rules as a switch: with all of them on its sums must be ccusage's, with all off they must be the
@@ -300,7 +301,8 @@ def _changes(having: list[Entry], without: list[Entry]) -> list[Change]:
     for sign, found in ((1, having), (-1, without)):
         for entry in found:
             key = entry.day, entry.model, entry.file
-            sums[key] = _plus(sums[key], tuple(sign * count for count in entry.tokens))  # type: ignore[arg-type]
+            signed = tuple(sign * count for count in entry.tokens)
+            sums[key] = _plus(sums[key], signed)  # type: ignore[arg-type]
     return [Change(*key, count) for key, count in sorted(sums.items(), key=str) if any(count)]
 
 

@@ -1,7 +1,8 @@
 """The page at ten thousand sessions: how long the server takes for each page, and how much goes
 over the wire.
 
-    python bench/web.py --home DIR [--long DIR] [--asks 60] [--agentsview BIN --transcripts DIR --data DIR] [--write]
+    python bench/web.py --home DIR [--long DIR] [--asks 60]
+        [--agentsview BIN --transcripts DIR --data DIR] [--write]
 
 `--home` is a RUNLORE_HOME with a store in it, of any size; `bench/generate.py --mb 3180 --files
 10000` and a sync make one of 10,000 sessions and a million events. `--long` is one whose largest

@@ -230,9 +230,10 @@ def test_a_session_that_failed_is_told_as_such() -> None:
     assert ", which failed" in start.build_line(
         "shop",
         3,
-        ("claude:x", "t", "2026-03-14T10:00:00Z", "fail"),  # type: ignore[arg-type]
+        start.LastSession("claude:x", "t", "2026-03-14T10:00:00Z", "fail"),
     )
-    assert "failed" not in start.build_line("shop", 3, ("claude:x", "t", None, "unknown"))  # type: ignore[arg-type]
+    last = start.LastSession("claude:x", "t", None, "unknown")
+    assert "failed" not in start.build_line("shop", 3, last)
 
 
 # ── lessons ───────────────────────────────────────────────────────────────────────────────────────

@@ -145,7 +145,8 @@ def test_names_of_fields_are_a_contract():  # rule 17: later fields are added, n
         " evicted_at schema_version".split()
     )
     assert set(SessionEvent.__struct_fields__) >= set(
-        "session_uid seq ts kind parent_seq role tool summary payload_ref tokens is_sidechain".split()
+        "session_uid seq ts kind parent_seq role tool summary payload_ref tokens"
+        " is_sidechain".split()
     )
     assert set(Cost.__struct_fields__) >= {
         "input_tokens",
@@ -327,7 +328,13 @@ def test_what_is_not_a_time_is_refused(text):  # failure 7
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
-@given(st.datetimes(min_value=datetime(2, 1, 1), max_value=datetime(9998, 1, 1), timezones=OFFSETS))  # noqa: DTZ001
+@given(
+    st.datetimes(
+        min_value=datetime(2, 1, 1),  # noqa: DTZ001
+        max_value=datetime(9998, 1, 1),  # noqa: DTZ001
+        timezones=OFFSETS,
+    )
+)
 def test_a_time_survives_being_written(moment):
     assert parse_time(format_time(moment)) == moment
     assert format_time(moment).endswith("Z")

@@ -1188,8 +1188,9 @@ def test_a_pattern_without_conditions_fits_wherever_the_pattern_does() -> None:
 
 
 # ── anything at all ───────────────────────────────────────────────────────────────────────────────
-WORDS = """alpha "alpha beta" - -beta OR AND NEAR NEAR( ( ) * al* ^ : agent: agent:toy is:error is: tool: tool:Bash after:7d
-file:x " "" ' \\ \0 \ud800 日本 字 é -日本 session: session:toy:a kind:tool_call before:zz
+WORDS = """alpha "alpha beta" - -beta OR AND NEAR NEAR( ( ) * al* ^ : agent: agent:toy is:error is:
+tool: tool:Bash after:7d file:x " "" ' \\ \0 \ud800 日本 字 é -日本 session: session:toy:a
+kind:tool_call before:zz
 repo:[ repo:* cwd:] {prompt} prompt:alpha -"x --x a*b x"""
 PIECES = st.sampled_from(WORDS.split())
 PATTERNS = st.lists(

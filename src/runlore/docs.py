@@ -32,7 +32,7 @@ from .search import QueryError
 from .store import open_store
 
 DOCS = Path(__file__).parents[2] / "docs"
-MIGRATIONS = Path(__file__).parent / "store/migrations"
+MIGRATIONS = Path(__file__).parent / "store/sqlite/migrations"
 WIDTH = 88
 """Of the help texts, in columns, so that the terminal does not matter."""
 

@@ -28,7 +28,8 @@ HOSTILE = [
     "`<style>*{display:none}</style>`",
 ]  # fmt: skip
 LIVE = re.compile(
-    r"<(?!/?(?:a|blockquote|br|code|del|div|em|h[1-6]|hr|li|ol|p|pre|s|span|strong|t(?:able|body|d|h|head|r)|ul)\b)"
+    r"<(?!/?(?:a|blockquote|br|code|del|div|em|h[1-6]|hr|li|ol|p|pre|s|span|strong|t(?:able|body|d"
+    r"|h|head|r)|ul)\b)"
 )
 LIVE_ATTRIBUTE = re.compile(
     r"<[a-z0-9]+[^>]*\s(?:on\w+|style|src|srcset|id|name|action)\s*=", re.IGNORECASE

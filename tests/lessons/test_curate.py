@@ -108,9 +108,7 @@ def test_a_reject_is_remembered_until_there_is_more_evidence() -> None:
     assert (again.id, again.status, again.sessions, again.why) == (rejected.id, "proposed", 3, "no")
 
 
-def test_a_rejected_correction_stays_rejected_when_its_words_and_its_newest_sessions_have_changed() -> (
-    None
-):
+def test_a_rejected_correction_stays_rejected_when_its_words_and_sessions_change() -> None:
     few = fleet(2, 30, {"correction": [3, 8, 14]})
     rejected = msgspec.structs.replace(
         decide(about(proposed(few), "pnpm"), "rejected", NOW),

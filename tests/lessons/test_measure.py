@@ -73,7 +73,8 @@ def simulated(
 
 def judged(*simulation: object) -> Effect:
     lesson, cases, notes = simulation
-    [effect] = measure_effects([lesson], exposures_by_hooks(notes), cases)  # type: ignore[list-item, arg-type]
+    exposures = exposures_by_hooks(notes)  # type: ignore[arg-type]
+    [effect] = measure_effects([lesson], exposures, cases)  # type: ignore[list-item, arg-type]
     return effect
 
 

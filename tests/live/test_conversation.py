@@ -360,7 +360,8 @@ def test_a_time_without_zone_does_no_harm(tmp_path: Path) -> None:
     session = store.create(id="one")
     with (session.path / "log.jsonl").open("a") as file:
         file.write(
-            '{"n":1,"i":"%s","d":"2020-01-01T00:00:00","t":"message","p":{"role":"user","content":"by'
+            '{"n":1,"i":"%s","d":"2020-01-01T00:00:00","t":"message","p":{"role":"user",'
+            '"content":"by'
             ' hand"}}\n' % ("0" * 24)
         )
     store.reindex()

@@ -471,7 +471,11 @@ def test_four_processes_ensure_one_session_at_once(
 ) -> None:
     for number in range(loops(40)):
         pids = [
-            in_child(lambda k=k: SessionStore(tmp_path).ensure(f"s{number}").append(user(str(k))))  # noqa: B023
+            in_child(
+                lambda k=k: (
+                    SessionStore(tmp_path).ensure(f"s{number}").append(user(str(k)))  # noqa: B023
+                )
+            )
             for k in range(4)
         ]
         assert ended_well(*pids)

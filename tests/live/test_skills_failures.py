@@ -126,7 +126,8 @@ def test_06_writers_of_several_processes_lose_nothing(
 KILLED = """
 import sys, time
 from runlore.live import SessionStore
-with SessionStore(sys.argv[1]).create(id="s-1").skills.run("deploy", phase="prod") as run, run.attempt(model="m"):
+skills = SessionStore(sys.argv[1]).create(id="s-1").skills
+with skills.run("deploy", phase="prod") as run, run.attempt(model="m"):
     print("begun", flush=True)
     time.sleep(60)
 """

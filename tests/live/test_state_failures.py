@@ -95,7 +95,10 @@ def test_c3_saving_and_loading_again_and_again_makes_no_duplicate_keys(state: St
         )
         value = SessionState.from_json(text)
         assert value.extra == {}
-    old = f'{{"session_id":"s","goal_id":"g","duration_ms":1,"duration_ms":2,"timestamps":{TIMES.to_json()}}}'
+    old = (
+        f'{{"session_id":"s","goal_id":"g","duration_ms":1,"duration_ms":2,'
+        f'"timestamps":{TIMES.to_json()}}}'
+    )
     assert SessionState.from_json(old).to_dict()["duration_ms"] == 0
 
 
@@ -154,7 +157,9 @@ def test_c6_a_state_cannot_be_changed_into_what_cannot_be(state: StateHandle) ->
     with pytest.raises(ModelError, match="nonsense"):
         SessionState.from_dict({**now.to_dict(), "status": "nonsense"})
     with pytest.raises(TypeError):
-        SessionState(session_id="s", goal_id="g", timestamps=TIMES, staus="active")  # type: ignore[call-arg]
+        SessionState(  # type: ignore[call-arg]
+            session_id="s", goal_id="g", timestamps=TIMES, staus="active"
+        )
     with pytest.raises(ModelError):
         state.describe(worker_configurd=True)
 

@@ -96,7 +96,9 @@ def fix(of: str, change: str = "+fixed", *, how: str = "edit", confidence: float
     assert found is not None
     steps = (Step(seq=8, how=how, summary="a.py", files=("a.py",)),)  # type: ignore[arg-type]
     return Fix(
-        fingerprint=found.fingerprint, failed_seq=7, fixed_seq=9, how=how, steps=steps, diff=change,  # type: ignore[arg-type]
+        fingerprint=found.fingerprint, failed_seq=7, fixed_seq=9,
+        how=how,  # type: ignore[arg-type]
+        steps=steps, diff=change,
         confidence=confidence
     )  # fmt: skip
 
@@ -237,7 +239,8 @@ def test_a_text_without_an_error_has_no_answer(store: Store) -> None:
 def test_a_damaged_digest_costs_its_own_fix_and_no_other(store: Store) -> None:
     session(store, "a", key=fix("key", "+one"))
     session(store, "b", key=fix("key", "+two"))
-    store.db.execute("update digests set length = length + 1 where session = 1")  # type: ignore[attr-defined]
+    change = "update digests set length = length + 1 where session = 1"
+    store.db.execute(change)  # type: ignore[attr-defined]
     [found] = find_recurring(store, Filter(), NOW).found
     assert (found.sessions, [known.diff for known in found.fixes]) == (2, ["+two"])
 

@@ -32,7 +32,10 @@ KIND = "toy"
 
 def mine(case, _):
     if any(run.command == "make deploy" for run in case.digest.commands):
-        yield Signal(type="toy_deploy", polarity="problem", uid=case.uid, locus=CommandLocus("make deploy"), what="it is deployed")
+        yield Signal(
+            type="toy_deploy", polarity="problem", uid=case.uid,
+            locus=CommandLocus("make deploy"), what="it is deployed",
+        )
 
 
 def find_ends(group):
