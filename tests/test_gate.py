@@ -34,7 +34,7 @@ BETWEEN: list[bytes] = [
         b"\n1\\u2192",
     ),
 ]
-FILLING = assigned._FILLING.removeprefix("(?i:").removesuffix(")").encode().split(b"|")
+FILLING = assigned.FILLING.removeprefix("(?i:").removesuffix(")").encode().split(b"|")
 OPENING: list[bytes] = [
     *(bytes([byte]) + b'"' for byte in b":=,( \t>|"),
     *(b":'", b":`", b":b'", b":rb'", b':uf"', rb":\"", rb":\\\"", rb":\b\"", rb":\\rb\\'"),

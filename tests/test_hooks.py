@@ -31,7 +31,7 @@ from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.search import search
 from runlore.store import Filter, open_for_reading, open_store
-from runlore.store.values import Marks
+from runlore.store.values import LastSession, Marks
 from runlore.sync import pipeline
 from runlore.text.clean import OWN
 from runlore.text.tokens import tokens
@@ -230,9 +230,9 @@ def test_a_session_that_failed_is_told_as_such() -> None:
     assert ", which failed" in start.build_line(
         "shop",
         3,
-        start.LastSession("claude:x", "t", "2026-03-14T10:00:00Z", "fail"),
+        LastSession("claude:x", "t", "2026-03-14T10:00:00Z", "fail"),
     )
-    last = start.LastSession("claude:x", "t", None, "unknown")
+    last = LastSession("claude:x", "t", None, "unknown")
     assert "failed" not in start.build_line("shop", 3, last)
 
 

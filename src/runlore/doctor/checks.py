@@ -1,6 +1,7 @@
 """All checks, in the order in which they are made.
 
-Each examines one thing that must be true of a store, and yields what is wrong.
+Each examines one thing that must be true of a store, and yields what is wrong. Its docstring states
+that thing: `runlore doctor` prints it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ FORGOTTEN = "[forgotten]"
 
 
 def check_owners(exam: Exam) -> Iterator[Finding]:
-    """Check that everything belongs to a session and to a source that are there."""
+    """Everything belongs to a session and to a source that are there."""
     for session, counts in exam.strays.items():
         left = ", ".join(f"{count:,} {table}" for table, count in counts.items())
         yield _stray(
@@ -107,7 +107,7 @@ def _unclaimed(exam: Exam, session: int, block: int, text: str) -> Finding:
 
 
 def check_segments(exam: Exam) -> Iterator[Finding]:
-    """Check that every segment unpacks, with its length and its hash."""
+    """Every segment unpacks, and has its length and its hash."""
     ids = [id_ for (id_,) in exam.store.maintenance.rows("select id from segments order by id")]
     for id_ in exam.each(ids, SAMPLE):
         sql = "select session, first_seq, last_seq, body, length, hash from segments where id = ?"
@@ -121,7 +121,7 @@ def check_segments(exam: Exam) -> Iterator[Finding]:
 
 
 def check_bodies(exam: Exam) -> Iterator[Finding]:
-    """Check that bodies fill their segment one after another, and that segments do not overlap."""
+    """The bodies of events fill their segment one after another; segments do not overlap."""
     for session in exam.some_sessions():
         events = exam.store.maintenance.rows(
             'select seq, "offset", length, rest, summary from events where session = ? order'
@@ -178,7 +178,7 @@ def _origin(rest: bytes) -> str | None:
 
 
 def check_parents(exam: Exam) -> Iterator[Finding]:
-    """Check that the parent of an event is there, and lies before it."""
+    """The parent of an event is there, and lies before it."""
     sql = (
         "select e.seq, e.parent_seq from events e left join events p on p.session = e.session and"
         " p.seq = e.parent_seq where e.session = ? and e.parent_seq is not null and (p.seq is null"
@@ -192,7 +192,7 @@ def check_parents(exam: Exam) -> Iterator[Finding]:
 
 
 def check_copies(exam: Exam) -> Iterator[Finding]:
-    """Check that the original of every copied event is there, and is no copy itself."""
+    """The original of every copy is there, and is no copy itself."""
     numbers = {
         uid: number
         for number, uid in exam.store.maintenance.rows("select number, uid from sessions")
@@ -239,7 +239,7 @@ def _original_repairs(exam: Exam, number: int, seq: int) -> tuple[Repair, ...]:
 
 
 def check_natives(exam: Exam) -> Iterator[Finding]:
-    """Check that every native id leads to its event, and to nothing else."""
+    """Every native id leads to its event, and to nothing else."""
     for session in exam.some_sessions():
         uid, flavor = exam.sessions[session]
         sql = "select native_id, seq from events where session = ? and native_id is not null"

@@ -11,7 +11,7 @@ from .exam import INDEX_SAMPLE, Exam, Finding
 
 
 def check_file(exam: Exam) -> Iterator[Finding]:
-    """Run the database's own check of its file, and of the indexes in it."""
+    """The database's own check of its file, and of the indexes in it."""
     exam.expect(1, 1)
     for text, is_index in exam.store.maintenance.check_file(full=exam.full):
         if is_index:
@@ -22,7 +22,7 @@ def check_file(exam: Exam) -> Iterator[Finding]:
 
 
 def check_privacy(exam: Exam) -> Iterator[Finding]:
-    """Check that runlore's files are for this user alone, and that the redaction key is whole."""
+    """The files of runlore are for this user alone, and the key of the redaction is whole."""
     home, store = exam.config.home, os.path.expanduser(exam.store.url)
     key = home / "redact.key"
     notes = [str(home / name) for name in (deliver.FILE_NAME, rendered_files.FILE_NAME)]
@@ -53,7 +53,7 @@ def check_privacy(exam: Exam) -> Iterator[Finding]:
 
 
 def check_index(exam: Exam) -> Iterator[Finding]:
-    """Check that the index over words is the one that the bodies give."""
+    """The index over words is what one gets by indexing the bodies once more."""
     ids = [id_ for (id_,) in exam.store.maintenance.rows("select id from segments order by id")]
     chosen = exam.spread(ids, INDEX_SAMPLE)
     exam.expect(len(chosen), len(ids))

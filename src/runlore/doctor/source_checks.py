@@ -14,7 +14,7 @@ from .exam import SAMPLE, Exam, Finding, adapter_of, how_it_is
 
 
 def check_sources(exam: Exam) -> Iterator[Finding]:
-    """Check that each source was read up to its position, and still begins with what was read."""
+    """A source is read up to where we say, and what lies before is what was read."""
     notes: Counter[str] = Counter()
     for number, state in exam.each(list(exam.sources.items())):
         # A source that is gone, and was to be derived again, stays as it is known if its sessions
@@ -66,7 +66,7 @@ def _misread(exam: Exam, number: int, text: str) -> Finding:
 
 
 def check_records(exam: Exam) -> Iterator[Finding]:
-    """Check that the stored native records unpack, in order, none twice and none missing."""
+    """The native records that are kept unpack, in order, none twice, and none is missing."""
     packs = exam.store.maintenance.rows(
         "select source, first, count, length from records order by source, first"
     )
@@ -126,10 +126,7 @@ def _record_offsets(body: bytes, length: int) -> list[int]:
 
 
 def check_forgotten(exam: Exam) -> Iterator[Finding]:
-    """Check that nothing is left of forgotten sessions, in the store or in files beside it.
-
-    Another machine may have forgotten them.
-    """
+    """Nothing is left of what was forgotten, here or in the files beside the store."""
     gone = exam.store.sources.tombstones()
     for uid in exam.each(sorted(gone)):
         if exam.store.maintenance.rows("select 1 from sessions where uid = ?", (uid,)):
@@ -150,7 +147,7 @@ def check_forgotten(exam: Exam) -> Iterator[Finding]:
 
 
 def check_lessons(exam: Exam) -> Iterator[Finding]:
-    """Check that lessons can be read, and that exposures can still be recorded."""
+    """Lessons can be read, and what is told of them is still noted."""
     home = exam.config.home
     known, broken = Shelf(home / "lessons").read()
     exam.expect(len(known) + len(broken), len(known) + len(broken))

@@ -15,7 +15,7 @@ from .exam import SAMPLE, Exam, Finding, Repair
 
 
 def check_streams(exam: Exam) -> Iterator[Finding]:
-    """Check that the totals of a stream are those of its events."""
+    """The totals of every stream are those of its events."""
     chosen = set(exam.spread(list(exam.sessions), SAMPLE)) | exam.miscounted
     exam.check.of = len(exam.sessions) - len(chosen)
     for session in exam.each(sorted(chosen)):
@@ -51,7 +51,7 @@ def _unreadable(exam: Exam, session: int) -> Iterator[Finding]:
 
 
 def check_sessions(exam: Exam) -> Iterator[Finding]:
-    """Check that the totals of every session are those of its streams."""
+    """The sums of every session are those of its streams."""
     for session in exam.each(list(exam.sessions)):
         uid, made = exam.uid(session), exam.sums[session]
         if isinstance(made, Exception):
@@ -97,7 +97,7 @@ def _unreadable_facts(exam: Exam, session: int) -> Iterator[Finding]:
 
 
 def check_ledger(exam: Exam) -> Iterator[Finding]:
-    """Check that the totals that reports read are those of the calls."""
+    """The totals that reports use are those of the calls."""
     ((number,),) = exam.store.maintenance.rows("select count(*) from sessions")
     exam.expect(number, number)
     for session in exam.store.maintenance.wrong_rollups():
@@ -108,7 +108,7 @@ def check_ledger(exam: Exam) -> Iterator[Finding]:
 
 
 def check_digests(exam: Exam) -> Iterator[Finding]:
-    """Check that every digest unpacks, covers what it should, and agrees with errors and calls."""
+    """Every digest can be read, covers its session, and agrees with errors and calls."""
     sql = (
         "select s.uid, s.evicted_at is not null, s.analyzed_seq, s.analyzed_hash, s.number,"
         " d.version, d.last_seq, d.content_hash from digests d join sessions s on s.number ="

@@ -1,9 +1,9 @@
-r"""Values that only their name gives away: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`,
+r"""Secrets that are recognized by their name: `DB_PASSWORD=…`, `"apiKey": "…"`, `--token …`,
 `<secret>…</secret>`.
 
-Works on UTF-8 bytes. Finds a telling name, reads what separates it from its value, and judges
-whether the value looks like a secret rather than a path, an identifier, a placeholder or a word.
-Knows no provider and replaces nothing.
+This works on UTF-8 bytes. It finds a name, reads the separator after it, and judges whether the
+value looks like a secret rather than a path, an identifier, a placeholder or a word. It knows no
+provider and replaces nothing.
 """
 
 import re
@@ -13,10 +13,10 @@ from math import log2
 
 from runlore.redact.rules import LISTED
 
-# The gate: a telling name, marks of separation (written out or escaped), perhaps some filling
-# words, then eight characters with a digit, or in quotes with a mark. Every class is closed under
-# JSON escaping: what stops a value stops it escaped, too. Nothing is counted that need not be: what
-# counts has a state for each number, times those of all other rules.
+# The gate: the name of a secret, separators (plain or escaped), perhaps some filling words, then
+# eight characters with a digit, or in quotes with a mark. Every class is closed under JSON escaping:
+# a character that ends a value also ends it escaped. Counted repetitions are avoided, because each
+# count is a state of the automaton, times those of all other rules.
 _TAIL = "[A-Za-z0-9_-]*"
 _NAMED = (
     rf"(?i:(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|cred(?:ential)?s?|key){_TAIL}"
@@ -26,20 +26,26 @@ _NAMED = (
 _CURLY = r"(?:\xe2\x80[\x98-\x9f]|\\+u201[89cCdD])"
 _NEXT = rf"(?:\n|\\+n)(?:\+| *{LISTED})"  # The next line of a change or of a listing.
 _BETWEEN = (
-    r"""(?:[ \t\r\n"'\x60\\\[\]{}()<>:=,|?*\x1b-]|<\\*/|\\+[nrtbf]|\\+u00[0-9a-fA-F]{2}|\[[0-9;]{1,8}m|"""
+    r"""(?:[ \t\r\n"'\x60\\\[\]{}()<>:=,|?*\x1b-]|<\\*/|\\+[nrtbf]|\\+u00[0-9a-fA-F]{2}|"""
+    r"\[[0-9;]{1,8}m|"
     rf"{_CURLY}|{_NEXT})"
 )
-_FILLING = "(?i:is|was|are|key|value|for|to|of|set|string|str|type|with|user|the|this|your|my|basic|bearer|token)"
+FILLING = (
+    "(?i:is|was|are|key|value|for|to|of|set|string|str|type|with|user|the|this|your|my|basic"
+    "|bearer|token)"
+)
 _OPENING = rf"""[:=,( \t>|]\\*[bruf]{{0,2}}(?:\\*["'\x60]|{_CURLY})"""
 _BARE = r"""\x00-\x20"'\x60,;(){}\[\]<>=\\"""
 _QUOTED = r"""\x00-\x20"'\x60\\"""
-"""What ends a value, bare or in quotes, as the inside of a class."""
+"""Characters that end a value, bare or in quotes, as the inside of a class."""
 
 
 def _run(ends: str, least: int, one: str) -> str:
-    """`least` or more of what does not end a value, at least one of which is `one`. The first of
-    these decides: while there is but one way to read a text, a state is one place in the
-    pattern."""
+    """Return a pattern for `least` or more characters of a value, one of which is in `one`.
+
+    The first of these decides. While there is only one way to read a text, a state of the automaton
+    is one place in the pattern.
+    """
     each, other = (
         rf"""(?:[^{ends}{not_}]|\\+[^\x00-\x20"'\x60\\nrtbf{not_}])""" for not_ in ("", one)
     )
@@ -50,44 +56,49 @@ def _run(ends: str, least: int, one: str) -> str:
 
 
 GATE = (
-    rf"{_NAMED}(?:{_BETWEEN}+(?:{_FILLING}{_BETWEEN}+)*{_run(_BARE, 8, '0-9')}"
-    rf"|{_BETWEEN}*(?:{_FILLING}{_BETWEEN}+)*{_OPENING}{_run(_QUOTED, 8, '0-9!@#$%^&*~+')}"
+    rf"{_NAMED}(?:{_BETWEEN}+(?:{FILLING}{_BETWEEN}+)*{_run(_BARE, 8, '0-9')}"
+    rf"|{_BETWEEN}*(?:{FILLING}{_BETWEEN}+)*{_OPENING}{_run(_QUOTED, 8, '0-9!@#$%^&*~+')}"
     rf"|(?: [a-z]+){{1,4}}:? \\*[\"'\x60]?{_run(_BARE, 16, '0-9')}"
     r"|>[^<>\r\n\"]*[0-9])"
 )
 
 
 def secret_at(data: bytes, start: int) -> tuple[int, int] | None:
-    """The span of the secret value that a name at `start` gives away."""
+    """Return the span of the secret value that follows the name at `start`."""
     name = _NAME.match(data, start)
     return _value(data, start, name.end()) if name else None
 
 
 _NAME = re.compile(
-    rb"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|cred(?:ential)?s?|auth|key)[A-Za-z0-9_-]{0,24}"
+    rb"(?i:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|cred(?:ential)?s?|auth|key)"
+    rb"[A-Za-z0-9_-]{0,24}"
 )
 _BEFORE = re.compile(rb"[A-Za-z0-9_.$-]{0,48}$")
 
-# What may stand between a name and its value, the most telling first. Values follow bare, or quoted
-# where a quote is looked for.
+# Separators between a name and its value, the clearest first. Values follow bare, or quoted where
+# the pattern looks for a quote.
 _SPACE = rb"(?:[ \t]|\x1b\[[0-9;]{0,8}m)"
 _QUOTE = rb"(?:\\*[\"'`]|\xe2\x80[\x98-\x9f])"
 _CLOSE = rb"(?:\\*[\"'`]|\xe2\x80[\x98-\x9f]|[\])}]|\*\*|\x1b\[[0-9;]{0,8}m){0,4}"
 _GAP = rb"(?:%s|[ \t\r\n-]|\\+[nrt]){0,24}" % _NEXT.encode()
 _SEPARATOR = re.compile(
-    rb"(?P<pair>%(close)s(?:,|:%(space)s?\{?)?%(gap)s(?:%(quote)s?type%(quote)s?:%(space)s?%(quote)s?[a-z]{3,8}%(quote)s?,?%(gap)s)?"
+    rb"(?P<pair>%(close)s(?:,|:%(space)s?\{?)?%(gap)s"
+    rb"(?:%(quote)s?type%(quote)s?:%(space)s?%(quote)s?[a-z]{3,8}%(quote)s?,?%(gap)s)?"
     rb"%(quote)s?(?i:value)%(quote)s?%(space)s{0,3}[:=]%(space)s{0,3}"
     rb"|</key>%(gap)s<string>)"
-    rb"|(?P<typed>\??:%(space)s?[A-Za-z_][A-Za-z0-9_.:|\[\]<>]{0,24}%(space)s?=%(space)s?|%(space)s[a-z0-9]{3,12}%(space)s:?=%(space)s?)(?=%(quote)s)"
+    rb"|(?P<typed>\??:%(space)s?[A-Za-z_][A-Za-z0-9_.:|\[\]<>]{0,24}%(space)s?=%(space)s?"
+    rb"|%(space)s[a-z0-9]{3,12}%(space)s:?=%(space)s?)(?=%(quote)s)"
     rb"|(?P<assign>%(close)s%(space)s{0,32}(?::=|=>|->|:-|[:=])%(close)s%(space)s{0,32})(?![=>:])"
     rb"|(?P<call>%(space)s?===?%(space)s?|%(quote)s%(space)s{0,2},%(gap)s|\()(?=%(quote)s)"
     rb"|(?P<element>>)"
-    rb"|(?P<stated>%(close)s(?:%(space)s{1,3}(?i:is|was)%(space)s?:?%(space)s{1,3}|,(?!%(space)s)|%(space)s?\|%(space)s?))"
-    rb"|(?P<told>%(close)s(?:%(space)s|[|,]){1,32}(?:[A-Za-z]{1,12}:?%(space)s){0,4}(?:[:=|]%(space)s)?)"
-    % {b"close": _CLOSE, b"quote": _QUOTE, b"space": _SPACE, b"gap": _GAP}
+    rb"|(?P<stated>%(close)s(?:%(space)s{1,3}(?i:is|was)%(space)s?:?%(space)s{1,3}|,(?!%(space)s)"
+    rb"|%(space)s?\|%(space)s?))"
+    rb"|(?P<mentioned>%(close)s(?:%(space)s|[|,]){1,32}(?:[A-Za-z]{1,12}:?%(space)s){0,4}"
+    rb"(?:[:=|]%(space)s)?)" % {b"close": _CLOSE, b"quote": _QUOTE, b"space": _SPACE, b"gap": _GAP}
 )
 _OPEN = re.compile(
-    rb"(?:[bruf]{0,2}(\\*[\"'`]|\xe2\x80[\x98\x9a\x9c\x9e]))?\{?(?:(?i:bearer|basic|token|apikey)\s+)?"
+    rb"(?:[bruf]{0,2}(\\*[\"'`]|\xe2\x80[\x98\x9a\x9c\x9e]))?"
+    rb"\{?(?:(?i:bearer|basic|token|apikey)\s+)?"
 )
 _IN_QUOTES = re.compile(rb"[^\s\"'`\\\x00-\x1f]{1,4096}")
 _IN_CURLY = re.compile(rb"(?:[^\s\\\x00-\x1f\xe2]|\xe2(?!\x80[\x98-\x9f])){1,4096}")
@@ -98,55 +109,74 @@ _IN_QUERY = re.compile(rb"[^\s\"'`\\,;(){}\[\]<>&|=\x00-\x1f]{1,4096}={0,2}")
 
 
 def _value(data: bytes, start: int, name_end: int) -> tuple[int, int] | None:
+    """Return the span of the value of a name, if it is a secret."""
     separator = _SEPARATOR.match(data, name_end)
     if not separator:
         return None
     before = _BEFORE.search(data, max(0, start - 48), start)
     name = ((before.group() if before else b"") + data[start:name_end]).decode("ascii")
     level = _level(name)
-    opened = _OPEN.match(data, separator.end())
-    if not level or not opened:
+    opening = _OPEN.match(data, separator.end())
+    if not level or not opening:
         return None
-    quote, how = opened[1], separator.lastgroup or ""
-    if how == "element":
+    if separator.lastgroup == "element":
         return _content(data, separator.end(), level, name)
-    on_a_line = how == "assign" and name.isupper() and separator.group() == b"="
-    is_curly = quote is not None and quote[:1] == b"\xe2"
-    bare = _ON_A_LINE if on_a_line else _IN_QUERY if separator.group().endswith(b"=") else _IN_TEXT
-    body = (_IN_CURLY if is_curly else _IN_QUOTES if quote else bare).match(data, opened.end())
+    is_quoted = opening[1] is not None
+    span = _value_span(data, name, separator, opening)
+    how = _kind_of_assignment(name, level, separator, is_quoted)
+    if span is None or how is None:
+        return None
+    value = data[span[0] : span[1]].decode("utf-8", "replace")
+    return span if _is_secret(value, level, how, is_quoted, name) else None
+
+
+def _value_span(
+    data: bytes, name: str, separator: re.Match[bytes], opening: re.Match[bytes]
+) -> tuple[int, int] | None:
+    """Return where a value begins and ends; None if there is none, or a call in its place."""
+    quote, how, text = opening[1], separator.lastgroup, separator.group()
+    if quote is not None and quote[:1] == b"\xe2":
+        body = _IN_CURLY.match(data, opening.end())
+        is_ended = body is not None and _CURLY_END.match(data, body.end())
+        return body.span() if body and is_ended else None
+    if quote:
+        body = _IN_QUOTES.match(data, opening.end())
+        return body.span() if body and data.startswith(quote, body.end()) else None
+    is_on_a_line = how == "assign" and name.isupper() and text == b"="
+    bare = _ON_A_LINE if is_on_a_line else _IN_QUERY if text.endswith(b"=") else _IN_TEXT
+    body = bare.match(data, opening.end())
     if not body:
         return None
-    value = (
-        body.group()
-        if quote
-        else _CURLY_END.split(body.group(), 1)[0].rstrip(
-            b".,:;" if how in ("assign", "pair") else b".,:;!?*"
-        )
-    )
+    value = _CURLY_END.split(body.group(), 1)[0]
+    value = value.rstrip(b".,:;" if how in ("assign", "pair") else b".,:;!?*")
     end = body.start() + len(value)
-    after = data[end : end + len(quote or b"(")]
-    if not (_CURLY_END.match(after) if is_curly else after == quote if quote else after != b"("):
-        return None
+    return None if data.startswith(b"(", end) else (body.start(), end)
+
+
+def _kind_of_assignment(
+    name: str, level: int, separator: re.Match[bytes], is_quoted: bool
+) -> str | None:
+    """Return how a name is connected with its value; None if the name is a verb or a verdict."""
+    how = separator.lastgroup or ""
     if how == "stated" and level == 1:
-        how = "told"
-    if name.lower() == "pass" and (
-        how in ("told", "stated") or not (quote or b"=" in separator.group() or name == "pass")
+        how = "mentioned"
+    if name.lower() == "pass":
+        # `pass` is a verb in prose, and the verdict on a test.
+        is_assigned = is_quoted or b"=" in separator.group() or name == "pass"
+        if how in ("mentioned", "stated") or not is_assigned:
+            return None
+    if how == "mentioned" and (
+        is_quoted or name.startswith("-") or (name.isupper() and "_" in name)
     ):
-        return None  # A verb, or the verdict on a test.
-    if how == "told" and (quote or name.startswith("-") or (name.isupper() and "_" in name)):
-        how = "assign"
-    return (
-        (body.start(), end)
-        if _is_secret(value.decode("utf-8", "replace"), level, how, bool(quote), name)
-        else None
-    )
+        return "assign"
+    return how
 
 
 _CONTENT = re.compile(rb"\{?([^<>\"\r\n{}]{8,400})\}?<")
 
 
 def _content(data: bytes, start: int, level: int, name: str) -> tuple[int, int] | None:
-    """All that is in `<secret>…</secret>`, if any of its words is one."""
+    """Return the span of what is in `<secret>…</secret>`, if any of its words is a secret."""
     content = _CONTENT.match(data, start)
     if not content:
         return None
@@ -174,7 +204,8 @@ _PLAIN_KEYS = frozenset(  # Before `key`: a name in a table, a keyboard or a cac
     "public primary foreign cache sort partition hash range row dict map object idempotency dedupe"
     " i18n translation locale index composite natural surrogate unique group routing event hot"
     " short shift ctrl alt arrow enter return escape lookup search the cookie storage query state"
-    " react list item config property field column json registry feature flag issue project deploy".split()
+    " react list item config property field column json registry feature flag issue project"
+    " deploy".split()
 )
 _SECRET_WORDS = frozenset(
     "secret secrets token apikey credential credentials cred creds authtoken".split()
@@ -183,19 +214,17 @@ _SECRET_KEYS = tuple(
     f"{what}key"
     for what in "api access secret private auth account shared signing encryption master".split()
 )
+_ENDINGS = frozenset("value val string str here data env b base".split())
 _PASSWORDS = ("password", "passwd", "pwd", "passphrase", "passcode")
 
 
 @lru_cache(4096)
 def _level(name: str) -> int:
-    """How telling a name is: 0 not at all, 1 hardly, 2 it names a secret, 3 a password, which may
-    be made of words."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    while words and (
-        words[-1].isdigit()
-        or words[-1] in ("value", "val", "string", "str", "here", "data", "env", "b", "base")
-    ):
-        words.pop()
+    """Return how clearly a name is that of a secret.
+
+    0 is not at all, 1 hardly, 2 a secret, 3 a password, which may consist of words.
+    """
+    words = _words_of(name)
     if not words or words[-1] in _BENIGN_LAST:
         return 0
     joined, last = "".join(words), words[-1]
@@ -208,10 +237,20 @@ def _level(name: str) -> int:
     return 1 if last == "auth" or "secret" in words or "password" in words else 0
 
 
+def _words_of(name: str) -> list[str]:
+    """Return the words of a name, without numbers and words such as `value` at its end."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    while words and (words[-1].isdigit() or words[-1] in _ENDINGS):
+        words.pop()
+    return words
+
+
 @lru_cache(4096)
 def is_token(value: str) -> bool:
-    """Whether what has the shape of a provider's token was drawn at random, rather than written to
-    look like one."""
+    """Return True if a value with the form of a provider's token was drawn at random.
+
+    Otherwise it was written to look like one.
+    """
     if entropy(value) < 2.5 or _FAKE.search(value):
         return False
     body = value[len(value) // 3 :]  # What comes after the provider's own words.
@@ -221,8 +260,7 @@ def is_token(value: str) -> bool:
 
 @lru_cache(4096)
 def is_placed(value: str, kind: str) -> bool:
-    """Whether what stands in a secret's place is one, rather than a placeholder or a word of
-    prose."""
+    """Return True if a value in the place of a secret is one, and no placeholder or word."""
     if kind in ("private-key", "jwt"):
         return entropy(value) >= 3
     if _is_placeholder(value) or value.lower() in _STOCK or value.isdigit():
@@ -248,27 +286,24 @@ _STOCK = frozenset(
 def _is_secret(value: str, level: int, how: str, quoted: bool, name: str) -> bool:
     if len(value) < 8 or _is_placeholder(value) or _KNOWN.match(value):
         return False
-    digits, marked = any(map(str.isdigit, value)), bool(_MARK.search(value))
     if not any(map(str.isalpha, value)) or entropy(value) < 2.5:
         return False
-    words = wordlike(value)
-    if how == "told" or level == 1:
-        drawn = (
-            digits
-            and len(value) >= 16
-            and entropy(value) >= 3
-            and not words
-            and len(_PART.findall(value)) < 5
-        )
-        return drawn and not (_HASH if name.lower() == "key" else _COMMIT).fullmatch(value)
-    if words and not marked:
-        return (
-            level == 3
-            and digits
-            and (quoted or name.isupper() or name.startswith("-"))
-            and not _IDENTIFIER.fullmatch(value)
-        )
-    return digits or (marked and quoted and level >= 2)
+    if how == "mentioned" or level == 1:
+        is_hash = (_HASH if name.lower() == "key" else _COMMIT).fullmatch(value)
+        return _is_random(value) and not is_hash
+    has_digit, has_mark = any(map(str.isdigit, value)), bool(_MARK.search(value))
+    if has_mark or not wordlike(value):
+        return has_digit or (has_mark and quoted and level >= 2)
+    # Only a password may consist of words.
+    is_set = quoted or name.isupper() or name.startswith("-")
+    return level == 3 and has_digit and is_set and not _IDENTIFIER.fullmatch(value)
+
+
+def _is_random(value: str) -> bool:
+    """Return True if a long value was drawn at random."""
+    if len(value) < 16 or not any(map(str.isdigit, value)):
+        return False
+    return entropy(value) >= 3 and not wordlike(value) and len(_PART.findall(value)) < 5
 
 
 def _is_placeholder(value: str) -> bool:
@@ -281,15 +316,20 @@ def _is_placeholder(value: str) -> bool:
 
 
 _TEMPLATE = re.compile(
-    r"(?i)\*{3,}|\.{3,}|-{4,}|\$\{|\$\(|\{\{|<%|%\(|#\{|%[sdv]\b|^\$[a-z_]|^%[a-z_]+%$|^<.*>$|^\{.*\}$|^\[.*\]$|://|process\.env|os\.environ|"
-    r"^(?:self|this|config|settings|var|env|args|opts|options|req|request|res|data|ctx|props|state|params|local|module|ref|import|secrets)\."
+    r"(?i)\*{3,}|\.{3,}|-{4,}|\$\{|\$\(|\{\{|<%|%\(|#\{|%[sdv]\b|^\$[a-z_]|^%[a-z_]+%$|^<.*>$"
+    r"|^\{.*\}$|^\[.*\]$|://|process\.env|os\.environ|"
+    r"^(?:self|this|config|settings|var|env|args|opts|options|req|request|res|data|ctx|props|state"
+    r"|params|local|module|ref|import|secrets)\."
 )
 _FILLED_IN_LATER = re.compile(
-    r"(?i)x{4,}|_{4,}|0{6,}|redacted|example|change[-_]?me|placeholder|your|dummy|insert|replace|todo|foobar|environ|getenv"
+    r"(?i)x{4,}|_{4,}|0{6,}|redacted|example|change[-_]?me|placeholder|your|dummy|insert|replace"
+    r"|todo|foobar|environ|getenv"
 )
 _KNOWN = re.compile(
-    r"(?:msg|toolu|req|call|chatcmpl|resp|run|thread|asst|srvtoolu|session|sess|cse)_|sha(?:1|256|384|512)[-:]|data:|arn:|"
-    r"v?[0-9]+(?:\.[0-9]+)+|[0-9]{4}-[0-9]{2}-[0-9]{2}|/[a-z]{2,}/|\./|\.\./|~/|[A-Za-z]:[\\/]|@[a-z]|[\w.-]+\.(?:[a-z]{1,4}|json|yaml|html)$|[\w.+-]+@[\w-]+\."
+    r"(?:msg|toolu|req|call|chatcmpl|resp|run|thread|asst|srvtoolu|session|sess|cse)_"
+    r"|sha(?:1|256|384|512)[-:]|data:|arn:|"
+    r"v?[0-9]+(?:\.[0-9]+)+|[0-9]{4}-[0-9]{2}-[0-9]{2}|/[a-z]{2,}/|\./|\.\./|~/|[A-Za-z]:[\\/]"
+    r"|@[a-z]|[\w.-]+\.(?:[a-z]{1,4}|json|yaml|html)$|[\w.+-]+@[\w-]+\."
 )
 _PART = re.compile(r"[-_.:/@]+")
 _MARK = re.compile(r"[!@#$%^&~]|\*(?!$)|[0-9]\*")
@@ -303,7 +343,7 @@ _HASH = re.compile(
 
 
 def entropy(value: str) -> float:
-    """Bits per character."""
+    """Return the bits per character."""
     counts = Counter(value).values()
     return log2(len(value)) - sum(n * log2(n) for n in counts) / len(value)
 
@@ -321,7 +361,7 @@ _PAIRS = frozenset(
 
 
 def wordlike(value: str) -> bool:
-    """Made of words, as identifiers, paths and test names are, rather than drawn at random."""
+    """Return True if a value consists of words, as identifiers, paths and names of tests do."""
     words = [word.lower() for word in _WORD.findall(value) if word.isalpha()]
     letters = sum(map(len, words))
     pairs = [word[i : i + 2] for word in words for i in range(len(word) - 1)]

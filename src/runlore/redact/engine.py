@@ -26,23 +26,23 @@ from runlore.redact.rules import RULES_VERSION, Rule
 
 __all__ = ["RULES_VERSION", "Redactor", "Rule", "load_key", "rules_from_config", "without_noted"]
 
-# Nothing an agent writes nests this deep; below it a value is treated as its JSON text.
+# Nothing an agent writes nests this deep. Deeper values are treated as their JSON text.
 _DEPTH = 200
 _NAMES = 10_000
-_SHORTEST = 8  # No built-in rule matches less.
+_MIN_CHARS = 8  # No built-in rule matches less.
 # Maximum bytes of a named value: the name, the separator, and 4096 bytes of the value.
-_REACH = 4608
+_MAX_NAMED_BYTES = 4608
 # Bytes that are searched at a time. Without a limit, each of many names in a row would be followed
 # to the end of the text.
-_WINDOW = 4 * _REACH
+_WINDOW = 4 * _MAX_NAMED_BYTES
 _MARKER = re.compile(rb"(\[redacted:[^\s:\]]{1,64}:[0-9a-f]{6}\])")
-# A line of a key, its short last one too: too long to be met by chance.
-_LONG_PIECE = re.compile(r"[^\s\"'\\]{12,}")
+# A line of a key, or its short last one. It is too long to occur by chance.
+_LONG_PART = re.compile(r"[^\s\"'\\]{12,}")
 # Bytes of a match that decide whether it is a secret. The decisions are cached.
-_JUDGED = 4096
+_MAX_JUDGED_BYTES = 4096
 # Bytes that decide which rule a token belongs to. The limit matters where tokens begin inside each
 # other: otherwise each would be read to its end.
-_TOLD = 256
+_MAX_LEAD_BYTES = 256
 # Inside an image or a signature anything can look like a token.
 _BLOB = re.compile(rb"[\w+/-]{48}")
 
@@ -50,8 +50,10 @@ _Span = tuple[int, int, str]
 
 
 class Redactor:
-    """Redacts with the built-in rules and the user's own. Not for use by several threads at once:
-    it counts."""
+    """Redacts with the built-in rules and the user's own.
+
+    It counts, so it is not for several threads at once.
+    """
 
     def __init__(self, key: bytes, rules: Sequence[Rule] = ()) -> None:
         self._key = key
@@ -62,8 +64,7 @@ class Redactor:
         )
         self.hits: Counter[str] = Counter()
         self.noted: dict[str, str] | None = None
-        """Set to a dict, it collects what is redacted and what stands for it: see
-        `without_noted`."""
+        """A dict here collects the secrets, each with its marker: see `without_noted`."""
         self._clean_names: set[Any] = set()
         self._own_gates = [_own_gate(rule) for rule in self._own]
 
@@ -76,7 +77,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return the text without its secrets; the same object when there are none."""
-        if len(text) < _SHORTEST and not self._own:
+        if len(text) < _MIN_CHARS and not self._own:
             return text
         data = text.encode("utf-8", "surrogatepass")
         clean = self._bytes(data)
@@ -107,7 +108,7 @@ class Redactor:
         return value if unchanged else dict(pairs)
 
     def _key_text(self, name: Any) -> Any:
-        """Records have the same few names over and over: those that were clean are remembered."""
+        """Redact a name. Records repeat the same few names, so clean ones are remembered."""
         if name in self._clean_names:
             return name
         clean = self._value(name, 1)
@@ -124,10 +125,12 @@ class Redactor:
         return value if all(map(_same, items, value)) else items
 
     def _named(self, name: str, item: Any, depth: int) -> Any:
-        """The item after its name, which may be what tells that it is a secret: the key of a dict,
-        or a flag in a list."""
+        """Redact an item after its name: the key of a dict, or a flag in a list.
+
+        The name may be all that shows that the item is a secret.
+        """
         clean = self._value(item, depth)
-        if clean is not item or not isinstance(item, str) or not _is_telling(name):
+        if clean is not item or not isinstance(item, str) or not _may_name_secret(name):
             return clean
         opening = f'"{name}":"'.encode("utf-8", "surrogatepass")
         data = opening + item.encode("utf-8", "surrogatepass") + b'"'
@@ -145,8 +148,10 @@ class Redactor:
         return value if clean is text else clean
 
     def _bytes(self, data: bytes) -> bytes:
-        """Redacts until nothing more is found, so that doing it again changes nothing. What is
-        marked never counts again."""
+        """Redact until nothing more is found, so that another pass changes nothing.
+
+        Markers are never redacted again.
+        """
         while True:
             parts = _MARKER.split(data) if b"[redacted:" in data else [data]
             clean = [part if i % 2 else self._part(part) for i, part in enumerate(parts)]
@@ -158,19 +163,19 @@ class Redactor:
         spans = _merged([_whole(data, *span) for span in self._spans(data)])
         if not spans:
             return data
-        pieces: list[bytes] = []
+        parts: list[bytes] = []
         at = 0
         for start, end, kind in spans:
-            pieces += data[at:start], self._marker(kind, data[start:end])
+            parts += data[at:start], self._marker(kind, data[start:end])
             at = end
-        return b"".join([*pieces, data[at:]])
+        return b"".join([*parts, data[at:]])
 
     def _marker(self, kind: str, secret: bytes) -> bytes:
         self.hits[kind] += 1
         marker = f"[redacted:{kind}:{hmac.digest(self._key, secret, 'sha256').hex()[:6]}]"
         if self.noted is not None:
             text = secret.decode("utf-8", "replace")
-            self.noted |= dict.fromkeys([text, *_LONG_PIECE.findall(text)], marker)
+            self.noted |= dict.fromkeys([text, *_LONG_PART.findall(text)], marker)
         return marker.encode()
 
     def _spans(self, data: bytes) -> Iterator[_Span]:
@@ -180,24 +185,32 @@ class Redactor:
         is_placed = passed_over = False
         while at < len(data):
             is_placed = is_placed or self._placed_gate.match(data, at) is not None
-            # A name starts with a letter, the match of a token with what comes before it: only at
-            # the very start it can be either.
-            span = _assigned_at(data, at) if data[at : at + 1].isalpha() else self._led_at(data, at)
-            span = span or (None if at else self._led_at(data, at))
+            span = self._span_at(data, at)
             at += 1
             while span:
                 yield span
-                if span[2] == "assigned" and (token := self._led_at(data, span[0] - 1)):
+                if span[2] == "assigned" and (token := self._token_at(data, span[0] - 1)):
                     yield token
                 at, passed_over = span[1], True
-                span = self._led_next(data, at)
+                span = self._token_after(data, at)
             passed_over = passed_over or at + _WINDOW < len(data)
             match = self._next_match(data, at)
             at = match.start() if match else len(data)
-        # Inside a secret, and where a match is longer than the window, a place of one may have been
-        # passed over.
+        # The place of a secret may have been passed over inside another secret, or where a match is
+        # longer than the window.
         if is_placed or (opened and passed_over and self._placed_gate.search(data, opened.start())):
-            yield from self._placed_in(data)
+            yield from self._find_placed(data)
+        yield from self._find_owned(data)
+
+    def _span_at(self, data: bytes, at: int) -> _Span | None:
+        """Return the named value or the token that begins here."""
+        # A name starts with a letter, the match of a token with what comes before it. Only at the
+        # very start it can be either.
+        span = _assigned_at(data, at) if data[at : at + 1].isalpha() else self._token_at(data, at)
+        return span or (None if at else self._token_at(data, at))
+
+    def _find_owned(self, data: bytes) -> Iterator[_Span]:
+        """Find what matches the user's own rules."""
         for rule, pattern in self._owned:
             for match in pattern.finditer(data):
                 start, end = match.span(match.lastindex or 0)
@@ -211,29 +224,31 @@ class Redactor:
                 return match
             if at + _WINDOW >= len(data):
                 break
-            at += _WINDOW - _REACH
+            at += _WINDOW - _MAX_NAMED_BYTES
         return None
 
-    def _led_at(self, data: bytes, at: int) -> _Span | None:
-        numbers = self._leads.Match(data[at : at + _TOLD])
+    def _token_at(self, data: bytes, at: int) -> _Span | None:
+        numbers = self._leads.Match(data[at : at + _MAX_LEAD_BYTES])
         if not numbers:
             return None
         candidates = [rules.LED[n] for n in sorted(numbers)]
         pattern = _compile(rules.led_pattern(candidates))
-        match = pattern.match(data, at, at + _TOLD) or pattern.match(data, at)
+        match = pattern.match(data, at, at + _MAX_LEAD_BYTES) or pattern.match(data, at)
         if not match:
             return None
         start, end = match.span(match.lastindex)
         rule = candidates[match.lastindex - 1]
-        is_cut = end == at + _TOLD
+        is_cut = end == at + _MAX_LEAD_BYTES
         judged = (
-            _end_of(rule, data, start, start + _JUDGED) if is_cut else min(end, start + _JUDGED)
+            _end_of(rule, data, start, start + _MAX_JUDGED_BYTES)
+            if is_cut
+            else min(end, start + _MAX_JUDGED_BYTES)
         )
         if _in_blob(data, start) or not assigned.is_token(data[start:judged].decode("ascii")):
             return None
         return start, _end_of(rule, data, start, len(data)) if is_cut else end, rule.name
 
-    def _led_next(self, data: bytes, at: int) -> _Span | None:
+    def _token_after(self, data: bytes, at: int) -> _Span | None:
         """Return the token that directly follows a secret, if there is one.
 
         Otherwise it would be found only after the secret is redacted, in another pass over the
@@ -241,16 +256,17 @@ class Redactor:
         """
         if not (data[at : at + 1].isalnum() or data[at : at + 1] == b"$"):
             return None
-        span = self._led_at(data[at : at + _WINDOW], 0)
+        span = self._token_at(data[at : at + _WINDOW], 0)
         if span and span[1] == _WINDOW:
-            span = self._led_at(data[at:], 0)
+            span = self._token_at(data[at:], 0)
         return (at + span[0], at + span[1], span[2]) if span else None
 
-    def _placed_in(self, data: bytes) -> Iterator[_Span]:
+    def _find_placed(self, data: bytes) -> Iterator[_Span]:
         for rule, match in self._placed_matches(data):
             start, end = match.span(match.lastindex)
             if assigned.is_placed(
-                data[start : min(end, start + _JUDGED)].decode("utf-8", "replace"), rule.name
+                data[start : min(end, start + _MAX_JUDGED_BYTES)].decode("utf-8", "replace"),
+                rule.name,
             ):
                 yield start, end, rule.name
 
@@ -298,11 +314,10 @@ class Redactor:
 
 
 def without_noted(text: str, noted: Mapping[str, str]) -> str:
-    """The text without secrets that were found elsewhere, and without the lines of those that had
-    several.
+    """Return the text without secrets that were noted elsewhere, nor the lines of longer ones.
 
-    For what is made of parts of a record: where lines are taken apart, as in a change, what gave a
-    secret away may be gone.
+    This is for parts of a record: where lines are taken apart, as in a diff, the context that
+    showed a secret may be gone.
     """
     for secret in sorted(noted, key=len, reverse=True):
         text = text.replace(secret, noted[secret])
@@ -310,8 +325,7 @@ def without_noted(text: str, noted: Mapping[str, str]) -> str:
 
 
 def rules_from_config(items: list[dict[str, Any]]) -> tuple[Rule, ...]:
-    """The `[[redact.rules]]` of config.toml. Raises ConfigError on the first that cannot be
-    used."""
+    """Return the `[[redact.rules]]` of config.toml. Raises ConfigError for the first wrong one."""
     return tuple(_rule_from_config(item) for item in items)
 
 
@@ -341,8 +355,10 @@ class _ConfiguredRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _own_gate(rule: Rule) -> str:
-    """Matches near every match of a user's rule; matches everywhere when nothing narrower is known
-    to be right."""
+    """Return a pattern that matches near every match of a user's rule.
+
+    It is empty, and matches everywhere, if nothing narrower is certain.
+    """
     words = [
         max(_PLAIN.findall(word), key=len, default="")
         for word in rule.keywords or [_opening(rule.pattern)]
@@ -351,21 +367,21 @@ def _own_gate(rule: Rule) -> str:
 
 
 def _opening(pattern: str) -> str:
-    """The plain text that every match of a pattern starts with, where that is easy to see."""
-    found = re.match(r"(?:\\b)?([A-Za-z0-9_-]{3,})([?*{]?)", pattern)
-    if not found or "|" in pattern:
+    """Return the plain text that every match of a pattern starts with, if that is obvious."""
+    match = re.match(r"(?:\\b)?([A-Za-z0-9_-]{3,})([?*{]?)", pattern)
+    if not match or "|" in pattern:
         return ""
-    return found[1][:-1] if found[2] else found[1]
+    return match[1][:-1] if match[2] else match[1]
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:=@-]+")  # Reads the same in JSON, however it was escaped.
-# A first look at a name; `_anchored` decides.
+# A first look at a name; `assigned` decides.
 _NAMED = re.compile(r"(?i)pass|pwd|secret|token|cred|auth|key")
 
 
 @lru_cache(_NAMES)
-def _is_telling(name: Any) -> bool:
-    # What an adapter remembers may have numbers for names.
+def _may_name_secret(name: Any) -> bool:
+    # An adapter's carry may have numbers for names.
     return isinstance(name, str) and _NAMED.search(name) is not None
 
 
@@ -394,7 +410,7 @@ def _in_blob(data: bytes, at: int) -> bool:
 
 
 def _windows(spans: Iterator[tuple[int, int]], reach: int) -> Iterator[tuple[int, int]]:
-    """Each with so much before and after it; those that overlap as one."""
+    """Yield the spans with `reach` bytes before and after; overlapping ones are joined."""
     start = end = -1
     for first, last in spans:
         if first - reach > end:
@@ -412,7 +428,7 @@ def _assigned_at(data: bytes, at: int) -> _Span | None:
 
 
 def _whole(data: bytes, start: int, end: int, kind: str) -> _Span:
-    """Of whole characters. Patterns count bytes, and may stop in the middle of one."""
+    """Extend a span to whole characters. Patterns count bytes, and may stop inside one."""
     while start > 0 and data[start] & 0xC0 == 0x80:
         start -= 1
     while end < len(data) and data[end] & 0xC0 == 0x80:
@@ -421,8 +437,10 @@ def _whole(data: bytes, start: int, end: int, kind: str) -> _Span:
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:
-    """In order and apart. What overlaps becomes one, named by the rule that starts first and says
-    more than `assigned`."""
+    """Sort spans, and join those that overlap.
+
+    The rule that starts first names them, if it is more precise than `assigned`.
+    """
     merged: list[_Span] = []
     for start, end, kind in sorted(spans, key=lambda span: (span[0], span[2] == "assigned")):
         if merged and start < merged[-1][1]:

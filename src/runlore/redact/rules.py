@@ -171,7 +171,7 @@ shopify         shp(?:at|ca|pa|ss|ua|tka)_  h32
 square          sq0[a-z]{3}-                w22
 square          EAAA                        w56
 paypal          access_token\$(?:production|sandbox)\$  l16  \$[0-9a-f]{32}
-plaid           (?:access|public)-(?:sandbox|development|production)-  h8  (?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+plaid           (?:access|public)-(?:sandbox|development|production)- h8 (?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 razorpay        rzp_(?:live|test)_          a14
 flutterwave     FLW(?:PUB|SEC)K(?:_TEST)?-  h12  [0-9a-f]*(?:-X)?
 gocardless      (?:live|sandbox)_           w40
@@ -245,7 +245,8 @@ _MARKED = (
     Rule("azure", r"[A-Za-z0-9]{40,60}JQQJ99[A-Za-z0-9]{20,40}", gate=r"JQQJ99[A-Za-z0-9]{16}"),
     Rule(
         "azure",
-        r"[A-Za-z0-9+/]{32,80}(?:\+ASt|\+AMC|\+ABa|\+AEh|\+ARm|\+ACR|ACDb|AIoT|APIM|AzFu|AzSe|AzCa)[A-Za-z0-9+/]{5,8}={0,2}\b",
+        r"[A-Za-z0-9+/]{32,80}(?:\+ASt|\+AMC|\+ABa|\+AEh|\+ARm|\+ACR|ACDb|AIoT|APIM|AzFu|AzSe|AzCa)"
+        r"[A-Za-z0-9+/]{5,8}={0,2}\b",
         gate=r"(?:\+A(?:St|MC|Ba|Eh|Rm|CR)|ACDb|AIoT|APIM|Az(?:Fu|Se|Ca))[A-Za-z0-9+/\\]{5}",
     ),
     Rule("azure", r"[A-Za-z0-9]{60,76}AZDO[A-Za-z0-9]{4}", gate=r"AZDO[A-Za-z0-9]{4}"),
@@ -341,7 +342,8 @@ PLACED = (
     Rule("wecom", r"qyapi\.weixin\.qq\.com[\w/\\-]{4,40}\?key=([\w-]{20,})", gate=r"qyapi\.weixin"),
     Rule(
         "signed-url",
-        r"(?i)[?&;](?:sig|signature|x-(?:amz|goog)-signature|x-amz-security-token)=([\w%+/=.~-]{16,})",
+        r"(?i)[?&;](?:sig|signature|x-(?:amz|goog)-signature|x-amz-security-token)="
+        r"([\w%+/=.~-]{16,})",
         gate=r"(?i:sig|signature|security-token)=[\w%+/\\=.~-]{16}",
     ),
     Rule(
@@ -353,9 +355,13 @@ PLACED = (
     ),
     Rule(
         "authorization",
-        r"(?i)authorization(?:\\*[\"'\]])*\s{0,3}[:=,]+\s{0,3}(?:\\*[\"'\x60f])*(?:(?:bearer|basic|token|digest|apikey|api-key|key|ssws|bot|negotiate)\s+)?"
+        r"(?i)authorization(?:\\*[\"'\]])*\s{0,3}[:=,]+\s{0,3}(?:\\*[\"'\x60f])*"
+        r"(?:(?:bearer|basic|token|digest|apikey|api-key|key|ssws|bot|negotiate)\s+)?"
         r"([\w.~+/=:|%-]{8,})",
-        gate=r"(?i:authorization)(?:[\s\"'\\\]:=,\x60]|[nrtf])+(?:[A-Za-z-]{3,9}(?:\s|\\+[nrtf])+)?[\w.~+/\\=:|%-]{8}",
+        gate=(
+            r"(?i:authorization)(?:[\s\"'\\\]:=,\x60]|[nrtf])+"
+            r"(?:[A-Za-z-]{3,9}(?:\s|\\+[nrtf])+)?[\w.~+/\\=:|%-]{8}"
+        ),
     ),
     Rule(
         "bearer",
