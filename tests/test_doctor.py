@@ -28,7 +28,7 @@ from runlore.lessons import Lesson, deliver, rendered_files
 from runlore.lessons.shelf import Shelf
 from runlore.model import BLOCK
 from runlore.store import Filter, Store, open_store
-from runlore.store.sqlite import maintenance as checker
+from runlore.store.sqlite import backup
 from runlore.sync import pipeline
 from tests.toy import Toy, line
 
@@ -631,7 +631,7 @@ def test_a_file_that_sqlite_calls_damaged_is_named(
     store: Store, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        type(store), "check_file", lambda self, full: [("page 7 is never used", False)]
+        store.maintenance, "check_file", lambda full: [("page 7 is never used", False)]
     )
     report = doctor.examine(store, config, repair=True)
     assert failing(report) == {"file"}
@@ -820,7 +820,7 @@ def test_a_backup_is_not_mixed_with_what_lay_there(
 def test_a_backup_is_of_one_moment_also_while_a_sync_runs(
     store: Store, config: Config, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checker, "BACKUP_PAGES", 1)
+    monkeypatch.setattr(backup, "BACKUP_PAGES", 1)
     before, steps = content(store), []
 
     def write(done: int, total: int) -> None:

@@ -67,8 +67,8 @@ def mark_subagents(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The made-up agent has no subagents: here those with a slash are."""
     session = store.sessions.get
     monkeypatch.setattr(
-        store,
-        "session",
+        store.sessions,
+        "get",
         lambda uid: (
             msgspec.structs.replace(found, relation="subagent")
             if (found := session(uid)) and "/" in uid

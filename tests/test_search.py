@@ -1085,13 +1085,14 @@ def test_bodies_and_events_of_a_segment_are_of_the_same_moment(
     (id_,) = lore.store.index.postings("needle")
     before = lore.store.index.segment(id_)
     other = apsw.Connection(str(lore.folder.parent / "runlore.db"))
-    plain = type(lore.store)._all  # type: ignore[attr-defined]
+    db = lore.store.db  # type: ignore[attr-defined]
+    plain = db.all
 
-    def derived_meanwhile(self: Any, sql: str, bindings: Any = ()) -> Any:
+    def derived_meanwhile(sql: str, bindings: Any = ()) -> Any:
         other.execute('update events set "offset" = "offset" + 7')
-        return plain(self, sql, bindings)
+        return plain(sql, bindings)
 
-    monkeypatch.setattr(type(lore.store), "_all", derived_meanwhile)
+    monkeypatch.setattr(db, "all", derived_meanwhile)
     assert lore.store.index.segment(id_) == before
     assert lore.store.index.segment(id_) != before, "the next one sees what is new"
     other.close()

@@ -186,12 +186,12 @@ def _hide(_: Store, files: list[str], __: Step) -> None:
 _REPAIRS: dict[Kind, tuple[str, Repair]] = {
     "session": (
         "put back sessions",
-        _each(lambda store, number, uid: store.restore_session(number, uid)),
+        _each(lambda store, number, uid: store.maintenance.restore_session(number, uid)),
     ),
     "source": ("put back sources, and let the next sync derive them again", _each(_restore_source)),
     "stream": (
         "give events back to their sources, and let the next sync derive them again",
-        _each(lambda store, *key: store.restore_stream(*key)),
+        _each(lambda store, *key: store.maintenance.restore_stream(*key)),
     ),
     "strays": (
         "remove what belongs to nothing",
