@@ -13,7 +13,7 @@ from typing import Any
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.model import Call
 from runlore.pricing.ledger import merge
-from runlore.store import Batch, Kept, Piece, PriceRow, Store, open_store
+from runlore.store import Batch, Delta, Kept, PriceRow, Store, open_store
 from runlore.store.rows import ROW
 from runlore.sync.billing import settle
 from runlore.timeline import Tally
@@ -58,7 +58,7 @@ def keep(
         carry=b"",
         adapter_version=1,
         redact_version="1",
-        pieces=[_piece(name, (facts or {}).get(name, {})) for name in names],
+        deltas=[_piece(name, (facts or {}).get(name, {})) for name in names],
         aliases=[],
         records=[],
         merged={},
@@ -69,10 +69,10 @@ def keep(
     store.ingest.put(settle(store, batch))
 
 
-def _piece(name: str, facts: dict[str, Any]) -> Piece:
+def _piece(name: str, facts: dict[str, Any]) -> Delta:
     row = dict.fromkeys(ROW)
     row.update(seq=0, kind="lifecycle", flags=0, rest=b"\x80")
-    return Piece(
+    return Delta(
         session_uid=f"toy:{name}",
         facts=Facts(native_session_id=name, **facts),
         tally=Tally(events=1, last_seq=0),

@@ -150,7 +150,9 @@ def test_a_session_of_two_sources_has_a_digest_of_both(
     found = store.digests.get("toy:s")
     assert found is not None
     assert (found.goal, found.kinds) == ("fix it", {"user_msg": 2})
-    assert store.digests.is_current(found)
+    session = store.sessions.get("toy:s")
+    assert session is not None
+    assert not session.is_stale
 
 
 def test_no_digest_is_lost_between_two_transactions(

@@ -14,7 +14,7 @@ from runlore.adapters import Facts, Position, Source
 from runlore.digest.errors import signature
 from runlore.mine.known_errors import Answer, find_fixes, find_recurring
 from runlore.model import Covers, Digest, ErrorSummary, Fix, Step, make_uid
-from runlore.store import Batch, Filter, Piece, Store, open_store
+from runlore.store import Batch, Delta, Filter, Store, open_store
 from runlore.timeline import Tally
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ def session(
     facts = Facts(native_session_id=name, title=name, repo=repo, cwd=cwd)
     tally = Tally(events=1, started_at=when, ended_at=when)
     empty: list[int] = []
-    piece = Piece(
+    piece = Delta(
         session_uid=uid,
         facts=facts,
         tally=tally,
@@ -60,7 +60,7 @@ def session(
     piece.rows, piece.natives = [row], [0]
     batch = Batch(
         source=source, since=0, position=Position(offset=1), carry=b"", adapter_version=1,
-        redact_version="", pieces=[piece], aliases=[],
+        redact_version="", deltas=[piece], aliases=[],
         records=[], merged={}, skips=[], size=1,
     )  # fmt: skip
     store.ingest.put(batch)

@@ -500,8 +500,8 @@ def test_of_what_several_sources_tell_a_digest_is_kept_once(
         put(digest, when)
 
     monkeypatch.setattr(store.digests, "put", noted)
-    pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
-    assert kept == ["toy:other", "toy:s"]
+    report = pipeline.sync(store, config, roots=[str(tmp_path / "homes")], workers=0)
+    assert (kept, report.digests) == (["toy:s"], 2), "that of the other came with its source"
 
 
 def test_rows_that_a_table_refuses_are_told_by_the_next_statement(store: PostgresStore) -> None:

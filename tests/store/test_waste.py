@@ -307,14 +307,14 @@ def test_a_call_that_counts_for_another_session_takes_its_mark_with_it(
 def test_a_sync_that_was_stopped_leaves_no_mark_behind(
     store: Store, config: Config, paid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = store.digests.put
+    put = store.ingest.put
 
     def stopped(*args: object) -> None:
         put(*args)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(store.digests, "put", stopped)
+        patched.setattr(store.ingest, "put", stopped)
         with pytest.raises(KeyboardInterrupt):
             pipeline.sync(store, config, workers=0)
     assert wasted(store) == by_events(store)

@@ -19,7 +19,7 @@ class Bodies(Mapping[int, str]):
     process should hold."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], segments: Sequence[Sequence[Any]]) -> None:
-        """`rows` as in `pieces.ROW`; of each segment (id, first_seq, last_seq, length, hash, body),
+        """`rows` as in `rows.ROW`; of each segment (id, first_seq, last_seq, length, hash, body),
         in their order."""
         self._segments = segments
         self._places: dict[int, tuple[int, int, int]] = {}

@@ -221,7 +221,7 @@ class SearchIndex(Protocol):
         """
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
-        """Return the bodies of a segment in one piece, and its events with their positions in it.
+        """Return the bodies of a segment in one delta, and its events with their positions in it.
 
         Without `files` those of the events are left out.
         """
@@ -301,15 +301,17 @@ class Ingest(Protocol):
     """What a sync writes."""
 
     def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
-        """Prepare for the put of these batches, and write what is new of all of them at once.
+        """Hold what the store has of these batches while they are put, one after the other.
 
-        Raises what the database refuses at the end.
+        The store is asked once for all of them, and may write what is new at once. Raises at the
+        end what the database refuses.
         """
 
     def put(self, batch: Batch) -> Put:
         """Store a batch, link it, and move its source's position, all at once.
 
-        Putting it twice changes nothing.
+        Digests that came with it are stored where they cover their sessions. Putting it twice
+        changes nothing.
         """
 
     def rewrite(self, source: int, batches: Iterable[Batch]) -> Put:
@@ -442,9 +444,6 @@ class Digests(Protocol):
         stored; and nothing happened in them, or nothing was put, after `quiet_since`. Evicted
         sessions and those of other authors need none.
         """
-
-    def is_current(self, digest: Digest) -> bool:
-        """Return True if the digest covers exactly what is stored of its session."""
 
     def put(self, digest: Digest, when: datetime) -> None:
         """Store a digest in place of the present one, with its outcome and errors.

@@ -1,5 +1,5 @@
-"""Who has what several sessions have: the session where it happened, whatever the order in which
-they arrive.
+"""Which session has what several have: the one where it happened, whatever the order in which they
+arrive.
 
 What the agent calls a copy is one. Of two that are not, a session has it before those that come
 from it, and else the one whose uid is smaller: any order will do that does not depend on when a
@@ -9,32 +9,32 @@ happened. Knows no database.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cache, cmp_to_key
+from collections.abc import Iterable
+from functools import cmp_to_key
+from typing import Any
 
 import msgspec
 
-from ..model import BLOCK
-from .rows import copied
-from .values import Piece
+from ..timeline import Tally
+from .deltas import rebuild, repeated
+from .known import Known, Place, block_of
+from .rows import GONE, SEQ, copied, outside, record_of, with_origin, with_record
+from .values import Delta, StreamState, Tail
 
-Where = tuple[int, int]
-"""(number of the session, seq)."""
 
-
-class Place(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True):
     """A session that has an event in full."""
 
     uid: str
     parent: str | None
     is_copy: bool
-    """So says the agent."""
+    """The agent says so."""
     can_yield: bool = True
     """It can be derived again. One that cannot keeps what it has."""
-    at: Where = (-1, -1)
+    at: tuple[int, int] = (-1, -1)
 
-    def compare(self, other: Place) -> int:
-        """Less than 0 when the event happened here rather than there."""
+    def compare(self, other: Claim) -> int:
+        """Return less than 0 if the event happened here rather than there."""
         if self.can_yield != other.can_yield:
             return self.can_yield - other.can_yield
         if self.is_copy != other.is_copy:
@@ -45,55 +45,109 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Copies:
-    """Finds out for the rows of a piece where they happened.
+    """Finds the rows of a delta that its own session or another one has already."""
 
-    `rest` gives the rest of a stored row, `who` the uid of a session, its parent's, and whether it
-    can be derived again. `overtaken` takes up (session, block) of what has turned out to be a copy
-    of something else than was thought.
-    """
+    def __init__(self, delta: Delta, session: int, known: Known) -> None:
+        self.stale: set[tuple[int, int]] = set()
+        """(session, block) of what has turned out to be a copy of something else than was
+        thought."""
+        self.again: dict[int, int | None] = {}
+        """Events of the session that are in the delta as well, and the numbers of their records
+        there."""
+        self.count = 0
+        self._delta, self._session, self._known = delta, session, known
+        self._declared = {n for n, _ in delta.originals}
 
-    def __init__(
-        self,
-        piece: Piece,
-        overtaken: set[tuple[int, int]],
-        rest: Callable[[int, int], bytes | None],
-        who: Callable[[int], tuple[str, str | None, bool]],
-    ) -> None:
-        self._piece, self._overtaken, self._rest, self._who = piece, overtaken, rest, cache(who)
-        self._declared = {n for n, _ in piece.originals}
+    def without(self, tally: Tally | None, tail: Tail | None) -> Delta:
+        """Return what the delta adds: without what the session has, and with references to what
+        happened in another one. `tally` and `tail` are those of the stream that it continues."""
+        delta, places_of = self._delta, self._places()
+        earlier = repeated(delta)
+        if not places_of and not earlier:
+            return delta
+        replaced: dict[int, list[Any] | None] = {}
+        instead: dict[int, int] = {}
+        for n, (h, row) in enumerate(zip(delta.natives, delta.rows, strict=True)):
+            places = places_of.get(h, ())
+            own = next((at.seq for at in places if at.session == self._session), None)
+            if own is not None:
+                replaced[n], instead[row[SEQ]] = None, outside(own)
+                self.again.setdefault(own, record_of(row))
+            elif n in earlier:
+                replaced[n], instead[row[SEQ]] = None, delta.rows[earlier[n]][SEQ]
+            elif places and (origin := self._origin(n, places)) is not None:
+                replaced[n] = with_origin(row, origin)
+        if not replaced:
+            return delta
+        self.count = len(replaced)
+        state = None
+        if tally is not None:
+            state = StreamState(block=0, facts=delta.facts, tally=tally, hash=b"", tail=tail)
+        return rebuild(delta, state, replaced, instead)
 
-    def origin(self, n: int, places: list[Where]) -> str | None:
-        """Where a row of the piece happened, when that is elsewhere."""
-        here = Place(self._piece.session_uid, self._piece.facts.parent_uid, n in self._declared)
-        kept: list[Place] = []
+    def _places(self) -> dict[int, tuple[Place, ...]]:
+        """The events that may be the same as a row, by the hash of its native id."""
+        delta, natives = self._delta, self._known.natives
+        found = {h: places for h in delta.natives if (places := natives.get(h)) and h}
+        for n, original in delta.originals:
+            h = delta.natives[n]
+            places = natives.get(original, ()) if original != h else ()
+            # Each place once: what is in the way of itself would be derived again for ever.
+            if places:
+                found[h] = tuple({at[:2]: at for at in (*found.get(h, ()), *places)}.values())
+        return found
+
+    def _origin(self, n: int, places: Iterable[Place]) -> str | None:
+        """Return where a row happened, if that is elsewhere."""
+        here = Claim(self._delta.session_uid, self._delta.facts.parent_uid, n in self._declared)
+        claims: list[Claim] = []
         elsewhere: list[str] = []
-        mine: list[Where] = []
-        for at in sorted(places):
-            rest = self._rest(*at)
-            if rest is None:
-                continue
-            origin, original = copied(rest)
+        mine: list[tuple[int, int]] = []
+        stored = sorted((at for at in places if at.rest is not None), key=lambda at: at[:2])
+        for at in stored:
+            origin, original = copied(at.rest or b"")
             if origin is None:
-                uid, parent, can_yield = self._who(at[0])
-                kept.append(Place(uid, parent, original is not None, can_yield, at))
+                claims.append(self._claim(at, is_copy=original is not None))
             elif origin.startswith(here.uid + "#"):
                 # This session is being derived again, and there is a reference to what it is about
                 # to store.
-                mine.append(at)
+                mine.append(at[:2])
             else:
                 elsewhere.append(origin)
-        first = min([*kept, here], key=cmp_to_key(Place.compare))
+        first = min([*claims, here], key=cmp_to_key(Claim.compare))
         if first is not here:
             # Another event of the same session is no copy of the first: a record may name one, and
             # tell of an original that is the other.
-            self._overtake([*mine, *(place.at for place in kept if place.uid != first.uid)])
+            self._mark_stale([*mine, *(claim.at for claim in claims if claim.uid != first.uid)])
             return f"{first.uid}#{first.at[1]}"
-        if kept:
-            self._overtake(places)
+        if claims:
+            self._mark_stale(at[:2] for at in places)
         elif elsewhere:
-            self._overtake(mine)
+            self._mark_stale(mine)
             return elsewhere[0]
         return None
 
-    def _overtake(self, places: Iterable[Where]) -> None:
-        self._overtaken.update((session, seq // BLOCK) for session, seq in places)
+    def _claim(self, at: Place, *, is_copy: bool) -> Claim:
+        session = self._known.by_number[at.session]
+        can_yield = self._known.can_be_derived_again(session)
+        return Claim(session.uid, session.parent_uid, is_copy, can_yield, at[:2])
+
+    def _mark_stale(self, places: Iterable[tuple[int, int]]) -> None:
+        self.stale.update((session, block_of(seq)) for session, seq in places)
+
+    def found_again(self, blocks: set[int]) -> list[tuple[Place, bytes]]:
+        """Return what was gone from the source and is there again, with the rest of its row as it
+        is now. `blocks` are those of the source."""
+        places = {
+            at.seq: at
+            for places in self._places().values()
+            for at in places
+            if at.session == self._session
+        }
+        return [
+            (places[seq], with_record(rest, record))
+            for seq, record in self.again.items()
+            if (rest := places[seq].rest) is not None
+            and places[seq].flags & GONE
+            and block_of(seq) in blocks
+        ]

@@ -12,20 +12,20 @@ from ..model import (
 from ..timeline import Tally
 from .rows import PARENT, SEQ, read_row
 from .segments import bodies_of, pack
-from .values import Piece, StreamState
+from .values import Delta, StreamState
 
 
-def repeated(piece: Piece) -> dict[int, int]:
+def repeated(delta: Delta) -> dict[int, int]:
     """The rows that repeat an earlier one, by its native id or as copies of it or of the same
     original, and which it is."""
     first: dict[int, int] = {}
-    if not piece.originals:
+    if not delta.originals:
         return {
-            n: first[h] for n, h in enumerate(piece.natives) if h and first.setdefault(h, n) != n
+            n: first[h] for n, h in enumerate(delta.natives) if h and first.setdefault(h, n) != n
         }
     found: dict[int, int] = {}
-    originals = dict(piece.originals)
-    for n, h in enumerate(piece.natives):
+    originals = dict(delta.originals)
+    for n, h in enumerate(delta.natives):
         names = [name for name in (h, originals.get(n)) if name]
         earlier = next((first[name] for name in names if name in first), None)
         if earlier is None:
@@ -36,19 +36,19 @@ def repeated(piece: Piece) -> dict[int, int]:
 
 
 def rebuild(
-    piece: Piece,
+    delta: Delta,
     state: StreamState | None,
     replaced: dict[int, list[Any] | None],
     instead: dict[int, int],
-) -> Piece:
-    """The piece as it is when some rows are copies: None leaves the row out, another row stands in
+) -> Delta:
+    """The delta as it is when some rows are copies: None leaves the row out, another row stands in
     its place, without its body. What followed a row that was left out follows `instead`. Every sum
     over the rows is made again."""
-    all_bodies = bodies_of(piece)
+    all_bodies = bodies_of(delta)
     rows: list[list[Any]] = []
     bodies: list[bytes | None] = []
     place: dict[int, int] = {}
-    for n, row in enumerate(piece.rows):
+    for n, row in enumerate(delta.rows):
         now = replaced.get(n, row)
         if now is None:
             continue
@@ -59,33 +59,33 @@ def rebuild(
     tally = state.tally if state else Tally()
     segments = pack(rows, bodies, state.tail if state else None)
     return msgspec.structs.replace(
-        piece,
+        delta,
         tally=tally.add(
-            read_row(piece.session_uid, [*row[:PARENT], None, *row[PARENT + 1 :]]) for row in rows
+            read_row(delta.session_uid, [*row[:PARENT], None, *row[PARENT + 1 :]]) for row in rows
         ),
         rows=[tuple(row) for row in rows],
         segments=segments,
-        natives=[piece.natives[n] for n in place],
-        links=[(place[n], parent) for n, parent in piece.links if n in place],
-        originals=[(place[n], original) for n, original in piece.originals if n in place],
+        natives=[delta.natives[n] for n in place],
+        links=[(place[n], parent) for n, parent in delta.links if n in place],
+        originals=[(place[n], original) for n, original in delta.originals if n in place],
     )
 
 
-def renumber(piece: Piece, numbers: dict[int, int], taken: set[int], fresh: int) -> Piece:
+def renumber(delta: Delta, numbers: dict[int, int], taken: set[int], fresh: int) -> Delta:
     """A newer adapter made other events of the same records: a native id that had a number keeps
     it, unless that is `taken`, the others get the number that counting gives them in the block
     `fresh`. What comes out is numbered within the session."""
     number: dict[int, int] = {}
-    for h, row in zip(piece.natives, piece.rows, strict=True):
+    for h, row in zip(delta.natives, delta.rows, strict=True):
         known = numbers.get(h)
         number[row[SEQ]] = fresh * BLOCK + row[SEQ] if known is None or known in taken else known
         taken.add(number[row[SEQ]])
-    parent_of = {row[SEQ]: row[PARENT] for row in piece.rows}
-    all_bodies = bodies_of(piece)
-    order = sorted(range(len(piece.rows)), key=lambda n: number[piece.rows[n][SEQ]])
+    parent_of = {row[SEQ]: row[PARENT] for row in delta.rows}
+    all_bodies = bodies_of(delta)
+    order = sorted(range(len(delta.rows)), key=lambda n: number[delta.rows[n][SEQ]])
     rows: list[list[Any]] = []
     for n in order:
-        made = list(piece.rows[n])
+        made = list(delta.rows[n])
         seq, parent = number[made[SEQ]], made[PARENT]
         # The parent may be one of the new ones and lie behind: then the one before it is the
         # parent.
@@ -96,10 +96,10 @@ def renumber(piece: Piece, numbers: dict[int, int], taken: set[int], fresh: int)
     segments = pack(rows, [all_bodies[n] for n in order], None)
     place = {n: at for at, n in enumerate(order)}
     return msgspec.structs.replace(
-        piece,
+        delta,
         rows=[tuple(row) for row in rows],
         segments=segments,
-        natives=[piece.natives[n] for n in order],
-        links=[(place[n], h) for n, h in piece.links],
-        originals=[(place[n], h) for n, h in piece.originals],
+        natives=[delta.natives[n] for n in order],
+        links=[(place[n], h) for n, h in delta.links],
+        originals=[(place[n], h) for n, h in delta.originals],
     )

@@ -71,6 +71,41 @@ def _cleaned(value: Any, text: Callable[[str], str]) -> Any:
     return value
 
 
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────
+def evidence_of(digest: Digest) -> str | None:
+    """Return the line that says how a session ended."""
+    where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
+    return f"{digest.outcome_reason}{f' ({where})' * bool(where)}" or None
+
+
+def rows_of_digest(
+    session: int, digest: Digest, when: datetime
+) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """Return the row of table `digests`, and those of table `errors`."""
+    covers = digest.covers
+    row = (
+        session,
+        digest.version,
+        covers.last_seq,
+        covers.content_hash,
+        format_time(when),
+        *pack_digest(digest),
+    )
+    return row, [(session, *error) for error in error_rows(digest)]
+
+
+def digest_columns(digest: Digest, when: datetime) -> dict[str, Any]:
+    """Return what a digest says of its session, by column of `sessions`."""
+    return dict(
+        analyzed_at=format_time(when),
+        analyzed_seq=digest.covers.last_seq,
+        analyzed_hash=digest.covers.content_hash,
+        outcome=digest.outcome,
+        outcome_evidence=evidence_of(digest),
+        quality=digest.quality,
+    )
+
+
 # ── errors as rows ────────────────────────────────────────────────────────────────────────────────
 def error_rows(digest: Digest) -> list[tuple[Any, ...]]:
     """The errors of a digest as rows of `errors`, without their session."""

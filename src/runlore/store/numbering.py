@@ -10,52 +10,49 @@ from typing import Any
 
 from ..model import BLOCK
 from .rows import PARENT, SEQ, outside
-from .values import Piece
+from .values import Delta
 
 
-class Again:
+class Renumbering:
     """A session that is being derived again: the numbers its native ids had, and the block for
     those that had none."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
+        """By hash of a native id."""
         self.last = -1
         """The highest number that was ever given: what comes behind it is new."""
-        self.taken: set[int] = set()
+        self.used: set[int] = set()
         """The numbers that were given again: an event and what it is a copy of may have had the
         same."""
-        self.fresh: int | None = None
+        self.block: int | None = None
         self.has_gone = False
         """Some events are not in the source any more and keep their numbers, to which counting
         would come when it grows."""
 
-    def fits(self, piece: Piece, blocks: list[int]) -> bool:
-        """Whether counting on gives every event the number it had, and what is new one that nothing
-        had."""
+    def fits(self, delta: Delta, blocks: list[int]) -> bool:
+        """Return True if counting on gives every event the number it had, and what is new one that
+        nothing had."""
         if self.has_gone:
             return False
-        numbers = (
-            (h, absolute(row[SEQ], blocks))
-            for h, row in zip(piece.natives, piece.rows, strict=True)
-        )
         return all(
             number > self.last if h not in self.numbers else number == self.numbers[h]
-            for h, number in numbers
+            for h, number in zip(delta.natives, numbers_of(delta, blocks), strict=True)
         )
 
 
-def numbers_of(piece: Piece, blocks: list[int]) -> list[int]:
-    """Those of its events in the session."""
+def numbers_of(delta: Delta, blocks: list[int]) -> list[int]:
+    """Return the numbers of its events in the session."""
     if blocks == [0]:  # As nearly always.
-        return [row[SEQ] for row in piece.rows]
-    return [absolute(row[SEQ], blocks) for row in piece.rows]
+        return [row[SEQ] for row in delta.rows]
+    return [absolute(row[SEQ], blocks) for row in delta.rows]
 
 
-def rows_in(session: int, piece: Piece, blocks: list[int]) -> list[list[Any]]:
-    """The rows of a piece as they are numbered in its session, each with that before it."""
+def rows_in(session: int, delta: Delta, blocks: list[int]) -> list[list[Any]]:
+    """Return the rows as they are numbered in the session, each with that before it."""
     is_plain = blocks == [0]
     rows = []
-    for row in piece.rows:
+    for row in delta.rows:
         parent = row[PARENT]
         if is_plain and (parent is None or parent >= 0):
             rows.append([session, *row])
@@ -70,4 +67,5 @@ def rows_in(session: int, piece: Piece, blocks: list[int]) -> list[list[Any]]:
 
 
 def absolute(seq: int, blocks: list[int]) -> int:
+    """Return the number in the session of an event of a stream."""
     return blocks[seq // BLOCK] * BLOCK + seq % BLOCK

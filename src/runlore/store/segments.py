@@ -21,7 +21,7 @@ from ..model import (
 )
 from . import tsvectors
 from .rows import _COLUMN, ASIDE, ERROR, FLAGS, KIND, LENGTH, OFFSET, SEQ, TOOL
-from .values import Piece, Segment, Tail
+from .values import Delta, Segment, Tail
 from .words import index_text, mark
 
 SEGMENT_BYTES = 64 * 1024
@@ -140,7 +140,7 @@ def cut_words(segment: Segment) -> None:
 
 
 def pack_text(data: bytes) -> tuple[int, bytes, bytes]:
-    """The length, the hash and the packed bytes of something that is kept in one piece."""
+    """The length, the hash and the packed bytes of something that is kept in one delta."""
     body = _packers.pack(data)
     return len(data), _hash(body), body
 
@@ -192,12 +192,12 @@ def unpack_records(body: bytes, length: int) -> list[Record]:
     return [Record(line, offset, aside) for offset, line, aside in chunk]
 
 
-def bodies_of(piece: Piece) -> list[bytes | None]:
-    """The bodies of a piece's rows, out of its segments."""
-    spans = [(s.last_seq, unpack(s.body, s.length, s.hash)) for s in piece.segments]
+def bodies_of(delta: Delta) -> list[bytes | None]:
+    """The bodies of a delta's rows, out of its segments."""
+    spans = [(s.last_seq, unpack(s.body, s.length, s.hash)) for s in delta.segments]
     bodies: list[bytes | None] = []
     at = 0
-    for row in piece.rows:
+    for row in delta.rows:
         while spans[at][0] < row[SEQ]:
             at += 1
         bodies.append(

@@ -90,12 +90,12 @@ DAMAGED = 0
 """The adapter version of a source whose stored events are to be derived again, whatever made
 them."""
 
-OVERTAKEN = -1
+STALE_COPIES = -1
 """The adapter version of a source with events that have turned out to be copies: derived again,
 they refer to the originals."""
 
 Row = tuple[Any, ...]
-"""An event as it is stored, without its session: see `pieces.ROW`. Tuples, because there are
+"""An event as it is stored, without its session: see `rows.ROW`. Tuples, because there are
 millions of them."""
 
 
@@ -135,7 +135,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Piece(msgspec.Struct, kw_only=True):
+class Delta(msgspec.Struct, kw_only=True):
     """What a batch adds to one session. Sequence numbers count within the stream; the store adds
     the block."""
 
@@ -192,7 +192,7 @@ class Batch(msgspec.Struct, kw_only=True):
     carry: bytes
     adapter_version: int
     redact_version: str
-    pieces: list[Piece]
+    deltas: list[Delta]
     aliases: list[tuple[int, int]]
     """Records without an event, in order: the hash of their native id, and of that of the event
     that they follow."""
@@ -224,9 +224,11 @@ class Put(msgspec.Struct, kw_only=True):
     events: int = 0
     copies: int = 0
     forgotten: int = 0
-    overtaken: int = 0
-    """Sessions that have turned out to hold copies of what this batch brought: they are to be
-    derived again."""
+    digests: int = 0
+    """Digests that came with the batch and were stored."""
+    to_rederive: int = 0
+    """Parts of other sources that are to be derived again: they have turned out to be copies of
+    what this batch brought, or belong to a session that comes back with it."""
 
 
 class SegmentEvent(msgspec.Struct, frozen=True, gc=False):

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from ..adapters import Facts
 from ..model import Digest, SessionEvent
-from ..store import Piece, StreamState
+from ..store import Delta, StreamState
 from ..store.facts import update_facts
 from ..store.natives import native_hash
 from ..store.rows import make_row
@@ -73,12 +73,12 @@ class DeltaBuilder:
         """The totals of the session, once all events are added."""
         return (self.state.tally if self.state else Tally()).add(self.events)
 
-    def build(self, digest: Digest | None) -> Piece:
+    def build(self, digest: Digest | None) -> Delta:
         """Return the delta, packed for the store."""
         tail = self.state.tail if self.state else None
         # Packing sets in each row where its body is, so it comes before the rows are copied.
         segments = pack(self._rows, self._bodies, tail) if self._rows else []
-        return Piece(
+        return Delta(
             session_uid=self.uid,
             facts=self.facts,
             tally=self.tally,

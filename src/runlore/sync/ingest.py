@@ -18,7 +18,6 @@ from .. import adapters
 from ..adapters import LOST, Source
 from ..config import Config
 from ..errors import ConfigError, ReadError
-from ..model import Digest
 from ..store import Batch, Put, Store
 from ..text import words
 from .billing import Pricer, price, price_again, settle
@@ -47,7 +46,7 @@ class Changes(msgspec.Struct):
 
     sessions: set[str] = msgspec.field(default_factory=set)
     """The uids of sessions that have something new."""
-    early_copies: int = 0
+    to_rederive: int = 0
     """Events that were stored before their originals, and have to be derived again."""
 
 
@@ -184,19 +183,14 @@ class _Pass:
         self._ingest, self._changes, self._progress = ingest, changes, progress
         self._store, self._config = ingest.store, ingest.config
         self._places = ingest.places
-        self._digests: list[Digest] = []
-        """Digests that came with what was just put."""
 
     def put_group(self, group: list[tuple[Task, Result]], runner: TaskRunner) -> None:
         """Put the results of several sources together."""
         batches = [result.batch for _, result in group if result.batch is not None]
-        # A session of several sources gets its digest when all of them are stored.
-        parts = Counter(piece.session_uid for batch in batches for piece in batch.pieces)
         try:
             with self._store.ingest.together(batches):
                 for task, result in group:
                     self._put_result(task, result, runner)
-                    self._put_digests(parts)
         except (OverflowError, UnicodeError) as error:
             raise _Unstorable(group[0][0].source if len(group) == 1 else None, error) from None
 
@@ -246,9 +240,6 @@ class _Pass:
             runner.skip_rest(task)
             return set()
         put = self._write(task, batch, runner)
-        # The events of a copy belong to another session, and so does their digest.
-        if task.why == "new" and not put.copies:
-            self._digests += [piece.digest for piece in batch.pieces if piece.digest is not None]
         self._store.ingest.set_places(self._places.of(batch))
         self._count(put, batch)
         return put.sessions
@@ -257,7 +248,8 @@ class _Pass:
         self.report.events += put.events
         self.report.copies += put.copies
         self.report.forgotten += put.forgotten
-        self._changes.early_copies += put.overtaken
+        self.report.digests += put.digests
+        self._changes.to_rederive += put.to_rederive
         self.report.merged += sum(batch.merged.values())
         reasons = (skip.reason for skip in batch.skips if not skip.reason.endswith(LOST))
         add_counts(self.report.skipped, Counter(reasons))
@@ -289,17 +281,9 @@ class _Pass:
 
     def _adds_to_evicted(self, batch: Batch) -> bool:
         sessions = (
-            self._store.sessions.get(piece.session_uid) for piece in batch.pieces if piece.rows
+            self._store.sessions.get(delta.session_uid) for delta in batch.deltas if delta.rows
         )
         return any(session is not None and session.evicted_at is not None for session in sessions)
-
-    def _put_digests(self, parts: Counter[str]) -> None:
-        """Put the digests that were built of whole sessions, if they turned out to be whole."""
-        for digest in self._digests:
-            if parts[digest.session_uid] == 1 and self._store.digests.is_current(digest):
-                self._store.digests.put(digest, datetime.now(UTC))
-                self.report.digests += 1
-        self._digests.clear()
 
 
 def note_problem(store: Store, source: Source, problem: str, report: Report) -> None:

@@ -152,7 +152,7 @@ class SyncRun:
         This is not reported, because nothing that was stored before is news.
         """
         for _ in range(MAX_GENERATIONS):
-            if not changes.early_copies:
+            if not changes.to_rederive:
                 break
             plan = make_plan(self.store, self.config, self.discovery)
             tasks = [task for task in plan.tasks if task.why == "outdated"]

@@ -26,11 +26,11 @@ class Places:
     def of(self, batch: Batch) -> dict[str, Place]:
         """Return the place of each session in a batch, by uid."""
         places: dict[str, Place] = {}
-        for piece in batch.pieces:
-            facts = piece.facts
+        for delta in batch.deltas:
+            facts = delta.facts
             repo = self._repo(facts.cwd, batch.source.machine) or facts.repo or _folder(facts.cwd)
-            task = facts.task_ref or task_ref(facts.git_branch, piece.tally.first_prompt)
-            places[piece.session_uid] = (repo, task)
+            task = facts.task_ref or task_ref(facts.git_branch, delta.tally.first_prompt)
+            places[delta.session_uid] = (repo, task)
         return places
 
     def is_wanted(self, batch: Batch) -> bool:
@@ -43,7 +43,7 @@ class Places:
             return True
         places = self.of(batch)
         return not any(
-            exclude.matches(piece.facts.cwd, places[piece.session_uid][0]) for piece in batch.pieces
+            exclude.matches(delta.facts.cwd, places[delta.session_uid][0]) for delta in batch.deltas
         )
 
     def _repo(self, cwd: str | None, machine: str | None) -> str | None:

@@ -19,7 +19,7 @@ from ..digest import session as digest_session
 from ..errors import ReadError
 from ..model import SUMMARY_LENGTH, Digest, Session, shorten
 from ..pricing.ledger import merge
-from ..store import Batch, Kept, Piece, Resume
+from ..store import Batch, Delta, Kept, Resume
 from ..store.natives import native_hash
 from ..store.segments import cut_words, pack_records
 from ..timeline import PAUSE
@@ -207,7 +207,7 @@ class Preparer:
             carry=self._cleaner.clean_carry(normalized.carry),
             adapter_version=reading.adapter.version,
             redact_version=self._cleaner.version,
-            pieces=self._build_deltas(job, reading, followed, secrets),
+            deltas=self._build_deltas(job, reading, followed, secrets),
             aliases=_aliases(job.source.agent, normalized, followed),
             records=pack_records(records, start.records) if self.setting.raw else [],
             merged={
@@ -221,7 +221,7 @@ class Preparer:
 
     def _build_deltas(
         self, job: Job, reading: Reading, followed: Mapping[str, str | None], secrets: Secrets
-    ) -> list[Piece]:
+    ) -> list[Delta]:
         """Return what the part adds to each session."""
         normalized, flavor = reading.normalized, job.source.agent
         deltas = {
@@ -249,14 +249,13 @@ class Preparer:
             links.add(event, native, original)
             delta.add(flavor, event, body, data, link, original)
         is_whole = job.is_new and not reading.more
-        pieces = [
+        built = [
             delta.build(self._digest(delta) if is_whole else None) for delta in deltas.values()
         ]
         if job.cut_words:
-            for piece in pieces:
-                for segment in piece.segments:
-                    cut_words(segment)
-        return pieces
+            for segment in (segment for delta in built for segment in delta.segments):
+                cut_words(segment)
+        return built
 
     def _digest(self, delta: DeltaBuilder) -> Digest | None:
         """Return the digest of a whole session that came to rest, as the store will have it.

@@ -13,15 +13,15 @@ class Claims:
 
     def of_author(self) -> dict[str, str]:
         """Return by uid the one under which it is stored for this author, where they differ."""
-        if self.db.seen is not None and self.db.seen.claims is not None:
-            return self.db.seen.claims
+        if self.db.notes is not None and self.db.notes.claims is not None:
+            return self.db.notes.claims
         sql = (
             "select c.uid, s.uid from claims c join sessions s on s.number = c.session where"
             " c.author = ? and s.uid != c.uid"
         )
         claims = dict(self.db.all(sql, (self.db.author,)))
-        if self.db.seen is not None:
-            self.db.seen.claims = claims
+        if self.db.notes is not None:
+            self.db.notes.claims = claims
         return claims
 
     def add(self, author: str, uid: str, session: int) -> None:
@@ -31,7 +31,5 @@ class Claims:
             " excluded.session"
         )
         self.db.execute(sql, (author, uid, session))
-        if self.db.seen is not None:
-            self.db.seen.claims = None
-            if self.db.seen.expected is not None:
-                self.db.seen.expected.claimed.add(uid)
+        if self.db.notes is not None:
+            self.db.notes.claims = None

@@ -55,10 +55,8 @@ FEW, FEWEST = 16, 2
 are more, only those of a table that has no more than so many: COPY takes a round trip for each
 table, and client and server as long as two or three such statements."""
 
-ENOUGH_BYTES = 5 * 1024 * 1024
-"""Of rows that are sent at once: there is a COPY for each table, which costs client and server
-something however little it brings. Where more is sent at once, the server has nothing to do until
-then."""
+ENOUGH_BYTES = 512 * 1024
+"""Of rows that are sent while more is read. For fewer a thread is not worth its while."""
 
 MANY = 100
 """So many times a statement waits with others; for more of them it does not."""
@@ -73,6 +71,7 @@ CANCEL_S = 2
 START_S = 0.1
 """How long a thread that was started may take until it runs."""
 
+_AMONG = re.compile(r"\bin \(select value from carray\((\?\d*)\)\)")
 _NUMBERS = re.compile(r"carray\((\?\d*)\)")
 _PLACE = re.compile(r"\?(\d*)")
 _BYTES = re.compile(r"\bx'([0-9a-f]*)'")
@@ -129,12 +128,8 @@ class PostgresConnection:
         self._rows: Rows = {}
         """Rows that are to be added. They are sent with the next question as well, and before the
         statements."""
-        self._checked: Rows = {}
-        """The same, once they were checked. They are not changed any more."""
         self._size = 0
         """Of the texts and bytes in these."""
-        self.checks = 0
-        """How often rows have been checked."""
         self._types: dict[str, list[int]] = {}
         """Of the columns of these tables."""
         self._sending: Sending | None = None
@@ -252,13 +247,9 @@ class PostgresConnection:
         with self.translate_errors():
             self._connection.execute(sql)
 
-    def ask(
-        self, questions: Sequence[tuple[str, Sequence[Any]]], *, ahead: bool = False
-    ) -> list[list[Any]]:
-        """The answers to several questions, in one round trip; with `ahead`, as they are without
-        what waits."""
-        if not ahead:
-            self.flush()
+    def ask(self, questions: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Any]]:
+        """The answers to several questions, in one round trip."""
+        self.flush()
         with self._connected(), self.translate_errors(), self._connection.pipeline():
             cursors = [
                 self._connection.execute(translate(sql), _bind(sql, values), binary=True)
@@ -272,21 +263,11 @@ class PostgresConnection:
         if self._later:
             self._run("select 1", ())
 
-    def check(self) -> None:
-        """Makes the rows that wait ready to be sent. Raises OverflowError or UnicodeError when a
-        column cannot hold a value."""
-        waiting, self._rows = self._rows, {}
-        self.checks += bool(waiting)
-        for into, rows in waiting.items():
-            self._size += sum(map(check_row, rows))
-            self._checked.setdefault(into, []).extend(rows)
-
     def send_behind(self) -> None:
         """Sends what waits, when it is enough, while more is made: the next statement waits for
         that, and raises what it did."""
-        self.check()
         if self._size >= ENOUGH_BYTES:
-            line, rows, later = self._connection, self._take_checked(), self._later
+            line, rows, later = self._connection, self._take_rows(), self._later
             self._later = []
             # Known before it begins: whoever is interrupted in between has to wait for it.
             self._sending = Sending(lambda is_wanted: self._send(line, rows, later, is_wanted))
@@ -297,20 +278,19 @@ class PostgresConnection:
                 self._send(line, rows, later)
 
     def _send_rows(self) -> None:
-        self.check()
-        if self._checked:
-            self._send(self._connection, self._take_checked())
+        if self._rows:
+            self._send(self._connection, self._take_rows())
 
-    def _take_checked(self) -> Rows:
-        rows, self._checked, self._size = self._checked, {}, 0
+    def _take_rows(self) -> Rows:
+        rows, self._rows, self._size = self._rows, {}, 0
         for into in rows:
             self._types_of(into)  # While the connection is free to be asked.
         return rows
 
     def _drop_waiting(self) -> None:
         self._size = 0
-        for waiting in (self._later, self._rows, self._checked):
-            waiting.clear()
+        self._later.clear()
+        self._rows.clear()
 
     def _types_of(self, into: str) -> list[int]:
         if into not in self._types:
@@ -417,11 +397,12 @@ class PostgresConnection:
     def copy(self, into: str, rows: Sequence[Sequence[Any]], *, ahead: bool = False) -> None:
         """Adds rows to a table, with its columns, or to those that `into` names: a few together by
         INSERT, many by COPY. With `ahead` also before the statements that wait: these are about
-        other rows."""
+        other rows. Raises OverflowError or UnicodeError when a column cannot hold a value."""
         if not rows:
             return
         if self._later and not ahead:
             self.flush()
+        self._size += sum(map(check_row, rows))
         self._rows.setdefault(into, []).extend(rows)
         if not self._has_begun:
             self._send_rows()
@@ -533,6 +514,7 @@ def translate(sql: str) -> str:
     sql = _BYTES.sub(r"'\\x\1'::bytea", sql.replace("%", "%%"))
     if sql.lstrip().startswith("insert or ignore"):
         sql = sql.replace("insert or ignore", "insert", 1) + " on conflict do nothing"
+    sql = _AMONG.sub(r"= any(\1::bigint[])", sql)
     sql = _NUMBERS.sub(r"(select unnest(\1::bigint[]) as value)", sql)
     return _PLACE.sub(lambda match: f"%(p{match[1]})s" if match[1] else "%s", sql)
 

@@ -9,16 +9,16 @@ import getpass
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ...errors import StoreBusy, StoreError, StoreMissing, StoreTooNew, StoreTooOld
-from ..sql.database import Database, migrations
+from ..sql.database import Database, migrations, plain, without_nul
+from ..sql.lookup import Question
 from .connection import PATIENCE_S, SETTINGS, PostgresConnection, array
-from .known import Made, NewRow, Seen
 from .months import Months
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -27,6 +27,14 @@ _WRITE, _MIGRATE, _SYNC = 1, 2, 4
 """The purposes of locks; see also `months.DIVIDE`."""
 
 SNAPSHOT = "isolation level repeatable read read only"
+
+
+class AuthorNotes:
+    """What a transaction that holds the lock knows of other authors."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, str] | None = None
+        self.is_alone: bool | None = None
 
 
 class PostgresDatabase(Database):
@@ -64,8 +72,8 @@ class PostgresDatabase(Database):
         self._is_open = False
         self._has_lock = False
         self._columns: list[str] | None = None
-        self.seen: Seen | None = None
-        """While this connection alone may write, what it knows and need not ask again."""
+        self.notes: AuthorNotes | None = None
+        """While this connection alone may write, what it knows of authors and need not ask again."""
         self.moment: str | None = None
         """Within a snapshot, its version."""
         self.months = Months(self)
@@ -178,26 +186,19 @@ class PostgresDatabase(Database):
             raise
         finally:
             self._is_open = False
-            self.seen = None
+            self.notes = None
             self.clear()
 
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        if self.seen is not None:
-            self.seen.forget_made()
-        try:
-            with super().step():
-                yield
-        except BaseException:
-            if self.seen is not None:  # What was seen may be undone.
-                self.seen = Seen()
-            raise
+    def clear(self) -> None:
+        super().clear()
+        if self.notes is not None:  # What was noted may be undone.
+            self.notes = AuthorNotes()
 
     def lock_for_writing(self) -> None:
         if not self._has_lock:
             self._lock(_WRITE)
             self._has_lock = True
-            self.seen = Seen()
+            self.notes = AuthorNotes()
 
     def _lock(self, what: int) -> None:
         """Until the transaction ends. Waits as long as it takes: whoever has it is at work, or is
@@ -243,6 +244,15 @@ class PostgresDatabase(Database):
     def ids(self, numbers: Iterable[int]) -> str:
         return array(numbers)
 
+    def among(self, column: str, texts: Iterable[str]) -> tuple[str, Any]:
+        return f"{column} = any(?)", [without_nul(text) for text in texts]
+
+    def answer(self, questions: Sequence[Question]) -> list[list[Any]]:
+        return self.connection.ask(questions)
+
+    def storable(self, row: Iterable[Any]) -> list[Any]:
+        return [plain(value) if isinstance(value, str) else value for value in row]
+
     def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
         return f"{column} ~ ?", as_regex(pattern, is_part=is_part)
 
@@ -273,15 +283,6 @@ class PostgresDatabase(Database):
     def translate_errors(self) -> AbstractContextManager[None]:
         return nullcontext()  # The connection does it.
 
-    def new_session(self, uid: str) -> tuple[Made, NewRow] | None:
-        """Return a session that was made in this transaction, and its row."""
-        made = self.seen.made.get(uid) if self.seen and self.seen.expected else None
-        return None if made is None or made.row is None else (made, made.row)
-
-    def is_waiting(self, row: NewRow) -> bool:
-        """Return True if a row has not been sent, so that it can be changed."""
-        return row.checks == self.connection.checks
-
     @property
     def in_snapshot(self) -> bool:
         """Whether a transaction for reading is open."""
@@ -297,6 +298,10 @@ class PostgresDatabase(Database):
             " where relkind = 'r' and relnamespace = current_schema()::regnamespace"
         )
         return int(self.one(sql)[0])
+
+    @property
+    def session_values(self) -> dict[str, str]:
+        return {"author": self.author}
 
     @property
     def source_values(self) -> dict[str, str]:

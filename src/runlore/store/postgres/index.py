@@ -13,6 +13,8 @@ import msgspec
 import zstandard
 
 from ...errors import StoreError
+from ..changes import NewSegment
+from ..planning import MAX_SEGMENTS
 from ..rows import ASIDE, ERROR, segment_event
 from ..segments import unpack
 from ..sql.index import SqlIndex
@@ -164,49 +166,28 @@ class PostgresIndex(SqlIndex):
             self._counted = version, Counter(_numbers(found))
         return self._counted[1]
 
-    def write(self, session: int, first: int, last: int, segment: Segment) -> None:
-        self.write_all(session, [(first, last, segment)])
-
-    def write_all(self, session: int, segments: list[tuple[int, int, Segment]]) -> None:
-        if not segments:
-            return
-        top = session << 20
-        ids: dict[int, int] = {}
-        if self.db.seen is not None and session in self.db.seen.fresh:
-            self.db.seen.fresh.discard(session)
-        else:
-            sql = "select first_seq, id, max(id) over () from segments where session = ?"
-            wanted = {first for first, _, _ in segments}
-            for first, id_, last_id in self.db.all(sql, (session,)):
-                top = last_id + 1
-                if first in wanted:
-                    ids[first] = id_
-        if ids:
-            self.drop("session = ? and id = any(?::bigint[])", (session, array_of(ids.values())))
-        rows = []
-        for first, last, segment in segments:
-            id_ = ids.get(first)
-            if id_ is None:
-                id_, top = top, top + 1
-            rows.append((id_, first, last, segment))
-        self.add(session, rows)
-
-    def add(
-        self, session: int, rows: Sequence[tuple[int, int, int, Segment]], *, ahead: bool = False
-    ) -> None:
-        """Adds segments by (id, first, last, segment)."""
-        if any(id_ > session << 20 | 0xFFFFF for id_, *_ in rows):
-            raise StoreError("a session has more than a million segments")
-        segments, words = [], []
-        for id_, first, last, segment in rows:
-            vectors, stream = segment.cut or cut_words(segment)
-            segments.append(
-                (id_, session, first, last, segment.length, segment.hash, segment.body, stream)
-            )
-            words += word_rows(id_, vectors)
-        self.db.connection.copy("segments", segments, ahead=ahead)
-        self.db.connection.copy("search", words, ahead=ahead)
+    def add(self, segments: Sequence[NewSegment], *, is_new: bool) -> None:
+        rows, words = [], []
+        for one in segments:
+            vectors, stream = one.segment.cut or cut_words(one.segment)
+            packed = (one.segment.length, one.segment.hash, one.segment.body, stream)
+            rows.append((one.id, one.session, one.first, one.last, *packed))
+            words += word_rows(one.id, vectors)
+        self.db.connection.copy("segments", rows, ahead=is_new)
+        self.db.connection.copy("search", words, ahead=is_new)
         self._phrases = "", {}
+
+    def write(self, session: int, first: int, last: int, segment: Segment) -> None:
+        sql = "select id, first_seq = ? from segments where session = ?"
+        ids = dict(self.db.all(sql, (first, session)))
+        id_ = next((id_ for id_, is_same in ids.items() if is_same), None)
+        if id_ is None:
+            id_ = max(ids, default=(session << 20) - 1) + 1
+        else:
+            self.drop("session = ? and id = ?", (session, id_))
+        if id_ >= (session << 20) + MAX_SEGMENTS:
+            raise StoreError("a session has more than a million segments")
+        self.add([NewSegment(id_, session, first, last, segment)], is_new=False)
 
     def drop(self, where: str, bindings: tuple[Any, ...]) -> None:
         gone = [

@@ -9,8 +9,7 @@ from ..cleaning import Cleaner
 from ..sql.retention import SqlRetention
 from ..values import FORGOTTEN
 from .connection import array
-from .database import PostgresDatabase
-from .known import Seen
+from .database import AuthorNotes, PostgresDatabase
 from .months import PARTITIONED, partition
 
 _OLDER = (
@@ -30,7 +29,7 @@ class PostgresRetention(SqlRetention):
 
     def drop_sessions(self, numbers: list[int]) -> None:
         self.db.lock_for_writing()
-        self.db.seen = Seen()
+        self.db.notes = AuthorNotes()
         these = array(numbers)
         sources = array(
             source

@@ -30,9 +30,7 @@ def clean_row(row: list[Any], flavor: str) -> list[Any]:
     return row
 
 
-def clean_stream(facts: Facts, tally: Tally) -> tuple[bytes, bytes]:
-    """What is packed of a stream, as it is compared with columns that have no NUL."""
-    said = clean_facts(facts, without_nul)
-    return msgspec.msgpack.encode(said), msgspec.msgpack.encode(
-        msgspec.structs.replace(tally, first_prompt=plain(tally.first_prompt))
-    )
+def clean_stream(facts: Facts, tally: Tally) -> tuple[Facts, Tally]:
+    """Return what is packed of a stream, as it is compared with columns that have no NUL."""
+    prompt = plain(tally.first_prompt)
+    return clean_facts(facts, without_nul), msgspec.structs.replace(tally, first_prompt=prompt)

@@ -13,14 +13,6 @@ class PostgresSessions(SqlSessions):
 
     db: PostgresDatabase
 
-    def number(self, uid: str) -> int | None:
-        if self.db.seen is None:
-            return super().number(uid)
-        found = self.db.seen.numbers.get(uid)
-        if found is None and (found := super().number(uid)) is not None:
-            self.db.seen.numbers[uid] = found
-        return found
-
     def numbers(self, chosen: Filter) -> set[int]:
         where, bindings = session_filter(self.db, chosen)
         (found,) = self.db.one(f"select array_agg(number) from sessions {where}", bindings)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...adapters import Source
-from ..sql.sources import OVERTAKEN_AND_KEPT, SqlSources
-from ..sql.totals import Totals
+from ..sql.group import PutGroup
+from ..sql.sources import STALE_AND_STORED, SqlSources
+from ..sql.totals import SqlTotals
 from ..values import Resume, SourceState
 from .claims import Claims
 from .database import PostgresDatabase
@@ -19,8 +19,10 @@ class PostgresSources(SqlSources):
 
     db: PostgresDatabase
 
-    def __init__(self, db: PostgresDatabase, totals: Totals, claims: Claims) -> None:
-        super().__init__(db, totals)
+    def __init__(
+        self, db: PostgresDatabase, totals: SqlTotals, group: PutGroup, claims: Claims
+    ) -> None:
+        super().__init__(db, totals, group)
         self.claims = claims
 
     def resume(self, source: int) -> Resume:
@@ -34,18 +36,11 @@ class PostgresSources(SqlSources):
         streams = {names.get(uid, uid): state for uid, state in found.streams.items()}
         return msgspec.structs.replace(found, streams=streams) if names else found
 
-    def tombstones(self) -> set[str]:
-        if self.db.seen is None:
-            return super().tombstones()
-        if self.db.seen.tombstones is None:
-            self.db.seen.tombstones = super().tombstones()
-        return self.db.seen.tombstones
-
     def unsettled_once(self) -> Iterator[list[SourceState]]:
         """Of every machine of this author. One that is syncing has its lock, and looks for itself
         when it has let go of that."""
         sql = (
-            f"select distinct reader from sources where author = ? and {OVERTAKEN_AND_KEPT} order"
+            f"select distinct reader from sources where author = ? and {STALE_AND_STORED} order"
             " by 1"
         )
         machine = self.db.machine
@@ -55,17 +50,3 @@ class PostgresSources(SqlSources):
                 yield from super().unsettled_once()
         finally:
             self.db.machine = machine
-
-    def touch(
-        self,
-        source: Source,
-        *,
-        adapter_version: int,
-        redact_version: str,
-        problem: str | None = None,
-    ) -> None:
-        if self.db.seen is not None:
-            self.db.seen.forget_made()
-        super().touch(
-            source, adapter_version=adapter_version, redact_version=redact_version, problem=problem
-        )

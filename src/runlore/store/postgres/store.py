@@ -9,15 +9,16 @@ from pathlib import Path
 
 from ...errors import StoreError
 from ..copying import copy
+from ..sql.group import PutGroup
 from ..sql.overview import SqlOverview
 from ..sql.store import SqlStore
-from ..sql.totals import Totals
+from ..sql.totals import SqlTotals
 from ..sqlite.store import SqliteStore
-from .bulk import PostgresBulkIngest
 from .claims import Claims
 from .database import PostgresDatabase
 from .digests import PostgresDigests
 from .index import PostgresIndex
+from .ingest import PostgresIngest
 from .ledger import PostgresLedger
 from .maintenance import PostgresMaintenance
 from .retention import PostgresRetention
@@ -46,15 +47,16 @@ class PostgresStore(SqlStore):
         self.db = db = PostgresDatabase(
             url, read_only=read_only, is_shared=is_shared, machine=machine, author=author
         )
-        totals, claims = Totals(db), Claims(db)
+        totals, group, claims = SqlTotals(db), PutGroup(), Claims(db)
+        db.pending.append(group)
         self.sessions = PostgresSessions(db)
         self.overview = SqlOverview(db)
-        self.sources = PostgresSources(db, totals, claims)
+        self.sources = PostgresSources(db, totals, group, claims)
         self.index = PostgresIndex(db, self.sessions)
-        self.ledger = PostgresLedger(db, self.sessions)
+        self.ledger = PostgresLedger(db, self.sessions, group)
         self.digests = PostgresDigests(db, self.sessions, self.ledger.charges)
-        self.ingest = PostgresBulkIngest(
-            db, self.sessions, self.index, self.sources, self.ledger, totals, claims
+        self.ingest = PostgresIngest(
+            db, self.sessions, self.index, self.sources, self.ledger, totals, group, claims
         )
         self.maintenance = PostgresMaintenance(
             db, self.sessions, self.index, self.sources, self.ledger, totals, self.ingest

@@ -14,10 +14,9 @@ from ..sql.index import SqlIndex
 from ..sql.ledger import SqlLedger
 from ..sql.sessions import SqlSessions
 from ..sql.transfer import SqlTransfer
-from ..values import OVERTAKEN, Row, Taken
+from ..values import STALE_COPIES, Row, Taken
 from .claims import Claims
-from .database import PostgresDatabase
-from .known import Seen
+from .database import AuthorNotes, PostgresDatabase
 from .months import month_of
 from .rows import clean_row, clean_stream
 
@@ -104,7 +103,7 @@ class PostgresTransfer(SqlTransfer):
                 for _, source, *_ in taken.streams:
                     self.db.execute(
                         "update sources set adapter_version = ? where number = ?",
-                        (OVERTAKEN, source),
+                        (STALE_COPIES, source),
                     )
                 return int(before[0])
             names: dict[str, Any] = {
@@ -137,7 +136,7 @@ class PostgresTransfer(SqlTransfer):
             f"insert into sessions (number, {', '.join(names)}) values (?::bigint << 31 |"
             f" nextval('session_numbers'){', ?' * len(names)}) returning number"
         )
-        self.db.seen = Seen()
+        self.db.notes = AuthorNotes()
         return int(self.db.one(sql, [month, *(row[name] for name in names)])[0])
 
     def _take_events(self, number: int, taken: Taken) -> None:
@@ -166,6 +165,7 @@ class PostgresTransfer(SqlTransfer):
 
 
 def _cleaned(facts: bytes, tally: bytes) -> tuple[bytes, bytes]:
-    return clean_stream(
+    clean_facts, clean_tally = clean_stream(
         msgspec.msgpack.decode(facts, type=Facts), msgspec.msgpack.decode(tally, type=Tally)
     )
+    return msgspec.msgpack.encode(clean_facts), msgspec.msgpack.encode(clean_tally)

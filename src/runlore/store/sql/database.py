@@ -18,6 +18,8 @@ NUL = "\N{SYMBOL FOR NULL}"
 
 Test = tuple[str, tuple[Any, ...]]
 """A condition in SQL, and its values."""
+Question = tuple[str, Sequence[Any]]
+"""A statement and its values."""
 
 
 class Connection(Protocol):
@@ -103,6 +105,18 @@ class Database(ABC):
         """Return numbers, at least one, as `carray(?)` takes them."""
 
     @abstractmethod
+    def among(self, column: str, texts: Iterable[str]) -> tuple[str, Any]:
+        """Return a test that a column is one of these texts, at least one, and its value."""
+
+    @abstractmethod
+    def answer(self, questions: Sequence[Question]) -> list[list[Any]]:
+        """Return the rows of each question; what was written before is among them."""
+
+    def storable(self, row: Iterable[Any]) -> list[Any]:
+        """Return the values as columns can hold them."""
+        return list(row)
+
+    @abstractmethod
     def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
         """Return a test of a column by a glob, and its value.
 
@@ -131,6 +145,11 @@ class Database(ABC):
     @property
     def source_values(self) -> dict[str, str]:
         """The values of `source_columns` for sources that this machine reads."""
+        return {}
+
+    @property
+    def session_values(self) -> dict[str, str]:
+        """The columns of a new session that only this database has."""
         return {}
 
     # ── transactions ──────────────────────────────────────────────────────────────────────────────

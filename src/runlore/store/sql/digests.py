@@ -14,7 +14,14 @@ from ...model import Digest, SessionEvent, format_time
 from ..bodies import whole
 from ..cleaning import Cleaner
 from ..dead_ends import dead_ends_of
-from ..digest_rows import ERROR, clean_digest, error_rows, pack_digest, unpack_digest
+from ..digest_rows import (
+    ERROR,
+    clean_digest,
+    digest_columns,
+    evidence_of,
+    rows_of_digest,
+    unpack_digest,
+)
 from ..filters import Filter
 from ..rows import ASIDE, CUT
 from ..segments import unpack
@@ -142,17 +149,8 @@ class SqlDigests:
             )
         return ("where " + " and ".join(parts)) if parts else "", [*bindings, *(fingerprints or ())]
 
-    def is_current(self, digest: Digest) -> bool:
-        row = self.db.one(
-            "select last_seq, content_hash from sessions where uid = ?", (digest.session_uid,)
-        )
-        return row is not None and tuple(row) == (
-            digest.covers.last_seq,
-            digest.covers.content_hash,
-        )
-
     def put(self, digest: Digest, when: datetime) -> None:
-        with self.db.transaction():
+        with self.db.writing():
             covers = digest.covers
             sql = (
                 "select number, version, d.last_seq, d.content_hash from sessions left join digests"
@@ -165,34 +163,29 @@ class SqlDigests:
                 and row[2:] == (covers.last_seq, covers.content_hash)
             ):
                 return
-            self.replace(int(row[0]), digest, when, is_first=row[1] is None)
+            self.replace(int(row[0]), digest, when)
 
-    def replace(
-        self, session: int, digest: Digest, when: datetime, *, is_first: bool = False
-    ) -> None:
-        self.write(session, digest, when, is_first=is_first)
+    def replace(self, session: int, digest: Digest, when: datetime) -> None:
+        self.write(session, digest, when)
         self.charges.to_charge[session] = dead_ends_of(digest)
-        said = said_by(digest, when)
+        columns = digest_columns(digest, when)
         # Watermarks are set in their order.
         later = "evicted_at = case when evicted_at < ? then ? else evicted_at end"
-        at = said["analyzed_at"]
+        at = columns["analyzed_at"]
         self.db.execute(
-            f"update sessions set {' = ?, '.join(said)} = ?, {later} where number = ?",
-            (*said.values(), at, at, session),
+            f"update sessions set {' = ?, '.join(columns)} = ?, {later} where number = ?",
+            (*columns.values(), at, at, session),
         )
 
-    def write(
-        self, session: int, digest: Digest, when: datetime, *, is_first: bool = False
-    ) -> None:
-        """Where it is the `first`, there are neither errors of another one."""
+    def write(self, session: int, digest: Digest, when: datetime) -> None:
         row, errors = rows_of_digest(session, digest, when)
-        for table in () if is_first else ("digests", "errors"):
+        for table in ("digests", "errors"):
             self.db.execute(f"delete from {table} where session = ?", (session,))
         self.db.execute("insert into digests values (?, ?, ?, ?, ?, ?, ?, ?)", row)
         self.db.executemany(f"insert into errors values (?{', ?' * len(ERROR)})", errors)
 
     def drop(self, uids: Sequence[str]) -> None:
-        with self.db.transaction():
+        with self.db.writing():
             for session in [
                 number for uid in uids if (number := self.sessions.number(uid)) is not None
             ]:
@@ -220,38 +213,7 @@ class SqlDigests:
         assert clean.made_at is not None
         self.write(session, clean, clean.made_at)
         self.db.execute(
-            "update sessions set outcome_evidence = ? where number = ?", (_evidence(clean), session)
+            "update sessions set outcome_evidence = ? where number = ?",
+            (evidence_of(clean), session),
         )
         return 1
-
-
-def _evidence(digest: Digest) -> str | None:
-    """What says how it ended, in a line."""
-    where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
-    return f"{digest.outcome_reason}{f' ({where})' * bool(where)}" or None
-
-
-def rows_of_digest(session: int, digest: Digest, when: datetime) -> tuple[Row, list[Row]]:
-    """The row of table `digests`, and those of table `errors`."""
-    covers = digest.covers
-    row = (
-        session,
-        digest.version,
-        covers.last_seq,
-        covers.content_hash,
-        format_time(when),
-        *pack_digest(digest),
-    )
-    return row, [(session, *error) for error in error_rows(digest)]
-
-
-def said_by(digest: Digest, when: datetime) -> dict[str, Any]:
-    """What a digest says of its session, by column."""
-    return dict(
-        analyzed_at=format_time(when),
-        analyzed_seq=digest.covers.last_seq,
-        analyzed_hash=digest.covers.content_hash,
-        outcome=digest.outcome,
-        outcome_evidence=_evidence(digest),
-        quality=digest.quality,
-    )

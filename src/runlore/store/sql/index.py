@@ -11,6 +11,7 @@ from typing import Any
 
 import zstandard
 
+from ..changes import NewSegment
 from ..rows import LENGTH, OFFSET
 from ..segments import pack_one, unpack
 from ..values import Segment, SegmentEvent
@@ -26,6 +27,10 @@ class SqlIndex(ABC):
 
     def __init__(self, db: Database, sessions: SqlSessions) -> None:
         self.db, self.sessions = db, sessions
+
+    @abstractmethod
+    def add(self, segments: Sequence[NewSegment], *, is_new: bool) -> None:
+        """Add segments and their words; all of them are new, or some were dropped just now."""
 
     @abstractmethod
     def write(self, session: int, first: int, last: int, segment: Segment) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...model import Call
 from ..calls import ALONE, COLUMNS, PRICED, SUM, from_row, has_other_request, hash_of, to_row
 from ..filters import SIDECHAIN
+from ..known import KnownCall
 from ..values import Billed, Kept, PriceRow
 from .charges import Charges
 from .database import Database, values_for
+from .group import PutGroup
 from .rollups import Rollups
 from .sessions import SqlSessions
 from .terms import MODEL, TARIFF, Terms
 
-_CALL = ", ".join(f"c.{name}" for name in COLUMNS)
+CALL = ", ".join(f"c.{name}" for name in COLUMNS)
 
 _MODEL = slice(COLUMNS.index(MODEL[0]), COLUMNS.index(MODEL[-1]) + 1)
 
@@ -31,10 +33,10 @@ _IS_SAME = (
     f" is not distinct from ({', '.join(f'excluded.{name}' for name in _COMPARED)})"
 ).replace(".flags", f".flags & {SIDECHAIN | SUM}")
 
-INTO_CALLS = f"insert into calls ({', '.join(CALL_COLUMNS)})"
+INTO_CALLS = f"calls ({', '.join(CALL_COLUMNS)})"
 
 PUT_CALL = (
-    values_for(INTO_CALLS, len(CALL_COLUMNS))
+    values_for(f"insert into {INTO_CALLS}", len(CALL_COLUMNS))
     + " on conflict (hash) do update set session = excluded.session, "
     + ", ".join(f"{name} = excluded.{name}" for name in _KEPT)
     # One more copy that does not count is no reason to price a call anew.
@@ -48,6 +50,9 @@ _PRICE_COLUMNS = ", ".join(f"c.{name}" for name in ("hash", "usd", *TARIFF, "old
 
 _SEQ = COLUMNS.index("seq")
 
+_UNKNOWN = KnownCall(None, -1, "", -1)
+"""A call that has to be asked for."""
+
 
 class SqlLedger(Rollups):
     """See `Ledger` in the contracts."""
@@ -56,14 +61,13 @@ class SqlLedger(Rollups):
         self,
         db: Database,
         sessions: SqlSessions,
+        group: PutGroup,
         charges: type[Charges] = Charges,
     ) -> None:
         super().__init__(db)
-        self.sessions = sessions
+        self.sessions, self.group = sessions, group
         self.charges = charges(db, self.changed)
         self.terms = Terms(db, self.changed)
-        self.placed: dict[str, dict[int, int]] = {}
-        """By uid of a session, the hashes and numbers of the events that were just put there."""
         db.pending.append(self)
 
     def flush(self) -> None:
@@ -76,12 +80,23 @@ class SqlLedger(Rollups):
         self.terms.known.clear()
 
     def find(self, hashes: Sequence[int]) -> list[Kept]:
+        group = self.group.known
+        known = [group.calls.get(h, _UNKNOWN) for h in hashes] if group else [_UNKNOWN]
+        if all(one is None or one.kept is not None for one in known):
+            return [self._as_stored(one) for one in known if one is not None]
         sql = (
-            f"select s.uid, {_CALL} from carray(?) h join ledger c on c.hash = h.value join"
+            f"select s.uid, {CALL} from carray(?) h join ledger c on c.hash = h.value join"
             " sessions s on s.number = c.session"
         )
         rows = self.db.all(sql, (self.db.ids(hashes),)) if hashes else []
         return [from_row(uid, row) for uid, *row in rows]
+
+    def _as_stored(self, call: KnownCall) -> Kept:
+        """Return the call as the database would give it back."""
+        assert call.kept is not None
+        row = self.db.storable(to_row(call.kept))
+        row[_SEQ] = call.seq
+        return from_row(call.uid, row)
 
     def billed(
         self, uid: str, last: int | None = None, at: Sequence[int] | None = None
@@ -99,7 +114,7 @@ class SqlLedger(Rollups):
         )
 
     def resent(self, uid: str) -> list[Kept]:
-        sql = f"select {_CALL} from ledger c where c.session = ? and c.superseded is not null"
+        sql = f"select {CALL} from ledger c where c.session = ? and c.superseded is not null"
         return [
             from_row(uid, row)
             for row in self.db.all(sql, (self.sessions.number(uid),))
@@ -131,7 +146,7 @@ class SqlLedger(Rollups):
     ) -> list[Billed]:
         order = ("c.ts is null", "c.ts", "c.key")
         sql = (
-            f"select {_PRICE_COLUMNS}, s.uid, {_CALL} from ledger c join sessions s on s.number ="
+            f"select {_PRICE_COLUMNS}, s.uid, {CALL} from ledger c join sessions s on s.number ="
             f" c.session where {where}"
             " order by"
             f" {', '.join(order) if last is None else ' desc, '.join(order) + f' desc limit {last:d}'}"
@@ -150,7 +165,7 @@ class SqlLedger(Rollups):
 
     def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
         sql = (
-            f"select c.hash, s.uid, {_CALL} from ledger c join sessions s on s.number = c.session"
+            f"select c.hash, s.uid, {CALL} from ledger c join sessions s on s.number = c.session"
             " where c.usd is null limit ?"
         )
         return [(h, from_row(uid, row).call) for h, uid, *row in self.db.all(sql, (limit,))]
@@ -183,46 +198,6 @@ class SqlLedger(Rollups):
             self.changed.update(changed)
             return len(changed)
 
-    def put(self, calls: Iterable[Kept]) -> None:
-        """Keeps calls as they are settled. One of a session that was forgotten has none to belong
-        to."""
-        kept_calls = list(calls)
-        if not kept_calls:
-            return
-        events: dict[str, list[int]] = {}
-        for kept in kept_calls:
-            if kept.event:
-                events.setdefault(kept.call.session_uid, []).append(kept.event)
-        places = {uid: self._seqs(uid, wanted) for uid, wanted in events.items()}
-        # Not by a select in the statement: see `_put_aliases`.
-        numbers = {
-            uid: self.sessions.number(uid) for uid in {kept.call.session_uid for kept in kept_calls}
-        }
-        rows = []
-        for kept in kept_calls:
-            call = kept.call
-            number = numbers[call.session_uid]
-            if number is None:
-                continue
-            seq = places[call.session_uid].get(kept.event, call.seq) if kept.event else call.seq
-            rows.append(self.row(kept, number, seq))
-        if not rows:
-            return
-        with self.db.transaction():
-            there = self._stored([row[0] for row in rows])
-            self._put_rows(rows, there)
-            # What was counted for one session may now count for another.
-            self.touch_sessions({*there.values(), *(row[1] for row in rows)})
-
-    def _stored(self, hashes: Sequence[int]) -> dict[int, int]:
-        """Those of these calls that are there, with their session."""
-        sql = "select hash, session from carray(?) h join calls on hash = h.value"
-        return dict(self.db.all(sql, (self.db.ids(hashes),))) if hashes else {}
-
-    def _put_rows(self, rows: list[list[Any]], there: Container[int]) -> None:
-        """Puts calls; `there` has the hashes of those that are there already."""
-        self.db.executemany(f"{PUT_CALL} {self.db.may_replace_call}", rows)
-
     def touch_calls(self, hashes: list[int]) -> None:
         self.touch_sessions(self._sessions_of(hashes))
 
@@ -231,29 +206,6 @@ class SqlLedger(Rollups):
         self.changed |= sessions
         for session in sessions:
             self.charges.to_charge.setdefault(session)
-
-    def _seqs(self, uid: str, events: list[int]) -> dict[int, int]:
-        """Where events are, by the hash of their native id; of a record that gave none, the one
-        that it follows."""
-        # Nearly all came with the calls. Looking for each of them again would take a fifth of what
-        # keeping the calls does.
-        placed = self.placed.get(uid, {})
-        found = {event: placed[event] for event in events if event in placed}
-        if not (rest := [event for event in events if event not in found]):
-            return found
-        session = self.sessions.number(uid)
-        natives = (
-            "select n.hash, n.seq from carray(?) c join natives n on n.hash = c.value and"
-            " n.session = ?"
-        )
-        found |= dict(self.db.all(natives, (self.db.ids(rest), session)))
-        if rest := [event for event in rest if event not in found]:
-            aliases = (
-                "select a.hash, a.seq from carray(?2) c join aliases a on a.hash = c.value and"
-                " a.source in (select source from streams where session = ?1) and a.session = ?1"
-            )
-            found |= dict(self.db.all(aliases, (session, self.db.ids(rest))))
-        return found
 
     def row(self, kept: Kept, session: int, seq: int) -> list[Any]:
         """A call of a session as it is kept: the values of `CALL_COLUMNS`."""

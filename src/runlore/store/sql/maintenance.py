@@ -22,7 +22,7 @@ from .ingest import PUT_BACK, SqlIngest
 from .ledger import SqlLedger
 from .sessions import SqlSessions
 from .sources import SqlSources
-from .totals import Totals
+from .totals import SqlTotals
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class SqlMaintenance(ABC):
         index: SqlIndex,
         sources: SqlSources,
         ledger: SqlLedger,
-        totals: Totals,
+        totals: SqlTotals,
         ingest: SqlIngest,
     ) -> None:
         self.db, self.sessions, self.index = db, sessions, index

@@ -32,10 +32,11 @@ from ..values import DAMAGED, Bulk, Weight
 from .database import Database
 from .digests import HAS_MORE, SqlDigests
 from .index import SqlIndex
-from .ingest import INSERT_EVENT, SqlIngest
+from .ingest import SqlIngest
 from .ledger import SqlLedger
+from .put import INSERT_EVENT
 from .sessions import UNCOVERED, SqlSessions
-from .totals import Totals
+from .totals import SqlTotals
 
 _AT_A_TIME = 100
 """Sessions that are evicted in one transaction: readers see it go on, and killed halfway nothing is
@@ -51,7 +52,7 @@ class SqlRetention(ABC):
         sessions: SqlSessions,
         index: SqlIndex,
         ledger: SqlLedger,
-        totals: Totals,
+        totals: SqlTotals,
         digests: SqlDigests,
         ingest: SqlIngest,
     ) -> None:
@@ -142,13 +143,13 @@ class SqlRetention(ABC):
                 if better is not None:
                     rows[n] = better
                     dirty += 1
-                piece = (
+                delta = (
                     None
                     if row[OFFSET] is None
                     else data[row[OFFSET] : row[OFFSET] + row[LENGTH]].decode("utf-8", "replace")
                 )
-                cleaned = None if piece is None else text(piece)
-                dirty += cleaned != piece
+                cleaned = None if delta is None else text(delta)
+                dirty += cleaned != delta
                 bodies.append(None if cleaned is None else cleaned.encode("utf-8", "replace"))
             if not dirty:
                 continue

@@ -17,16 +17,17 @@ from ...model import (
 from ...timeline import Tally
 from ..rows import CUT
 from ..segments import SEGMENT_BYTES, unpack, unpack_records
-from ..values import OVERTAKEN, Resume, SourceState, StreamState, Tail
+from ..values import STALE_COPIES, Resume, SourceState, StreamState, Tail
 from .database import Database
-from .totals import Totals
+from .group import PutGroup
+from .totals import SqlTotals
 
 MOST_ROUNDS = 10
 """Copies of copies of copies settle in as many rounds as there are generations. What claims more is
 made up."""
 
-OVERTAKEN_AND_KEPT = (
-    f"adapter_version = {OVERTAKEN} and records > 0 and records = (select coalesce(sum(r.count), 0)"
+STALE_AND_STORED = (
+    f"adapter_version = {STALE_COPIES} and records > 0 and records = (select coalesce(sum(r.count), 0)"
     " from records r where r.source = sources.number)"
 )
 """Of a source that can be derived again from what is stored of it."""
@@ -35,12 +36,8 @@ OVERTAKEN_AND_KEPT = (
 class SqlSources:
     """See `Sources` in the contracts."""
 
-    def __init__(self, db: Database, totals: Totals) -> None:
-        self.db, self.totals = db, totals
-
-    unread: frozenset[int] = frozenset()
-    """The sessions of a source that is read anew which this reading has not come to yet: what is
-    stored of them is from another."""
+    def __init__(self, db: Database, totals: SqlTotals, group: PutGroup) -> None:
+        self.db, self.totals, self.group = db, totals, group
 
     def by_path(self, agent: str | None = None) -> dict[str, SourceState]:
         return {state.source.path: state for state in self._states(agent)}
@@ -113,14 +110,14 @@ class SqlSources:
     def unsettled_once(self) -> Iterator[list[SourceState]]:
         """One round of it."""
         if self.db.one(
-            f"select 1 from sources where {self.db.own_sources[0]} and {OVERTAKEN_AND_KEPT} limit 1",
+            f"select 1 from sources where {self.db.own_sources[0]} and {STALE_AND_STORED} limit 1",
             self.db.own_sources[1],
         ):
             with suppress(StoreBusy), self.db.sync_lock():
                 chosen = {
                     number
                     for (number,) in self.db.all(
-                        f"select number from sources where {OVERTAKEN_AND_KEPT}"
+                        f"select number from sources where {STALE_AND_STORED}"
                     )
                 }
                 yield [state for state in self.all() if state.number in chosen]
@@ -133,7 +130,7 @@ class SqlSources:
         )
         blocks: dict[tuple[str, int], list[int]] = {}
         for uid, session, block, hash_ in self.db.all(sql, (source,)):
-            if session in self.unread:
+            if session in self.group.unread:
                 continue
             if hash_ or (uid, session) not in blocks:
                 blocks[uid, session] = [block]
@@ -168,10 +165,10 @@ class SqlSources:
             facts=msgspec.msgpack.decode(facts, type=Facts),
             tally=msgspec.msgpack.decode(tally, type=Tally),
             hash=hash_,
-            tail=self._tail(session, blocks),
+            tail=self.tail(session, blocks),
         )
 
-    def _tail(self, session: int, blocks: Sequence[int]) -> Tail | None:
+    def tail(self, session: int, blocks: Sequence[int]) -> Tail | None:
         """The last segment of the stream while it is not full, numbered within the stream."""
         low, high = blocks[-1] * BLOCK, (blocks[-1] + 1) * BLOCK - 1
         row = self.db.one(
@@ -220,6 +217,7 @@ class SqlSources:
         problem: str | None = None,
     ) -> None:
         with self.db.transaction():
+            self.group.forget()
             number = self.register(source, adapter_version, redact_version, problem)
             # It may be there again, or have another size, and its sessions say so.
             if problem is not None:

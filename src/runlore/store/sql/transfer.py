@@ -13,8 +13,8 @@ from ..segments import pack_one, unpack
 from ..values import Row, Taken
 from .database import Database
 from .index import SqlIndex
-from .ingest import INSERT_EVENT, PUT_RECORDS
 from .ledger import SqlLedger
+from .put import INSERT_EVENT, PUT_RECORDS
 from .sessions import SqlSessions
 from .terms import MODEL, TARIFF
 

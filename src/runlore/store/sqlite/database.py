@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import apsw
 
 from ...errors import StoreBusy, StoreError, StoreTooNew, StoreTooOld
 from ..sql.database import Database, migrations
+from ..sql.lookup import Question
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -203,6 +204,12 @@ class SqliteDatabase(Database):
 
     def ids(self, numbers: Iterable[int]) -> Any:
         return apsw.carray(array("q", numbers))
+
+    def among(self, column: str, texts: Iterable[str]) -> tuple[str, Any]:
+        return f"{column} in (select value from carray(?))", apsw.carray(tuple(texts))
+
+    def answer(self, questions: Sequence[Question]) -> list[list[Any]]:
+        return [self.all(sql, values) for sql, values in questions]
 
     def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
         is_plain = is_part and not any(char in pattern for char in "*?[")

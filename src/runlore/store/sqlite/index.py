@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ...errors import StoreError
+from ..changes import NewSegment
 from ..rows import ASIDE, ERROR, segment_event
 from ..segments import unpack
 from ..sql.index import SqlIndex
@@ -94,6 +95,10 @@ class SqliteIndex(SqlIndex):
             self._sizes = version, Counter(msgspec.json.decode(found, type=list[int]))
         return self._sizes[1]
 
+    def add(self, segments: Sequence[NewSegment], *, is_new: bool) -> None:
+        for one in segments:
+            self._add(one.id, one.session, one.first, one.last, one.segment)
+
     def write(self, session: int, first: int, last: int, segment: Segment) -> None:
         row = self.db.one(
             "select id from segments where session = ? and first_seq = ?", (session, first)
@@ -106,9 +111,9 @@ class SqliteIndex(SqlIndex):
             sql = "select max(id) from segments where id between ? and ?"
             (top,) = self.db.one(sql, (low, low | 0xFFFFF))
             id_ = low if top is None else top + 1
-        self.add(id_, session, first, last, segment)
+        self._add(id_, session, first, last, segment)
 
-    def add(self, id_: int, session: int, first: int, last: int, segment: Segment) -> None:
+    def _add(self, id_: int, session: int, first: int, last: int, segment: Segment) -> None:
         if id_ >> 20 != session:
             raise StoreError("a session has more than a million segments")
         self.db.execute(

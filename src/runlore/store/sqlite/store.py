@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..sql.digests import SqlDigests
+from ..sql.group import PutGroup
 from ..sql.ledger import SqlLedger
 from ..sql.overview import SqlOverview
 from ..sql.sessions import SqlSessions
 from ..sql.sources import SqlSources
 from ..sql.store import SqlStore
-from ..sql.totals import Totals
+from ..sql.totals import SqlTotals
 from .backup import backup
 from .database import SqliteDatabase
 from .index import SqliteIndex
@@ -31,14 +32,17 @@ class SqliteStore(SqlStore):
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self.db = db = SqliteDatabase(path, read_only=read_only)
-        totals = Totals(db)
+        totals, group = SqlTotals(db), PutGroup()
+        db.pending.append(group)
         self.sessions = SqlSessions(db)
         self.overview = SqlOverview(db)
-        self.sources = SqlSources(db, totals)
+        self.sources = SqlSources(db, totals, group)
         self.index = SqliteIndex(db, self.sessions)
-        self.ledger = SqlLedger(db, self.sessions)
+        self.ledger = SqlLedger(db, self.sessions, group)
         self.digests = SqlDigests(db, self.sessions, self.ledger.charges)
-        self.ingest = SqliteIngest(db, self.sessions, self.index, self.sources, self.ledger, totals)
+        self.ingest = SqliteIngest(
+            db, self.sessions, self.index, self.sources, self.ledger, totals, group
+        )
         self.maintenance = SqliteMaintenance(
             db, self.sessions, self.index, self.sources, self.ledger, totals, self.ingest
         )

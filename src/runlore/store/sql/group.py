@@ -1,0 +1,29 @@
+"""What is known of the batches that are being put, shared by the parts that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from ..known import Known
+
+
+class PutGroup:
+    """The group of batches that is being put, if any."""
+
+    def __init__(self) -> None:
+        self.known: Known | None = None
+        self.unread: Set[int] = frozenset()
+        """Sessions of a source that is read anew which this reading has not come to yet: what is
+        stored of them is from an earlier reading."""
+
+    def forget(self) -> None:
+        """Ask anew for what is still to be put: something that no plan knows of was written."""
+        if self.known is not None:
+            self.known.forget()
+
+    # As a `Pending` part of a transaction.
+    def flush(self) -> None:
+        """There is nothing to write."""
+
+    def clear(self) -> None:
+        self.forget()
