@@ -18,6 +18,7 @@ from runlore.store.planning import outranked_sources, plan
 from runlore.store.rows import PARENT, REST, SEQ, copied
 from runlore.store.values import Batch
 from runlore.sync.prepare import Job, Preparer, Setting
+from runlore.sync.redaction import RedactSetting
 from runlore.timeline import Tally
 from tests.toy import Toy, line
 
@@ -30,7 +31,7 @@ class Desk:
 
     def __init__(self, toy: Toy, folder: Path) -> None:
         self.toy, self.folder, self.known = toy, folder, Known()
-        self.preparer = Preparer(Setting(key_path=str(folder / "key")))
+        self.preparer = Preparer(Setting(redact=RedactSetting(key_path=str(folder / "key"))))
 
     def batch(self, name: str, *lines: bytes) -> Batch:
         file = self.folder / "toy" / f"{name}.jsonl"

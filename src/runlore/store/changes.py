@@ -1,5 +1,5 @@
-"""What a put writes, as values: rows to add and rows to change. `planning.plan` makes them, and each
-database writes them in its own way."""
+"""The changes that a put makes, as values: rows to add and rows to change. `planning.plan` makes
+them, and each database writes them in its own way."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CallChange(msgspec.Struct, frozen=True, gc=False):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What a stored session adds up to now."""
+    """The columns of a stored session that are sums over its streams."""
 
     session: int
     repo: str | None
@@ -41,14 +41,14 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, kw_only=True):
-    """What a put writes. The first part is rows that are not there yet, without those columns that
-    only one of the databases has; the second part is changes to rows that are."""
+    """All that a put writes. The first part is rows that are not there yet, without those columns
+    that only one of the databases has. The second part is changes to rows that are there."""
 
     batch: Batch
     source: KnownSource
     when: datetime
     put: Put
-    """What is reported of it."""
+    """The report of the put."""
     is_repeated: bool = False
     """The batch was put before: nothing is to be written."""
 

@@ -1,4 +1,4 @@
-"""Which session has what several have: the one where it happened, whatever the order in which they
+"""Find the session in which an event happened that several have, whatever the order in which they
 arrive.
 
 What the agent calls a copy is one. Of two that are not, a session has it before those that come
@@ -45,7 +45,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Copies:
-    """Finds the rows of a delta that its own session or another one has already."""
+    """The rows of a delta that its own session or another one has already."""
 
     def __init__(self, delta: Delta, session: int, known: Known) -> None:
         self.stale: set[tuple[int, int]] = set()
@@ -135,7 +135,7 @@ class Copies:
     def _mark_stale(self, places: Iterable[tuple[int, int]]) -> None:
         self.stale.update((session, block_of(seq)) for session, seq in places)
 
-    def found_again(self, blocks: set[int]) -> list[tuple[Place, bytes]]:
+    def list_returned(self, blocks: set[int]) -> list[tuple[Place, bytes]]:
         """Return what was gone from the source and is there again, with the rest of its row as it
         is now. `blocks` are those of the source."""
         places = {

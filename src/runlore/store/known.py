@@ -1,4 +1,5 @@
-"""What a database has of what is about to be put: plain values, which grow as batches are planned.
+"""The state of a database, as far as a put needs it: plain values, which grow as batches are
+planned.
 
 `Lookup` fills them with a few questions for a whole group of batches, and `planning.plan` notes in
 them what it plans, so that the next batch of the group knows about it. Knows no database.
@@ -92,7 +93,7 @@ class KnownSession(msgspec.Struct, kw_only=True):
     parent_uid: str | None = None
     is_evicted: bool = False
     cut: list[CutPart] = []
-    """What is missing of a session that was evicted."""
+    """The parts that are missing of a session that was evicted."""
     last_seq: int = -1
     streams: dict[int, Stream] = msgspec.field(default_factory=dict)
     """By block, in order."""
@@ -158,7 +159,7 @@ class KnownSource(msgspec.Struct, kw_only=True):
 
 
 class File(NamedTuple):
-    """What sessions say of one of their sources."""
+    """The facts about a source that its sessions show."""
 
     path: str
     size: int
@@ -177,16 +178,19 @@ class KnownCall(NamedTuple):
 
 
 class Known:
-    """What a database has of some batches."""
+    """The state of a database, as far as some batches need it."""
 
     def __init__(
-        self, *, unread: set[int] | None = None, again: dict[int, Renumbering] | None = None
+        self,
+        *,
+        unread: set[int] | None = None,
+        renumberings: dict[int, Renumbering] | None = None,
     ) -> None:
-        self.tellers: dict[str, set[SourceKey]] = {}
+        self.sources_of: dict[str, set[SourceKey]] = {}
         """The sources that tell of a session."""
         self.unread = unread if unread is not None else set()
         """Sessions of a source that is read anew which this reading has not come to yet."""
-        self.again = again if again is not None else {}
+        self.renumberings = renumberings if renumberings is not None else {}
         """By number, sessions that are being derived again."""
         self.forget()
 
@@ -239,7 +243,7 @@ class Known:
 
 
 def key_of(batch: Batch) -> tuple[object, ...]:
-    """What tells batches apart that are put together."""
+    """Return a key that tells batches apart which are put together."""
     uids = (delta.session_uid for delta in batch.deltas)
     return batch.source.agent, batch.source.path, batch.since, *uids
 

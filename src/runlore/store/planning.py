@@ -1,4 +1,4 @@
-"""What a batch changes in a database, worked out from what that has already. Knows no database.
+"""Plan what a batch changes in a database, from what that has already. Knows no database.
 
 `plan` is given a batch and what is known of it (`known.Known`), and returns `Changes`: rows to
 add, none of which is there yet, and rows to change. It notes in `Known` what it plans, so that the
@@ -31,7 +31,7 @@ MAX_SEGMENTS = 1 << 20
 
 def plan(batch: Batch, known: Known, now: datetime, machine: str | None = None) -> Changes:
     """Return what a batch changes. `machine` is where sessions were run whose source names none."""
-    return _Plan(batch, known, now, machine).make()
+    return _Plan(batch, known, now, machine).run()
 
 
 def outranked_sources(batch: Batch, known: Known) -> list[tuple[int, int]]:
@@ -45,7 +45,7 @@ def outranked_sources(batch: Batch, known: Known) -> list[tuple[int, int]]:
         session, rank = known.sessions.get(delta.session_uid), delta.facts.spare
         if session is None or rank is None or not delta.rows or _is_forgotten(delta, known):
             continue
-        if session.number in known.again:
+        if session.number in known.renumberings:
             continue
         others = session.ranks(source.number)
         if all(other >= rank for other in others.values()):
@@ -71,7 +71,7 @@ class _Plan:
         """Sessions that this batch creates, by number."""
         self.stale: set[tuple[int, int]] = set()
 
-    def make(self) -> Changes:
+    def run(self) -> Changes:
         changes, batch = self.changes, self.batch
         if self.source.offset != batch.since:
             changes.is_repeated = True
@@ -103,7 +103,7 @@ class _Plan:
         rank, which then counts alone."""
         known, source = self.known, self.source.number
         session = known.sessions.get(delta.session_uid) or self.add_session(delta)
-        again = known.again.get(session.number)
+        again = known.renumberings.get(session.number)
         if again is None and self._is_outranked(delta, session):
             self.changes.put.copies += len(delta.rows)
             return False
@@ -161,7 +161,7 @@ class _Plan:
         self.stale |= copies.stale
         # A source that was found shorter may grow to what it was.
         blocks = {stream.block for stream in session.of_source(self.source.number)}
-        for at, now in copies.found_again(blocks) if copies.again else ():
+        for at, now in copies.list_returned(blocks) if copies.again else ():
             self.changes.events_again.append((at.flags & ~GONE, now, at.session, at.seq))
         return rest
 
@@ -362,7 +362,7 @@ class _Plan:
         return (
             not self.changes.put.copies
             and digest.session_uid == row["uid"]
-            and len(self.known.tellers.get(row["uid"], ())) <= 1
+            and len(self.known.sources_of.get(row["uid"], ())) <= 1
             and (covers.last_seq, covers.content_hash) == (row["last_seq"], row["content_hash"])
         )
 

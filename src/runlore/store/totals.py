@@ -1,4 +1,4 @@
-"""What a session adds up to over its streams, by column of `sessions`. Pure."""
+"""Add up the streams of a session, by column of `sessions`. Pure."""
 
 from __future__ import annotations
 

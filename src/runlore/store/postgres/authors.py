@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,13 +19,16 @@ from ..sql.database import plain, without_nul
 from ..values import STALE_COPIES, Batch, Delta
 from .claims import Claims
 from .connection import array
-from .ingest import PostgresIngest
 from .months import month_of
 
 _MARKER = re.compile(r"(\[redacted:[^\s:\]]{1,64}:)[0-9a-f]{6}\]")
 
 _COMPARED = (TS, KIND, TOOL, CALL_ID)
 """The columns that are the same in two rows of one record."""
+
+
+if TYPE_CHECKING:
+    from .ingest import PostgresIngest
 
 
 class Authors:
@@ -65,7 +69,7 @@ class Authors:
         )
 
     def _is_alone(self) -> bool:
-        """Whether all sessions are this author's."""
+        """Return True if all sessions are this author's."""
         assert self.db.notes is not None
         if self.db.notes.is_alone is None:
             sql = (
@@ -98,8 +102,10 @@ class Authors:
         return self._second(self.db.author, uid, month_of(delta.tally.started_at), self.db.machine)
 
     def _agrees(self, session: int, delta: Delta) -> bool | None:
-        """Whether the records that a session and a delta both have are the same; None when they
-        have none in common."""
+        """Return True if the records that a session and a delta both have are the same.
+
+        None if they have none in common.
+        """
         seqs = {
             h: seq
             for h, places in self.ingest.find_natives(delta.natives).items()

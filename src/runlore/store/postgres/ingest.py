@@ -87,7 +87,7 @@ class PostgresIngest(SqlIngest):
     def reserve(self, known: Known, sources: list[SourceKey], deltas: list[Delta]) -> None:
         months = [month_of(delta.tally.started_at) for delta in deltas]
         # That of a session may be gone with all that was in it.
-        stored = [session for uid in known.tellers if (session := known.sessions.get(uid))]
+        stored = [session for uid in known.sources_of if (session := known.sessions.get(uid))]
         self.db.months.make({*months, *(session.number >> 31 for session in stored)})
         if not sources and not deltas:
             return

@@ -1,7 +1,7 @@
 """Sources that are read again as a whole: written anew, derived by a newer adapter, or outranked by another source.
 
 What is stored is taken out or marked first. Then the batches are put like any others, and what is known of them says which
-numbers events had (`Known.again`) and which sessions this reading has not come to yet (`Known.unread`)."""
+numbers events had (`Known.renumberings`) and which sessions this reading has not come to yet (`Known.unread`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SqlIngest(SqlWriter):
         self, unread: Iterable[int] = (), again: dict[int, Renumbering] | None = None
     ) -> Iterator[None]:
         """Put what follows by itself. What was known of a group does not hold after it."""
-        outer, self.group.known = self.group.known, Known(unread=set(unread), again=again)
+        outer, self.group.known = self.group.known, Known(unread=set(unread), renumberings=again)
         self.group.unread = self.group.known.unread
         try:
             yield
@@ -78,7 +78,7 @@ class SqlIngest(SqlWriter):
         return total
 
     def _mark_gone(self, session: int, block: int, present: dict[int, int | None]) -> None:
-        """Marks what is no longer in its source, unmarks what is again, and notes where in the
+        """Mark what is no longer in its source, unmark what is again, and note where in the
         source it is now."""
         numbers = {seq: h for h, seq in reversed(self.native_hashes(session, block))}
         changes = []
@@ -170,7 +170,7 @@ class SqlIngest(SqlWriter):
         ]
 
     def take_out(self, session: int, block: int, again: Renumbering, *, is_damaged: bool) -> None:
-        """Drops the events of a block and remembers which native id had which number."""
+        """Drop the events of a block and remember which native id had which number."""
         low, high = block * BLOCK, (block + 1) * BLOCK - 1
         span = (session, low, high)
         known = self.native_hashes(session, block)
@@ -244,7 +244,7 @@ class SqlIngest(SqlWriter):
     def _repack(
         self, uid: str, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]
     ) -> None:
-        """Adds rows to a block between those that it has. Segments must not overlap, so all of its
+        """Add rows to a block between those that it has. Segments must not overlap, so all of its
         bodies are packed anew."""
         span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
         there = [list(row) for row in self.sessions.rows(*span)]
@@ -402,7 +402,7 @@ class SqlIngest(SqlWriter):
 
 
 class Short(Exception):
-    """What was to come back did not come as a whole."""
+    """Raised when a session that was to come back did not come as a whole."""
 
 
 def add(total: Put, more: Put) -> None:

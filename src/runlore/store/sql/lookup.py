@@ -94,7 +94,7 @@ class Reserving(Protocol):
 
 
 class Lookup:
-    """Asks a store what it has."""
+    """Questions to a store."""
 
     def __init__(self, db: Database, sources: SqlSources, ingest: Reserving) -> None:
         self._db, self._stored_sources, self._ingest = db, sources, ingest
@@ -106,7 +106,7 @@ class Lookup:
         for batch in batches:
             known.batches.add(key_of(batch))
             for delta in batch.deltas:
-                known.tellers.setdefault(delta.session_uid, set()).add(source_key(batch))
+                known.sources_of.setdefault(delta.session_uid, set()).add(source_key(batch))
         self._ask(
             self._sources(known, batches),
             self._sessions(known, uids),

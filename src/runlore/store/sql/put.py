@@ -1,4 +1,4 @@
-"""How a store puts a batch. There is one way.
+"""The put path of a store. There is one.
 
 `Lookup` asks what the database has of a group of batches, `planning.plan` works out from that what a batch changes, and
 `SqlWriter` writes it."""
