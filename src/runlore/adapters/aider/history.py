@@ -26,9 +26,9 @@ _SEARCH = re.compile(r"<{5,9} SEARCH.*\Z")
 _DIVIDER = re.compile(r"={5,9}\s*\Z")
 _REPLACE = re.compile(r">{5,9} REPLACE\s*\Z")
 THOUGHT, ANSWER = "► **THINKING**", "► **ANSWER**"
-LONGEST_QUESTION = 600  # Characters.
-MOST_EDITS = 200  # Of one reply.
-MOST_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundreds of times.
+MAX_QUESTION = 600  # Characters.
+MAX_EDITS = 200  # Of one reply.
+MAX_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundreds of times.
 
 Piece = dict[str, Any]
 
@@ -128,7 +128,7 @@ def _reply(text: str) -> Piece:
 
 def is_question(line: str) -> bool:
     """Whether a person was asked, and has answered. No question is long."""
-    return len(line) <= LONGEST_QUESTION and QUESTION.search(line) is not None
+    return len(line) <= MAX_QUESTION and QUESTION.search(line) is not None
 
 
 def _grouped(lines: list[str]) -> list[str]:
@@ -155,7 +155,7 @@ def typed(data: bytes) -> dict[str, list[str]]:
             continue
         if when and words:
             times = found.setdefault("\n".join(words).strip("\n"), [])
-            if len(times) < MOST_TIMES:
+            if len(times) < MAX_TIMES:
                 times.append(when)
         match = _TYPED.match(line)
         when, words = (_moment(match[1]) if match else None), []
@@ -185,7 +185,7 @@ def edits(text: str) -> list[tuple[str, str, str]]:
         elif old is not None and new is None and _DIVIDER.match(line):
             new = []
         elif old is not None and new is not None and _REPLACE.match(line):
-            if path and len(found) < MOST_EDITS:
+            if path and len(found) < MAX_EDITS:
                 found.append((path, "\n".join(old), "\n".join(new)))
             old = new = None
         elif new is not None:

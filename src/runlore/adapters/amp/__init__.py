@@ -64,16 +64,16 @@ class AmpAdapter(GrowingAdapter):
         return found and aged(found, STALE_S)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        from .reader import finished, told
+        from .reader import finished, sidecar_values
 
         thread = load_document(source.path)
         messages = thread.get("messages") if isinstance(thread, dict) else None
         if not isinstance(messages, list):
             raise ReadError(source.path, "not a thread: it has no list of messages")
         records = finished(thread, messages, is_stale(source, STALE_S))
-        return [Record(to_json(value), -1, name) for name, value in told(thread, messages)], [
-            to_json(item) for item in records
-        ]
+        return [
+            Record(to_json(value), -1, name) for name, value in sidecar_values(thread, messages)
+        ], [to_json(item) for item in records]
 
     def resume(self, session: Session) -> list[str] | None:
         """A subagent is not taken up."""

@@ -24,7 +24,7 @@ OPEN = frozenset({"in-progress", "queued", "blocked-on-user"})
 """States of a call that has not ended."""
 SEVERAL = frozenset({"subagent", "oracle", "codebase-search"})
 """What the ledger tells of as one, and was several requests."""
-TOLD = (
+THREAD_FIELDS = (
     "id",
     "title",
     "created",
@@ -65,9 +65,9 @@ ACTIONS = {
 # The document.
 
 
-def told(thread: dict[str, Any], messages: list[Any]) -> Iterator[tuple[str, Any]]:
+def sidecar_values(thread: dict[str, Any], messages: list[Any]) -> Iterator[tuple[str, Any]]:
     """What stands beside the messages: about the thread, and requests that no message tells of."""
-    about = {name: thread[name] for name in TOLD if name in thread}
+    about = {name: thread[name] for name in THREAD_FIELDS if name in thread}
     yield "thread", {**about, "env": pick(thread, "env", "initial", of=dict) or {}}
     has_usage = {
         pick(message, "messageId", of=int)

@@ -19,7 +19,7 @@ CARRY = 1
 """The layout of `Memory`; changed only together with the adapter's `version`."""
 STEP_TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 TOTAL_TOKENS = ("total_prompt_tokens", "total_completion_tokens", "total_cached_tokens")
-DEEPEST = 4  # Subagents of subagents.
+MAX_DEPTH = 4  # Subagents of subagents.
 
 ACTIONS = {
     **dict.fromkeys(
@@ -97,7 +97,7 @@ def _below(document: dict[str, Any], depth: int = 0) -> Iterator[Any]:
         name = identifier(inner.get("trajectory_id")) or f"{depth}-{n}"
         yield {"head": _head(inner), "subagent": name}
         yield from _steps(inner, name)
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             yield from _below(inner, depth + 1)
         elif further := inner.get("subagent_trajectories"):
             yield {"subagent_trajectory": further}

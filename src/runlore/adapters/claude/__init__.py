@@ -70,7 +70,7 @@ class ClaudeAdapter(JsonlAdapter):
             hints = agents.get(source.path.removesuffix(self.suffix))
             yield msgspec.structs.replace(source, hints=tuple(sorted(hints))) if hints else source
 
-    def beside(self, source: Source) -> Iterable[Record]:
+    def sidecars(self, source: Source) -> Iterable[Record]:
         """What the program noted of a subagent when it started it."""
         place = SourcePath(source.path)
         data = (
@@ -80,7 +80,7 @@ class ClaudeAdapter(JsonlAdapter):
         )
         return [Record(data, -1, "meta")] if data else ()
 
-    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+    def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
         """The whole outputs of which the line holds a preview. Only the file's name is taken from
         the line, never a path."""
         from . import words

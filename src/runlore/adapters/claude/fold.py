@@ -57,7 +57,7 @@ _decode = msgspec.json.Decoder(Line).decode
 _decode_rare = msgspec.json.Decoder(RareLine).decode
 
 
-def _most(one: Tokens, other: Tokens) -> Tokens:
+def _highest(one: Tokens, other: Tokens) -> Tokens:
     return (
         max(one[0], other[0]),
         max(one[1], other[1]),
@@ -394,13 +394,13 @@ class ClaudeFold(Fold[State]):
         self.bill(line, message, message.usage, found)
         identity = message.id or ""
         if self.state.owed and identity in self.state.owed:
-            found = _most(found, self.state.owed[identity])
+            found = _highest(found, self.state.owed[identity])
         before = self.state.usage.get(identity) if identity else None
         if before is None:
             if found != NOTHING:
                 self.step = identity, found, found
         elif found != before:
-            most = _most(found, before)
+            most = _highest(found, before)
             if most != before:
                 self.step = (
                     identity,

@@ -91,10 +91,10 @@ _SAVED = "saved to: "
 _PLACE = re.compile(r'[^"\r\n]{0,4096}')
 _PLACE_IN_JSON = re.compile(r'(?:[^"\\\r\n]|\\[^nr"]){0,4096}')
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
-LONGEST_NAME = 200  # Of a model, or of a request.
-LONGEST_LEAD_IN = 40  # `Implement the following plan:`
+MAX_NAME = 200  # Of a model, or of a request.
+MAX_LEAD_IN = 40  # `Implement the following plan:`
 # A larger count is damage. The sum over a million events still fits a database column.
-LARGEST = 1 << 40
+MAX_COUNT = 1 << 40
 
 _USER_MODIFIED = re.compile(rb'"userModified"\s*:\s*true')
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,9})\s*")
@@ -126,7 +126,7 @@ def heading(text: str) -> str:
     """What a session that begins with this prompt is called: its first line, or the next where that
     only announces it. A long line says itself what is asked, and what follows are the details."""
     line = one_line(text)
-    if not line.endswith(":") or len(line) > LONGEST_LEAD_IN:
+    if not line.endswith(":") or len(line) > MAX_LEAD_IN:
         return line
     return one_line(text.partition(line)[2]).lstrip("#*->0123456789. ") or line
 
@@ -242,7 +242,7 @@ def utc(moment: datetime) -> datetime | None:
 def milliseconds(value: Any) -> int | None:
     return (
         int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
         else None
     )
 
@@ -260,10 +260,10 @@ def tokens(counts: Counts) -> Tokens:
         counts.cache_read_input_tokens or 0,
     )
     if (
-        0 <= given < LARGEST
-        and 0 <= said < LARGEST
-        and 0 <= read < LARGEST
-        and 0 <= written < LARGEST
+        0 <= given < MAX_COUNT
+        and 0 <= said < MAX_COUNT
+        and 0 <= read < MAX_COUNT
+        and 0 <= written < MAX_COUNT
     ):
         return given, said, read, written
     return _sane(given), _sane(said), _sane(read), _sane(written)
@@ -299,7 +299,7 @@ def billed(
         ts=ts,
         # Other models are reached through gateways that speak Anthropic's protocol.
         provider="anthropic" if model and "claude" in model else None,
-        model=model and model[:LONGEST_NAME],
+        model=model and model[:MAX_NAME],
         tier="fast" if counts.speed == "fast" else _TIERS.get(counts.service_tier),
         region="us" if counts.inference_geo == "us" else None,
         input_tokens=given,
@@ -309,12 +309,12 @@ def billed(
         cache_write_1h_tokens=write_1h,
         web_searches=_sane(tools.web_search_requests or 0) if tools else 0,
         is_sidechain=is_sidechain,
-        request_id=request_id and request_id[:LONGEST_NAME],
+        request_id=request_id and request_id[:MAX_NAME],
     )
 
 
 def _sane(count: int) -> int:
-    return count if 0 <= count < LARGEST else 0
+    return count if 0 <= count < MAX_COUNT else 0
 
 
 class Described(msgspec.Struct, gc=False):

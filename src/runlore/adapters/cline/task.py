@@ -107,7 +107,7 @@ class Task(ClineFold[Memory]):
             elif self.is_alone:
                 self.message(message)
             else:
-                self.seen(message)
+                self.add_results(message)
         elif value.get("told") is True:
             self.merge("told by what follows")
         else:
@@ -136,7 +136,7 @@ class Task(ClineFold[Memory]):
                 model=self.state.model,
             )
         body = "\n".join([text, *words.pictures(value.get("images"))]).strip()
-        self.told(value, word, body)
+        self.add_row(value, word, body)
         if not self.count:
             self.merge(word if word in QUIET else "empty")
 
@@ -151,7 +151,7 @@ class Task(ClineFold[Memory]):
             words.provider_of(pick(value, "modelInfo", "providerId", of=str)) or state.provider
         )
 
-    def told(self, value: dict[str, Any], word: str, body: str) -> None:
+    def add_row(self, value: dict[str, Any], word: str, body: str) -> None:
         state = self.state
         if isinstance(condensed := value.get("contextCondense"), dict) or word in COMPACTIONS:
             self.compaction(
@@ -384,7 +384,7 @@ class Task(ClineFold[Memory]):
 
     # What the model saw.
 
-    def seen(self, message: dict[str, Any]) -> None:
+    def add_results(self, message: dict[str, Any]) -> None:
         """A message beside the timeline: only the results of calls are not in that."""
         self.ts = time_at(message)
         blocks = _blocks(message)
@@ -453,7 +453,7 @@ class Task(ClineFold[Memory]):
             )
         else:
             for block in blocks:
-                self.asked(block)
+                self.add_user_block(block)
         if not self.count:
             self.merge("empty")
 
@@ -464,7 +464,7 @@ class Task(ClineFold[Memory]):
         elif (text := pick(block, "text", of=str)) is not None:
             self.emit("assistant_msg", text, "text", role="assistant", model=model)
         elif "input" in block:
-            self.made(block.get("name"), block.get("input"), pick(block, "id", of=str))
+            self.add_call(block.get("name"), block.get("input"), pick(block, "id", of=str))
         else:
             self.emit(
                 "lifecycle",
@@ -474,7 +474,7 @@ class Task(ClineFold[Memory]):
                 "assistant",
             )
 
-    def made(self, name: Any, given: Any, use: str | None) -> None:
+    def add_call(self, name: Any, given: Any, use: str | None) -> None:
         """A call as the model made it."""
         if name == "attempt_completion" and (text := pick(given, "result", of=str)):
             self.emit(
@@ -499,7 +499,7 @@ class Task(ClineFold[Memory]):
         self.state.open.append(call)
         del self.state.open[:-OPEN]
 
-    def asked(self, block: dict[str, Any]) -> None:
+    def add_user_block(self, block: dict[str, Any]) -> None:
         state, text = self.state, pick(block, "text", of=str)
         if (use := pick(block, "tool_use_id", of=str)) is not None:
             call = state.uses.get(use[:200]) or Call(use[:200], "unknown", "other")

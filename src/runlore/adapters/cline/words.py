@@ -108,7 +108,7 @@ _RESULT = "] Result:"
 BLOCK = "Tool"
 LOADING = "\n\nLoading..."
 """What a request ends with until all of it is known."""
-LONGEST_MARK = 16 << 10  # Characters: the command of a call is told in front of its result, whole.
+MAX_MARK = 16 << 10  # Characters: the command of a call is told in front of its result, whole.
 _AROUND = re.compile(r"<environment_details>.*?(?:</environment_details>|\Z)", re.DOTALL)
 _FOLDER = re.compile(r"^# Current (?:Workspace|Working) Directory \(([^\n]+)\)", re.MULTILINE)
 _MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
@@ -336,12 +336,12 @@ def spoken(text: str) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 _OPENING = re.compile(rf"^[ \t]*<({'|'.join(sorted(SPOKEN))})>", re.MULTILINE)
 _ARGUMENT = re.compile(r"<(\w{1,60})>")
-MOST_ARGUMENTS = 100  # And names that look like one.
+MAX_ARGUMENTS = 100  # And names that look like one.
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:
     at = 0
-    for _ in range(MOST_ARGUMENTS):
+    for _ in range(MAX_ARGUMENTS):
         found = _ARGUMENT.search(text, at)
         if found is None:
             return
@@ -383,7 +383,7 @@ def results_in(text: str) -> list[tuple[str, str]]:
             marks.append(("" if tool == BLOCK else tool, start, start if bare[2] else bare.end()))
             after = bare.end()
         elif is_known or text.startswith(" for '", found.end()):
-            end = _end_of_mark(text, start, 0 if start else LONGEST_MARK)
+            end = _end_of_mark(text, start, 0 if start else MAX_MARK)
             if end >= 0:
                 del marks[-1 if start == after else len(marks) :]
                 marks.append((tool, start, end))

@@ -12,7 +12,7 @@ from ..shared.fold import AllFields, keep
 from ..shared.pick import clean
 from ..shared.tools import one_line, test_counts, text_of
 from . import tools, words
-from .fold import CALLS, DONE, EVENT, LONGEST_NAME, RESPONSE, SHELLS, CodexFold
+from .fold import CALLS, DONE, EVENT, MAX_NAME, RESPONSE, SHELLS, CodexFold
 from .lines import Call, Payload
 
 _SPAWNED = "You are the newly spawned agent"
@@ -70,7 +70,7 @@ class Calls(CodexFold):
             identity=identity,
             **more,
         )
-        if call_id and len(call_id) <= LONGEST_NAME:
+        if call_id and len(call_id) <= MAX_NAME:
             is_test = found.kind == "test_run" or (
                 found.tool == "write_stdin" and self.goes_on(args)
             )
@@ -78,7 +78,7 @@ class Calls(CodexFold):
             keep(
                 state.calls,
                 call_id,
-                Call(found.tool[:LONGEST_NAME], found.action, is_test, is_silent, is_pull),
+                Call(found.tool[:MAX_NAME], found.action, is_test, is_silent, is_pull),
                 CALLS,
             )
             state.done.pop(call_id, None)
@@ -103,7 +103,7 @@ class Calls(CodexFold):
     def tell_result(self, call_id: str | None, text: str, native: str) -> None:
         state = self.state
         call = state.calls.pop(call_id, _NO_CALL) if call_id else _NO_CALL
-        if call_id and len(call_id) <= LONGEST_NAME:
+        if call_id and len(call_id) <= MAX_NAME:
             keep(state.done, call_id, True, DONE)
         if call.is_silent and text == "Plan updated":
             self.merge("plan updated")
@@ -248,7 +248,7 @@ class Calls(CodexFold):
         self.tell_call(found, call_id, word)
         self.answer(call_id, text, word, duration_ms=ms, failed=failed)
 
-    def told_call(self, payload: Payload) -> None:
+    def call_event(self, payload: Payload) -> None:
         plain = self.plain()
         call_id = payload.call_id or plain.get("callId")
         call_id = call_id if isinstance(call_id, str) else None
@@ -302,7 +302,7 @@ class Calls(CodexFold):
 
     def activity(self, side: int, plain: dict[str, Any]) -> None:
         thread, word = plain.get("agent_thread_id"), text_of(plain.get("kind"))
-        if self.is_told(side, b"agent" + words.key_of(f"{thread} {word}")):
+        if self.is_repeated(side, b"agent" + words.key_of(f"{thread} {word}")):
             self.merge("twin")
             return
         refs = (
@@ -332,7 +332,7 @@ class Calls(CodexFold):
 
     def searched(self, side: int, text: str, call_id: str | None, results: str) -> None:
         key = words.key_of(text)
-        if self.is_told(side, b"web" + key):
+        if self.is_repeated(side, b"web" + key):
             self.merge("twin")
             return
         call_id = call_id or f"web_{key.hex()}"
@@ -379,7 +379,7 @@ class Calls(CodexFold):
 
     def drawn(self, side: int, call_id: str | None, plain: dict[str, Any]) -> None:
         asked = text_of(plain.get("revised_prompt"))
-        if self.is_told(side, b"picture" + words.key_of(call_id or asked)):
+        if self.is_repeated(side, b"picture" + words.key_of(call_id or asked)):
             self.merge("twin")
             return
         made = plain.get("saved_path") or (

@@ -37,7 +37,7 @@ PAUSE_MS = 2_000
 # The same where turns tell when they were, and only the fork's first one is damaged.
 LONG_PAUSE_MS = 10_000
 # Of what is remembered. No id is as long, and a carry is stored with every part of a file.
-LONGEST_NAME = 200
+MAX_NAME = 200
 
 RESPONSE, EVENT, ITEM = 0, 1, 2
 """The three that tell of the same message: what the model was sent, what the screen showed, what a
@@ -128,7 +128,7 @@ class CodexFold(Fold[State]):
         is_header = line.type is None and header.role is None and bytes(header.payload) == b""
         if is_header and header.record_type is not None:
             self.begin_line(line)
-            self.merge(f"record_type/{header.record_type[:LONGEST_NAME]}")
+            self.merge(f"record_type/{header.record_type[:MAX_NAME]}")
             return None
         if is_header and header.id and not self.state.is_named and self.state.seq == 0:
             self.head(line, header)
@@ -167,7 +167,7 @@ class CodexFold(Fold[State]):
         self.emit("lifecycle", "", "session", identity="session", summary="session started")
 
     def unknown(self, kind: str | None) -> None:
-        word = (kind or "unknown")[:LONGEST_NAME]
+        word = (kind or "unknown")[:MAX_NAME]
         body = words.without_blobs(self.raw_text().encode("utf-8", "replace")).decode()
         self.emit("lifecycle", body, word, summary=one_line(word if kind else "unknown record"))
 
@@ -209,7 +209,7 @@ class CodexFold(Fold[State]):
         """A turn begins. Records are counted within it: nothing else must be remembered to tell
         equal ones apart."""
         state = self.state
-        turn = turn[:LONGEST_NAME] if turn else ""
+        turn = turn[:MAX_NAME] if turn else ""
         if not turn or turn == state.turn.partition("#")[0]:
             return
         before = state.turns.get(turn, 0)
@@ -297,7 +297,7 @@ class CodexFold(Fold[State]):
             else f"{owner}:{key.hex()}:{state.epoch}.{again}"
         )
 
-    def is_told(self, side: int, key: bytes, near: int = NEAR) -> bool:
+    def is_repeated(self, side: int, key: bytes, near: int = NEAR) -> bool:
         """Whether another side has told this message already. Whoever comes first makes the event,
         so no cut can matter."""
         state = self.state

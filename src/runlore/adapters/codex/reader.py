@@ -14,7 +14,7 @@ from ..shared.pick import clean
 from ..shared.tools import key_values, one_line, text_of
 from . import words
 from .calls import Calls
-from .fold import EVENT, ITEM, LONGEST_NAME, NEXT, RESPONSE, time_of
+from .fold import EVENT, ITEM, MAX_NAME, NEXT, RESPONSE, time_of
 from .lines import Payload
 from .messages import Messages
 from .usage import Requests
@@ -145,7 +145,9 @@ class Reader(Requests):
         if plain.get("error"):
             text = words.error_text(plain["error"])
             # The error itself may have been told before: then this is only the end of the turn.
-            kind = "completion" if self.is_told(ITEM, b"error" + words.key_of(text)) else "error"
+            kind = (
+                "completion" if self.is_repeated(ITEM, b"error" + words.key_of(text)) else "error"
+            )
             self.emit(
                 kind,
                 text,
@@ -193,14 +195,14 @@ class Reader(Requests):
     def serve(self, provider: Any) -> None:
         """Where requests go from here on."""
         if isinstance(provider, str) and provider:
-            self.state.provider = provider[:LONGEST_NAME]
+            self.state.provider = provider[:MAX_NAME]
 
     def change(self, cwd: str | None, model: str | None, policy: Any, native: str) -> None:
         """What holds from here on. The first time it is where the thread begins; later it is a
         person's doing."""
         state = self.state
         was_model, was_policy = state.model, state.policy
-        now = text_of(policy)[:LONGEST_NAME] or None
+        now = text_of(policy)[:MAX_NAME] or None
         state.cwd, state.here = state.cwd or cwd, cwd or state.here
         state.model, state.policy = model or was_model, now or was_policy
         changes = []
@@ -232,7 +234,7 @@ class Reader(Requests):
             else set()
         )
         refs = tuple([prompt for prompt, _, key in self.state.prompts if key in kept])
-        if self.is_told(RESPONSE, b"compact", NEXT):
+        if self.is_repeated(RESPONSE, b"compact", NEXT):
             self.merge("twin")
         else:
             self.emit("lifecycle", "", "compacted", "context compacted", view="compact", refs=refs)
@@ -240,10 +242,10 @@ class Reader(Requests):
             self.emit("lifecycle", payload.message, "compact_summary", None, "user", view="summary")
 
     def context_compacted(self, payload: Payload) -> None:
-        self.compaction_told(EVENT)
+        self.add_compaction(EVENT)
 
-    def compaction_told(self, side: int) -> None:
-        if self.is_told(side, b"compact", NEXT):
+    def add_compaction(self, side: int) -> None:
+        if self.is_repeated(side, b"compact", NEXT):
             self.merge("twin")
         else:
             self.emit("lifecycle", "", "context_compacted", "context compacted", view="compact")
@@ -308,7 +310,7 @@ class Reader(Requests):
 
     def error(self, payload: Payload) -> None:
         text = words.error_text(self.plain())
-        self.is_told(EVENT, b"error" + words.key_of(text))
+        self.is_repeated(EVENT, b"error" + words.key_of(text))
         self.emit("error", text, "error", is_error=True)
 
     def stream_error(self, payload: Payload) -> None:
@@ -322,7 +324,7 @@ class Reader(Requests):
         "world_state": silent,
         "inter_agent_communication_metadata": silent, "security_risk_score": silent,
         "additional_tools": silent,
-        "inter_agent_communication": Messages.agents_told,
+        "inter_agent_communication": Messages.agents_event,
         "message": Messages.message, "reasoning": Messages.reasoning,
         "function_call": Calls.call, "custom_tool_call": Calls.call,
         "local_shell_call": Calls.shell_call,
@@ -333,7 +335,7 @@ class Reader(Requests):
         "tool_search_call": Calls.tool_search, "tool_search_output": Calls.tool_search_output,
         "image_generation_call": Calls.picture, "image_generation_end": Calls.picture,
         "agent_message": Messages.agent_message, "user_message": Messages.user_message,
-        "agent_reasoning": Messages.told_reasoning, "agent_reasoning_raw_content": Messages.told_reasoning,
+        "agent_reasoning": Messages.reasoning_event, "agent_reasoning_raw_content": Messages.reasoning_event,
         "token_count": Requests.token_count,
         "turn.completed": Requests.headless_turn,
         "task_started": turn_started, "turn_started": turn_started,
@@ -344,7 +346,7 @@ class Reader(Requests):
         "thread_settings_applied": settings,
         "exec_command_end": Calls.exec_end, "patch_apply_end": Calls.patch_end,
         "mcp_tool_call_end": Calls.mcp_end,
-        "view_image_tool_call": Calls.told_call, "dynamic_tool_call_request": Calls.told_call,
+        "view_image_tool_call": Calls.call_event, "dynamic_tool_call_request": Calls.call_event,
         "dynamic_tool_call_response": Calls.dynamic_end,
         "collab_agent_spawn_end": Calls.collab_end,
         "collab_agent_interaction_end": Calls.collab_end,

@@ -242,7 +242,7 @@ def _current_step(values: Mapping[str, Any]) -> str | None:
 
 _FILE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE = "*** Move to: "
-MOST_FILES = 1000  # Of one patch. A path for each is kept with the event.
+MAX_FILES = 1000  # Of one patch. A path for each is kept with the event.
 
 
 def patch_body(patch: str) -> tuple[str, tuple[str, ...]]:
@@ -273,7 +273,7 @@ def patch_body(patch: str) -> tuple[str, tuple[str, ...]]:
             lines.append(line)
     if not files:
         return patch, ()
-    return "\n".join(lines).rstrip("\n"), tuple(dict.fromkeys(files[:MOST_FILES]))
+    return "\n".join(lines).rstrip("\n"), tuple(dict.fromkeys(files[:MAX_FILES]))
 
 
 def changes_body(changes: Any) -> tuple[str, tuple[str, ...]]:
@@ -283,7 +283,7 @@ def changes_body(changes: Any) -> tuple[str, tuple[str, ...]]:
     for path, change in changes.items() if isinstance(changes, dict) else ():
         files.append(path)
         parts.append(_change(path, change if isinstance(change, dict) else {}, files))
-    return "\n".join(parts), tuple(dict.fromkeys(files[:MOST_FILES]))
+    return "\n".join(parts), tuple(dict.fromkeys(files[:MAX_FILES]))
 
 
 def _change(path: str, change: dict[str, Any], files: list[str]) -> str:

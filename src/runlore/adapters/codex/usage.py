@@ -9,7 +9,7 @@ from ..shared.fold import keep
 from ..shared.jsonl import lenient
 from ..shared.tools import text_of
 from . import words
-from .fold import LONGEST_NAME, TOTALS
+from .fold import MAX_NAME, TOTALS
 from .lines import Counts, Info, Payload, Total
 from .messages import Messages
 
@@ -80,7 +80,7 @@ class Requests(Messages):
         call = Call(
             key=key, session_uid=self.stream_uid(), ts=self.ts, provider=self.state.provider,
             tier=self.state.tier,
-            model=model and model[:LONGEST_NAME],
+            model=model and model[:MAX_NAME],
             input_tokens=given, cache_read_tokens=read, cache_write_5m_tokens=written,
             output_tokens=said, reasoning_tokens=thought,
             is_sidechain=self.state.is_side, is_sum=is_sum,

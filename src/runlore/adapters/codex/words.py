@@ -164,11 +164,11 @@ def milliseconds(value: Any) -> int | None:
             return None
         value = whole * 1000 + (rest // 1_000_000 if isinstance(rest, int) else 0)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 <= value < LARGEST else None
+    return int(value) if is_number and 0 <= value < MAX_COUNT else None
 
 
 # A larger count is damage. The sum over a million events still fits a database column.
-LARGEST = 1 << 40
+MAX_COUNT = 1 << 40
 
 
 def exit_number(value: Any) -> int | None:
@@ -206,9 +206,9 @@ def total_of(counts: Counts) -> Total:
     # Nearly always it is as it should be, and written so that asking costs little.
     if (
         min(read, written, thought, total) >= 0
-        and read + written <= given < LARGEST
-        and thought <= said < LARGEST
-        and total < LARGEST
+        and read + written <= given < MAX_COUNT
+        and thought <= said < MAX_COUNT
+        and total < MAX_COUNT
     ):
         return given - read - written, read, written, said, thought, total
     given, said = _sane(given), _sane(said)
@@ -218,7 +218,7 @@ def total_of(counts: Counts) -> Total:
 
 
 def _sane(count: int) -> int:
-    return count if 0 <= count < LARGEST else 0
+    return count if 0 <= count < MAX_COUNT else 0
 
 
 # What other records say.

@@ -373,7 +373,7 @@ class Reader(Timeline):
         stream.is_busy = bool(requests)
         if not self.count and not requests and not thought:
             self.merge("empty")
-        self.said(data, model)
+        self.count_output(data, model)
 
     def reasoned(self, data: dict[str, Any]) -> None:
         self.think(pick(data, "content", of=str) or key_values(data), "assistant.reasoning")
@@ -467,7 +467,7 @@ class Reader(Timeline):
 
     # Tokens.
 
-    def said(self, data: dict[str, Any], model: str | None) -> None:
+    def count_output(self, data: dict[str, Any], model: str | None) -> None:
         """The output of a message. A call of the model may be told in several messages that all
         have its count."""
         count = number(data.get("outputTokens")) or 0

@@ -31,7 +31,7 @@ ACTIONS = {
 }
 ASKS = frozenset({"ask_user", "exit_plan_mode"})
 REFUSED = frozenset({"rejected", "denied"})
-MOST_AROUND = 20  # Elements before a prompt, and after it.
+MAX_AROUND = 20  # Elements before a prompt, and after it.
 _OPENS, _CLOSES = re.compile(r"<([a-z_]{1,40})>"), re.compile(r"</([a-z_]{1,40})>\Z")
 _EXIT = re.compile(r"<(?:exited|shellId: \S+ completed) with exit code (-?\d{1,9})>")
 
@@ -92,7 +92,7 @@ def around(sent: str) -> str:
     while (
         (found := _OPENS.match(text))
         and (end := text.find(f"</{found[1]}>")) >= 0
-        and len(first) < MOST_AROUND
+        and len(first) < MAX_AROUND
     ):
         end += len(found[0]) + 1
         first.append(text[:end])
@@ -100,7 +100,7 @@ def around(sent: str) -> str:
     while (
         (found := _CLOSES.search(text, max(0, len(text) - 60)))
         and (start := text.rfind(f"<{found[1]}>")) >= 0
-        and len(last) < MOST_AROUND
+        and len(last) < MAX_AROUND
     ):
         last.insert(0, text[start:])
         text = text[:start].rstrip()

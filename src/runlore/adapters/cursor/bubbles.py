@@ -90,7 +90,7 @@ class Reader(MultiSessionFold[Editor]):
             or path_in(pick(bubble, "workspaceProjectDir", of=str))
             or _first(bubble.get("workspaceUris"))
         )
-        tool, text = pick(bubble, "toolFormerData", of=dict), said(bubble)
+        tool, text = pick(bubble, "toolFormerData", of=dict), text_in(bubble)
         kind = bubble.get("type")
         self.compacted(pick(bubble, "conversationSummary", of=dict))
         if kind in (USER, "user"):
@@ -265,7 +265,7 @@ SAME, TEXTS = ("richText", "initText", "delegate"), ("rawArgs", "params", "resul
 ABOVE = ("parentComposerId", "parentAgentId", "rootParentAgentId")
 
 
-def said(bubble: dict[str, Any]) -> str:
+def text_in(bubble: dict[str, Any]) -> str:
     """What a bubble says: versions have called it differently."""
     return next(
         (

@@ -175,7 +175,7 @@ def bubble(db: apsw.Connection, entry: Entry) -> Any:
     return _decoded(row[0]) if row else None
 
 
-def told(about: dict[str, Any], session: str, path: str) -> dict[str, Any]:
+def session_fields(about: dict[str, Any], session: str, path: str) -> dict[str, Any]:
     """What a session says of itself, in few words."""
     names = ("name", "createdAt", "status", "unifiedMode", "contextTokensUsed", "subagentInfo")
     branch = pick(about, "activeBranch", "branchName", of=str) or pick(

@@ -41,7 +41,7 @@ from ...model import Session
 from .. import Position, Record, Source
 from ..shared.document import DocumentAdapter
 from ..shared.jsonl import (
-    LONGEST,
+    MAX_RECORD_BYTES,
     JsonlAdapter,
     note_refusal,
     parse,
@@ -65,8 +65,8 @@ OTHERS = frozenset(
 )
 """What the agent keeps beside its sessions. Some of it is secret, and none of it is opened as a
 session."""
-SMALL = 1 << 20  # Bytes of a file that says where a project is.
-MOST_PLACES = 10_000
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of a file that says where a project is.
+MAX_PLACES = 10_000
 
 
 class GeminiCliAdapter(DocumentAdapter):
@@ -151,7 +151,7 @@ class GeminiCliAdapter(DocumentAdapter):
             yield from JsonlAdapter.read(self, source, since)
             return
         if since is None:
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         try:
             with open(source.path, "rb") as file:
                 lines = _lines_of(source.path, file)
@@ -161,7 +161,7 @@ class GeminiCliAdapter(DocumentAdapter):
             if since is None or record.offset >= since.offset:
                 yield record
 
-    def beside(self, source: Source) -> Iterable[Record]:
+    def sidecars(self, source: Source) -> Iterable[Record]:
         """Where the project is."""
         if (folder := _project(source.path)) and (place := _place_of(folder)):
             yield Record(place.encode("utf-8", "replace"), -1, "cwd")
@@ -194,13 +194,15 @@ def _place_of(folder: str) -> str | None:
     """The path of a project: as it is noted beside its chats, or as a place whose name or hash the
     folder has."""
     own = os.path.basename(folder)
-    if noted := read_small(os.path.join(folder, ".project_root"), SMALL):
+    if noted := read_small(os.path.join(folder, ".project_root"), MAX_SIDECAR_BYTES):
         return noted.decode("utf-8", "replace").strip() or None
     home = os.path.dirname(os.path.dirname(folder))
     places: dict[str, str] = {}
     for name in ("projects.json", "trustedFolders.json"):
         try:
-            value = msgspec.json.decode(read_small(os.path.join(home, name), SMALL) or b"{}")
+            value = msgspec.json.decode(
+                read_small(os.path.join(home, name), MAX_SIDECAR_BYTES) or b"{}"
+            )
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         inner = value.get("projects", value) if isinstance(value, dict) else {}
@@ -209,7 +211,7 @@ def _place_of(folder: str) -> str | None:
             if isinstance(inner, dict)
             else {}
         )
-    for path, slug in list(places.items())[:MOST_PLACES]:
+    for path, slug in list(places.items())[:MAX_PLACES]:
         if slug == own or sha256(path.encode("utf-8", "replace")).hexdigest() == own:
             return path
     return None
@@ -218,9 +220,9 @@ def _place_of(folder: str) -> str | None:
 def _lines_of(path: str, file: BinaryIO) -> BinaryIO:
     """A document as the lines of a log: its header, then its messages. Raises ReadError when it is
     none."""
-    data = read_up_to(LONGEST + 1, file)
-    if len(data) > LONGEST:
-        raise ReadError(path, f"larger than {LONGEST >> 20} MB")
+    data = read_up_to(MAX_RECORD_BYTES + 1, file)
+    if len(data) > MAX_RECORD_BYTES:
+        raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

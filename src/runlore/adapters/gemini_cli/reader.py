@@ -23,7 +23,7 @@ from .prompts import Prompts
 CARRY = 1
 """The layout of `Chat`; changed only together with the adapter's `version`."""
 MESSAGES = 500  # That are remembered. Only the last ones are told again; a rewind may name any.
-KEPT = 1000  # Messages that a compaction says it kept.
+MAX_COMPACTED = 1000  # Messages that a compaction says it kept.
 
 # The numbers of a message's parts, so that each has its name whatever else was there when it was
 # first read.
@@ -70,7 +70,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
     return Reader(source, carry).run(records)
 
 
-class Told(msgspec.Struct, array_like=True):
+class History(msgspec.Struct, array_like=True):
     """What has been told of a message."""
 
     is_turn: bool = False
@@ -88,14 +88,14 @@ class Told(msgspec.Struct, array_like=True):
 
 class Chat(State):
     version: int = CARRY
-    told: dict[str, Told] = msgspec.field(default_factory=dict)
+    told: dict[str, History] = msgspec.field(default_factory=dict)
     has_begun: bool = False
 
 
 class Reader(SessionFold[Chat]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Chat, CARRY))
-        self.told = Told()
+        self.told = History()
         self.view: str | None = None
         """Set while a history is read that the program wrote anew: what is new in it nobody
         typed."""
@@ -166,7 +166,10 @@ class Reader(SessionFold[Chat]):
         context; what is new stands for them; results that are masked were emptied."""
         state, raw, begun = self.state, self.raw, self.count
         keys = {key for message in messages if (key := identifier(pick(message, "id", of=str)))}
-        said = {words.stamp(words.said(message.get("content"))[0]) for message in _dicts(messages)}
+        said = {
+            words.stamp(words.split_content(message.get("content"))[0])
+            for message in _dicts(messages)
+        }
         turns = [
             (key, told) for key, told in state.told.items() if told.is_turn and not told.is_gone
         ]
@@ -175,7 +178,7 @@ class Reader(SessionFold[Chat]):
         self.native_id = self.native_id or self.new_id()
         if lost:
             kept = [key for key in state.told if key in keys]
-            refs = tuple(self.named(key) for key in kept[-KEPT:])
+            refs = tuple(self.named(key) for key in kept[-MAX_COMPACTED:])
             self.emit(
                 "lifecycle",
                 "",
@@ -194,7 +197,7 @@ class Reader(SessionFold[Chat]):
                 "masking",
                 f"the output of {len(masked)} calls was masked",
                 view="clear",
-                refs=tuple(masked[:KEPT]),
+                refs=tuple(masked[:MAX_COMPACTED]),
             )
         for key in lost:
             state.told[key].is_gone = True
@@ -260,7 +263,7 @@ class Reader(SessionFold[Chat]):
             first = removed[0]
         else:  # The agent then begins with nothing.
             removed = [state.told[key] for key in keys]
-            first = min(state.told.values(), key=lambda told: told.seq, default=Told())
+            first = min(state.told.values(), key=lambda told: told.seq, default=History())
         refs = (first.first, "..", state.last or first.last) if removed else ()
         for told in removed:
             told.is_gone = True
@@ -297,7 +300,7 @@ class Reader(SessionFold[Chat]):
         self.ts = time_of(value.get("timestamp"))
         known = key in state.told
         self.is_first, self.is_known = not known, known and is_again
-        self.told = state.told.get(key) or Told(before=self.parent)
+        self.told = state.told.get(key) or History(before=self.parent)
         self.told.is_gone = False
         word = pick(value, "type", of=str) or pick(value, "role", of=str) or ""
         kind = TURNS.get(word) or guess(value, word)
@@ -354,8 +357,8 @@ class Reader(SessionFold[Chat]):
     def prompt(self, value: dict[str, Any], native: str) -> None:
         content = value.get("content", value.get("parts"))
         self.parts(content)
-        text, pictures = words.said(content)
-        typed = words.said(value.get("displayContent"))[0] or text
+        text, pictures = words.split_content(content)
+        typed = words.split_content(value.get("displayContent"))[0] or text
         begun = self.count
         if self.view is not None and not self.told.texts:
             self.speak("lifecycle", text, f"{native}/{self.view}", "user", view=self.view)
@@ -386,7 +389,7 @@ class Reader(SessionFold[Chat]):
         told.thoughts = max(told.thoughts, len(thoughts))
         self.ts = time_of(value.get("timestamp"))
         content = value.get("content", value.get("parts"))
-        text, pictures = words.said(content)
+        text, pictures = words.split_content(content)
         begun = self.count
         if self.view is not None and not told.texts:
             self.speak("lifecycle", text, f"{native}/context", "assistant", view="context")
@@ -407,7 +410,7 @@ class Reader(SessionFold[Chat]):
 
     def note(self, value: dict[str, Any], word: str) -> None:
         """What the program said to the person."""
-        text, pictures = words.said(value.get("content", value.get("parts")))
+        text, pictures = words.split_content(value.get("content", value.get("parts")))
         self.pictures(pictures, word or "unknown", "system")
         if word == "info" and text.startswith(CANCELLED):
             self.speak("human_intervention", text, "interrupt", "user")

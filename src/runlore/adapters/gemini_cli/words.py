@@ -63,7 +63,7 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def is_said(part: Any) -> bool:
+def is_speech(part: Any) -> bool:
     """Whether a part is what somebody says: neither a thought, nor a call, nor a result."""
     return not isinstance(part, dict) or not (
         part.get("thought") is True or part.keys() & {"functionCall", "functionResponse"}
@@ -83,10 +83,10 @@ def shown(part: Any) -> str:
     return text_of(part)
 
 
-def said(content: Any) -> tuple[str, list[str]]:
+def split_content(content: Any) -> tuple[str, list[str]]:
     """The text of a message (a text, a part, or a list of parts), and what comes with it that is no
     text. Without a text, the first of that is it."""
-    parts = [part for part in listed(content) if is_said(part)]
+    parts = [part for part in listed(content) if is_speech(part)]
     texts = [
         shown(part)
         for part in parts
@@ -133,7 +133,7 @@ def result(parts: Any, display: Any, status: Any, action: str, is_test: bool) ->
     its output."""
     responses = [pick(part, "functionResponse", "response", of=dict) for part in listed(parts)]
     texts = [_response(response) for response in responses if response is not None]
-    texts += [shown(part) for part in listed(parts) if is_said(part)]
+    texts += [shown(part) for part in listed(parts) if is_speech(part)]
     text = "\n".join(text for text in texts if text)
     if isinstance(display, str) and (not text or (MASKED in text and MASKED not in display)):
         text = display

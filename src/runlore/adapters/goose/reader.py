@@ -370,7 +370,7 @@ class Reader(EntryFold[Log]):
             tests=came.tests, refs=(self.uid(below),) if below else (),
         )  # fmt: skip
 
-    def asked(self, block: dict[str, Any]) -> None:
+    def question(self, block: dict[str, Any]) -> None:
         """A person is asked, or has answered."""
         data = pick(block, "data", of=dict) or block
         word = pick(data, "actionType", of=str) or pick(block, "type", of=str) or "question"
@@ -481,8 +481,8 @@ BLOCKS: dict[str, Handler] = {
     "toolRequest": Reader.call,
     "frontendToolRequest": Reader.call,
     "toolResponse": Reader.result,
-    "toolConfirmationRequest": Reader.asked,
-    "actionRequired": Reader.asked,
+    "toolConfirmationRequest": Reader.question,
+    "actionRequired": Reader.question,
     "systemNotification": Reader.noted,
 }
 GIVEN = {"toolCall": "toolRequest", "toolResult": "toolResponse", "thinking": "thinking",

@@ -31,7 +31,7 @@ CARRY = 1
 """The layout of `State`; changed only together with the adapter's `version`."""
 # How many are remembered between two reads, the oldest going first. More rows than these are not
 # written in an hour; one that is told twice all the same has the same name, and the store knows it.
-SESSIONS, CALLS, TOLD = 1024, 64, 2048
+SESSIONS, CALLS, MAX_ROWS = 1024, 64, 2048
 
 ACTIONS = {
     **dict.fromkeys(("bash", "process_logs", "process_stop", "process_list"), "shell"),
@@ -113,7 +113,7 @@ class Reader(Fold[State]):
             return
         name = f"{kind}-{number(row.get('rowid')) or 0}"
         if name not in self.state.told:
-            keep(self.state.told, name, True, TOLD)
+            keep(self.state.told, name, True, MAX_ROWS)
             self.begin_row(pick(row, "session_id", of=str), name, row.get("created_at"))
             (self.used if kind == "usage" else self.compacted)(row)
 

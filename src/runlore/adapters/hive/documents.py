@@ -20,7 +20,7 @@ from ..shared.pick import pick
 
 STATE, EVENTS, TALK = "state.json", "events.jsonl", "conversations"
 FILE_BYTES = 64 << 20
-MOST_FILES = 100_000  # Of one session.
+MAX_FILES = 100_000  # Of one session.
 LINES = 10_000_000  # Of one log.
 
 INPUT, TURN = "client_input_received", "llm_turn_complete"
@@ -44,7 +44,7 @@ def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
             elif entry.name.endswith((".json", ".jsonl")) and entry.is_file(follow_symlinks=False):
                 yield entry
                 count += 1
-                if count == MOST_FILES:
+                if count == MAX_FILES:
                     return
 
 
@@ -351,12 +351,14 @@ def _by_node(
     for node in dict.fromkeys([*visited, *named, *talks, *(str(item["node"]) for item in logs)]):
         own = [item for item in checkpoints if (pick(item, "current_node", of=str) or "") == node]
         yield from (
-            {"checkpoint": item, "at": _made(item), "node": node} for item in own if _begins(item)
+            {"checkpoint": item, "at": _time_of(item), "node": node}
+            for item in own
+            if _begins(item)
         )
         yield from ({"part": part, "node": node} for part in talks.get(node, []))
         yield from (item for item in logs if item["node"] == node)
         yield from (
-            {"checkpoint": item, "at": _made(item), "node": node}
+            {"checkpoint": item, "at": _time_of(item), "node": node}
             for item in own
             if not _begins(item)
         )
@@ -382,7 +384,7 @@ def _begins(checkpoint: Any) -> bool:
     return pick(checkpoint, "checkpoint_type", of=str) == "node_start"
 
 
-def _made(checkpoint: Any) -> str | None:
+def _time_of(checkpoint: Any) -> str | None:
     return utc(pick(checkpoint, "created_at", of=str))
 
 

@@ -114,7 +114,7 @@ class LogFold(EntryFold[Log]):
 
     def prompt(self, content: Any, native: str) -> None:
         """What a person typed, or in a subagent's log what it was told to do."""
-        text, others = words.said(content)
+        text, others = words.split_content(content)
         if text.strip():
             follows = self.parent
             name = self.emit("user_msg", text, native, None, "user")

@@ -65,7 +65,7 @@ class Reader(CliReader):
 
     def typed(self, value: dict[str, Any]) -> None:
         """A prompt, which comes again when it is put into the context."""
-        text, _ = words.said(value.get("input"))
+        text, _ = words.split_content(value.get("input"))
         origin = pick(value, "origin", "kind", of=str) or "user"
         self.state.prompts = [*self.state.prompts[1 - PROMPTS :], stamp(text)]
         if origin == "user" or self.agent is not None:
@@ -79,7 +79,7 @@ class Reader(CliReader):
         message = pick(value, "message", of=dict) or {}
         role, origin = role_of(message), pick(message, "origin", "kind", of=str) or "user"
         text = words.shown(message.get("content"))
-        own = stamp(words.said(message.get("content"))[0])
+        own = stamp(words.split_content(message.get("content"))[0])
         if role == "user" and own in self.state.prompts:
             self.state.prompts.remove(own)
             self.merge("context.append_message")
@@ -97,7 +97,7 @@ class Reader(CliReader):
                 view="context",
             )
         else:
-            self.said(message, role, "context.append_message")
+            self.add_message(message, role, "context.append_message")
 
     def loop(self, value: dict[str, Any]) -> None:
         event = pick(value, "event", of=dict) or {}
@@ -198,7 +198,7 @@ class Reader(CliReader):
             tool = pick(value, "toolName", of=str) or "unknown"
             keep(self.state.calls, call_id, Call(tool, words.describe(tool, None).action), CALLS)
 
-    def asked(self, value: dict[str, Any]) -> None:
+    def interaction(self, value: dict[str, Any]) -> None:
         """Something that a person has to say, or has said."""
         is_done = "response" in value
         word = "interaction.resolved" if is_done else "interaction.request"
@@ -294,7 +294,7 @@ class Reader(CliReader):
                 "user",
             )
 
-    def told(self, value: dict[str, Any]) -> None:
+    def note(self, value: dict[str, Any]) -> None:
         """What the program did, in its own words."""
         word = pick(value, "type", of=str) or "unknown"
         about = {
@@ -332,14 +332,14 @@ LOGGED: dict[str, Handler] = {
     "usage.record": Reader.counted,
     "permission.record_approval_result": Reader.permitted,
     "permission.set_mode": Reader.allowed,
-    "interaction.request": Reader.asked,
-    "interaction.resolved": Reader.asked,
+    "interaction.request": Reader.interaction,
+    "interaction.resolved": Reader.interaction,
     "config.update": Reader.configured,
     "profile.bind": Reader.configured,
     **dict.fromkeys(
         ("plan_mode.enter", "plan_mode.exit", "plan_mode.cancel", "plan.revision", "goal.create",
         "goal.update", "task.started",
-         "task.terminated", "forked", "full_compaction.cancel"), Reader.told,
+         "task.terminated", "forked", "full_compaction.cancel"), Reader.note,
     ),
 }  # fmt: skip
 RECORDS = {

@@ -71,7 +71,7 @@ def completed(text: str) -> str:
     return whole + '"' * is_text + "".join(reversed(ends))
 
 
-def said(content: Any) -> tuple[str, list[str]]:
+def split_content(content: Any) -> tuple[str, list[str]]:
     """The text of what somebody says, and what comes with it that is no text."""
     if isinstance(content, str):
         return content, []
@@ -84,7 +84,7 @@ def said(content: Any) -> tuple[str, list[str]]:
 
 def shown(content: Any) -> str:
     """All of it for reading."""
-    text, others = said(content)
+    text, others = split_content(content)
     return "\n".join(part for part in (text, *others) if part)
 
 

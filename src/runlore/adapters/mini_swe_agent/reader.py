@@ -244,7 +244,7 @@ class Reader(SessionFold[Memory]):
         thought = pick(value, "reasoning_content", of=str) or pick(
             response, "reasoning_content", of=str
         )
-        commands = asked(value)
+        commands = commands_in(value)
         first = self.native_id
         if thought:
             self.emit(
@@ -292,7 +292,7 @@ class Reader(SessionFold[Memory]):
         )
         self.state.open = [*self.state.open, Open(call_id, found.kind == "test_run")][-OPEN:]
 
-    def taken(self, call_id: str | None) -> Open | None:
+    def take_call(self, call_id: str | None) -> Open | None:
         """The call that a result belongs to: it says which, or the calls are answered in their
         order."""
         state = self.state
@@ -303,7 +303,7 @@ class Reader(SessionFold[Memory]):
 
     def came(self, value: dict[str, Any], text: str) -> None:
         use = identifier(value.get("tool_call_id"))
-        call = self.taken(use)
+        call = self.take_call(use)
         raw = pick(value, "extra", "raw_output", of=str)
         code = pick(value, "extra", "returncode", of=int)
         failure = pick(value, "extra", "exception_info", of=str)
@@ -330,7 +330,7 @@ class Reader(SessionFold[Memory]):
         if kind is not None and kind not in PERSONS:
             self.refused(kind, text)
         elif kind is not None and kind != "UserNewTask":
-            call = self.taken(None)
+            call = self.take_call(None)
             state.open = []  # None of them was run.
             self.emit(
                 "human_intervention",
@@ -395,7 +395,7 @@ def _is_answer(value: dict[str, Any]) -> bool:
     return "tool_calls" in value or bool(extra.keys() & {"actions", "response"})
 
 
-def asked(value: dict[str, Any]) -> list[tuple[Any, str | None]]:
+def commands_in(value: dict[str, Any]) -> list[tuple[Any, str | None]]:
     """The commands that an answer asks for, each with the id of its call."""
     actions = pick(value, "extra", "actions", of=list)
     if actions:

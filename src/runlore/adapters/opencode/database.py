@@ -15,7 +15,7 @@ import msgspec
 
 from ..shared.pick import number, pick
 from ..shared.sqlite import columns, rows
-from .sessions import Found, Message, in_order, is_finished, is_stale, time_in
+from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in
 
 TABLES = ("session", "message", "part")
 _NS = 1_000_000  # In a millisecond, which is what all times here are in.
@@ -32,7 +32,7 @@ class Database:
     def is_one(self) -> bool:
         return all(columns(self.db, table) for table in TABLES)
 
-    def sessions(self, path: str, only: str | None = None) -> Iterator[Found]:
+    def sessions(self, path: str, only: str | None = None) -> Iterator[Listed]:
         """Every session that has messages, or one. Looks at the last message of each, and at no
         other."""
         given = () if only is None else (only,)
@@ -57,7 +57,7 @@ class Database:
                 continue
             changed, is_open = self._last(last)
             mark = max(number(updated, 1 << 50) or 0, changed)
-            yield Found(
+            yield Listed(
                 id_,
                 os.path.join(path, id_),
                 count + removed.get(id_, 0),
@@ -127,7 +127,7 @@ class Database:
             found[-1] = msgspec.structs.replace(
                 found[-1], is_open=is_open and not is_stale(changed)
             )
-        taken = self._taken_back(id, {message.id for message in found})
+        taken = self._removed(id, {message.id for message in found})
         return in_order(found + taken) if taken else found
 
     def _imported(self, session: Any) -> set[str]:
@@ -148,7 +148,7 @@ class Database:
             if isinstance(id_, str)
         }
 
-    def _taken_back(self, session: str, there: set[str]) -> list[Message]:
+    def _removed(self, session: str, there: set[str]) -> list[Message]:
         """The messages that were removed, as they were last."""
         gone = (
             {

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..shared.jsonl import LONGEST, to_json
+from ..shared.jsonl import MAX_RECORD_BYTES, to_json
 from ..shared.pick import number, pick
 
 UNIT = 8192
@@ -26,7 +26,7 @@ NEAR_MS = 5000
 it is sent."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class Listed(msgspec.Struct, frozen=True):
     """A session as a listing shows it: `mark` changes with whatever may change what is read of
     it."""
 
@@ -112,7 +112,7 @@ def as_record(
 ) -> tuple[bytes, str | None]:
     """A message as one JSON object, and what is wrong with it if anything."""
     data = to_json({"info": info, "parts": parts, **more})
-    if len(data) > LONGEST:
+    if len(data) > MAX_RECORD_BYTES:
         return to_json(
             {
                 "info": {
@@ -121,7 +121,7 @@ def as_record(
                     if not isinstance(value, dict | list)
                 }
             }
-        )[:LONGEST], (f"too long ({len(data) >> 20} MB)")
+        )[:MAX_RECORD_BYTES], (f"too long ({len(data) >> 20} MB)")
     return data, None
 
 

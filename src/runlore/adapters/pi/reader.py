@@ -161,12 +161,12 @@ class Reader(EntryFold[Tree]):
         if handler is not None:
             handler(self, message)
         else:
-            text, others = said(message.get("content"))
+            text, others = split_content(message.get("content"))
             for part in (text, *others) if text or others else (self.raw_text(),):
                 self.emit("lifecycle", part, f"message/{role[:100]}", None, role[:100] or None)
 
     def user(self, message: dict[str, Any]) -> None:
-        texts, others = said(message.get("content"))
+        texts, others = split_content(message.get("content"))
         if texts.strip():
             self.emit("user_msg", texts, "user", None, "user")
             if not self.state.is_titled:
@@ -504,7 +504,7 @@ def session_of(path: str) -> str:
     return clean(_STAMPED.sub("", stem, count=1)) or clean(stem) or "unknown"
 
 
-def said(content: Any) -> tuple[str, list[str]]:
+def split_content(content: Any) -> tuple[str, list[str]]:
     """The text of a message, and what comes with it that is no text."""
     if isinstance(content, str):
         return content, []
@@ -519,7 +519,7 @@ def said(content: Any) -> tuple[str, list[str]]:
 
 def shown(content: Any) -> str:
     """All of it for reading."""
-    text, others = said(content)
+    text, others = split_content(content)
     return "\n".join(part for part in (text, *others) if part)
 
 

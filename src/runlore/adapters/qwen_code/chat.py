@@ -22,7 +22,7 @@ from ..shared.tools import text_of
 CARRY = 1
 """The layout of `Chat`; changed only together with the adapter's `version`."""
 # What is remembered between two reads, the oldest going first.
-TAILS, SEEN, SAME_ID, PENDING, SAME, MOVED = 256, 256, 16, 16, 64, 16
+TAILS, IDS, SAME_ID, PENDING, SAME, MOVED = 256, 256, 16, 16, 64, 16
 
 MAIN = "########"
 """Stands in the name of a prompt of the main agent, between its session and its number."""
@@ -81,7 +81,7 @@ class ChatFold(SessionFold[Chat]):
             keep(state.moved, name, state.last, MOVED)
         elif self.count > 1:
             keep(state.tails, name, self.count - 1, TAILS)
-        keep(state.seen, name, [*state.seen.get(name, [])[-SAME_ID:], stamp], SEEN)
+        keep(state.seen, name, [*state.seen.get(name, [])[-SAME_ID:], stamp], IDS)
 
     def named(self, uuid: str) -> str:
         """A name that no other session has: ids that are no UUIDs were made by hand."""
@@ -117,7 +117,7 @@ class ChatFold(SessionFold[Chat]):
             self.nothing(parts)
 
     def spoken(self, part: Any, native: str, is_typed: bool, typed: str | None) -> None:
-        if not words.is_said(part):
+        if not words.is_speech(part):
             self.part(part)
             return
         text = words.shown(part)
@@ -151,7 +151,7 @@ class ChatFold(SessionFold[Chat]):
             pick(value, "message", "parts", of=list) or pick(value, "message", "content", of=str)
         )
         for part in parts:
-            if words.is_said(part):
+            if words.is_speech(part):
                 text = words.shown(part)
                 if text.strip():
                     self.emit(
@@ -221,7 +221,7 @@ class ChatFold(SessionFold[Chat]):
             response = pick(part, "functionResponse", of=dict)
             if response is not None:
                 self.result(part, response)
-            elif words.is_said(part) and (text := words.shown(part)).strip():
+            elif words.is_speech(part) and (text := words.shown(part)).strip():
                 self.emit(
                     "lifecycle",
                     text,

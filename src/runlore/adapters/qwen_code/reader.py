@@ -187,7 +187,7 @@ class Reader(ChatFold):
         )
         self.emit("lifecycle", "", "chat_compression", said, view="compact")
         history = pick(payload, "compressedHistory", of=list) or []
-        text = words.said(pick(history[0], "parts", of=list))[0] if history else ""
+        text = words.split_content(pick(history[0], "parts", of=list))[0] if history else ""
         if text.strip():
             self.emit("lifecycle", text, "chat_compression/summary", None, "user", view="summary")
 

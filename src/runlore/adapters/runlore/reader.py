@@ -58,7 +58,7 @@ class Reader(LogFold):
                 self.context(
                     words.shown(block), native, role, is_said=is_alone and not is_synthetic
                 )
-            elif native in ("text", "thinking") and (text := words.said(block)) is not None:
+            elif native in ("text", "thinking") and (text := words.text_in(block)) is not None:
                 self.say(text, native, role, is_synthetic)
             else:
                 self.emit("lifecycle", text_of(block), native, role=role)
@@ -96,7 +96,7 @@ class Reader(LogFold):
         whole: it is not said twice."""
         self.is_node = True
         texts = [
-            words.said(block)
+            words.text_in(block)
             for _, block in words.blocks_of(payload.get("content"))
             if isinstance(block, dict)
         ]

@@ -24,7 +24,7 @@ from ..shared.tools import (
 )
 
 # A larger count is damage. The sum over a million events still fits a database column.
-LARGEST = 1 << 40
+MAX_COUNT = 1 << 40
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -55,7 +55,7 @@ def _guess(block: Mapping[str, Any]) -> str:
     return next((kind for name, kind in names if name in block), "unknown")
 
 
-def said(block: Mapping[str, Any]) -> str | None:
+def text_in(block: Mapping[str, Any]) -> str | None:
     """The text of a text or thinking block; None when it has none."""
     text = block.get("thinking", block.get("text"))
     return text if isinstance(text, str) else None
@@ -277,7 +277,7 @@ _DETAILS = (
 def _count(value: Mapping[str, Any], *names: str) -> int:
     for name in names:
         count = value.get(name)
-        if type(count) is int and 0 < count < LARGEST:
+        if type(count) is int and 0 < count < MAX_COUNT:
             return count
     return 0
 
@@ -285,7 +285,7 @@ def _count(value: Mapping[str, Any], *names: str) -> int:
 def milliseconds(value: Any) -> int | None:
     return (
         int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
         else None
     )
 

@@ -42,7 +42,7 @@ _CHANGES = (
 _CONTENTS = ("content", "file_text", "contents", "code", "code_edit")
 _HUNK = re.compile(r"^@@", re.MULTILINE)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)[ \r]*$", re.MULTILINE)
-MOST_FILES = 100  # Of one patch.
+MAX_FILES = 100  # Of one patch.
 
 
 class Described(msgspec.Struct, gc=False):
@@ -118,7 +118,7 @@ def opened(given: Any) -> Any:
 
 def patched(patch: str) -> tuple[str, ...]:
     """The files that a patch names which is written as `*** Update File: …`."""
-    return tuple(dict.fromkeys(_PATCHED.findall(patch)))[:MOST_FILES]
+    return tuple(dict.fromkeys(_PATCHED.findall(patch)))[:MAX_FILES]
 
 
 def change(args: dict[str, Any], diff: str | None = None) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ...errors import ReadError
-from .jsonl import LONGEST, JsonlAdapter, parse, read_up_to, reason_of, to_json
+from .jsonl import MAX_RECORD_BYTES, JsonlAdapter, parse, read_up_to, reason_of, to_json
 from .values import Position, Record, Source
 
 PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be read all the same.
@@ -32,7 +32,7 @@ class DocumentAdapter(JsonlAdapter):
     def identity(self, path: str) -> tuple[bytes, bytes]:
         """What tells whether a document is still the same. Raises OSError."""
         with open(path, "rb") as file:
-            digest = blake2b(read_up_to(LONGEST, file), digest_size=16).digest()
+            digest = blake2b(read_up_to(MAX_RECORD_BYTES, file), digest_size=16).digest()
         return digest, digest
 
     def parts(self, source: Source, document: Any) -> list[Any]:
@@ -61,7 +61,7 @@ class DocumentAdapter(JsonlAdapter):
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         # Every time: it may have changed, whether or not the document has.
-        yield from self.beside(source)
+        yield from self.sidecars(source)
         found = self.parts(source, load_document(source.path))
         first = since.offset if since else 0
         yield from (
@@ -133,11 +133,11 @@ def load_document(path: str) -> Any:
     """The value of a JSON document. Raises ReadError when it cannot be read, or is none."""
     try:
         with open(path, "rb") as file:
-            data = read_up_to(LONGEST + 1, file)
+            data = read_up_to(MAX_RECORD_BYTES + 1, file)
     except OSError as error:
         raise ReadError(path, reason_of(error)) from error
-    if len(data) > LONGEST:
-        raise ReadError(path, f"larger than {LONGEST >> 20} MB")
+    if len(data) > MAX_RECORD_BYTES:
+        raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

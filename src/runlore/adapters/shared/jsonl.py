@@ -30,11 +30,13 @@ from ...errors import ReadError
 from .base import Adapter
 from .values import Position, Record, Source
 
-CHUNK = 1 << 18  # Stays in the processor's cache; larger reads are slower by a tenth.
-LONGEST = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
-KEPT = 64 << 10  # What is kept of one: enough to see what it was.
-SMALL = 16 << 10  # Bytes that are read at once of a file that is not long.
-SAMPLE = 4 << 10  # How much of the head and of the tail says whether a file is still the same.
+CHUNK_BYTES = 1 << 18  # Stays in the processor's cache; larger reads are slower by a tenth.
+MAX_RECORD_BYTES = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
+SHORTENED_BYTES = 64 << 10  # What is kept of one: enough to see what it was.
+FIRST_READ_BYTES = 16 << 10  # Bytes that are read at once of a file that is not long.
+SAMPLE_BYTES = (
+    4 << 10
+)  # How much of the head and of the tail says whether a file is still the same.
 
 
 class JsonlAdapter(Adapter):
@@ -87,7 +89,7 @@ class JsonlAdapter(Adapter):
         """Every complete line after the position. Bytes after the last newline are still being
         written: the next pass gives them."""
         if since is None:
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         try:
             with open(source.path, "rb", buffering=0) as file:
                 file.seek(since.offset if since else 0)
@@ -95,11 +97,11 @@ class JsonlAdapter(Adapter):
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
 
-    def beside(self, source: Source) -> Iterable[Record]:
+    def sidecars(self, source: Source) -> Iterable[Record]:
         """Small files that belong to the source, given before its first line."""
         return ()
 
-    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+    def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
         """Small files that this line speaks of, given just before it."""
         return ()
 
@@ -107,22 +109,22 @@ class JsonlAdapter(Adapter):
         marker = self.marker
         begun: list[bytes] = []  # The pieces of a line whose end has not come yet.
         held = 0  # Their length, and that of what was not kept of them.
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             at = chunk.find(b"\n")
-            if held <= LONGEST:
+            if held <= MAX_RECORD_BYTES:
                 begun.append(chunk[:at] if at >= 0 else chunk)
             held += at if at >= 0 else len(chunk)
-            if held > LONGEST:
-                begun = [b"".join(begun)[:KEPT]]
+            if held > MAX_RECORD_BYTES:
+                begun = [b"".join(begun)[:SHORTENED_BYTES]]
             if at < 0:
                 continue
             end = offset + held + 1
-            if held > LONGEST:
+            if held > MAX_RECORD_BYTES:
                 yield Record(begun[0], offset, None, f"too long ({held >> 20} MB)", end)
             else:
                 line = b"".join(begun)
                 if marker is not None and marker in line:
-                    yield from self.before(source, line)
+                    yield from self.sidecars_of_line(source, line)
                 yield Record(line, offset, None, None, end)
             offset = end
             start = at + 1
@@ -133,7 +135,7 @@ class JsonlAdapter(Adapter):
             while (at := chunk.find(b"\n", start)) >= 0:
                 line = chunk[start:at]
                 if watched and marker in line:  # type: ignore[operator] # watched: there is one
-                    yield from self.before(source, line)
+                    yield from self.sidecars_of_line(source, line)
                 end = base + at + 1
                 yield Record(line, offset, None, None, end)
                 offset, start = end, at + 1
@@ -162,9 +164,9 @@ def read_small(path: str, limit: int) -> bytes | None:
     except OSError:
         return None
     try:
-        data = os.read(handle, SMALL)
+        data = os.read(handle, FIRST_READ_BYTES)
         # Seldom: and to make a file of a handle takes longer than to read a small one.
-        if more := os.read(handle, SMALL):
+        if more := os.read(handle, FIRST_READ_BYTES):
             data += more
             with os.fdopen(handle, "rb", closefd=False) as file:
                 data += read_up_to(max(1, limit + 1 - len(data)), file)
@@ -238,9 +240,9 @@ def list_entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]
 
 
 def sample_hashes(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
-    head = file.read(min(SAMPLE, offset))
-    file.seek(max(0, offset - SAMPLE))
-    tail = file.read(min(SAMPLE, offset))
+    head = file.read(min(SAMPLE_BYTES, offset))
+    file.seek(max(0, offset - SAMPLE_BYTES))
+    tail = file.read(min(SAMPLE_BYTES, offset))
     return blake2b(head, digest_size=16).digest(), blake2b(tail, digest_size=16).digest()
 
 
@@ -252,8 +254,8 @@ TOO_DEEP = "nested too deeply"
 
 # Levels of nesting. No agent writes as many, and all that walks a value by recursion can go this
 # far.
-DEEPEST = 100
-MOST_VALUES = 10_000  # Values in one line. More is no record of anything.
+MAX_DEPTH = 100
+MAX_VALUES = 10_000  # Values in one line. More is no record of anything.
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A crashed machine leaves runs of NUL; editors leave a byte order mark.
@@ -275,8 +277,8 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
     values: list[tuple[Any, str, str | None]] = []
     start = _skip_blank(text, 0)
     while start < len(text):
-        if len(values) == MOST_VALUES:
-            values.append((MALFORMED, text[start:], f"more than {MOST_VALUES} values"))
+        if len(values) == MAX_VALUES:
+            values.append((MALFORMED, text[start:], f"more than {MAX_VALUES} values"))
             break
         try:
             value, end = _DECODER.raw_decode(text, start)
@@ -308,10 +310,10 @@ def values_of(data: bytes) -> list[Any] | None:
 
 
 def _is_deep(value: Any, text: str) -> bool:
-    if text.count("{") + text.count("[") <= DEEPEST:
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
         return False
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         level = [
             inner
             for item in level
@@ -374,7 +376,7 @@ def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, li
     """
     fitting: dict[str, Any] = {}
     problems: list[str] = []
-    if where.count(".") > DEEPEST // 3:  # Each level of Structs takes several calls.
+    if where.count(".") > MAX_DEPTH // 3:  # Each level of Structs takes several calls.
         return kind(), [f"{where[:100]}… is {TOO_DEEP}"]
     for written, (name, options) in _fields(kind).items():
         if written not in data:

@@ -27,15 +27,15 @@ import msgspec
 
 from ...errors import ReadError
 from .base import Adapter
-from .jsonl import LONGEST, note_refusal, reason_of
+from .jsonl import MAX_RECORD_BYTES, note_refusal, reason_of
 from .values import Source
 
 # A writer holds its lock for milliseconds; whoever holds it longer is waited for by the next sync.
 BUSY_MS = 2000
 # Bytes of a database that is copied to be read. None that an agent keeps sessions in is near that.
-MOST_COPIED = 2 << 30
+MAX_COPIED = 2 << 30
 # Folders between a root and a database. The sessions of other programs lie deeper, and are many.
-DEEP = 2
+MAX_DEPTH = 2
 
 BESIDE = ("", "-wal", "-journal")
 """What a database consists of: the file, and what was not yet put into it or may have to be taken
@@ -77,7 +77,7 @@ class SqliteAdapter(Adapter):
 
 
 def find_databases(
-    root: str, names: Sequence[str], refused: list[ReadError], deep: int = DEEP
+    root: str, names: Sequence[str], refused: list[ReadError], deep: int = MAX_DEPTH
 ) -> Iterator[str]:
     """Where databases may be: the root itself, in it, or below it where somebody has gathered the
     folders of several machines."""
@@ -177,7 +177,7 @@ def _connect(path: str, options: str, stack: ExitStack) -> apsw.Connection:
 def _copy(path: str, stack: ExitStack) -> str:
     """A copy of the database and its log, which are one state when neither changed meanwhile."""
     before = _state(path)
-    if sum(size for size, _ in before) > MOST_COPIED:
+    if sum(size for size, _ in before) > MAX_COPIED:
         raise ReadError(
             path, "it is too large to be copied, and cannot be read in place; start the agent once"
         )
@@ -259,7 +259,7 @@ def as_record(row: Mapping[str, Any], json_columns: Mapping[str, str]) -> tuple[
     text under its own name.
     """
     size = sum(len(value) for value in row.values() if isinstance(value, str))
-    if size > LONGEST:
+    if size > MAX_RECORD_BYTES:
         short = {
             name: value[:1000] if isinstance(value, str) else value for name, value in row.items()
         }

@@ -32,7 +32,9 @@ class SqliteSessionsAdapter(Adapter):
         """Where databases may be."""
         raise AssertionError("the agent's own adapter has it")
 
-    def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
+    def list_sessions(
+        self, db: apsw.Connection, only: str | None
+    ) -> Iterator[tuple[str, int, int]]:
         """Every session that has messages, or one: id, how many, and a number that changes with
         what is read of it."""
         raise AssertionError("the agent's own adapter has it")
@@ -61,7 +63,7 @@ class SqliteSessionsAdapter(Adapter):
                         size=count * UNIT,
                         mtime_ns=mark,
                     )
-                    for id_, count, mark in self.found(db, only)
+                    for id_, count, mark in self.list_sessions(db, only)
                     if id_.isprintable()
                     and os.path.basename(id_) == id_
                     and id_ not in ("", ".", "..")

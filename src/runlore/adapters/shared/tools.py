@@ -19,17 +19,17 @@ from ...model import SUMMARY_LENGTH, Tests
 from .jsonl import to_json
 
 # No secret that is cut at its end, and found in part, is visible in the first quarter.
-LONGEST_LINE = 4 * SUMMARY_LENGTH
-LONGEST_BODY = 8 << 20
+MAX_LINE = 4 * SUMMARY_LENGTH
+MAX_BODY = 8 << 20
 CONTEXT = 3  # Lines shown around a change, as in diff -u.
 TAIL = 16 << 10  # Runners print their totals last; more is not searched.
 
 
 def cap(text: str) -> str:
     """The text, or what fits of it with a note. Bodies beyond this are dumps, not conversation."""
-    if len(text) <= LONGEST_BODY:
+    if len(text) <= MAX_BODY:
         return text
-    return f"{text[:LONGEST_BODY]}\n[{len(text) - LONGEST_BODY} more characters]"
+    return f"{text[:MAX_BODY]}\n[{len(text) - MAX_BODY} more characters]"
 
 
 # Terminal sequences (CSI, OSC, two-character escapes) and the characters that are not for reading.
@@ -51,20 +51,20 @@ def one_line(text: str) -> str:
     Not yet as short as it is shown: a secret that is cut in half is no longer known as one.
     `model.shorten` it when it is clean.
     """
-    end = text.find("\n", 0, LONGEST_LINE + 1)
+    end = text.find("\n", 0, MAX_LINE + 1)
     start = 0
     if not text[:1].isalnum():
         field = _FIELD.match(text) if text.startswith("[[") else None
         if found := _WORD.search(text, field.end() if field else 0, 2000):
             start = text.rfind("\n", 0, found.start()) + 1
-            end = text.find("\n", found.start(), start + LONGEST_LINE + 1)
-    line = text[start : end if end >= 0 else start + LONGEST_LINE + 1].strip()
+            end = text.find("\n", found.start(), start + MAX_LINE + 1)
+    line = text[start : end if end >= 0 else start + MAX_LINE + 1].strip()
     if not line.isprintable():
         line = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
-    if len(line) <= LONGEST_LINE:
+    if len(line) <= MAX_LINE:
         return line
-    end = line.rfind(" ", SUMMARY_LENGTH, LONGEST_LINE)  # Between two words, for the same reason.
-    return line[: end if end > 0 else LONGEST_LINE]
+    end = line.rfind(" ", SUMMARY_LENGTH, MAX_LINE)  # Between two words, for the same reason.
+    return line[: end if end > 0 else MAX_LINE]
 
 
 def text_of(value: Any) -> str:

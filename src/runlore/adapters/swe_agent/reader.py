@@ -386,7 +386,7 @@ READS = frozenset({"open", "goto", "scroll_down", "scroll_up", "filemap", "view_
 SEARCHES = frozenset({"search_dir", "search_file", "find_file"})
 EDITS = frozenset({"edit", "insert", "create", "str_replace_editor", "undo_edit"})
 OTHERS = frozenset({"submit", "review_on_submit", "exit_forfeit"})
-LONGEST_WORDS = 64 << 10  # Characters that are taken apart like a shell would: it looks at each.
+MAX_WORDS = 64 << 10  # Characters that are taken apart like a shell would: it looks at each.
 
 _LINES = re.compile(
     r"\A(edit|insert) +(\d{1,9}(?::\d{1,9})?)[^\n]*\n(.*?)\n?(?:end_of_\w+\s*)?\Z", re.DOTALL
@@ -407,7 +407,7 @@ def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
         return Described(
             "bash", "test_run" if is_test_run(text) else "tool_call", "shell", body, shown
         )
-    words = _words(text) if len(text) <= LONGEST_WORDS else []
+    words = _words(text) if len(text) <= MAX_WORDS else []
     if word == "str_replace_editor":
         return _edited_in_place(words, given, body)
     path = (_file_in(text, given) if word == "create" else ()) or (
@@ -456,7 +456,7 @@ def _file_in(text: str, given: dict[str, Any]) -> tuple[str, ...]:
 
 def _words(text: str) -> list[str]:
     try:
-        return shlex.split(text[:LONGEST_WORDS])
+        return shlex.split(text[:MAX_WORDS])
     except ValueError:  # A quote that is not closed.
         return []
 

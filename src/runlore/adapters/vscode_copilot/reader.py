@@ -147,7 +147,7 @@ class Reader(SessionFold[Chat]):
             self.emit("assistant_msg", text, "markdown", None, "assistant", model=self.state.model)
 
     def thinking(self, value: dict[str, Any]) -> None:
-        text = words.said(value.get("part"))
+        text = words.text_in(value.get("part"))
         if text.strip():
             self.emit("thinking", text, "thinking", None, "assistant")
         else:
@@ -211,7 +211,7 @@ class Reader(SessionFold[Chat]):
         )
         is_mcp = pick(part, "source", of=str) == "mcp"
         action = "mcp" if is_mcp else action_of(tool, words.ACTIONS)
-        message = words.said(part.get("pastTenseMessage")) or words.said(
+        message = words.text_in(part.get("pastTenseMessage")) or words.text_in(
             part.get("invocationMessage")
         )
         found = describe(tool, given if given else message, action)

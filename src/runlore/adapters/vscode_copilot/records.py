@@ -13,7 +13,7 @@ from typing import Any
 
 from ..shared.calls import opened
 from ..shared.pick import pick
-from .words import path_of, shown, told_in
+from .words import path_of, rendered_text, shown
 
 # Complete, cancelled, failed: the states of a request in which nothing is added to it.
 FINAL = (1, 2, 3)
@@ -69,8 +69,8 @@ def _prompt(request: dict[str, Any]) -> dict[str, Any]:
             {"name": pick(item, "name", of=str), "path": path_of(item), "text": _text(item)}
             for item in variables
         ],
-        "global": told_in(metadata.get("renderedGlobalContext")),
-        "context": told_in(metadata.get("renderedUserMessage")),
+        "global": rendered_text(metadata.get("renderedGlobalContext")),
+        "context": rendered_text(metadata.get("renderedUserMessage")),
     }
     return {name: value for name, value in found.items() if value not in (None, "", [])}
 
@@ -183,7 +183,7 @@ class _Calls:
             "arguments": opened(call.get("arguments")),
             "retry": call.get("retry"),
             "timestamp": call.get("timestamp"),
-            "result": told_in(pick(self.results.get(name), "content", of=list))
+            "result": rendered_text(pick(self.results.get(name), "content", of=list))
             if name in self.results
             else None,
         }

@@ -54,8 +54,8 @@ SHOWN = {
 """What the model calls a tool that is shown under another name."""
 ASKS = frozenset({"vscode_askQuestions"})
 DENIED, SKIPPED = 0, 5  # Of the ways in which a call is confirmed.
-DEEPEST = 200  # Levels of a tree of text.
-MOST_NODES = 200_000
+MAX_DEPTH = 200  # Levels of a tree of text.
+MAX_NODES = 200_000
 _EXIT = re.compile(r"^(?:Command exited with code|Exit code:?) (-?\d{1,9})\b", re.MULTILINE)
 _DRIVE = re.compile(r"/[A-Za-z]:")
 _FENCES = re.compile(r"[`\s]*\Z")
@@ -109,10 +109,10 @@ def shown(part: Any) -> str:
     if reference is not None:
         name = pick(part, "name", of=str) or pick(reference, "name", of=str)
         return f"`{name or (path_of(reference) or '').rpartition('/')[2]}`"
-    return said(part)
+    return text_in(part)
 
 
-def said(part: Any) -> str:
+def text_in(part: Any) -> str:
     """The text of a message, which is one itself or holds one."""
     for name in ("value", "content", "message", "title"):
         found = part.get(name) if isinstance(part, dict) else None
@@ -121,7 +121,7 @@ def said(part: Any) -> str:
         if isinstance(found, list):
             return "\n".join(item for item in found if isinstance(item, str))
         if isinstance(found, dict):
-            return said(found)
+            return text_in(found)
     return part if isinstance(part, str) else ""
 
 
@@ -131,7 +131,7 @@ def is_fence(text: str) -> bool:
     return _FENCES.match(text) is not None
 
 
-def told_in(content: Any) -> str | None:
+def rendered_text(content: Any) -> str | None:
     """The text of what was sent to the model: pieces of text, and trees that have text in their
     leaves."""
     if not isinstance(content, list):
@@ -152,7 +152,7 @@ def _leaves(root: dict[str, Any]) -> str:
     Python calls."""
     texts: list[str] = []
     pending: list[tuple[Any, int]] = [(root, 0)]
-    for _ in range(MOST_NODES):
+    for _ in range(MAX_NODES):
         if not pending:
             break
         node, depth = pending.pop()
@@ -162,7 +162,7 @@ def _leaves(root: dict[str, Any]) -> str:
                 if texts and node.get("lineBreakBefore") is True and not texts[-1].endswith("\n")
                 else text
             )
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             pending += [
                 (child, depth + 1) for child in reversed(pick(node, "children", of=list) or [])
             ]
@@ -227,4 +227,4 @@ def added(part: dict[str, Any]) -> str:
 
 
 def rest_of(part: Any) -> str:
-    return said(part) or text_of(part)
+    return text_in(part) or text_of(part)
