@@ -23,7 +23,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
 
 
 class Reader(ClaudeFold):
-    """What the records mean."""
+    """The meaning of records, one method for each type."""
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, carry)
@@ -86,7 +86,7 @@ class Reader(ClaudeFold):
             self.say(text, "user")
 
     def say(self, text: str, native: str) -> None:
-        """What a person typed."""
+        """Add a prompt that a person typed."""
         summary = one_line(text)
         self.emit("user_msg", text, native, summary, "user")
         # A command of the shell says little about what follows.
@@ -95,7 +95,7 @@ class Reader(ClaudeFold):
             self.set_title(words.heading(text), 1)
 
     def context(self, text: str, native: str, summary: str | None = None) -> None:
-        """What the program told the model in the person's place."""
+        """Add text that the program told the model in the person's place."""
         self.emit("lifecycle", text, native, summary, "user", view="context")
 
     def tagged(self, tag: str, text: str) -> bool:

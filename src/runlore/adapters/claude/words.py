@@ -123,8 +123,9 @@ def local_id(session: str, name: str) -> str:
 
 
 def heading(text: str) -> str:
-    """What a session that begins with this prompt is called: its first line, or the next where that
-    only announces it. A long line says itself what is asked, and what follows are the details."""
+    """Return the title of a session that begins with this prompt: its first line, or the next one
+    where the first only announces it. A long first line says itself what is requested, and the
+    details follow."""
     line = one_line(text)
     if not line.endswith(":") or len(line) > MAX_LEAD_IN:
         return line
@@ -148,8 +149,8 @@ def without_tag(text: str) -> str:
 
 
 def after_wrappers(text: str) -> str:
-    """What stands after all that the program put before a prompt; the last that it put there when
-    nothing does."""
+    """Return the text after all that the program put before a prompt, or the last of that when
+    nothing follows."""
     start = 0
     while (tag := TAG.match(text, start)) and tag[1] in WRAPPERS:
         end = text.find(f"</{tag[1]}>", tag.end())
@@ -176,15 +177,15 @@ def overflows(text: str, *, is_json: bool = False) -> Iterator[str]:
 
 
 def prompt_first(blocks: Iterable[tuple[int, Block]]) -> list[tuple[int, Block]]:
-    """What a person typed before what the program put around it: an answer, or another try, follows
-    the prompt and not a picture."""
+    """Return the blocks with the typed text before what the program put around it: an answer, or
+    another attempt, follows the prompt and not a picture."""
     return sorted(
         blocks, key=lambda item: item[1].type in ("image", "document") or is_wrapper(item[1].text)
     )
 
 
 def is_wrapper(text: str | None) -> bool:
-    """Whether a text is only what the program adds to a prompt."""
+    """Return True if a text is only what the program adds to a prompt."""
     found = TAG.match(text) if text else None
     return bool(
         found and text and found[1] in WRAPPERS and not text.partition(f"</{found[1]}>")[2].strip()
@@ -214,7 +215,7 @@ def plain(raw: msgspec.Raw) -> Any:
 
 
 def outcome_of(raw: msgspec.Raw) -> Outcome:
-    """What there is in `toolUseResult`; a failed tool has only a text there."""
+    """Return the content of `toolUseResult`; a failed tool has only a text there."""
     try:
         return _decode_outcome(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -227,8 +228,8 @@ NO_CALL = Call("", "other", False)
 
 
 def is_user_modified(raw: msgspec.Raw) -> bool:
-    """Whether a person changed an edit before it was made. It says so at its end, after whole files
-    that need not be read."""
+    """Return True if a person changed an edit before it was applied. The mark stands at the end,
+    after whole files that need not be read."""
     return _USER_MODIFIED.search(bytes(memoryview(raw)[-200:])) is not None
 
 
@@ -326,7 +327,7 @@ class Described(msgspec.Struct, gc=False):
 
 
 def describe_call(tool: str, args: dict[str, Any]) -> Described:
-    """What a call does: its kind and action, its text for reading and search, one line of it, and
+    """Return the kind and action of a call, its text for reading and search, one line of it, and
     the files it names."""
     action = ACTIONS.get(tool) or ("mcp" if tool.startswith("mcp__") else "other")
     if action == "shell" and isinstance(command := args.get("command"), str):
@@ -377,7 +378,7 @@ def _change(args: dict[str, Any]) -> str | None:
 
 
 def speaker(message: Message) -> str | None:
-    """Who said this: as it says, or else by what only the one or the other says."""
+    """Return the role that wrote a message: as it says, or by fields that only one of them has."""
     if message.role is not None or message.content is None:
         return message.role if message.role in ("user", "assistant") else None
     blocks = message.content if isinstance(message.content, list) else []
@@ -390,7 +391,7 @@ def speaker(message: Message) -> str | None:
 
 
 def guess(block: Block) -> str | None:
-    """What a block without a type must be."""
+    """Return the type that a block without one must have."""
     if block.tool_use_id is not None:
         return "tool_result"
     if block.name is not None and block.input is not None:
@@ -399,7 +400,7 @@ def guess(block: Block) -> str | None:
 
 
 def result_text(block: Block) -> str:
-    """What the model saw of a tool's output."""
+    """Return the text of a tool's output as the model saw it."""
     content = block.content
     if isinstance(content, str):
         return content
@@ -425,7 +426,7 @@ def shown(block: Block) -> str:
 
 
 def reason_of(rejection: str) -> str:
-    """What the person said when refusing a call; the program's own words when nothing."""
+    """Return the person's words when refusing a call, or the program's when there are none."""
     said = _SAID.search(rejection)
     return (said[1].strip() if said else "") or rejection
 
@@ -541,8 +542,8 @@ def without_signatures(line: bytes) -> bytes:
 
 
 def _signature_at(line: bytes) -> int:
-    """Where the signature of the first thought begins, or -1 where that is not plain to see. It
-    looks at quotes only, and so takes a twentieth of the time that the pattern takes."""
+    """Return where the signature of the first thought begins, or -1 where that is not certain. Only
+    quotes are looked at, which is much faster than the pattern."""
     at = line.find(_THOUGHT) + len(_THOUGHT)
     for _ in range(_FEW_QUOTES):
         at = line.find(b'"', at) + 1

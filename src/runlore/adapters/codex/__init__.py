@@ -207,8 +207,8 @@ def _name_of(path: str, named: Mapping[str, tuple[str, int]]) -> tuple[str | Non
 
 
 class _Lines:
-    """What is read of a stream of lines: all of it up to what is too much or damaged, and an end to
-    the last line."""
+    """The readable part of a stream of lines: up to the size limit or to damage, with an end added
+    to the last line."""
 
     def __init__(self, file: Any) -> None:
         self.file = file

@@ -84,7 +84,7 @@ class Calls(CodexFold):
             state.done.pop(call_id, None)
 
     def goes_on(self, args: Any) -> bool:
-        """Whether the keys go to a command that runs tests."""
+        """Return True if the keys go to a command that runs tests."""
         values = tools.arguments(args)
         return bool(values) and self.state.shells.get(
             text_of((values or {}).get("session_id")), False
@@ -155,8 +155,8 @@ class Calls(CodexFold):
         return tuple([f"{self.agent_name}:{thread}" for thread in tools.agents_in(text)])
 
     def is_known(self, call_id: str | None, word: str, **outcome: Any) -> bool:
-        """Whether this is about a call that has been told: then it says how the call ended, and is
-        no event."""
+        """Return True if a record is about a call that was read before: it tells how the call
+        ended, and is no event."""
         state = self.state
         if not call_id or (call_id not in state.calls and call_id not in state.done):
             return False

@@ -93,7 +93,7 @@ class CodexFold(Fold[State]):
         self.skip(reason)
 
     def take_line(self, line: Line, problems: list[str] | None = None) -> None:
-        """One record: finds what it is, and has it told."""
+        """Take in one record: find its type, and add its events."""
         payload = line.payload
         if payload is None and (payload := self.bare(line, problems)) is None:
             return
@@ -118,12 +118,12 @@ class CodexFold(Fold[State]):
             self.unknown(kind)
 
     def guess(self, payload: Payload) -> Callable[[Any, Payload], None] | None:
-        """What a record of a type that is not known must be."""
+        """Return the handler for a record of an unknown type, by its fields."""
         raise AssertionError("the reader has it")
 
     def bare(self, line: Line, problems: list[str] | None) -> Payload | None:
-        """A line without envelope, as they were until 2025-09. None when that is all there is to
-        say about it."""
+        """Return the payload of a line without envelope, as they were until 2025-09; None when the
+        line was dealt with here."""
         header, _ = self.typed(Header, _decode_header)
         is_header = line.type is None and header.role is None and bytes(header.payload) == b""
         if is_header and header.record_type is not None:
@@ -145,7 +145,8 @@ class CodexFold(Fold[State]):
         return payload
 
     def typed(self, kind: type[S], decode: Callable[[bytes], S]) -> tuple[S, list[str]]:
-        """The current record itself as such a Struct, and what does not fit."""
+        """Return the current record itself as such a Struct, and the problems of values that do not
+        fit."""
         if isinstance(self.raw, bytes):
             try:
                 return decode(self.raw), []
@@ -154,7 +155,7 @@ class CodexFold(Fold[State]):
         return lenient(kind, self.whole())
 
     def head(self, line: Line, header: Header) -> None:
-        """The first line of an old rollout, which has the only time in it."""
+        """Take in the first line of an old rollout, which has the only time in it."""
         state = self.state
         self.name(clean(header.id or ""))
         self.begin_line(line)
@@ -174,15 +175,15 @@ class CodexFold(Fold[State]):
     # Which thread, which id, which parent.
 
     def name(self, thread: str) -> None:
-        """Names the session that the file is of, once: by its first record where that says it, else
-        by the file's name."""
+        """Name the session of the file, once: by its first record where that has an id, else by the
+        file's name."""
         state = self.state
         if not state.thread:
             state.thread = thread or thread_in(self.path)
             state.kin = [Kin(state.thread, words.born_at(state.thread))]
 
     def begin_line(self, line: Line) -> None:
-        """Makes this line the current one."""
+        """Make this line the current one."""
         state = self.state
         if not state.thread:
             self.name("")
@@ -206,7 +207,7 @@ class CodexFold(Fold[State]):
         return state.thread if state.replay is None else state.kin[state.replay.owner].id
 
     def enter(self, turn: str | None) -> None:
-        """A turn begins. Records are counted within it: nothing else must be remembered to tell
+        """Begin a turn. Records are counted within it, so nothing else must be remembered to tell
         equal ones apart."""
         state = self.state
         turn = turn[:MAX_NAME] if turn else ""
@@ -218,7 +219,7 @@ class CodexFold(Fold[State]):
         state.counts.clear()
 
     def advance(self, line: Line, payload: Payload) -> None:
-        """One record further in a copied history: is it still one?"""
+        """Note one more record of a copied history, and find out whether it still is one."""
         replay = self.state.replay
         assert replay is not None
         if replay.until is not None and line.ordinal is not None:
@@ -266,7 +267,8 @@ class CodexFold(Fold[State]):
         replay.has_rows = replay.has_rows or payload.type is not None
 
     def pass_on(self, owner: int) -> None:
-        """From here on it is the history of a younger thread; of the youngest, it is no copy."""
+        """Note that from here on it is the history of a younger thread; that of the youngest is no
+        copy."""
         state = self.state
         assert state.replay is not None
         state.replay.owner = owner
@@ -278,8 +280,8 @@ class CodexFold(Fold[State]):
         state.epoch = 0
 
     def identify(self, identity: str) -> str:
-        """The id of an event: whose it is, what it says, and for the how-manieth time in its turn.
-        The same in every copy."""
+        """Return the id of an event, made of its thread, its content, and how often that came in
+        its turn. It is the same in every copy."""
         state = self.state
         key = blake2b(
             f"{state.turn}\0{identity}".encode("utf-8", "replace"), digest_size=8
@@ -298,8 +300,8 @@ class CodexFold(Fold[State]):
         )
 
     def is_repeated(self, side: int, key: bytes, near: int = NEAR) -> bool:
-        """Whether another side has told this message already. Whoever comes first makes the event,
-        so no cut can matter."""
+        """Return True if another kind of record has given this message already. The one that comes
+        first gives the event, so no cut can matter."""
         state = self.state
         *told, at = state.twins.pop(key, (0, 0, 0, 0))
         now = state.records
@@ -369,7 +371,7 @@ class CodexFold(Fold[State]):
             fields["cwd"] = state.here
 
     def whole(self) -> dict[str, Any]:
-        """All of the record."""
+        """Return the whole record as plain data."""
         if self.value is MALFORMED:
             try:
                 self.value = msgspec.json.decode(self.raw)
@@ -378,13 +380,14 @@ class CodexFold(Fold[State]):
         return self.value if isinstance(self.value, dict) else {}
 
     def plain(self) -> dict[str, Any]:
-        """What the record says: all of its payload, or of itself where it has no envelope."""
+        """Return the payload of the record as plain data, or the record itself where it has no
+        envelope."""
         value = self.whole()
         inner = value.get("payload", value)
         return inner if isinstance(inner, dict) else {}
 
     def start_replay(self, parent: str, until: int | None = None) -> Kin:
-        """What follows is the history of another thread, until something tells that it is our
+        """Note that the history of another thread follows, until something shows that it is our
         own."""
         state = self.state
         names = [thread.id for thread in state.kin]
@@ -412,7 +415,7 @@ class CodexFold(Fold[State]):
 
 
 def time_of(value: Any) -> datetime | None:
-    """An aware time, whatever it was written as; None when it is none."""
+    """Return an aware time, whatever it was written as; None when it is none."""
     try:
         if isinstance(value, str | datetime):
             return parse_time(value)
@@ -423,8 +426,8 @@ def time_of(value: Any) -> datetime | None:
 
 
 def _turn_time(payload: Payload) -> int | None:
-    """When a turn began (ms), as far as it says itself; the time of the record may be that of a
-    copy."""
+    """Return when a turn began (ms), as far as it says itself; the time of the record may be that
+    of a copy."""
     at = words.born_at(payload.turn_id or "")
     if at is None and (began := words.seconds(payload.started_at)) is not None:
         return int(began * 1000) + 999  # It is cut to the second.

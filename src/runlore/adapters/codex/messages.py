@@ -36,7 +36,7 @@ class Messages(Calls):
                 self.instruct(words.shown(block), role)
 
     def instruct(self, text: str, role: str | None) -> None:
-        """What the program told the model, in nobody's place."""
+        """Add text that the program told the model, in nobody's place."""
         if not text.strip():
             self.merge("empty")
         elif text.startswith(_APPROVED):
@@ -69,7 +69,7 @@ class Messages(Calls):
             )
 
     def context(self, side: int, text: str, word: str) -> None:
-        """What the program told the model in the person's place."""
+        """Add text that the program told the model in the person's place."""
         if self.is_repeated(side, b"user" + words.key_of(text)):
             return
         if word == "user_shell_command" and (command := words.inside("command", text)):
@@ -89,7 +89,7 @@ class Messages(Calls):
         self.emit("lifecycle", text, word, identity=f"user\0{text}", role="user", view="context")
 
     def say(self, side: int, text: str, pictures: list[str]) -> None:
-        """What a person typed."""
+        """Add a prompt that a person typed."""
         key = words.key_of(text or "\n".join(pictures))
         if self.is_repeated(side, b"user" + key):
             self.merge("twin")
@@ -148,7 +148,7 @@ class Messages(Calls):
         self.between_agents(EVENT, payload)
 
     def between_agents(self, side: int, payload: Payload) -> None:
-        """What agents write to each other."""
+        """Add a message of one agent to another."""
         state, text = self.state, words.joined(payload.content)
         if self.is_repeated(
             side, b"agents" + words.key_of(f"{payload.author} {payload.recipient} {text}")

@@ -193,13 +193,13 @@ class Reader(Requests):
         )
 
     def serve(self, provider: Any) -> None:
-        """Where requests go from here on."""
+        """Note the provider of the requests that follow."""
         if isinstance(provider, str) and provider:
             self.state.provider = provider[:MAX_NAME]
 
     def change(self, cwd: str | None, model: str | None, policy: Any, native: str) -> None:
-        """What holds from here on. The first time it is where the thread begins; later it is a
-        person's doing."""
+        """Note the settings that hold from here on. The first time the thread begins with them;
+        later a person changed them."""
         state = self.state
         was_model, was_policy = state.model, state.policy
         now = text_of(policy)[:MAX_NAME] or None
@@ -225,8 +225,8 @@ class Reader(Requests):
         self.emit(kind, body, native, one_line(", ".join(changes)), "user")
 
     def compacted(self, payload: Payload) -> None:
-        """What was said leaves the model's context, but for the prompts that are repeated in what
-        takes its place."""
+        """Add a compaction: the history leaves the model's context, except for the prompts that the
+        replacement repeats."""
         history = self.plain().get("replacement_history")
         kept = (
             {words.key_of(_text_in(item)) for item in history if isinstance(item, dict)}
@@ -294,7 +294,7 @@ class Reader(Requests):
         self.emit("lifecycle", text, word, summary=one_line(f"review: {one_line(text)}"))
 
     def assessment(self, payload: Payload) -> None:
-        """Whether a command was let through by the program's own reviewer."""
+        """Add the decision of the program's own reviewer about a command."""
         plain = self.plain()
         action = plain.get("action")
         what = action.get("command") or action.get("type") if isinstance(action, dict) else action

@@ -88,8 +88,8 @@ class Described(msgspec.Struct, gc=False):
 def describe_call(
     name: str | None, namespace: str | None, args: str | dict[str, Any] | None
 ) -> Described:
-    """What a call does: its kind and action, its text for reading and search, one line of it, the
-    files and the folder it names."""
+    """Return the kind and action of a call, its text for reading and search, one line of it, and
+    the files and the folder it names."""
     tool = (name or "unknown")[:200]
     is_mcp = bool(namespace and namespace.startswith("mcp__")) or tool.startswith("mcp__")
     if is_mcp and namespace:
@@ -277,7 +277,7 @@ def patch_body(patch: str) -> tuple[str, tuple[str, ...]]:
 
 
 def changes_body(changes: Any) -> tuple[str, tuple[str, ...]]:
-    """The same of the changes that the program says it has made."""
+    """Return the text of the changes that the program reports as applied."""
     parts: list[str] = []
     files: list[str] = []
     for path, change in changes.items() if isinstance(changes, dict) else ():
@@ -343,7 +343,7 @@ CANCELLED = "tool_result/aborted"
 
 
 def output_of(text: str) -> Output:
-    """What an output tells of how the call ended. There have been four ways to write it."""
+    """Return how a call ended, from its output. There have been four ways to write it."""
     if not text.startswith(_TOLD):
         if text.startswith('{"') and '"metadata"' in text and (found := _from_json(text)):
             return found
@@ -401,7 +401,8 @@ def _from_json(text: str) -> Output | None:
 
 
 def is_rejection(text: str, out: Output) -> bool:
-    """Whether a person said no. The same words in what a call gave back say nothing."""
+    """Return True if a person refused a call. The same words in the output of a call mean
+    nothing."""
     if out.start or out.exit_code is not None:
         return False
     if text.startswith(_NOT_STARTED[0]):  # With the command line first, whatever its length.
@@ -426,7 +427,7 @@ def result_summary(out: Output, exit_code: int | None, tests: Tests | None) -> s
 
 
 def opens_pull(found: Described) -> bool:
-    """Whether a call opens a pull request."""
+    """Return True if a call opens a pull request."""
     return (
         "gh pr create" in found.body
         if found.action == "shell"

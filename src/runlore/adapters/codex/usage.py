@@ -88,7 +88,8 @@ class Requests(Messages):
         self.out.calls.append((call, event))
 
     def used(self, info: Info) -> Total | None:
-        """What one request took; None when this was counted before, or where it happened."""
+        """Return the tokens of one request; None when they were counted before, or are counted
+        where they were used."""
         state = self.state
         total = (
             words.total_of(info.total_token_usage) if info.total_token_usage is not None else None

@@ -53,7 +53,7 @@ def context_of(text: str) -> str | None:
 
 
 def request_in(text: str) -> str:
-    """What a person asked, without what their editor put before it."""
+    """Return what a person typed, without what their editor put before it."""
     _, found, rest = text.partition(_REQUEST)
     return rest.strip() if found and rest.strip() else text
 
@@ -184,7 +184,8 @@ _TIERS: dict[object, Tier] = {
 
 
 def tier_of(value: Any) -> Tier | None:
-    """How requests are served. What the program calls fast is the provider's priority."""
+    """Return the service tier of requests. What the program calls fast is the provider's
+    priority."""
     return _TIERS.get(value) if isinstance(value, str) else None
 
 
@@ -258,7 +259,7 @@ def items_text(items: Any) -> str:
 
 
 def search_text(action: Any, query: Any) -> str:
-    """What was looked for on the web."""
+    """Return the query of a web search."""
     if isinstance(action, dict):
         for name in ("url", "query", "queries", "pattern"):
             value = action.get(name)

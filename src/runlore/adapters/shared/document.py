@@ -22,22 +22,22 @@ PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be 
 
 
 class DocumentAdapter(JsonlAdapter):
-    """The part of an adapter that is the same for every agent that keeps a session as one document,
-    or has done so."""
+    """The base of adapters whose agent keeps a session as one document, or has done so."""
 
     def is_appended(self, path: str) -> bool:
-        """Whether this file is no document but a log of lines, which is only appended to."""
+        """Return True if the file is not a document but a log of lines, which is only appended
+        to."""
         return False
 
     def identity(self, path: str) -> tuple[bytes, bytes]:
-        """What tells whether a document is still the same. Raises OSError."""
+        """Return two hashes that change with the document. Raises OSError."""
         with open(path, "rb") as file:
             digest = blake2b(read_up_to(MAX_RECORD_BYTES, file), digest_size=16).digest()
         return digest, digest
 
     def parts(self, source: Source, document: Any) -> list[Any]:
-        """The records of a document, in the order in which things happened. Raises ReadError when
-        it is no session."""
+        """Return the records of a document, in the order in which things happened. Raises ReadError
+        when it is no session."""
         raise AssertionError("the agent's own adapter has it")
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -49,8 +49,7 @@ class DocumentAdapter(JsonlAdapter):
             return False
 
     def position(self, source: Source, offset: int, records: int) -> Position:
-        """Of a document, the position counts the records that are made of it: it is the same
-        document or another one."""
+        """Return a position. That of a document counts its records."""
         if self.is_appended(source.path):
             return super().position(source, offset, records)
         try:
@@ -71,17 +70,16 @@ class DocumentAdapter(JsonlAdapter):
 
 
 class GrowingAdapter(JsonlAdapter):
-    """The same for an agent whose files must be read as a whole to be understood, and grow all the
-    same: as long as the records that were read are still what they were, only those that follow are
-    read on."""
+    """The base of adapters whose files must be read as a whole to be understood, and still grow. As
+    long as the records that were read are the same, only those that follow are given."""
 
     _held: tuple[tuple[str, int, int], list[Record], list[bytes], list[bytes]] | None = None
     """What the last source holds, and the hashes of its records: whether it goes on, what is new,
     and up to where are asked one after another."""
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        """What is told beside the records of a source, and all that is finished of these, as JSON.
-        Raises ReadError or OSError."""
+        """Return the sidecars of a source, and all its finished records as JSON. Raises ReadError
+        or OSError."""
         raise AssertionError("the agent's own adapter has it")
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -124,13 +122,13 @@ class GrowingAdapter(JsonlAdapter):
 
 
 def _outline(hashes: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """What tells whether records of these hashes are still the same: the first, and all of them."""
+    """Return two hashes that show whether records are still the same: of the first, and of all."""
     first = hashes[0] if hashes else blake2b(digest_size=16).digest()
     return first, blake2b(b"".join(hashes), digest_size=16).digest()
 
 
 def load_document(path: str) -> Any:
-    """The value of a JSON document. Raises ReadError when it cannot be read, or is none."""
+    """Return the value of a JSON document. Raises ReadError when it cannot be read, or is none."""
     try:
         with open(path, "rb") as file:
             data = read_up_to(MAX_RECORD_BYTES + 1, file)

@@ -30,7 +30,7 @@ from ...errors import ReadError
 from .base import Adapter
 from .values import Position, Record, Source
 
-CHUNK_BYTES = 1 << 18  # Stays in the processor's cache; larger reads are slower by a tenth.
+CHUNK_BYTES = 1 << 18  # Stays in the processor's cache; larger reads are slower.
 MAX_RECORD_BYTES = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
 SHORTENED_BYTES = 64 << 10  # What is kept of one: enough to see what it was.
 FIRST_READ_BYTES = 16 << 10  # Bytes that are read at once of a file that is not long.
@@ -40,8 +40,7 @@ SAMPLE_BYTES = (
 
 
 class JsonlAdapter(Adapter):
-    """The part of an adapter that is the same for every agent that appends JSON lines to files
-    below its roots."""
+    """The base of adapters whose agent appends JSON lines to files below its roots."""
 
     suffix = ".jsonl"
     marker: bytes | None = None
@@ -65,7 +64,7 @@ class JsonlAdapter(Adapter):
             )
 
     def is_appended(self, path: str) -> bool:
-        """Whether this file is a log of lines, which is only appended to."""
+        """Return True unless the adapter reads its files in another way than line by line."""
         return type(self).read is JsonlAdapter.read
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -86,8 +85,8 @@ class JsonlAdapter(Adapter):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """Every complete line after the position. Bytes after the last newline are still being
-        written: the next pass gives them."""
+        """Yield every complete line after the position. Bytes after the last newline are still
+        being written: the next read gives them."""
         if since is None:
             yield from self.sidecars(source)
         try:
@@ -98,11 +97,11 @@ class JsonlAdapter(Adapter):
             raise ReadError(source.path, reason_of(error)) from error
 
     def sidecars(self, source: Source) -> Iterable[Record]:
-        """Small files that belong to the source, given before its first line."""
+        """Return small files that belong to the source. They are given before its first line."""
         return ()
 
     def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
-        """Small files that this line speaks of, given just before it."""
+        """Return small files that this line speaks of. They are given just before it."""
         return ()
 
     def _lines(self, source: Source, file: typing.IO[bytes], offset: int) -> Iterator[Record]:
@@ -130,8 +129,7 @@ class JsonlAdapter(Adapter):
             start = at + 1
             base = end - start  # Where the chunk begins.
             watched = marker is not None and marker in chunk
-            # Not `split`, which looks at each byte: lines are long, and this takes two thirds of
-            # the time.
+            # Not `split`, which looks at each byte: lines are long.
             while (at := chunk.find(b"\n", start)) >= 0:
                 line = chunk[start:at]
                 if watched and marker in line:  # type: ignore[operator] # watched: there is one
@@ -157,8 +155,8 @@ _AS_IT_IS = (
 
 
 def read_small(path: str, limit: int) -> bytes | None:
-    """The content of a regular file of at most so many bytes; None for anything else, and for a
-    link."""
+    """Return the content of a regular file of at most so many bytes; None for anything else, and
+    for a link."""
     try:
         handle = os.open(path, _AS_IT_IS)
     except OSError:
@@ -178,21 +176,21 @@ def read_small(path: str, limit: int) -> bytes | None:
 
 
 def read_up_to(most: int, file: typing.IO[bytes]) -> bytes:
-    """At most so many bytes of a file. Python makes room for as many as it is asked for, which
-    takes three times as long as to read a small file does: it is asked for as many as there are."""
+    """Return at most so many bytes of a file. No more are requested than the file has, as Python
+    makes room for all that are requested."""
     size = min(os.fstat(file.fileno()).st_size, most - 1)
     data = file.read(size + 1)
     return data if len(data) <= size else data + file.read(most - len(data))
 
 
 def is_stale(source: Source, after_s: float) -> bool:
-    """Whether nothing was written to a source for so long that nothing will be."""
+    """Return True if nothing was written to a source for so long that nothing will be."""
     return source.mtime_ns < (time() - after_s) * 1e9
 
 
 def aged(source: Source, after_s: float) -> Source:
-    """The source, as another one when it is stale: what was held back of it, as it might still have
-    changed, is then read."""
+    """Return the source with another time when it is stale. It then counts as changed, and what was
+    held back of it, as it might still have changed, is read."""
     return (
         msgspec.structs.replace(source, mtime_ns=source.mtime_ns + 1)
         if is_stale(source, after_s)
@@ -201,8 +199,8 @@ def aged(source: Source, after_s: float) -> Source:
 
 
 def note_refusal(path: str, error: OSError, refused: list[ReadError]) -> None:
-    """Remembers what could not be looked at. What has gone since its folder was listed is simply
-    not there."""
+    """Remember a path that could not be looked at. One that has gone since its folder was listed is
+    simply not there."""
     if not isinstance(error, FileNotFoundError):
         refused.append(ReadError(path, reason_of(error)))
 
@@ -229,7 +227,8 @@ def walk_files(
 
 
 def list_entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]]:
-    """What is in a folder and has a name that can be written down; the first one last."""
+    """Return the entries of a folder in reverse order of their names. Names that are not valid
+    Unicode are left out."""
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
@@ -263,13 +262,10 @@ _BLANK = re.compile("[ \t\r\n\0\ufeff]*")
 
 
 def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
-    """The JSON values of a line: value, its own text, and what was wrong with it if anything. A
-    blank line has none.
-
-    Two objects glued together are two values. What is no JSON has the value MALFORMED, and so has
-    what nests too deeply. All text is valid: bytes that are not UTF-8 and halves of surrogate pairs
-    are U+FFFD.
-    """
+    """Return the JSON values of a line: each with its own text, and what is wrong with it if
+    anything. A blank line has none. Two objects glued together are two values. The value of what is
+    not JSON, or nests too deeply, is MALFORMED. All text is valid: bytes that are not UTF-8 and
+    halves of surrogate pairs become U+FFFD."""
     text = data.decode("utf-8", "replace")
     # A replacement character may also have been in the file; only the strict codec knows.
     spoiled = "\ufffd" in text and not _is_utf8(data)
@@ -300,11 +296,8 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
 
 
 def values_of(data: bytes) -> list[Any] | None:
-    """The JSON values of a line that a strict decoder refuses, all of them; None when any of it is
-    no JSON.
-
-    `b" ".join(map(to_json, values))` is a line that gives the same values.
-    """
+    """Return all JSON values of a line that a strict decoder refuses; None when any of it is not
+    JSON. `b" ".join(map(to_json, values))` is a line that gives the same values."""
     values = [value for value, _, _ in parse(data)]
     return None if any(value is MALFORMED for value in values) else values
 
@@ -354,7 +347,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """The same value without halves of surrogate pairs, which no codec would write."""
+    """Return the value without halves of surrogate pairs, which no codec can write."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
@@ -368,12 +361,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, list[str]]:
-    """A Struct from plain data, field by field. What does not fit takes its default, and is named
-    with its path.
-
-    An item of a list of Structs that is no object is a Struct of defaults: it keeps its place among
-    the others.
-    """
+    """Return a Struct from plain data, and the path of each value that does not fit. Such a value
+    takes its default. An item of a list of Structs that is no object becomes a Struct of defaults,
+    so that it keeps its place among the others."""
     fitting: dict[str, Any] = {}
     problems: list[str] = []
     if where.count(".") > MAX_DEPTH // 3:  # Each level of Structs takes several calls.
@@ -383,33 +373,26 @@ def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, li
             continue
         value = data[written]
         place = f"{where}{written}"
-        struct = next(
-            (
-                option
-                for option in options
-                if isinstance(option, type) and issubclass(option, msgspec.Struct)
-            ),
-            None,
-        )
-        listed = next((item for option in options if (item := _item_struct(option))), None)
-        if msgspec.Raw in options:
-            fitting[name] = msgspec.Raw(to_json(value))
-        elif isinstance(value, dict) and struct:
-            fitting[name], more = lenient(struct, value, f"{place}.")
-            problems += more
-        elif isinstance(value, list) and listed:
-            items = [_lenient_item(listed, item, f"{place}[{n}]") for n, item in enumerate(value)]
-            fitting[name] = [item for item, _ in items]
-            problems += [problem for _, found in items for problem in found]
-        else:
-            try:
-                fitting[name] = msgspec.convert(
-                    value,
-                    typing.Union[tuple(options)],  # noqa: UP007
-                )  # built at run time
-            except msgspec.ValidationError:
-                problems.append(f"{place} is {_word(value)}")
+        try:
+            fitting[name], more = _fit(value, options, place)
+        except msgspec.ValidationError:
+            more = [f"{place} is {_word(value)}"]
+        problems += more
     return kind(**fitting), problems
+
+
+def _fit(value: Any, options: tuple[Any, ...], place: str) -> tuple[Any, list[str]]:
+    """Return a value as one of these types, and the problems in it. Raises ValidationError when it
+    is of none of them."""
+    if msgspec.Raw in options:
+        return msgspec.Raw(to_json(value)), []
+    if isinstance(value, dict) and (struct := next(filter(_is_struct, options), None)):
+        return lenient(struct, value, f"{place}.")
+    listed = next((item for option in options if (item := _item_struct(option))), None)
+    if isinstance(value, list) and listed:
+        items = [_lenient_item(listed, item, f"{place}[{n}]") for n, item in enumerate(value)]
+        return [item for item, _ in items], [problem for _, found in items for problem in found]
+    return msgspec.convert(value, typing.Union[tuple(options)]), []  # noqa: UP007 # built here
 
 
 def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
@@ -422,7 +405,8 @@ def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """By the name in the data: the field, and the types that it may have."""
+    """Return the fields of a Struct by their name in the data, each with the types that it may
+    have."""
     hints = typing.get_type_hints(kind)
     unions = (typing.Union, types.UnionType)
     return {
@@ -435,9 +419,13 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]
     }
 
 
+def _is_struct(option: Any) -> bool:
+    return isinstance(option, type) and issubclass(option, msgspec.Struct)
+
+
 def _item_struct(option: Any) -> type[msgspec.Struct] | None:
     inner = typing.get_args(option)[0] if typing.get_origin(option) is list else None
-    return inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
+    return inner if _is_struct(inner) else None
 
 
 def _word(value: Any) -> str:
@@ -453,7 +441,8 @@ def _word(value: Any) -> str:
 
 
 def to_json(value: Any) -> bytes:
-    """Compact JSON of plain data, or a note when it nests so deeply that it cannot be written."""
+    """Return plain data as compact JSON, or a note when it nests so deeply that it cannot be
+    written."""
     try:
         try:
             return msgspec.json.encode(value)

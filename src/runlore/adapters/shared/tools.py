@@ -26,7 +26,8 @@ TAIL = 16 << 10  # Runners print their totals last; more is not searched.
 
 
 def cap(text: str) -> str:
-    """The text, or what fits of it with a note. Bodies beyond this are dumps, not conversation."""
+    """Return the text, or the part that fits with a note. Bodies beyond this are dumps, not
+    conversation."""
     if len(text) <= MAX_BODY:
         return text
     return f"{text[:MAX_BODY]}\n[{len(text) - MAX_BODY} more characters]"
@@ -68,14 +69,14 @@ def one_line(text: str) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A text as it is, nothing as nothing, anything else as JSON."""
+    """Return a text as it is, None as an empty text, and anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else to_json(value).decode()
 
 
 def key_values(data: Mapping[str, Any]) -> str:
-    """Arguments for reading: `key: value` lines, texts verbatim, everything else as JSON."""
+    """Return arguments for reading: `key: value` lines, texts verbatim, everything else as JSON."""
     return "\n".join(
         [
             f"{key}: {value if isinstance(value, str) else text_of(value)}"
@@ -85,13 +86,13 @@ def key_values(data: Mapping[str, Any]) -> str:
 
 
 def file_change(path: str, changes: Iterable[tuple[str, str]]) -> str:
-    """The path, then for each change its removed and added lines with a little of what stands
-    around them."""
+    """Return the path, then for each change its removed and added lines with a few lines around
+    them."""
     return "\n@@\n".join([path, *[_hunk(old, new) for old, new in changes]])
 
 
 def file_content(path: str, content: str) -> str:
-    """The path, then every line as added."""
+    """Return the path, then every line as added."""
     return (
         f"{path}\n@@\n+{content.removesuffix(chr(10)).replace(chr(10), chr(10) + '+')}"
         if content
@@ -132,8 +133,7 @@ _BASE64 = re.compile(rb'("(?:data|base64)"\s*:\s*")([A-Za-z0-9+/\\]{256,}={0,2})
 
 
 def blob_reference(data: str | bytes) -> str:
-    """What stands for base64 data in a text: what it is, how large, and a hash that tells one from
-    another."""
+    """Return a reference that replaces base64 data in a text: its type, its size, and a hash."""
     if isinstance(data, str) and data.startswith("["):  # It has been replaced already.
         return data
     try:
@@ -150,7 +150,7 @@ def blob_reference(data: str | bytes) -> str:
 
 
 def without_base64(line: bytes) -> bytes:
-    """A JSON line whose long base64 values are replaced by their references."""
+    """Return a JSON line with its long base64 values replaced by their references."""
     return _BASE64.sub(
         lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line
     )
@@ -202,8 +202,8 @@ _BEFORE_COMMAND = ("&", ";", "|", "(", "`")
 
 
 def is_test_run(command: str) -> bool:
-    """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`,
-    `cat jest.config.js`)."""
+    """Return True if a shell command runs tests, and does not merely mention them (`pip install
+    pytest`, `cat jest.config.js`)."""
     # Most commands have none of the words. Where there is one, only the command in which it stands
     # is looked at.
     if not _speaks_of_tests(command):
@@ -213,8 +213,8 @@ def is_test_run(command: str) -> bool:
 
 
 def _without_talk(command: str) -> str:
-    """A command but for what it writes down, which may tell of other commands: here-documents and
-    words in quotes that no shell reads."""
+    """Return a command without the text that it writes, which may mention other commands:
+    here-documents, and words in quotes that no shell reads."""
     text = command[:_LONGEST_COMMAND]
     at = text.find("<<")
     for _ in range(_MOST_DOCUMENTS):
@@ -240,7 +240,7 @@ def _without_talk(command: str) -> str:
 
 
 def _is_read(text: str, at: int, quoted: str) -> bool:
-    """Whether what is in quotes may be run: a path, or what a shell is given."""
+    """Return True if the text in quotes may be run: a path, or the argument of a shell."""
     if " " not in quoted and "|" not in quoted and "\n" not in quoted:
         return True
     before = text[max(0, at - 200) : at]
@@ -283,8 +283,8 @@ def _speaks_of_tests(command: str) -> bool:
 
 
 def test_counts(output: str) -> Tests | None:
-    """What a test runner's output says of passed, failed and skipped tests; None when it says
-    nothing."""
+    """Return the numbers of passed, failed and skipped tests in a test runner's output; None when
+    it has none."""
     tail = output[-TAIL:]
     if "\x1b" in tail:
         tail = _ESCAPES.sub("", tail)
@@ -323,7 +323,8 @@ _WORDS = {
 
 
 def _sum_words(pairs: Iterable[tuple[str, str]], *, all_known: bool = False) -> Tests | None:
-    """`(number, word)` pairs added up by meaning; with `all_known`, what was not named is 0."""
+    """Return the sum of `(number, word)` pairs by meaning; with `all_known`, a word that is missing
+    counts 0."""
     sums: list[int | None] = [0, 0, 0] if all_known else [None, None, None]
     named = False
     for number, word in pairs:
