@@ -244,10 +244,7 @@ class ClaudeFold(Fold[State]):
         """Make this line the current one, in the session that it belongs to."""
         state = self.state
         if session is None:
-            session = state.main or self.main(line)
-            if line.isSidechain and not self.path.agent:
-                key = self.side(line)
-                session = state.sessions[key]
+            session, key = self.session_of(line)
         if session is not self.session:
             self.turn_to(session, key)
         if not state.is_traced or line.forkedFrom is not None:
@@ -266,10 +263,15 @@ class ClaudeFold(Fold[State]):
             session.branch = line.gitBranch or None
         ts = line.timestamp
         self.ts = ts if ts is None or ts.tzinfo is UTC else utc(ts)
-        parent = line.parentUuid
-        if parent is not None and (len(parent) != 36 or parent in state.tails or state.moved):
-            parent = self.reference(parent)
-        self.parent = parent
+        self.parent = None if line.parentUuid is None else self.reference(line.parentUuid)
+
+    def session_of(self, line: Line) -> tuple[SessionState, str]:
+        """Return the session that a line belongs to, and its key in the state."""
+        main = self.state.main or self.main(line)
+        if not line.isSidechain or self.path.agent:
+            return main, ""
+        key = self.side(line)
+        return self.state.sessions[key], key
 
     def turn_to(self, session: SessionState, key: str) -> None:
         self.session, self.key, self.session_uid = session, key, self.uid(session.native)

@@ -15,6 +15,7 @@ import msgspec
 
 from ... import model as api
 from ...model import Tests, Tier, parse_time, split_cache_writes
+from ..shared.fold import Fields
 from ..shared.jsonl import MALFORMED, lenient, parse
 from ..shared.tools import (
     blob_reference,
@@ -23,6 +24,7 @@ from ..shared.tools import (
     is_test_run,
     key_values,
     one_line,
+    test_counts,
     text_of,
 )
 from .lines import Block, Call, Counts, Message, Outcome, Tokens
@@ -397,6 +399,21 @@ def guess(block: Block) -> str | None:
     if block.name is not None and block.input is not None:
         return "tool_use"
     return "thinking" if block.thinking is not None else "text" if block.text is not None else None
+
+
+def is_decision(call: Call, outcome: Outcome) -> bool:
+    """Return True if a result is what a person decided."""
+    return call.tool in ASKS or isinstance(outcome.answers, dict) or isinstance(outcome.plan, str)
+
+
+def ending_of(call: Call, text: str, is_error: bool, outcome: Outcome) -> Fields:
+    """Return the exit code and the test counts of a call, as far as they are known."""
+    fields: Fields = {}
+    if (exit_code := exit_of(call.tool, text, is_error, outcome)) is not None:
+        fields["exit_code"] = exit_code
+    if call.is_test and (tests := test_counts(text)) is not None:
+        fields["tests"] = tests
+    return fields
 
 
 def result_text(block: Block) -> str:

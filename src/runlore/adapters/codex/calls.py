@@ -124,18 +124,15 @@ class Calls(CodexFold):
             state.task = tools.pull_in(out.text) or state.task
         if out.shell is not None:
             keep(state.shells, out.shell, call.is_test, SHELLS)
-        more: AllFields = {}
-        if is_error:
-            more["is_error"] = True
+        fields: AllFields = {"is_error": True} if is_error else {}
         if exit_code is not None:
-            more["exit_code"] = exit_code
+            fields["exit_code"] = exit_code
         if (ms := out.duration_ms if call.duration_ms is None else call.duration_ms) is not None:
-            more["duration_ms"] = ms
+            fields["duration_ms"] = ms
         if tests is not None:
-            more["tests"] = tests
-        refs = call.refs or (self.started(text) if call.tool in tools.STARTS_AGENT else ())
-        if refs:
-            more["refs"] = refs
+            fields["tests"] = tests
+        if refs := call.refs or self.started(call.tool, text):
+            fields["refs"] = refs
         summary = tools.result_summary(out, exit_code, tests)
         identity = f"result\0{call_id}\0{len(text)}\0{text[:200]}"
         self.emit(
@@ -148,11 +145,14 @@ class Calls(CodexFold):
             call_id,
             call.action if call.tool else None,
             identity=identity,
-            **more,
+            **fields,
         )
 
-    def started(self, text: str) -> tuple[str, ...]:
-        return tuple([f"{self.agent_name}:{thread}" for thread in tools.agents_in(text)])
+    def started(self, tool: str, text: str) -> tuple[str, ...]:
+        """Return the sessions of the subagents that a call started, by its output."""
+        if tool not in tools.STARTS_AGENT:
+            return ()
+        return tuple([self.uid(thread) for thread in tools.agents_in(text)])
 
     def is_known(self, call_id: str | None, word: str, **outcome: Any) -> bool:
         """Return True if a record is about a call that was read before: it tells how the call

@@ -227,41 +227,31 @@ class CodexFold(Fold[State]):
                 self.pass_on(0)
             return
         ms = None if self.ts is None else int(self.ts.timestamp() * 1000)
-        if (payload.turn_id is not None or payload.started_at is not None) and (
-            at := _turn_time(payload)
-        ) is not None:
-            kin = self.state.kin[: replay.owner + 1]
-            owner = next(
-                (
-                    n
-                    for n, thread in enumerate(kin)
-                    if thread.born is not None and thread.born <= at
-                ),
-                replay.owner,
-            )
+        is_turn = payload.turn_id is not None or payload.started_at is not None
+        if is_turn and (at := _turn_time(payload)) is not None:
             replay.has_turns, replay.last_ms = True, ms
+            owner = self.owner_at(at, replay)
             if owner != replay.owner:
                 self.pass_on(owner)
-            return
-        if ms is None:
-            return
-        if replay.born is not None and ms < replay.born:
+        elif ms is not None and replay.born is not None and ms < replay.born:
             replay.is_early = True
-            return
+        elif ms is not None:
+            self.compare_times(ms, payload, replay)
+
+    def owner_at(self, at: int, replay: Replay) -> int:
+        """Return the number of the youngest thread that was there at this time (ms)."""
+        kin = self.state.kin[: replay.owner + 1]
+        born = (n for n, thread in enumerate(kin) if thread.born is not None and thread.born <= at)
+        return next(born, replay.owner)
+
+    def compare_times(self, ms: int, payload: Payload, replay: Replay) -> None:
+        """End the copied history after a pause: it was written at once."""
         pause = LONG_PAUSE_MS if replay.has_turns else PAUSE_MS
         is_total = payload.type == "token_count"
-        if (
-            replay.last_ms is not None
-            and ms - replay.last_ms > pause
-            and is_total
-            and not replay.has_rows
-        ):
+        is_paused = replay.last_ms is not None and ms - replay.last_ms > pause
+        if is_paused and is_total and not replay.has_rows:
             replay.is_late = True
-        elif (
-            replay.is_early
-            or (replay.is_late and not is_total)
-            or (replay.last_ms is not None and ms - replay.last_ms > pause)
-        ):
+        elif replay.is_early or (replay.is_late and not is_total) or is_paused:
             self.pass_on(0)
         replay.last_ms = ms
         replay.has_rows = replay.has_rows or payload.type is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ..shared.pick import clean
+from ..shared.pick import clean, pick
 from ..shared.tools import key_values, one_line, text_of
 from . import words
 from .calls import Calls
@@ -77,28 +77,18 @@ class Reader(Requests):
             and (began := time_of(payload.timestamp) or self.ts) is not None
         ):
             state.kin[0].born = int(began.timestamp() * 1000)
-        self.place(
-            payload.cwd,
-            payload.git.branch if payload.git else None,
-            payload.git.repository_url if payload.git else None,
-        )
-        subagent = payload.source.get("subagent") if isinstance(payload.source, dict) else None
-        spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
-        above = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
+        git = payload.git
+        self.place(payload.cwd, git.branch if git else None, git.repository_url if git else None)
+        source = payload.source if isinstance(payload.source, dict) else {}
+        above = pick(source, "subagent", "thread_spawn", "parent_thread_id", of=str)
         fork = clean(payload.forked_from_id or "")
-        parent = (
-            clean(payload.parent_thread_id or (above if isinstance(above, str) else "")) or fork
-        )
-        is_internal = isinstance(payload.source, dict) and "internal" in payload.source
-        state.is_side = (
-            subagent is not None or is_internal or plain.get("thread_source") == "subagent"
-        )
+        parent = clean(payload.parent_thread_id or above or "") or fork
+        is_started = source.get("subagent") is not None or "internal" in source
+        state.is_side = is_started or plain.get("thread_source") == "subagent"
         state.path = payload.agent_path
         if parent and parent != state.thread:
-            state.parent, state.relation = (
-                f"{self.agent_name}:{parent}",
-                "subagent" if state.is_side else "fork",
-            )
+            state.parent = self.uid(parent)
+            state.relation = "subagent" if state.is_side else "fork"
         self.serve(plain.get("model_provider"))
         self.emit(
             "lifecycle",
@@ -214,14 +204,10 @@ class Reader(Requests):
             self.merge(native)
             return
         # The text is what is set now: it does not depend on what was before.
-        kind = (
-            "human_intervention"
-            if len(changes) > 1 or changes[0].startswith("approvals")
-            else "decision"
-        )
-        body = key_values(
-            {name: value for name, value in (("model", model), ("approval_policy", now)) if value}
-        )
+        is_steering = changes[-1].startswith("approvals")
+        kind = "human_intervention" if is_steering else "decision"
+        settings = {"model": model, "approval_policy": now}
+        body = key_values({name: value for name, value in settings.items() if value})
         self.emit(kind, body, native, one_line(", ".join(changes)), "user")
 
     def compacted(self, payload: Payload) -> None:

@@ -105,6 +105,10 @@ def describe_call(
     if values is None:
         text = args if isinstance(args, str) else ""
         return Described("tool_call", tool, action, text, one_line(text) or tool)
+    return _from_values(tool, action, values)
+
+
+def _from_values(tool: str, action: str, values: dict[str, Any]) -> Described:
     if action == "shell" and (command := command_in(values)) is not None:
         return _shell(tool, command, values)
     body = key_values(values)

@@ -4,7 +4,7 @@ took."""
 from __future__ import annotations
 
 from ...model import Call, Usage
-from .. import LOST, Skip
+from .. import LOST
 from ..shared.fold import keep
 from ..shared.jsonl import lenient
 from ..shared.tools import text_of
@@ -105,25 +105,30 @@ class Requests(Messages):
             state.has_own_total = False
         if state.replay is not None or was_there:
             return None
-        if state.parent is not None and not state.has_spoken:
-            # What a thread that has said nothing yet tells is its parent's, unless it has the
-            # parent's history, and so its total.
-            if before is None and total != last:
-                return None
-            if len(state.kin) == 1:
-                return None
+        # The total of a thread that has said nothing yet is its parent's, unless it has the parent's
+        # history, and so its total.
+        is_new = state.parent is not None and not state.has_spoken
+        if is_new and ((before is None and total != last) or len(state.kin) == 1):
+            return None
         if last is not None:
-            if (
-                before is not None
-                and state.has_own_total
-                and (lost := total[5] - before[5] - last[5]) > 0
-            ):
-                self.out.skips.append(Skip(self.offset, f"{lost} {LOST}"))
+            self.count_lost(total, before, last)
             state.has_own_total = True
             return last
         if before is None:
             return total if state.parent is None else None
-        return tuple([max(0, now - then) for now, then in zip(total, before, strict=True)])  # type: ignore[return-value] # still six
+        return _difference(total, before)
+
+    def count_lost(self, total: Total, before: Total | None, last: Total) -> None:
+        """Count the tokens by which the total grew beyond those of the request."""
+        if before is None or not self.state.has_own_total:
+            return
+        if (lost := total[5] - before[5] - last[5]) > 0:
+            self.skip(f"{lost} {LOST}")
+
+
+def _difference(total: Total, before: Total) -> Total:
+    grown = [max(0, now - then) for now, then in zip(total, before, strict=True)]
+    return grown[0], grown[1], grown[2], grown[3], grown[4], grown[5]
 
 
 def _usage(used: Total) -> Usage:
