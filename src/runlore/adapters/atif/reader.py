@@ -210,7 +210,8 @@ class Reader(SessionFold[Memory]):
         state = self.state
         state.steps += 1
         self.identify(
-            f"{self.session()}/{self.within(value)}{pick(value, 'step', of=int) or f'~{state.steps}'}"
+            f"{self.session()}/{self.within(value)}"
+            f"{pick(value, 'step', of=int) or f'~{state.steps}'}"
         )
         self.ts = time_of(value.get("timestamp"))
         if pick(value, "is_copied_context", of=bool):

@@ -465,7 +465,8 @@ class ClaudeFold(Fold[State]):
             state.owed.pop(identity, None)
             for other, owed in state.owed.items():
                 paid = state.usage.get(other, NOTHING)
-                added = tuple([a + o - p for a, o, p in zip(added, owed, paid, strict=True)])  # type: ignore[assignment] # still four
+                more = [a + o - p for a, o, p in zip(added, owed, paid, strict=True)]
+                added = more[0], more[1], more[2], more[3]
                 keep(state.usage, other, owed, MESSAGES)
             state.owed.clear()
         return Usage(

@@ -121,7 +121,9 @@ def clean(name: str) -> str:
 
 def local_id(session: str, name: str) -> str:
     """The id of a record that was written by hand: unique within its session, if at all."""
-    return f"{session}/{name if len(name) <= 100 and name.isprintable() else blake2b(name.encode(), digest_size=8).hexdigest()}"
+    if len(name) > 100 or not name.isprintable():
+        name = blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{session}/{name}"
 
 
 def heading(text: str) -> str:
@@ -540,7 +542,8 @@ def attachment_text(about: dict[str, Any]) -> str:
 _THOUGHT, _SIGNATURE = b'"type":"thinking","thinking":"', b',"signature":"'
 _BASE64 = string.ascii_letters.encode() + string.digits.encode() + b"+/=_-"
 _SIGNED = re.compile(
-    rb'("type":"thinking","thinking":"[^"\\]*+(?:\\.[^"\\]*+)*+","signature":")([A-Za-z0-9+/=_-]{64,})(?=")'
+    rb'("type":"thinking","thinking":"[^"\\]*+(?:\\.[^"\\]*+)*+","signature":")'
+    rb'([A-Za-z0-9+/=_-]{64,})(?=")'
 )
 _BACKSLASH = 0x5C
 _FEW_QUOTES = 100

@@ -209,9 +209,8 @@ def describe(name: Any, given: Any) -> Described:
     if action == "mcp" and (
         server := pick(args, "serverName", of=str) or pick(args, "server_name", of=str)
     ):
-        tool = f"{server}__{pick(args, 'toolName', of=str) or pick(args, 'tool_name', of=str) or pick(args, 'uri', of=str) or tool}"[
-            :200
-        ]
+        named = (pick(args, word, of=str) for word in ("toolName", "tool_name", "uri"))
+        tool = f"{server}__{next(filter(None, named), tool)}"[:200]
     files = tuple(dict.fromkeys(_files(args))) if action in ON_FILES else ()
     known = (args[word] for word in _HEADLINES if word in args)
     headline = next(

@@ -136,7 +136,8 @@ class CodexAdapter(DocumentAdapter):
                 lines = (
                     _Lines(_document(file)) if source.path.endswith(".json") else _unpacked(file)
                 )
-                for record in self._lines(source, lines, 0):  # type: ignore[arg-type] # it only reads
+                # It only reads.
+                for record in self._lines(source, lines, 0):  # type: ignore[arg-type]
                     if record.offset >= start:
                         yield record
                 if lines.problem and lines.length >= start:

@@ -109,44 +109,39 @@ class Calls(CodexFold):
             self.merge("plan updated")
             return
         out = tools.output_of(text)
-        kind, is_error = "tool_result", out.is_error if call.failed is None else call.failed
-        exit_code = out.exit_code if call.exit_code is None else call.exit_code
-        tests = None
+        is_error = out.is_error if call.failed is None else call.failed
+        kind = "tool_result"
         if tools.is_rejection(text, out):
             kind, native, is_error = "human_intervention", "rejected", False
         elif tools.is_abort(text, out):
             native, is_error = tools.CANCELLED, False
         elif call.tool in tools.ASKS and not is_error:
             kind = "decision"
-        elif call.is_test:
-            tests = test_counts(out.text)
         if call.is_pull and state.replay is None and not is_error:
             state.task = tools.pull_in(out.text) or state.task
         if out.shell is not None:
             keep(state.shells, out.shell, call.is_test, SHELLS)
+        fields = self.ending(call, out, text, is_error)
+        if call.is_test and kind == "tool_result" and native != tools.CANCELLED:
+            fields["tests"] = test_counts(out.text)
+        self.emit(
+            kind, out.text, native,
+            tools.result_summary(out, fields.get("exit_code"), fields.get("tests")),
+            "user", call.tool or None, call_id, call.action if call.tool else None,
+            identity=f"result\0{call_id}\0{len(text)}\0{text[:200]}", **fields,
+        )  # fmt: skip
+
+    def ending(self, call: Call, out: tools.Output, text: str, is_error: bool) -> AllFields:
+        """Return the fields of a result that tell how its call ended."""
         fields: AllFields = {"is_error": True} if is_error else {}
+        exit_code = out.exit_code if call.exit_code is None else call.exit_code
         if exit_code is not None:
             fields["exit_code"] = exit_code
         if (ms := out.duration_ms if call.duration_ms is None else call.duration_ms) is not None:
             fields["duration_ms"] = ms
-        if tests is not None:
-            fields["tests"] = tests
         if refs := call.refs or self.started(call.tool, text):
             fields["refs"] = refs
-        summary = tools.result_summary(out, exit_code, tests)
-        identity = f"result\0{call_id}\0{len(text)}\0{text[:200]}"
-        self.emit(
-            kind,
-            out.text,
-            native,
-            summary,
-            "user",
-            call.tool or None,
-            call_id,
-            call.action if call.tool else None,
-            identity=identity,
-            **fields,
-        )
+        return fields
 
     def started(self, tool: str, text: str) -> tuple[str, ...]:
         """Return the sessions of the subagents that a call started, by its output."""

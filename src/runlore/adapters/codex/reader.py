@@ -97,10 +97,15 @@ class Reader(Requests):
             summary="session started",
             native_id=f"{state.thread}:meta",
         )
+        self.find_replay(parent, fork)
+
+    def find_replay(self, parent: str, fork: str) -> None:
+        """Note whether the history of another thread follows."""
+        plain = self.plain()
         first = plain.get("subagent_history_start_ordinal")
         if type(first) is int and parent:
             self.start_replay(fork or parent, first)
-        elif fork and fork != state.thread and plain.get("history_base") is None:
+        elif fork and fork != self.state.thread and plain.get("history_base") is None:
             self.start_replay(fork)
 
     def about(self) -> str:
@@ -321,7 +326,8 @@ class Reader(Requests):
         "tool_search_call": Calls.tool_search, "tool_search_output": Calls.tool_search_output,
         "image_generation_call": Calls.picture, "image_generation_end": Calls.picture,
         "agent_message": Messages.agent_message, "user_message": Messages.user_message,
-        "agent_reasoning": Messages.reasoning_event, "agent_reasoning_raw_content": Messages.reasoning_event,
+        "agent_reasoning": Messages.reasoning_event,
+        "agent_reasoning_raw_content": Messages.reasoning_event,
         "token_count": Requests.token_count,
         "turn.completed": Requests.headless_turn,
         "task_started": turn_started, "turn_started": turn_started,
@@ -353,7 +359,8 @@ class Reader(Requests):
         (("changes", "success"), Calls.patch_end),
         (("approval_policy", "model"), turn_context), (("action", "query"), Calls.web_search),
         (("role", "content"), Messages.message),
-        (("action", "status"), Calls.web_search), (("summary", "encrypted_content"), Messages.reasoning),
+        (("action", "status"), Calls.web_search),
+        (("summary", "encrypted_content"), Messages.reasoning),
     )  # fmt: skip
 
 

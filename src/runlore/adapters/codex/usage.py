@@ -1,5 +1,4 @@
-"""What requests took: tokens of a request or a turn, from totals that also grow by what other threads
-took."""
+"""Tokens of a request or a turn, from totals that also grow by the tokens of other threads."""
 
 from __future__ import annotations
 
@@ -105,8 +104,8 @@ class Requests(Messages):
             state.has_own_total = False
         if state.replay is not None or was_there:
             return None
-        # The total of a thread that has said nothing yet is its parent's, unless it has the parent's
-        # history, and so its total.
+        # The total of a thread that has said nothing yet is its parent's, unless it has the
+        # parent's history, and so its total.
         is_new = state.parent is not None and not state.has_spoken
         if is_new and ((before is None and total != last) or len(state.kin) == 1):
             return None

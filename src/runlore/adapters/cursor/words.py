@@ -81,7 +81,8 @@ ACTIONS = {
 ASKS = frozenset({"ask_question", "askquestion", "AskQuestion", "create_plan", "CreatePlan"})
 OPEN, CLOSE = "<user_query>", "</user_query>"
 _INJECTED = re.compile(
-    r"\s*<(user_info|system_reminder|project_layout|rules|git_status|agent_transcripts|open_and_recently_viewed_files)\b"
+    r"\s*<(user_info|system_reminder|project_layout|rules|git_status|agent_transcripts"
+    r"|open_and_recently_viewed_files)\b"
 )
 _EXIT = re.compile(r"\AExit code: (-?\d{1,9})\b")
 _FAILED = re.compile(r"Error: [^\n]{0,200}\Z")

@@ -51,7 +51,8 @@ MASKED = "<tool_output_masked>"
 ENDED = frozenset({"success", "error", "cancelled"})
 _COMMAND = re.compile(r"[/?](?:[a-zA-Z][\w:.-]*)?(?:\s|\Z)")
 _WRAPPED = re.compile(
-    r"\s*<(session_context|hook_context|qwen:user-prompt-submit-context|system-reminder|state_snapshot)\b"
+    r"\s*<(session_context|hook_context|qwen:user-prompt-submit-context|system-reminder"
+    r"|state_snapshot)\b"
 )
 _EXIT = re.compile(r"^Exit Code: (-?\d{1,9})[ \t]*$", re.MULTILINE)
 

@@ -363,7 +363,9 @@ class Reader(EntryFold[Log]):
         is_human = is_stopped or is_refused
         self.emit(
             "human_intervention" if is_human else "tool_result", came.text,
-            "toolResponse/interrupted" if is_stopped else "toolResponse/declined" if is_refused else "toolResponse", came.summary, "tool",
+            "toolResponse/interrupted" if is_stopped
+            else "toolResponse/declined" if is_refused
+            else "toolResponse", came.summary, "tool",
             call.tool, call_id, call.action,
             is_error=not is_human and (came.is_error or bool(came.exit_code)),
             exit_code=came.exit_code,

@@ -454,9 +454,8 @@ class Updates(GrokFold):
 
     def progress(self, tag: str) -> None:
         """Told again every second: worth an event when it came to another state."""
-        state = f"{text_of(self.update.get('status'))}/{text_of(self.update.get('phase', self.update.get('current_phase')))}"[
-            :100
-        ]
+        phase = self.update.get("phase", self.update.get("current_phase"))
+        state = f"{text_of(self.update.get('status'))}/{text_of(phase)}"[:100]
         if self.state.progress.get(tag) == state:
             self.merge(tag)
             return
@@ -502,14 +501,17 @@ HANDLERS = {
     "current_mode_update": Updates.mode,
     **dict.fromkeys(PROGRESS, Updates.progress),
     **dict.fromkeys(
-        """auto_compact_started auto_compact_failed auto_compact_cancelled auto_continue_completed session_recap
+        """auto_compact_started auto_compact_failed auto_compact_cancelled auto_continue_completed
+        session_recap
         diff_review image_compressed image_dropped memory_flush_completed memory_dream_completed
-        memory_session_saved scheduled_task_created scheduled_task_fired scheduled_task_deleted hook_annotation""".split(),
+        memory_session_saved scheduled_task_created scheduled_task_fired scheduled_task_deleted
+        hook_annotation""".split(),
         Updates.note,
     ),
     **dict.fromkeys(
-        """available_commands_update usage_update subagent_progress tool_call_delta_chunk memory_flush_started memory_files
-        hooks_changed plugins_changed relay_sync_status response_started response_completed reasoning_completed""".split(),
+        """available_commands_update usage_update subagent_progress tool_call_delta_chunk
+        memory_flush_started memory_files hooks_changed plugins_changed relay_sync_status
+        response_started response_completed reasoning_completed""".split(),
         Updates.passed,
     ),
 }

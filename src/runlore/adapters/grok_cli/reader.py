@@ -389,6 +389,5 @@ def shown(part: Any) -> str:
             if is_address
             else blob_reference(data.partition(";base64,")[2] if data.startswith("data:") else data)
         )
-    return f"[{pick(part, 'type', of=str) or 'unknown'} {pick(part, 'filename', of=str) or ''}]".replace(
-        " ]", "]"
-    )
+    kind, name = pick(part, "type", of=str) or "unknown", pick(part, "filename", of=str) or ""
+    return f"[{kind} {name}]".replace(" ]", "]")

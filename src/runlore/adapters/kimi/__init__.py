@@ -71,7 +71,8 @@ ENDS = frozenset(
 """What follows the last of a call's arguments."""
 _MESSAGE = re.compile(
     rb'"message": ?\{"type":'
-    rb' ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted|TurnBegin|TurnEnd|SteerInput)"'
+    rb' ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted|TurnBegin|TurnEnd'
+    rb'|SteerInput)"'
 )
 _ASIDE = re.compile(r"context_\d+\.jsonl\Z")
 

@@ -1,4 +1,4 @@
-"""What the records of Kimi CLI mean: messages to the program that shows them, and what the model saw."""
+"""The records of Kimi CLI: messages to the program that shows them, and the model's context."""
 
 from __future__ import annotations
 

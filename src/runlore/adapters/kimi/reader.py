@@ -1,5 +1,4 @@
-"""What the records of Kimi Code mean, and which program wrote a record: one method for each type. The
-traps are in the package's docstring."""
+"""The records of Kimi Code, one method for each type. The traps are in the package's docstring."""
 
 from __future__ import annotations
 

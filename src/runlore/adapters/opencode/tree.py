@@ -1,6 +1,8 @@
 """Sessions in a tree of JSON files, as versions before 1.2 kept them.
 
-    storage/session/<project>/<session>.json    storage/message/<session>/<message>.json    storage/part/<message>/<part>.json
+    storage/session/<project>/<session>.json
+    storage/message/<session>/<message>.json
+    storage/part/<message>/<part>.json
 
 Until 0.5 they lay below `project/<name>/storage/session/`, in `info`, `message` and
 `part/<session>`. Files are written in place, so that one may be found half written.

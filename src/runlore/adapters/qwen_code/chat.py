@@ -1,5 +1,4 @@
-"""What people and the model say in a log of Qwen Code, tools, and what requests took. The traps are in
-the package's docstring."""
+"""Messages, tool calls and tokens of Qwen Code. The traps are in the package's docstring."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from ..shared.tools import (
 # A larger count is damage. The sum over a million events still fits a database column.
 MAX_COUNT = 1 << 40
 
-# ── messages ──────────────────────────────────────────────────────────────────────────────────────
+# Messages.
 
 
 def blocks_of(content: Any) -> Iterator[tuple[str, Any]]:
@@ -111,7 +111,7 @@ def exit_of(block: Mapping[str, Any], text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-# ── calls ─────────────────────────────────────────────────────────────────────────────────────────
+# Calls.
 
 
 class Described(msgspec.Struct):
@@ -204,7 +204,7 @@ def _change(path: str, given: Mapping[str, Any]) -> str | None:
     return None if content is None else file_content(path, content)
 
 
-# ── numbers ───────────────────────────────────────────────────────────────────────────────────────
+# Numbers.
 
 
 def usage_of(value: Any) -> Usage | None:
@@ -290,7 +290,7 @@ def milliseconds(value: Any) -> int | None:
     )
 
 
-# ── skills ────────────────────────────────────────────────────────────────────────────────────────
+# Skills.
 
 _FAILURES = frozenset({"fail", "failed", "failure", "error"})
 

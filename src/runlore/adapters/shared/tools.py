@@ -160,24 +160,32 @@ def without_base64(line: bytes) -> bytes:
 # commands. RE2, for what may stand in between ends anywhere, and a backtracking engine would try
 # all ways (two seconds for a command of 4,000 characters).
 _RUNNER = r"""
-      (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | rspec | phpunit | pest | ctest | nosetests
+      (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | rspec
+      | phpunit | pest | ctest | nosetests
         | ginkgo | gotestsum | bats | prove | unittest | manage\.py \s+ test )
-    | (?:npm | pnpm | yarn | bun | deno) \s+ (?:run \s+ | run-script \s+)? (?:-\S+ \s+)* test (?::\S+)?
+    | (?:npm | pnpm | yarn | bun | deno) \s+ (?:run \s+ | run-script \s+)?
+      (?:-\S+ \s+)* test (?::\S+)?
     | (?:node | tsx) \s+ (?:-\S+ \s+)*? --test
-    | go \s+ (?:-C \s+ \S+ \s+)? (?:test | tool \s+ gotestsum) | cargo \s+ (?:\+\S+ \s+)? (?:-\S+ \s+)* (?:test | nextest)
-    | (?:\./)? mvnw? \b .* \b(?:test | verify) | (?:\./)? gradlew? \b .* \b\w*[tT]est\w* | xcodebuild \b .* \btest
-    | (?:dotnet | swift | mix | bazel | rails | zig \s+ build | php \s+ artisan | composer (?:\s+ run)?) \s+ test | rake \s+ (?:test | spec)
+    | go \s+ (?:-C \s+ \S+ \s+)? (?:test | tool \s+ gotestsum)
+    | cargo \s+ (?:\+\S+ \s+)? (?:-\S+ \s+)* (?:test | nextest)
+    | (?:\./)? mvnw? \b .* \b(?:test | verify)
+    | (?:\./)? gradlew? \b .* \b\w*[tT]est\w* | xcodebuild \b .* \btest
+    | (?:dotnet | swift | mix | bazel | rails | zig \s+ build
+      | php \s+ artisan | composer (?:\s+ run)?) \s+ test | rake \s+ (?:test | spec)
     | (?:make | just | mise \s+ run | task) \s+ (?:-\S+ \s+)* (?:test | check)
 """
 _PYTHON = r"(?:[\w.~$/{}-]*/)? python[\d.]* \s+ (?: .* \s )?"
 _TEST = re2.compile(  # Of bytes: a match of a text takes twice as long, for it counts characters.
     "".join(
         rf"""\s* (?: [A-Za-z_]\w*=\S* \s+
-            | (?:sudo | time | env | exec | npx | bunx | pnpx | uvx | xargs | then | do | command) \s+ (?:-\S+ \s+)*
+            | (?:sudo | time | env | exec | npx | bunx | pnpx | uvx
+              | xargs | then | do | command) \s+ (?:-\S+ \s+)*
             | timeout \s+ (?:-\S+ \s+)* [\d.]+\w? \s+ )*
-         (?: (?:uv | poetry | pipenv | pdm | hatch | rye | conda | npm | pnpm | yarn | bun | bundle | docker | docker-compose | podman) \s
+         (?: (?:uv | poetry | pipenv | pdm | hatch | rye | conda | npm | pnpm | yarn | bun | bundle
+            | docker | docker-compose | podman) \s
              (?: .* \s )? (?:run | exec) \s+ (?: .* \s )? )?
-         (?: (?: {_PYTHON} -m \s+ )? (?: {_RUNNER} ) | {_PYTHON} \S*manage\.py \s+ test ) (?: [\s)'":] | $ )""".split()
+         (?: (?: {_PYTHON} -m \s+ )? (?: {_RUNNER} )
+         | {_PYTHON} \S*manage\.py \s+ test ) (?: [\s)'":] | $ )""".split()
     ).encode()
 )
 _TEST_WORDS = (
@@ -254,7 +262,8 @@ _DOCUMENT = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,60})\1")
 _READ_BY_SHELL = re.compile(r"(?:\b(?:ba|z|da|k)?sh(?: -\w+)*|\bssh\b[^\n;&|]*)\s*\Z")
 _QUOTED = re2.compile(r"""(?s)"(?:[^"\\]|\\.)*"|\$'(?:[^'\\]|\\.)*'|'[^']*'""")
 _GIVES = re.compile(
-    r"(?:\s-[a-zA-Z]{0,3}c|-Command|--command|--exec|--run|\beval|\bconcurrently|\b(?:ba|z|da|k)?sh|\bssh\b[^\n;&|]*|\bexec\b[^\n;&|]*)[\s=]*\Z"
+    r"(?:\s-[a-zA-Z]{0,3}c|-Command|--command|--exec|--run|\beval|\bconcurrently"
+    r"|\b(?:ba|z|da|k)?sh|\bssh\b[^\n;&|]*|\bexec\b[^\n;&|]*)[\s=]*\Z"
 )
 _GIVES_ENDS = ("c", "mmand", "run", "eval", "concurrently", "sh", "=")
 """Without one of these, or the two that may stand further in front, the pattern cannot match, which

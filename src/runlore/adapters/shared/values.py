@@ -149,6 +149,6 @@ class Integration(msgspec.Struct, frozen=True, kw_only=True):
     server: Callable[[list[str], dict[str, str]], list[Entry]]
     """Return the entry of an MCP server, given the words of its command and its variables."""
     answer: Literal["json", "text"] = "text"
-    """The form in which a hook adds text to the session: JSON with `additionalContext`, or plain."""
+    """The form in which a hook adds text to a session: JSON with `additionalContext`, or plain."""
     after_hooks: str = ""
     """What the user has to do before the entries take effect."""
