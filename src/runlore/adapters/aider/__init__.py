@@ -77,8 +77,8 @@ class AiderAdapter(JsonlAdapter):
         return found and aged(found, STALE_S)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What was said, piece by piece. The last piece may go on, and is given when it cannot any
-        more."""
+        """Yield the parts of the history. The last one may still grow, and is given when it cannot
+        any more."""
         from .history import pieces, typed
 
         start, room = since.offset if since else 0, CHUNK

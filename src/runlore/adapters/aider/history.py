@@ -36,9 +36,9 @@ Piece = dict[str, Any]
 def pieces(
     data: bytes, head: bytes, is_end: bool, is_stale: bool
 ) -> Iterator[tuple[int, int, Piece]]:
-    """Where each piece begins and ends, and what it is. `head` is the beginning of the file, which
-    shows how lines are marked. The last piece may go on, but for one that is written at once, and
-    where nothing is written any more."""
+    """Yield the start, the end and the content of each part. `head` is the beginning of the file,
+    which shows how lines are marked. The last part may still grow, unless it is of a kind that is
+    written at once, or nothing is written any more."""
     lines = data.split(b"\n")
     if lines[-1] and not (is_end and is_stale):
         lines[-1] = b""  # There is more of it.
@@ -68,7 +68,7 @@ def pieces(
 
 
 def _kind(line: str, before: str, after: str, kind: str, is_marked: bool, is_code: bool) -> str:
-    """What a line is. A blank one is what the line before it is."""
+    """Return the kind of a line. A blank line has that of the line before it."""
     if not line.strip():
         return kind
     is_apart = not before.strip()
@@ -127,7 +127,7 @@ def _reply(text: str) -> Piece:
 
 
 def is_question(line: str) -> bool:
-    """Whether a person was asked, and has answered. No question is long."""
+    """Return True if a person was asked, and has answered. No question is long."""
     return len(line) <= MAX_QUESTION and QUESTION.search(line) is not None
 
 
@@ -146,7 +146,7 @@ def _grouped(lines: list[str]) -> list[str]:
 
 
 def typed(data: bytes) -> dict[str, list[str]]:
-    """When what was typed, by the words."""
+    """Return the times at which each text was typed."""
     found: dict[str, list[str]] = {}
     when, words = None, list[str]()
     for line in [*data.decode("utf-8", "replace").split("\n"), "#"]:

@@ -88,7 +88,7 @@ adapter = AmpAdapter()
 
 
 def _is_thread(path: str, is_own: bool) -> bool:
-    """Whether a file is one of a thread: by its name; in a folder of samples that somebody
-    collected, any may be one."""
+    """Return True if a file holds a thread, by its name; in a folder of samples that somebody
+    collected, any file may."""
     name = os.path.basename(path)
     return name.startswith("T-") or (not is_own and name not in OTHERS)

@@ -104,7 +104,7 @@ def _below(document: dict[str, Any], depth: int = 0) -> Iterator[Any]:
 
 
 def _family(path: str, document: dict[str, Any]) -> dict[str, Any]:
-    """Which session it is, and of which one it is a part."""
+    """Return the session, and the one that it is a part of."""
     *folders, file = PurePath(path).parts
     stem = file.removesuffix(".json")
     run, own = identifier(document.get("session_id")), identifier(document.get("trajectory_id"))
@@ -280,7 +280,7 @@ class Reader(SessionFold[Memory]):
         )  # fmt: skip
 
     def results(self, value: dict[str, Any]) -> None:
-        """What came back in a step: of its calls, or of the step itself, as the screen of a
+        """Add the results of a step: of its calls, or of the step itself, such as the screen of a
         terminal."""
         calls = [
             call for call in pick(value, "tool_calls", of=list) or [] if isinstance(call, dict)
@@ -348,7 +348,7 @@ class Reader(SessionFold[Memory]):
             self.merge("total")
 
     def result(self, value: Any) -> None:
-        """How a trial ended: an exception, or what the verifier gave."""
+        """Add the end of a trial: an exception, or the verifier's result."""
         self.identify(f"{self.session()}/result")
         if failure := pick(value, "exception_info", of=dict) or pick(
             value, "exception_info", of=str

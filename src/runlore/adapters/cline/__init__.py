@@ -130,7 +130,7 @@ class ClineAdapter(JsonlAdapter):
         )
 
     def sidecars(self, source: Source) -> Iterable[Record]:
-        """What is said of the task or the session elsewhere."""
+        """Return the files that say something about the task or the session."""
         from .documents import read_sidecars
 
         return [Record(data, -1, name) for name, data in read_sidecars(source)]

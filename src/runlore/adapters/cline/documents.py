@@ -183,8 +183,8 @@ def _joined(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _opened(row: Any, is_alone: bool) -> Any:
-    """A request with what its text holds as values of its own: what one of them says does not
-    depend on the others. Where there is no history, the results of calls are taken out of what was
+    """Return a request with the values in its text as fields of their own, so that each can be read
+    without the others. Where there is no history, the results of calls are taken out of what was
     sent."""
     if (
         not isinstance(row, dict)
@@ -286,7 +286,7 @@ def _small(path: str) -> Any:
 
 
 def _known(path: str) -> dict[str, Any]:
-    """What is said of all tasks, by task."""
+    """Return the facts about all tasks, by task."""
     try:
         stat = os.stat(path)
     except OSError:

@@ -14,7 +14,7 @@ MAX_COMPACTIONS = 16  # Files beside a session.
 
 
 def identity(source: Source) -> tuple[bytes, bytes]:
-    """What tells whether the documents are still the same."""
+    """Return two hashes that change with the documents. Raises OSError."""
     hashes = []
     for path in paths_of(source):
         with open(path, "rb") as file:

@@ -195,7 +195,7 @@ class Task(ClineFold[Memory]):
             )
 
     def event(self, value: dict[str, Any], word: str, body: str) -> None:
-        """What happened to the task."""
+        """Add something that happened to the task."""
         mark = pick(value, "lastCheckpointHash", of=str) or body
         if word.startswith("checkpoint_"):
             self.emit("lifecycle", mark, word, f"checkpoint {mark[:12]}".strip(), "system")
@@ -229,7 +229,7 @@ class Task(ClineFold[Memory]):
             self.emit("assistant_msg", body, word, role="assistant", model=self.state.model)
 
     def compaction(self, condensed: dict[str, Any], word: str, body: str) -> None:
-        """What came before has left the model's context; a summary stands for it."""
+        """Add a compaction: a summary replaces the earlier messages in the model's context."""
         before, after = (
             pick(condensed, "prevContextTokens", of=int),
             pick(condensed, "newContextTokens", of=int),
@@ -278,7 +278,7 @@ class Task(ClineFold[Memory]):
     def came(
         self, call: Call, content: Any, native: str, is_error: bool = False, part: str | None = None
     ) -> None:
-        """What came of a call."""
+        """Add the result of a call."""
         found = words.result(content, call.action, call.is_test, is_error)
         kind, state = "tool_result", self.state
         if found.is_denied:
@@ -335,15 +335,15 @@ class Task(ClineFold[Memory]):
             self.merge(word or "request")
 
     def place(self, text: str) -> None:
-        """Where the task runs, and with which model, when nothing else says so."""
+        """Note the task's folder and model, when nothing else tells them."""
         if self.state.cwd is None:
             self.state.cwd = words.folder_in(text)
         if self.state.model is None:
             self.state.model = words.model_in(text)
 
     def tokens(self, info: dict[str, Any], word: str, key: str) -> None:
-        """What a request took. It is known after the request was told, so it is an event of its
-        own."""
+        """Add the tokens of a request. They are known after the request was read, so they are an
+        event of their own."""
         state, cost = self.state, info.get("cost")
         counts = [info.get(name) for name in ("tokensIn", "tokensOut", "cacheReads", "cacheWrites")]
         used = words.usage(counts, self.is_whole(info))
@@ -376,7 +376,7 @@ class Task(ClineFold[Memory]):
         )
 
     def is_whole(self, info: dict[str, Any]) -> bool:
-        """Whether the tokens of the prompt include what the cache had."""
+        """Return True if the tokens of the prompt include the cached ones."""
         if self.since is None:
             return self.state.provider in words.WITH_CACHE
         is_early = self.ts is not None and self.ts < self.since

@@ -138,7 +138,7 @@ _DATA = re.compile(r"data:[\w/+.-]+;base64,([A-Za-z0-9+/=]{64,})")
 
 
 def typed(text: str) -> str:
-    """What a person wrote, without what the program put around it."""
+    """Return what a person wrote, without what the program put around it."""
     found = _TYPED.match(text)
     return found[2] if found else text
 
@@ -148,7 +148,7 @@ def without_surroundings(text: str) -> str:
 
 
 def around_in(text: str) -> list[str]:
-    """What the program says of where it runs."""
+    """Return what the program says about its environment."""
     return [found[0] for found in _AROUND.finditer(text)]
 
 
@@ -163,7 +163,7 @@ def model_in(text: str) -> str | None:
 
 
 def pictures(value: Any) -> list[str]:
-    """What stands for the images of a message."""
+    """Return references that replace the images of a message."""
     images = value if isinstance(value, list) else []
     return [
         blob_reference(image.rpartition(",")[2])
@@ -183,12 +183,12 @@ def without_images(text: str) -> str:
 
 
 def stamp(text: str) -> str:
-    """What tells one text from another, in a name."""
+    """Return a hash that tells texts apart, for a name."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def loads(text: Any) -> Any:
-    """What is in a text that holds JSON; the text itself when it does not."""
+    """Return the value of a text that holds JSON; the text itself when it does not."""
     if not isinstance(text, str) or text[:1] not in ("{", "["):
         return text
     try:
@@ -201,8 +201,8 @@ def loads(text: Any) -> Any:
 
 
 def describe(name: Any, given: Any) -> Described:
-    """What a call does: tool, kind and action, its text for reading and search, one line of it, and
-    the files it names."""
+    """Return the tool, kind and action of a call, its text for reading and search, one line of it,
+    and the files it names."""
     tool = name[:200] if isinstance(name, str) and name else "unknown"
     args = given if isinstance(given, dict) else {}
     action = ACTIONS.get(tool) or ("mcp" if "__" in tool else "other")
@@ -297,7 +297,7 @@ def change(tool: str, args: dict[str, Any]) -> str | None:
 
 
 def replacements(text: str) -> Iterator[tuple[str, str]]:
-    """What is searched and what is put in its place, for each block of a change."""
+    """Yield the text that is searched and its replacement, for each block of a change."""
     old: list[str] | None = None
     new: list[str] | None = None
     for line in text.split("\n"):
@@ -394,15 +394,15 @@ def results_in(text: str) -> list[tuple[str, str]]:
 
 
 def _end_of_mark(text: str, start: int, most: int) -> int:
-    """Where a result begins whose mark begins here; -1 when there is none on this line, or within
-    so many characters."""
+    """Return where a result begins whose mark begins here; -1 when there is none on this line, or
+    within the limit."""
     line = text.find("\n", start)
     end = text.find(_RESULT, start, max(line if line >= 0 else len(text), start + most))
     return end + len(_RESULT) if end >= 0 else -1
 
 
 def result(content: Any, action: str, is_test: bool, is_error: bool = False) -> Result:
-    """What came of a call. How a command ended stands in its output."""
+    """Return the result of a call. The exit code of a command stands in its output."""
     items = [loads(item) for item in (content if isinstance(content, list) else [content])]
     text = without_images("\n".join(filter(None, map(shown, items))))
     head = text.lstrip()[:400]
@@ -455,9 +455,9 @@ def _summary(text: str, exit_code: int | None, tests: Tests | None) -> str:
 
 
 def usage(counts: Sequence[Any], is_whole: bool) -> Usage:
-    """Buckets that do not overlap, from the tokens of the prompt and of the answer, and those that
-    were read from the cache and put there. What includes the cache is never less than what the
-    cache had."""
+    """Return buckets that do not overlap, from the tokens of the prompt and of the answer, and
+    those that were read from the cache and written to it. A prompt that includes the cached tokens
+    is never less than these."""
     prompt, answer, cached, kept = (number(count) or 0 for count in counts)
     if is_whole and prompt >= cached + kept:
         prompt -= cached + kept

@@ -140,7 +140,7 @@ class Reader(Timeline):
         state.has_begun = True
 
     def place(self, data: dict[str, Any]) -> str | None:
-        """Where the session is from here on; it belongs to the folder where it began."""
+        """Note the folder from here on. The session belongs to the folder where it began."""
         state, context = self.state, pick(data, "context", of=dict) or data
         here = (pick(context, "cwd", of=str) or "")[:4096] or None
         state.cwd = state.cwd or here
@@ -547,7 +547,7 @@ class Reader(Timeline):
 
 
 def guess(data: dict[str, Any]) -> str:
-    """What a record of several events must be whose type is missing or not known."""
+    """Return the type that a record must have when its own is missing or not known."""
     if data.keys() & {"toolRequests", "reasoningText", "messageId"}:
         return "assistant.message"
     if data.keys() & {"transformedContent", "attachments"}:

@@ -74,7 +74,7 @@ class CrushAdapter(SqliteSessionsAdapter):
         )
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is told of the session, then every finished message after the position."""
+        """Yield the facts about the session, then every finished message after the position."""
         path, id_ = os.path.split(source.path)
         done = since.records if since else 0
         with reading(path) as db:
@@ -156,7 +156,7 @@ def _list_sessions(db: apsw.Connection, only: str | None) -> Iterator[tuple[str,
 
 
 def _last(db: apsw.Connection, rowid: int) -> tuple[int, int, bool]:
-    """When a message was last changed, its length, and whether it is still being written."""
+    """Return when a message was last changed, its length, and whether it is still being written."""
     row = next(rows(db, "messages", "where rowid = ?", (rowid,)), {})
     parts = row.get("parts") if isinstance(row.get("parts"), str) else ""
     is_open = (
@@ -168,7 +168,7 @@ def _last(db: apsw.Connection, rowid: int) -> tuple[int, int, bool]:
 
 
 def _finished(db: apsw.Connection, session: str) -> int:
-    """How many messages there are, without a last one that is still being written."""
+    """Return the number of messages, without a last one that is still being written."""
     sql = "select rowid from messages where session_id = ? order by created_at, rowid"
     found: list[Any] = db.execute(sql, (session,)).fetchall()
     if not found:

@@ -211,7 +211,7 @@ class CursorAdapter(JsonlAdapter):
         return [source] if source is not None else []
 
     def _of(self, source: Source) -> Editor | Whole | None:
-        """Who understands a source; None for a transcript of lines."""
+        """Return the reader of a source; None for a transcript of lines."""
         if in_database(source.path):
             return self.editor
         return None if source.path.endswith(".jsonl") else self.single
@@ -291,8 +291,8 @@ def _is_transcript(path: str) -> bool:
 
 
 def _is_global(path: str) -> bool:
-    """Whether a database of the editor is the one for all workspaces: by its place, and elsewhere
-    by its tables."""
+    """Return True if a database of the editor is the one for all workspaces, by its path or else by
+    its tables."""
     above = os.path.basename(os.path.dirname(path))
     if above == "globalStorage":
         return True
@@ -337,8 +337,8 @@ def _source(
 
 
 def _has_blobs(path: str) -> bool:
-    """Whether a small database of the command line has a message at all: its transcript may have
-    one."""
+    """Return True if a small database of the command line has any message. If not, its transcript
+    may have one."""
     try:
         with reading(path) as db:
             return db.execute("select 1 from blobs limit 1").fetchone() is not None

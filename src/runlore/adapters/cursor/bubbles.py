@@ -112,7 +112,7 @@ class Reader(MultiSessionFold[Editor]):
         self.used(bubble)
 
     def compacted(self, summary: dict[str, Any] | None) -> None:
-        """What was said before has left the model's context, and a summary stands for it."""
+        """Add a compaction: a summary replaces the earlier messages in the model's context."""
         if summary is None:
             return
         self.emit(
@@ -242,7 +242,7 @@ class Reader(MultiSessionFold[Editor]):
     # Tokens.
 
     def used(self, bubble: dict[str, Any]) -> None:
-        """Nearly always zero. What there is, is taken."""
+        """Add the tokens of a request, which are nearly always zero."""
         counts = pick(bubble, "tokenCount", of=dict) or {}
         used = Usage(
             input_tokens=number(counts.get("inputTokens")) or 0,
@@ -266,7 +266,7 @@ ABOVE = ("parentComposerId", "parentAgentId", "rootParentAgentId")
 
 
 def text_in(bubble: dict[str, Any]) -> str:
-    """What a bubble says: versions have called it differently."""
+    """Return the text of a bubble, which versions have named differently."""
     return next(
         (
             text

@@ -22,7 +22,7 @@ _STARTS = (b'{"id":', b'{"role":', b'{"type":', b'{"content":')
 
 
 def load(path: str) -> tuple[dict[str, Any], list[bytes]]:
-    """What is told of the session, and its messages in their order."""
+    """Return the facts about the session, and its messages in their order."""
     with reading(path) as db:
         if not columns(db, "blobs"):
             return {}, []

@@ -103,14 +103,15 @@ class GeminiCliAdapter(DocumentAdapter):
             )  # fmt: skip
 
     def places(self, root: Path) -> list[tuple[Path, bool]]:
-        """Where to look below a root, and whether the agent itself keeps its sessions there."""
+        """Return the folders to look in below a root, each with whether the agent itself keeps its
+        sessions there."""
         place = root / "tmp" if root.name == ".gemini" else root
         return [(place, place.name == "tmp" and place.parent.name == ".gemini")]
 
     def is_session(self, path: str, place: str, is_own: bool) -> bool:
-        """Whether a file is one of a session. A project has them in `chats`, and what was typed in
-        a file beside that; elsewhere, in a folder of transcripts that somebody collected, every
-        file may be one."""
+        """Return True if a file holds a session. A project has them in `chats`, and what was typed
+        in a file beside that; in a folder of transcripts that somebody collected, every file may be
+        one."""
         folder, name = os.path.split(path)
         parts = os.path.relpath(folder, place).split(os.sep)
         if (
@@ -162,7 +163,7 @@ class GeminiCliAdapter(DocumentAdapter):
                 yield record
 
     def sidecars(self, source: Source) -> Iterable[Record]:
-        """Where the project is."""
+        """Yield the folder of the project."""
         if (folder := _project(source.path)) and (place := _place_of(folder)):
             yield Record(place.encode("utf-8", "replace"), -1, "cwd")
 

@@ -71,7 +71,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
 
 
 class History(msgspec.Struct, array_like=True):
-    """What has been told of a message."""
+    """The events that a message has given."""
 
     is_turn: bool = False
     is_gone: bool = False
@@ -254,8 +254,7 @@ class Reader(SessionFold[Chat]):
         ]
 
     def rewind(self, target: Any) -> None:
-        """A person went back to before a message. What came since stays, on a line that was
-        left."""
+        """Add a rewind to before a message. Later messages stay, on a branch that was left."""
         state, name = self.state, identifier(target)
         keys = [key for key, told in state.told.items() if not told.is_gone]
         if name in keys:
@@ -336,8 +335,7 @@ class Reader(SessionFold[Chat]):
         told.seq = self.state.seq - 1
 
     def speak(self, kind: str, text: str, native: str, role: str, **more: Any) -> None:
-        """What a message says, once. When it says something else than before, that takes the place
-        of what it said."""
+        """Add the text of a message, once. A changed text replaces the earlier one."""
         told, stamp = self.told, words.stamp(text)
         if not text.strip() or stamp in told.texts or len(told.texts) == VERSIONS:
             return
@@ -409,7 +407,7 @@ class Reader(SessionFold[Chat]):
         self.say("thinking", text, "thought", "assistant", part)
 
     def note(self, value: dict[str, Any], word: str) -> None:
-        """What the program said to the person."""
+        """Add a message of the program to the person."""
         text, pictures = words.split_content(value.get("content", value.get("parts")))
         self.pictures(pictures, word or "unknown", "system")
         if word == "info" and text.startswith(CANCELLED):
@@ -523,8 +521,8 @@ class Reader(SessionFold[Chat]):
     # Tokens.
 
     def used(self, tokens: Any, value: dict[str, Any]) -> None:
-        """What the call of the model took. It is an event of its own: the message may have been
-        told before this was known."""
+        """Add the tokens of a request. They are an event of their own, as the message may have been
+        read before they were known."""
         if not isinstance(tokens, dict) or self.told.has_tokens:
             return
         used = words.usage(
@@ -561,13 +559,13 @@ class Reader(SessionFold[Chat]):
 
 
 def number_of(call_id: str) -> int:
-    """The number of a call among the parts of its message; the next one is that of its result.
-    Where it stands may change."""
+    """Return the number of a call among the parts of its message; its result has the next one. The
+    position of a call may change."""
     return TOOLS + 2 * crc32(call_id.encode("utf-8", "replace"))
 
 
 def guess(value: dict[str, Any], word: str) -> str:
-    """What a message must be whose type is missing or not known."""
+    """Return the type that a message must have when its own is missing or not known."""
     if value.keys() & {"toolCalls", "thoughts", "tokens", "model"}:
         return "gemini"
     return "" if word else "user" if "displayContent" in value else ""

@@ -65,7 +65,8 @@ def listed(value: Any) -> list[Any]:
 
 
 def is_speech(part: Any) -> bool:
-    """Whether a part is what somebody says: neither a thought, nor a call, nor a result."""
+    """Return True if a part is text that somebody wrote: neither a thought, nor a call, nor a
+    result."""
     return not isinstance(part, dict) or not (
         part.get("thought") is True or part.keys() & {"functionCall", "functionResponse"}
     )
@@ -102,17 +103,17 @@ def split_content(content: Any) -> tuple[str, list[str]]:
 
 
 def is_command(text: str) -> bool:
-    """Whether a prompt is a command to the program (`/chat list`, `?`), and not a path."""
+    """Return True if a prompt is a command to the program (`/chat list`, `?`), and not a path."""
     return _COMMAND.match(text) is not None
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether the program wrote this in the person's place."""
+    """Return True if the program wrote this in the person's place."""
     return _WRAPPED.match(text) is not None
 
 
 def stamp(text: str) -> bytes:
-    """What tells one text from another, however it is wrapped."""
+    """Return a hash that tells texts apart, however they are wrapped."""
     return blake2b("".join(text.split()).encode("utf-8", "replace"), digest_size=8).digest()
 
 
@@ -120,7 +121,7 @@ def stamp(text: str) -> bytes:
 
 
 def describe(name: Any, given: Any, display: Any = None) -> Described:
-    """What a call does; `display` is what the agent shows of it."""
+    """Return the description of a call; `display` is what the agent shows of it."""
     return calls.describe(
         name, given, action_of(text_of(name), ACTIONS), pick(display, "fileDiff", of=str)
     )
@@ -130,8 +131,8 @@ def describe(name: Any, given: Any, display: Any = None) -> Described:
 
 
 def result(parts: Any, display: Any, status: Any, action: str, is_test: bool) -> Result:
-    """What came of a call. A command that failed is a success to the agent: how it ended stands in
-    its output."""
+    """Return the result of a call. A command that failed is a success to the agent: the exit code
+    stands in its output."""
     responses = [pick(part, "functionResponse", "response", of=dict) for part in listed(parts)]
     texts = [_response(response) for response in responses if response is not None]
     texts += [shown(part) for part in listed(parts) if is_speech(part)]
@@ -171,7 +172,7 @@ def _shown(text: str) -> str:
 
 
 def is_masked(parts: Any) -> bool:
-    """Whether the model no longer sees this result."""
+    """Return True if the model no longer sees this result."""
     return any(
         MASKED in _response(found)
         for part in listed(parts)

@@ -133,7 +133,7 @@ class GooseAdapter(SqliteSessionsAdapter):
         )
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is told of the session and what its requests took, then every message after the
+        """Yield the facts about the session and its requests, then every message after the
         position."""
         if is_file(source):
             yield from self.lines.read(source, since)
@@ -182,8 +182,8 @@ def is_file(source: Source) -> bool:
 
 
 def _session_fields(db: apsw.Connection, session: dict[str, Any]) -> dict[str, Any]:
-    """What is worth telling of a session. Its sums count where no request of it is in the ledger,
-    which came later than it."""
+    """Return the facts about a session that are kept. Its sums count where the ledger, which was
+    added later, has no request of it."""
     wanted = (
         "id", "name", "description", "user_set_name", "session_type", "working_dir", "created_at",
         "provider_name", "parent_session_id",

@@ -149,7 +149,7 @@ class Reader(EntryFold[Log]):
         self.sums(row)
 
     def sums(self, row: dict[str, Any]) -> None:
-        """What all requests together took, where that is all there is."""
+        """Add the tokens of all requests together, where nothing else is known."""
         used = usage(
             *(
                 row.get(f"accumulated_{word}_tokens")
@@ -400,8 +400,8 @@ class Reader(EntryFold[Log]):
     # Tokens.
 
     def used(self, about: dict[str, Any]) -> None:
-        """What the request of a message took: it is billed with the row of the ledger that says the
-        same."""
+        """Add the tokens of the request of a message. It is billed with the row of the ledger that
+        has the same figures."""
         given = pick(about, "usage", of=dict)
         if given is None:
             return
@@ -454,7 +454,7 @@ def action_of(tool: str, args: Any, extension: str | None) -> str:
 
 
 def shown(value: Any) -> str:
-    """What a tool gave, for reading. Older versions have the list itself."""
+    """Return the output of a tool for reading. Older versions have the list itself."""
     content = value.get("content") if isinstance(value, dict) and "content" in value else value
     if not isinstance(content, list):
         return text_of(content)

@@ -89,8 +89,8 @@ class GrokAdapter(JsonlAdapter):
                 yield msgspec.structs.replace(more, mtime_ns=max(newest, more.mtime_ns) + 1)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is said of the session comes first every time: it may have changed, whether or not
-        lines were added."""
+        """Yield the sidecars first, every time: they may have changed, whether or not lines were
+        added."""
         if since is not None:
             yield from self.sidecars(source)
         yield from super().read(source, since)
@@ -205,8 +205,8 @@ def _source(agent: str, root: str, path: str, hints: tuple[str, ...]) -> Source 
 
 
 def _has_line(source: Source) -> bool:
-    """Whether a first line has been written to its end. A file that is longer than first lines are
-    is not opened for this."""
+    """Return True if a first line has been written to its end. A file that is longer than first
+    lines are is not opened for this."""
     if source.size >= FIRST_LINE_BYTES:
         return True
     try:

@@ -14,7 +14,7 @@ from .fold import CALLS, TURNS, Call, GrokFold, is_uuid
 
 
 class Updates(GrokFold):
-    """What the lines of `updates.jsonl` mean."""
+    """The meaning of the lines of `updates.jsonl`."""
 
     update: dict[str, Any]
     meta: dict[str, Any]
@@ -88,7 +88,7 @@ class Updates(GrokFold):
             self.prompt(typed, tag, index)
 
     def prompt(self, text: str, tag: str, index: int | None) -> None:
-        """What a person typed begins a turn. After a rewind it follows what the turn that was taken
+        """Add a prompt, which begins a turn. After a rewind it follows what the turn that was taken
         back followed."""
         state = self.state
         state.is_marked = state.is_marked or index is not None
@@ -300,7 +300,7 @@ class Updates(GrokFold):
         )  # fmt: skip
 
     def rewind(self, tag: str) -> None:
-        """A person went back to before a turn. What came since stays, on a line that was left."""
+        """Add a rewind to before a turn. Later events stay, on a branch that was left."""
         state = self.state
         target = pick(self.update, "target_prompt_index", of=int)
         place = -1 if target is None else target - state.forgotten
@@ -463,7 +463,7 @@ class Updates(GrokFold):
         self.note(tag)
 
     def passed(self, tag: str) -> None:
-        """What is shown while it goes on, and told again when it is over."""
+        """Count a record about something that goes on, and is written again when it is over."""
         self.merge(tag)
 
 

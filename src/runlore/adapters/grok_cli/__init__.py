@@ -91,7 +91,7 @@ adapter = GrokCliAdapter()
 
 
 def _samples(db: apsw.Connection, offset: int) -> tuple[bytes, bytes]:
-    """What tells whether the first message and the last one that was read are still the same."""
+    """Return two hashes that change with the first message and with the last one that was read."""
     first = rows(db, MESSAGES, "order by rowid limit 1")
     last = rows(db, MESSAGES, "where rowid = ?", (offset,))
     return _hash(next(first, None)), _hash(next(last, None))

@@ -128,7 +128,7 @@ class Reader(Fold[State]):
             )  # fmt: skip
 
     def used(self, row: dict[str, Any]) -> None:
-        """What a call of the model took."""
+        """Add the tokens of a request."""
         source = pick(row, "source", of=str) or "other"
         given, said = number(row.get("input_tokens")) or 0, number(row.get("output_tokens")) or 0
         usage = Usage(input_tokens=given, output_tokens=said)
@@ -333,7 +333,7 @@ def identifier(value: Any) -> str | None:
 
 
 def guess(part: dict[str, Any]) -> str:
-    """What a part without a type must be."""
+    """Return the type that a part without one must have."""
     if "input" in part:
         return "tool-call"
     return "tool-result" if "output" in part else "unknown"
