@@ -49,7 +49,8 @@ def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def records(folder: str, is_stale: bool) -> list[Item]:
-    """All that a session's folder tells. What is no JSON is a record of its own, with its text."""
+    """Return all records of a session's folder. What is not JSON is a record of its own, with its
+    text."""
     found: list[tuple[str, Any]] = []
     written: dict[int, float] = {}
     for entry in sorted(files_of(folder), key=lambda entry: entry.path):
@@ -152,8 +153,8 @@ def _values(path: str, name: str) -> Iterator[Any]:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """The lines of a log. What a reply had grown to with each word is left out: only the last is
-    wanted. What follows the last newline is still being written."""
+    """Yield the lines of a log. Of a reply that grows with each word only the last state is given.
+    Text after the last newline is still being written."""
     held = b""
     with open(path, "rb") as file:
         for _ in range(LINES):
@@ -189,7 +190,7 @@ def _talks(found: Iterable[tuple[str, Any]], is_stale: bool) -> dict[str, list[I
 
 
 def _prompts(found: Iterable[tuple[str, Any]]) -> Iterator[Item]:
-    """What each node was told to begin with."""
+    """Return the instructions with which each node began."""
     for name, value in found:
         if not name.endswith("/meta.json"):
             continue
@@ -242,9 +243,9 @@ def _untold(
 
 
 def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
-    """The events, and before each the messages up to the one that it tells of. Messages of which no
-    event tells come before the next one of which one does, or at the end. What a message says, its
-    event does not say again."""
+    """Return the events, and before each the messages up to the one that it tells of. Messages
+    without an event come before the next one that has one, or at the end. The text of a message is
+    left out of its event."""
     places: dict[tuple[str, str], list[int]] = {}
     for n, part in enumerate(parts):
         for mark in _marks(part):
@@ -272,9 +273,9 @@ def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
 
 
 def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float]) -> Iterator[Item]:
-    """The same while the session goes on: events and messages as they were written, so that what is
-    new comes last. What was told is not told again, by whichever of the two comes second. What was
-    typed has a message soon."""
+    """Return events and messages in the order in which they were written, while the session goes
+    on, so that new records come last. Of an event and a message that say the same, the second is
+    left out. A typed text has a message soon."""
     at, all_ = 0.0, list[tuple[float, bool, Item]]()
     for part in parts:  # In their own order, whatever a copy made of the times of their files.
         seq = pick(part, "seq", of=int)
@@ -342,7 +343,7 @@ def _marks(part: Item) -> Iterator[tuple[str, str]]:
 def _by_node(
     state: Item | None, talks: dict[str, list[Item]], logs: list[Item], checkpoints: list[Any]
 ) -> Iterator[Item]:
-    """What nodes said and did between their checkpoints."""
+    """Return what nodes said and did between their checkpoints."""
     checkpoints.sort(key=lambda item: pick(item, "created_at", of=str) or "")
     visited = [
         node for node in pick(state, "progress", "path", of=list) or [] if isinstance(node, str)
@@ -396,7 +397,7 @@ def _begun(state: Item) -> Item:
 
 
 def _ended(state: Item | None, summaries: list[Any]) -> Iterator[Item]:
-    """How a run stands, when it is not at work. What is told elsewhere is left out of it."""
+    """Return the state of a run that is not at work, without what other records tell."""
     for summary in summaries:
         if isinstance(summary, dict):
             yield {"summary": summary}

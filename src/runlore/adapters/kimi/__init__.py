@@ -103,8 +103,8 @@ class KimiAdapter(JsonlAdapter):
         return found and aged(found, STALE_S)
 
     def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
-        """Whether a file is one of a session. In a folder of samples that somebody collected, any
-        may be one."""
+        """Return True if a file holds a session. In a folder of samples that somebody collected,
+        any may."""
         folder, name = os.path.split(path)
         if name == CONTEXT or SUBAGENT.match(name):
             # A log that has just begun is still going to tell all that the context does.
@@ -141,9 +141,9 @@ class KimiAdapter(JsonlAdapter):
         )
 
     def sidecars(self, source: Source) -> Iterable[Record]:
-        """What is told about a session, where its project is, and which subagents have a log: what
-        the session repeats of them is not told. Looked for when it is read, and kept with what was:
-        one that began after files were looked for has a log as well."""
+        """Yield the facts about a session, the folder of its project, and the subagents that have a
+        log: what the session repeats of them is left out. They are looked for at each read, and
+        stored with its records, as a subagent may have begun after sources were looked for."""
         if os.path.basename(source.path) not in (WIRE, CONTEXT):
             return
         folder = folder_of(source.path)
@@ -304,7 +304,8 @@ def _agents(folder: str) -> list[str]:
 
 
 def _is_original_there(state: bytes) -> bool:
-    """Whether a session was taken over from the other program, and still is where it was."""
+    """Return True if a session was taken over from the other program, and is still there as
+    well."""
     try:
         place = msgspec.json.decode(state)["custom"]["kimi_cli_source_path"]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):

@@ -202,7 +202,7 @@ class CliReader(LogFold):
         self.emit("lifecycle", text, "Btw", None, is_error=failure is not None)
 
     def subagent(self, payload: dict[str, Any]) -> None:
-        """What a subagent's log has as well, where there is one."""
+        """Add what a subagent did, unless it has a log of its own."""
         agent, event = (
             clean(pick(payload, "agent_id", of=str) or ""),
             pick(payload, "event", of=dict),
@@ -281,7 +281,7 @@ class CliReader(LogFold):
 
 
 def role_of(message: dict[str, Any]) -> str:
-    """Whose a message is: as it says, or as it must be by what it holds."""
+    """Return the role of a message: as it says, or by what it holds."""
     role = pick(message, "role", of=str) or ""
     if role in ROLES:
         return role

@@ -142,7 +142,7 @@ class Reader(CliReader):
         self.used(used, f"step.end/{reason}" if reason else "step.end", key, self.state.model)
 
     def counted(self, value: dict[str, Any]) -> None:
-        """What a step has said, or what was used beside the steps."""
+        """Count usage that a step has told already, or add that of requests beside the steps."""
         used = words.usage(value.get("usage"))
         if used is None or words.counted(used) in self.state.steps:
             if used is not None:
@@ -216,7 +216,8 @@ class Reader(CliReader):
         )
 
     def undone(self, value: dict[str, Any]) -> None:
-        """A person took turns back. What comes next stands beside the first of them."""
+        """Add that a person took turns back. What comes next follows what the first of them
+        followed."""
         state, count = self.state, number(value.get("count")) or 1
         self.emit(
             "human_intervention",
@@ -253,8 +254,8 @@ class Reader(CliReader):
             )
 
     def configured(self, value: dict[str, Any]) -> None:
-        """What was set: the folder, the model, the prompt of the program. Only another model, and
-        the prompt, are worth telling."""
+        """Take in settings: the folder, the model, the program's prompt. Only another model, and
+        the prompt, are events."""
         state, before = self.state, self.state.model
         state.cwd = (
             state.cwd
@@ -294,7 +295,7 @@ class Reader(CliReader):
             )
 
     def note(self, value: dict[str, Any]) -> None:
-        """What the program did, in its own words."""
+        """Add something that the program did, in its own words."""
         word = pick(value, "type", of=str) or "unknown"
         about = {
             name: item for name, item in value.items() if name not in ("type", "time", "agentId")

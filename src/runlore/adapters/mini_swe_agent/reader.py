@@ -377,7 +377,7 @@ class Reader(SessionFold[Memory]):
         )  # fmt: skip
 
     def end_of_run(self, info: Any) -> None:
-        """What is said of the whole run. A message has told most of it."""
+        """Add the facts about the whole run. Most of them are in a message already."""
         status = pick(info, "exit_status", of=str)
         if self.state.has_ended or not status:
             self.merge("info")
@@ -390,7 +390,7 @@ class Reader(SessionFold[Memory]):
 
 
 def _is_answer(value: dict[str, Any]) -> bool:
-    """Whether only an answer has what this message has, whoever it says it is from."""
+    """Return True if a message has fields that only an answer has, whatever its role."""
     extra = pick(value, "extra", of=dict) or {}
     return "tool_calls" in value or bool(extra.keys() & {"actions", "response"})
 
@@ -422,7 +422,7 @@ def _command(call: Any) -> Any:
 
 
 def output_in(text: str) -> tuple[int | None, str]:
-    """How a command ended and what it printed, of a message that says both."""
+    """Return the exit code of a command and what it printed, from a message that has both."""
     code = _CODE.search(text[:4000])
     start, end = text.find("<output>"), text.rfind("</output>")
     said = (

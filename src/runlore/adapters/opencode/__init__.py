@@ -150,8 +150,8 @@ class OpenCodeAdapter(Adapter):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is told of the session, then every finished message after the position, then what is
-        taken back of them."""
+        """Yield the facts about the session, then every finished message after the position, then
+        the point to which messages were taken back."""
         done = since.records if since else 0
         with _open(source.path) as (shelf, messages, id_):
             session = shelf.session(id_)
@@ -192,7 +192,8 @@ adapter = OpenCodeAdapter()
 
 @contextmanager
 def _open(path: str) -> Iterator[tuple[Shelf, list[Message], str]]:
-    """Where a session is kept, those of its messages that are finished, and its id."""
+    """Open the database or tree that holds a session; give it with the session's finished messages
+    and its id."""
     if place := _database_of(path):
         with reading(place) as db:
             found, id_ = Database(db), os.path.basename(path)

@@ -71,7 +71,8 @@ class Database:
             yield from self.db.execute(sql, () if only is None else (only,))
 
     def _last(self, rowid: int) -> tuple[int, bool]:
-        """When the message or one of its parts was last changed, and whether it is unfinished."""
+        """Return when the message or one of its parts was last changed, and whether it is
+        unfinished."""
         row = next(rows(self.db, "message", "where rowid = ?", (rowid,)), {})
         latest = "select max(time_updated) from part where message_id = ?"
         times = [
@@ -250,7 +251,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(data: Any) -> dict[str, Any]:
-    """What the column `data` says; as a text when it is no JSON object."""
+    """Return the value of the column `data`; as a text when it is no JSON object."""
     value = _json(data)
     if isinstance(value, dict):
         return value

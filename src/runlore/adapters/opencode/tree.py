@@ -183,7 +183,7 @@ class Tree:
 
 
 def is_plain(name: str) -> bool:
-    """Whether this is a name in a folder, and leads nowhere else."""
+    """Return True if this is a name in a folder, and leads nowhere else."""
     return (
         bool(name)
         and os.path.basename(name) == name
@@ -210,7 +210,7 @@ def _changed(path: str) -> int:
 
 
 def _object(path: str) -> dict[str, Any]:
-    """What a file says; as a text when it is no JSON object."""
+    """Return the content of a file; as a text when it is no JSON object."""
     data = read_small(path, MAX_RECORD_BYTES)
     if data is None:
         return {"data": "[it cannot be read]"}

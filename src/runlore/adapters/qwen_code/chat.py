@@ -60,7 +60,7 @@ class ChatFold(SessionFold[Chat]):
         self.set_title(pick(about, "description", of=str), 2)
 
     def place(self, value: dict[str, Any]) -> None:
-        """What a record says of where it stands."""
+        """Take in the parent, the folder and the origin of a record."""
         state = self.state
         if "parentUuid" in value:
             above = identifier(value["parentUuid"])
@@ -135,8 +135,8 @@ class ChatFold(SessionFold[Chat]):
         )
 
     def say(self, text: str, native: str, is_typed: bool) -> None:
-        """What a person typed. A command stands here only when it was sent to the model like any
-        other words."""
+        """Add what a person typed. A command is here only when it was sent to the model like other
+        text."""
         if not is_typed:
             self.emit("lifecycle", text, f"{native}/context", None, "user", view="context")
             return
@@ -258,8 +258,8 @@ class ChatFold(SessionFold[Chat]):
         )  # fmt: skip
 
     def duration(self, tool: str) -> int | None:
-        """How long the call took, as telemetry has just said. When it said so of several calls of
-        this tool, it is not known which."""
+        """Return how long a call took, as telemetry has just said; None when it said so of several
+        calls of this tool."""
         took = [ms for name, ms in self.state.took if name == tool]
         self.state.took = [item for item in self.state.took if item[0] != tool]
         return took[0] if len(took) == 1 else None
@@ -267,7 +267,8 @@ class ChatFold(SessionFold[Chat]):
     # Tokens.
 
     def used(self, counts: dict[str, Any]) -> None:
-        """What the main agent's call took. When telemetry told of it, it is the same call."""
+        """Add the tokens of the main agent's request. One that telemetry told of is the same
+        request."""
         names = (
             "promptTokenCount",
             "candidatesTokenCount",

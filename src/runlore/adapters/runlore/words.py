@@ -62,7 +62,7 @@ def text_in(block: Mapping[str, Any]) -> str | None:
 
 
 def result_text(block: Mapping[str, Any]) -> str:
-    """What a tool's result says, in the words that the model was given."""
+    """Return the text of a tool's result, as the model was given it."""
     for name in ("content", "model_text", "output", "display_text"):
         value = block.get(name)
         if isinstance(value, str):
@@ -148,7 +148,7 @@ _HINTS = (
 
 
 def describe_call(tool: str, given: Any) -> Described:
-    """What a call does, as its arguments and then its name tell."""
+    """Return the description of a call, by its arguments and then by its name."""
     if not isinstance(given, dict):
         return Described("tool_call", _hinted(tool) or "other", text_of(given), one_line(tool))
     files = tuple([path for name in _PATHS if isinstance(path := given.get(name), str) and path])[
@@ -184,7 +184,7 @@ def _command(value: Any) -> str | None:
 
 
 def _change(path: str, given: Mapping[str, Any]) -> str | None:
-    """What a call changes in a file; None when it changes nothing."""
+    """Return the change of a call to a file; None when it changes nothing."""
     edits = given.get("edits")
     pairs = (
         [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [given]
@@ -240,8 +240,8 @@ def usage_of(value: Any) -> Usage | None:
 
 
 def spent_of(usage: Usage, value: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as the fields of an API call: how long the cache keeps what was written, and how and
-    where it was served."""
+    """Return usage as the fields of an API call: how long the cache keeps what was written, and how
+    and where it was served."""
     parts, tools = value.get("cache_creation"), value.get("server_tool_use")
     in_5m, in_1h = (
         _count(parts, f"ephemeral_{ttl}_input_tokens") if isinstance(parts, dict) else 0
@@ -334,7 +334,7 @@ class Checked(msgspec.Struct):
 
 
 def check_of(check: Any) -> Checked | None:
-    """How something was checked; None for what is no check."""
+    """Return how something was checked; None for what is no check."""
     if not isinstance(check, dict):
         return None
     command, detail = check.get("command"), check.get("detail")

@@ -191,7 +191,8 @@ class Reader(SessionFold[Memory]):
         )
 
     def message(self, value: Any) -> None:
-        """What the model was given before its first answer: the rules, demonstrations, the task."""
+        """Add a message that the model was given before its first answer: the rules,
+        demonstrations, the task."""
         state = self.state
         state.messages += 1
         self.identify(f"{self.session()}/message-{state.messages}")
@@ -293,7 +294,7 @@ class Reader(SessionFold[Memory]):
     # The end.
 
     def end_of_run(self, info: Any) -> None:
-        """What it took, how it ended and what was submitted. While the run goes on there is no
+        """Add the tokens of the run, its end and its submission. While the run goes on there is no
         status."""
         status, patch = pick(info, "exit_status", of=str), pick(info, "submission", of=str) or ""
         self.identify(
@@ -368,7 +369,7 @@ _TITLE = re.compile(r"(?:^ISSUE:|<pr_description>|<issue>)\s*\n([^\n]+)", re.MUL
 
 
 def _title(text: str) -> str:
-    """What the task is called: its issue's first line."""
+    """Return the title of the task: its issue's first line."""
     found = _TITLE.search(text[:20_000])
     return found[1] if found else text
 
@@ -394,7 +395,7 @@ _LINES = re.compile(
 
 
 def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
-    """What an action is: one of the agent's own commands, or whatever the shell makes of it."""
+    """Return the description of an action: one of the agent's own commands, or a shell command."""
     word = text.split(maxsplit=1)[0] if text.strip() else ""
     body = text.strip("\n")
     shown = one_line(body)
@@ -462,7 +463,7 @@ def _words(text: str) -> list[str]:
 
 
 def arguments(calls: Any) -> dict[str, Any]:
-    """What the call of an answer was given, when there is one call."""
+    """Return the arguments of an answer's call, when there is one call."""
     call = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
     given = pick(call, "function", "arguments", of=dict) or _loads(
         pick(call, "function", "arguments", of=str)
@@ -487,8 +488,8 @@ _CANCELLED = re.compile(
 
 
 def has_failed(said: str, action: str) -> bool:
-    """Whether the agent's own commands say so. What a program says, and how it ended, is not told
-    apart here."""
+    """Return True if the agent's own commands report a failure. The output of a program and its
+    exit code cannot be told apart here."""
     text = said.lstrip()
     if action == "shell":
         return text.startswith(

@@ -52,7 +52,7 @@ def _replayed(path: str) -> Any:
 
 
 def _requests(document: Any) -> int:
-    """How many requests there are: what is strange in the log stands after these."""
+    """Return the number of requests: strange records of the log stand after these."""
     return len(pick(document, "requests", of=list) or [])
 
 

@@ -154,7 +154,7 @@ class Reader(SessionFold[Chat]):
             self.merge("empty thinking")
 
     def edits(self, value: dict[str, Any]) -> None:
-        """A change to a file as it was made. Where a call has told of it, it is no second one."""
+        """Add a change to a file as it was applied, unless a call has told of it."""
         part = pick(value, "part", of=dict) or {}
         path, native = words.path_of(part) or "", pick(value, "kind", of=str) or "textEditGroup"
         kind = "lifecycle" if _plain(path) in self.state.edited else "edit"
@@ -357,7 +357,7 @@ def _plain(path: str) -> str:
 
 
 def guess(value: dict[str, Any]) -> str:
-    """What a record must be whose kind is missing or not known."""
+    """Return the kind that a record must have when its own is missing or not known."""
     if value.keys() & {"variables", "context", "global", "mode"}:
         return "prompt"
     if value.keys() & {"arguments", "name", "result"} or "toolCallId" in (

@@ -22,7 +22,7 @@ _SUFFIX = re.compile(r"__vscode-\d+\Z")
 
 
 def is_open(request: Any) -> bool:
-    """Whether a request is still being answered."""
+    """Return True if a request is still being answered."""
     if (
         not isinstance(request, dict)
         or request.get("isCanceled") is True
@@ -115,7 +115,7 @@ _KEYS = {
 
 
 def kind_of(part: Any) -> str:
-    """What a part is: its own word, or what it must be by what it holds. Text has no word."""
+    """Return the kind of a part: its own word, or by what it holds. Text has no word."""
     if not isinstance(part, dict):
         return "markdown" if isinstance(part, str) else "unknown"
     word = pick(part, "kind", of=str)
@@ -128,10 +128,8 @@ def kind_of(part: Any) -> str:
 
 
 class _Calls:
-    """What was given to the calls of a request, and what came of them.
-
-    Newer versions show a call under the id that the model gave it; before, only their order tells
-    which is which."""
+    """The arguments and results of the calls of a request. Newer versions show a call under the id
+    that the model gave it; before, only their order tells which is which."""
 
     def __init__(self, request: dict[str, Any], parts: list[Any]) -> None:
         metadata = pick(request, "result", "metadata", of=dict) or {}

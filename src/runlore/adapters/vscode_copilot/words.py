@@ -126,8 +126,8 @@ def text_in(part: Any) -> str:
 
 
 def is_fence(text: str) -> bool:
-    """Whether there is nothing to read: what is left of a block of code that is shown as a change
-    to a file."""
+    """Return True if there is nothing to read: what is left of a block of code that is shown as a
+    change to a file."""
     return _FENCES.match(text) is not None
 
 
@@ -170,7 +170,7 @@ def _leaves(root: dict[str, Any]) -> str:
 
 
 def arguments(tool: str, given: Any) -> Any:
-    """What is given to a call, in the words that other agents have for it."""
+    """Return the arguments of a call, in the words that other agents have for them."""
     if isinstance(given, dict):
         if tool == "apply_patch" and (patch := pick(given, "input", of=str)):
             return patch
@@ -190,7 +190,7 @@ def exit_of(text: str) -> int | None:
 
 
 def output_of(part: dict[str, Any]) -> str | None:
-    """What came of a call, as it is shown to people."""
+    """Return the output of a call, as it is shown to people."""
     details = part.get("resultDetails")
     outputs = pick(details, "output", of=list)
     if outputs is not None:
