@@ -79,7 +79,7 @@ class AiderAdapter(JsonlAdapter):
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """Yield the parts of the history. The last one may still grow, and is given when it cannot
         any more."""
-        from .history import pieces, typed
+        from .history import split_history, typed
 
         start, room = since.offset if since else 0, CHUNK
         try:
@@ -93,7 +93,9 @@ class AiderAdapter(JsonlAdapter):
                     file.seek(start)
                     data, done = file.read(room), 0
                     is_end = len(data) < room
-                    for begin, done, piece in pieces(data, head, is_end, is_stale(source, STALE_S)):
+                    for begin, done, piece in split_history(
+                        data, head, is_end, is_stale(source, STALE_S)
+                    ):
                         if piece["said"] == "user" and (found := times.get(piece["text"])):
                             piece["typed"] = found
                         yield Record(to_json(piece), start + begin, None, None, start + done)

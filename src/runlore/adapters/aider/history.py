@@ -33,7 +33,7 @@ MAX_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundred
 Piece = dict[str, Any]
 
 
-def pieces(
+def split_history(
     data: bytes, head: bytes, is_end: bool, is_stale: bool
 ) -> Iterator[tuple[int, int, Piece]]:
     """Yield the start, the end and the content of each part. `head` is the beginning of the file,

@@ -41,6 +41,7 @@ RETRIES = frozenset(
     {"api_req_retried", "api_req_retry_delayed", "api_req_rate_limit_wait", "error_retry"}
 )
 PLANS = frozenset({"plan_mode_respond", "act_mode_respond", "plan_completion_result"})
+ANSWERS = {"reasoning": "thinking", "completion_result": "completion"}
 COMPACTIONS = frozenset({"condense_context", "compaction", "summarize_task", "condense"})
 QUIET = frozenset(
     {
@@ -161,19 +162,25 @@ class Task(ClineFold[Memory]):
             self.prompt(body, word)
         elif word == "text" or word in PLANS:
             self.say(body, word)
-        elif word == "reasoning":
-            if body:
-                self.emit("thinking", body, word, role="assistant", model=state.model)
         elif word in CALLED:
             self.call(word, value)
-        elif word in CAME:
+        elif word in ANSWERS or word in CAME:
             if body:
-                call = next((call for call in state.open if call.action == CAME[word]), None)
-                self.came(call or Call(self.native_id, word, CAME[word]), body, word)
-        elif word == "completion_result":
-            if body:
-                self.emit("completion", body, word, role="assistant", model=state.model)
-        elif word == "user_feedback_diff":
+                self.add_answer(word, body)
+        elif not self.add_notice(word, body):
+            self.add_other(value, word, body)
+
+    def add_answer(self, word: str, body: str) -> None:
+        """Add a thought, the result of the task, or the result of a call."""
+        if word in ANSWERS:
+            self.emit(ANSWERS[word], body, word, role="assistant", model=self.state.model)
+            return
+        call = next((call for call in self.state.open if call.action == CAME[word]), None)
+        self.came(call or Call(self.native_id, word, CAME[word]), body, word)
+
+    def add_notice(self, word: str, body: str) -> bool:
+        """Add what happened to a request or an edit; return False for another row."""
+        if word == "user_feedback_diff":
             found = words.describe("appliedDiff", words.loads(body))
             self.emit(
                 "human_intervention", found.body, word, found.summary, "user", files=found.files
@@ -185,7 +192,12 @@ class Task(ClineFold[Memory]):
             self.emit("retry", body, word, why or "the request is tried again", "system")
         elif word == "task_progress":
             self.emit("decision", body, word, role="assistant", action="plan")
-        elif "role" in value and "content" in value:
+        else:
+            return False
+        return True
+
+    def add_other(self, value: dict[str, Any], word: str, body: str) -> None:
+        if "role" in value and "content" in value:
             self.message(value)
         elif word:
             self.event(value, word, body)

@@ -206,54 +206,34 @@ def describe(name: Any, given: Any) -> Described:
     tool = name[:200] if isinstance(name, str) and name else "unknown"
     args = given if isinstance(given, dict) else {}
     action = ACTIONS.get(tool) or ("mcp" if "__" in tool else "other")
-    if action == "mcp" and (
-        server := pick(args, "serverName", of=str) or pick(args, "server_name", of=str)
-    ):
-        named = (pick(args, word, of=str) for word in ("toolName", "tool_name", "uri"))
-        tool = f"{server}__{next(filter(None, named), tool)}"[:200]
-    files = tuple(dict.fromkeys(_files(args))) if action in ON_FILES else ()
-    known = (args[word] for word in _HEADLINES if word in args)
-    headline = next(
-        (
-            text
-            for found in (known, args.values())
-            for text in found
-            if isinstance(text, str) and text
-        ),
-        tool,
-    )
-    command = _command(args) if action == "shell" else None
     if action == "mcp":
-        given = next((args[word] for word in ("arguments", "uri") if word in args), given)
-        return Described(
-            tool,
-            "tool_call",
-            action,
-            key_values(opened) if isinstance(opened := loads(given), dict) else text_of(given),
-            tool,
-        )
-    if command is not None:
-        return Described(
-            tool,
-            "test_run" if is_test_run(command) else "tool_call",
-            action,
-            command,
-            one_line(command),
-        )
+        return _describe_mcp(tool, args, given)
+    if action == "shell" and (command := _command(args)) is not None:
+        kind = "test_run" if is_test_run(command) else "tool_call"
+        return Described(tool, kind, action, command, one_line(command))
+    files = tuple(dict.fromkeys(_files(args))) if action in ON_FILES else ()
+    headline = one_line(_headline(args) or tool)
     if action == "edit":
         body = change(tool, args) or key_values(args) or tool
-        return Described(
-            tool, "edit", action, body, files[0] if files else one_line(headline), files
-        )
-    shown = files[0] if files and action == "read" else one_line(headline)
-    return Described(
-        tool,
-        "tool_call",
-        action,
-        without_images(key_values(args) or text_of(given)) or tool,
-        shown,
-        files,
-    )
+        return Described(tool, "edit", action, body, files[0] if files else headline, files)
+    body = without_images(key_values(args) or text_of(given)) or tool
+    summary = files[0] if files and action == "read" else headline
+    return Described(tool, "tool_call", action, body, summary, files)
+
+
+def _describe_mcp(tool: str, args: dict[str, Any], given: Any) -> Described:
+    if server := pick(args, "serverName", of=str) or pick(args, "server_name", of=str):
+        named = (pick(args, word, of=str) for word in ("toolName", "tool_name", "uri"))
+        tool = f"{server}__{next(filter(None, named), tool)}"[:200]
+    given = next((args[word] for word in ("arguments", "uri") if word in args), given)
+    body = key_values(opened) if isinstance(opened := loads(given), dict) else text_of(given)
+    return Described(tool, "tool_call", "mcp", body, tool)
+
+
+def _headline(args: dict[str, Any]) -> str | None:
+    """Return the argument that says most: a known one, else the first that is a text."""
+    known = [args[word] for word in _HEADLINES if word in args]
+    return next((text for text in (*known, *args.values()) if isinstance(text, str) and text), None)
 
 
 def _command(args: dict[str, Any]) -> str | None:

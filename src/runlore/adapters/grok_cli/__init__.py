@@ -131,7 +131,7 @@ def _beside(
 ) -> Iterator[tuple[tuple[str, int, int], Record]]:
     """Rows that are about messages, by time. Those of one table stay in their order, whatever the
     clock did: they are counted."""
-    for rank, (table, aside) in enumerate(
+    for rank, (table, sidecar) in enumerate(
         (("compactions", "compaction"), ("usage_events", "usage"))
     ):
         latest = ""
@@ -139,7 +139,7 @@ def _beside(
             latest = max(latest, str(row.get("created_at")))
             if table == "compactions":
                 row["first_kept"] = _name_of(db, row)
-            yield (latest, rank, row["rowid"]), Record(as_record(row, {})[0], -1, aside)
+            yield (latest, rank, row["rowid"]), Record(as_record(row, {})[0], -1, sidecar)
 
 
 def _name_of(db: apsw.Connection, row: dict[str, Any]) -> str | None:

@@ -51,79 +51,88 @@ def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
 def records(folder: str, is_stale: bool) -> list[Item]:
     """Return all records of a session's folder. What is not JSON is a record of its own, with its
     text."""
-    found: list[tuple[str, Any]] = []
-    written: dict[int, float] = {}
-    for entry in sorted(files_of(folder), key=lambda entry: entry.path):
-        name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
-        values = list(_values(entry.path, name))
-        found += [(name, value) for value in values]
-        if (
-            name.startswith(f"{TALK}/parts/")
-            and values
-            and (seq := pick(values[0], "seq", of=int)) is not None
-        ):
-            written[seq] = _mtime(entry)
-    state = next(
-        (value for name, value in found if name == STATE and isinstance(value, dict)), None
-    )
-    about = next(
-        (value for name, value in found if name == "meta.json" and isinstance(value, dict)), {}
-    )
-    events = [value for name, value in found if name == EVENTS]
+    found, written = _read(folder)
+    state, about = _object_in(found, STATE), _object_in(found, "meta.json")
+    events = _values_in(found, EVENTS)
     talks = _talks(found, is_stale)
-    is_flat = bool(events) or "" in talks
-    steps = [value for name, value in found if name == "logs/tool_logs.jsonl"]
-    if steps:
-        told = {
-            (node, id_) for node, parts in talks.items() for part in parts for id_ in _calls(part)
-        }
-        answered = {
-            (node, pick(part, "tool_use_id", of=str))
-            for node, parts in talks.items()
-            for part in parts
-        }
-        has_turns = any(pick(event, "type", of=str) == TURN for event in events)
-        steps = [_untold(step, told, answered, is_flat, has_turns) for step in steps]
-    nodes = [value for name, value in found if name == "logs/details.jsonl"]
-    checkpoints = [value for name, value in found if name.startswith("checkpoints/cp_")]
-    items: list[Item] = (
-        [{"session": about, "at": utc(pick(about, "created_at", of=str))}] if about else []
-    )
-    items += (
-        [{"started": _begun(state), "at": utc(pick(state, "timestamps", "started_at", of=str))}]
-        if state
-        else []
-    )
+    steps, results = _log_items(found, events, talks)
+    items: list[Item] = []
+    if about:
+        items.append({"session": about, "at": utc(pick(about, "created_at", of=str))})
+    if state:
+        started = utc(pick(state, "timestamps", "started_at", of=str))
+        items.append({"started": _begun(state), "at": started})
     items += _prompts(found)
-    seen: dict[str, int] = {}
-    told_steps = [
-        {"step": step, **_visit(step, seen), "node": "" if is_flat else _node(step)}
-        for step in steps
-    ]
-    results = [{"result": item, **_visit(item, seen), "node": _node(item)} for item in nodes]
-    logs = [*told_steps, *results] if is_stale else []
     if events:
         parts = talks.pop("", [])
         items += _woven(events, parts) if is_stale else _as_it_came(events, parts, written)
-    items += _by_node(state, talks, logs, checkpoints)
-    for word in ("decisions", "problems"):
-        for value in (pick(state, word, of=list) or []) if state else []:
-            items.append(
-                {
-                    word[:-1]: value,
-                    "at": utc(pick(value, "timestamp", of=str)),
-                    "node": pick(value, "node_id", of=str),
-                }
-            )
-    items += _ended(state, [value for name, value in found if name == "logs/summary.json"])
+    checkpoints = [value for name, value in found if name.startswith("checkpoints/cp_")]
+    items += _by_node(state, talks, [*steps, *results] if is_stale else [], checkpoints)
+    items += _notes(state)
+    items += _ended(state, _values_in(found, "logs/summary.json"))
     items += [
         {"damaged": value}
         for name, value in found
         if isinstance(value, str) and name.endswith(".json")
     ]
     if not is_stale:  # While it goes on, what is new in a log comes last: only that is read then.
-        items += [*results, *told_steps]
+        items += [*results, *steps]
     return items
+
+
+def _read(folder: str) -> tuple[list[tuple[str, Any]], dict[int, float]]:
+    """Return the values of all files by name, and the times of the parts of the conversation."""
+    found: list[tuple[str, Any]] = []
+    written: dict[int, float] = {}
+    for entry in sorted(files_of(folder), key=lambda entry: entry.path):
+        name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
+        values = list(_values(entry.path, name))
+        found += [(name, value) for value in values]
+        is_part = name.startswith(f"{TALK}/parts/") and values
+        if is_part and (seq := pick(values[0], "seq", of=int)) is not None:
+            written[seq] = _mtime(entry)
+    return found, written
+
+
+def _values_in(found: list[tuple[str, Any]], file: str) -> list[Any]:
+    return [value for name, value in found if name == file]
+
+
+def _object_in(found: list[tuple[str, Any]], file: str) -> dict[str, Any] | None:
+    return next((value for value in _values_in(found, file) if isinstance(value, dict)), None)
+
+
+def _log_items(
+    found: list[tuple[str, Any]], events: list[Any], talks: dict[str, list[Any]]
+) -> tuple[list[Item], list[Item]]:
+    """Return the steps and the results of nodes in the logs, without what messages tell."""
+    is_flat = bool(events) or "" in talks
+    steps = _values_in(found, "logs/tool_logs.jsonl")
+    if steps:
+        parts = [(node, part) for node, parts in talks.items() for part in parts]
+        called = {(node, id_) for node, part in parts for id_ in _calls(part)}
+        answered = {(node, pick(part, "tool_use_id", of=str)) for node, part in parts}
+        has_turns = any(pick(event, "type", of=str) == TURN for event in events)
+        steps = [_untold(step, called, answered, is_flat, has_turns) for step in steps]
+    visits: dict[str, int] = {}
+    return [
+        {"step": step, **_visit(step, visits), "node": "" if is_flat else _node(step)}
+        for step in steps
+    ], [
+        {"result": item, **_visit(item, visits), "node": _node(item)}
+        for item in _values_in(found, "logs/details.jsonl")
+    ]
+
+
+def _notes(state: dict[str, Any] | None) -> Iterator[Item]:
+    """Yield the decisions and the problems that the state lists."""
+    for word in ("decisions", "problems"):
+        for value in pick(state, word, of=list) or []:
+            yield {
+                word[:-1]: value,
+                "at": utc(pick(value, "timestamp", of=str)),
+                "node": pick(value, "node_id", of=str),
+            }
 
 
 def utc(text: str | None) -> str | None:

@@ -46,7 +46,7 @@ class State(msgspec.Struct, array_like=True):
     has_begun: bool = False
     last: str | None = None
     """The last event of the line that goes on."""
-    aside: str | None = None
+    removed_last: str | None = None
     """The last event of messages that were taken back, while these are being told."""
     retracted: str = ""
     """The first of these messages."""
@@ -198,7 +198,7 @@ class Reader(Fold[State]):
         self.is_removed = is_removed
         if is_removed:
             state.retracted = state.retracted or name
-            self.parent = state.aside or state.last
+            self.parent = state.removed_last or state.last
         else:
             self.parent = state.agents.get(self.agent, state.last)
 
@@ -216,9 +216,9 @@ class Reader(Fold[State]):
         )
         is_removed = value.get("removed") is True
         if not is_removed and self.state.retracted:
-            first, end = self.state.retracted, self.state.aside
+            first, end = self.state.retracted, self.state.removed_last
             head = self.state.firsts.get(first)
-            self.state.retracted, self.state.aside = "", None
+            self.state.retracted, self.state.removed_last = "", None
             self.take_back(first, (head, "..", end) if head and end else ())
         copy = pick(value, "original", "message", of=str)
         copied = (copy, pick(value, "original", "parts", of=list) or []) if copy else None
@@ -522,7 +522,7 @@ class Reader(Fold[State]):
             name, kind, body, native, summary, role, tool, call_id, action, fields, self.original
         )
         if self.is_removed:
-            state.last, state.aside = before, name
+            state.last, state.removed_last = before, name
         elif self.agent:
             state.last = before
             keep(state.agents, self.agent, name, AGENTS)

@@ -96,10 +96,10 @@ class GrowingAdapter(JsonlAdapter):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        asides, records, _ = self._whole(source)
+        sidecars, records, _ = self._whole(source)
         first = since.records if since else 0
         if len(records) > first or since:
-            yield from asides
+            yield from sidecars
         yield from (
             Record(data, n, None, None, n + 1) for n, data in enumerate(records[first:], first)
         )
@@ -109,10 +109,10 @@ class GrowingAdapter(JsonlAdapter):
         key = source.path, source.size, source.mtime_ns
         if self._held is None or self._held[0] != key:
             try:
-                asides, records = self.whole(source)
+                sidecars, records = self.whole(source)
                 self._held = (
                     key,
-                    asides,
+                    sidecars,
                     records,
                     [blake2b(record, digest_size=16).digest() for record in records],
                 )
