@@ -157,7 +157,7 @@ def test_a_wrong_type_in_any_field_loses_no_other_record(
 def test_a_line_of_more_than_the_limit_is_named_and_passed_over(
     file: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "LONGEST", 1 << 20)
+    monkeypatch.setattr(jsonl, "MAX_RECORD_BYTES", 1 << 20)
     file.write_bytes(b"\n".join([said(0), said(1, "x" * (3 << 20)), said(2), b""]))
     report = sync(store)
     assert prompts(store) == ["prompt 0", "prompt 2"]

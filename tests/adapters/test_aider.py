@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runlore import config, query
 from runlore.adapters import Record, get
-from runlore.adapters.aider.history import edits, pieces
+from runlore.adapters.aider.history import edits, split_history
 from runlore.store import Store
 from runlore.sync import pipeline
 from runlore.testing import iter_fixtures
@@ -92,7 +92,7 @@ WORDS = [
 @given(st.lists(st.sampled_from(WORDS), max_size=12), st.booleans())
 def test_pieces_lie_one_after_another_and_nothing_is_lost(lines: list[str], is_stale: bool) -> None:
     data = "\n".join(lines).encode()
-    found = list(pieces(data, data, is_end=True, is_stale=is_stale))
+    found = list(split_history(data, data, is_end=True, is_stale=is_stale))
     ends = [0, *(end for _, end, _ in found)]
     assert all(begin >= end for (begin, _, _), end in zip(found, ends, strict=False))
     if is_stale:
@@ -125,11 +125,11 @@ def test_a_history_read_in_parts_gives_the_same_pieces(
         reply("text"), reply("text") + "> Tokens: 1 sent, 1 received.  \n"
     ).encode()
     head = b"> \x20 \n#### x  \n"
-    once = [piece for _, _, piece in pieces(whole, head, is_end=True, is_stale=True)]
+    once = [piece for _, _, piece in split_history(whole, head, is_end=True, is_stale=True)]
     cut = data.draw(st.sampled_from([0, *(n + 1 for n, char in enumerate(whole) if char == 10)]))
-    first = list(pieces(whole[:cut], head, is_end=True, is_stale=False))
+    first = list(split_history(whole[:cut], head, is_end=True, is_stale=False))
     at = first[-1][1] if first else 0
-    rest = [piece for _, _, piece in pieces(whole[at:], head, is_end=True, is_stale=True)]
+    rest = [piece for _, _, piece in split_history(whole[at:], head, is_end=True, is_stale=True)]
     assert [*(piece for _, _, piece in first), *rest] == once
 
 

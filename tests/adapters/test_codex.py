@@ -977,7 +977,7 @@ def test_damage_costs_the_rest_of_a_packed_rollout_and_is_told(tmp_path: Path) -
 def test_a_rollout_that_unpacks_to_too_much_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(codex, "LARGEST_ROLLOUT", 1 << 20)
+    monkeypatch.setattr(codex, "MAX_ROLLOUT_BYTES", 1 << 20)
     (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(b'{"a":1}\n' * (1 << 20)))
     (one,) = ADAPTER.discover(tmp_path)
     records = list(ADAPTER.read(one, None))

@@ -436,7 +436,7 @@ def test_more_sessions_than_are_remembered_never_share_a_number(
 def test_a_row_beyond_all_bounds_is_named_and_not_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "LONGEST", 2000)
+    monkeypatch.setattr(sqlite, "MAX_RECORD_BYTES", 2000)
     db = make(root / "grok.db")
     say(db, "s1", 1, "user", "x" * 3000, at=1)
     say(db, "s1", 2, "user", "short", at=2)

@@ -37,10 +37,10 @@ class Plain(JsonlAdapter):
 class Marked(Plain):
     marker = b"<see>"
 
-    def beside(self, source: Source) -> Iterator[Record]:
+    def sidecars(self, source: Source) -> Iterator[Record]:
         yield Record(b"first", -1, "note")
 
-    def before(self, source: Source, line: bytes) -> Iterator[Record]:
+    def sidecars_of_line(self, source: Source, line: bytes) -> Iterator[Record]:
         yield Record(b"file", -1, "seen")
 
 
@@ -226,7 +226,7 @@ def test_reading_does_not_depend_on_the_size_of_chunks(
     path = Path(os.environ["HOME"]) / "chunks.jsonl"
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jsonl, "CHUNK", chunk)
+        patch.setattr(jsonl, "CHUNK_BYTES", chunk)
         records = list(Plain().read(source_of(path), None))
     assert [record.data for record in records] == lines
     assert all(content[record.offset : record.end] == record.data + b"\n" for record in records)
@@ -235,9 +235,9 @@ def test_reading_does_not_depend_on_the_size_of_chunks(
 def test_a_line_that_is_too_long_is_named_and_reading_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "CHUNK", 7)
-    monkeypatch.setattr(jsonl, "LONGEST", 20)
-    monkeypatch.setattr(jsonl, "KEPT", 5)
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", 7)
+    monkeypatch.setattr(jsonl, "MAX_RECORD_BYTES", 20)
+    monkeypatch.setattr(jsonl, "SHORTENED_BYTES", 5)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one\n" + b"x" * 50 + b"\ntwo\n" + b"y" * 20 + b"\n" + b"z" * 90)
     records = list(Plain().read(source_of(path), None))
@@ -253,7 +253,7 @@ def test_a_line_that_is_too_long_is_named_and_reading_goes_on(
 def test_small_files_come_before_what_they_belong_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "CHUNK", 6)
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", 6)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one\ntwo <see>\nthree\n<see><see>\n")
     adapter, source = Marked(), source_of(path)
@@ -296,7 +296,7 @@ def test_a_file_that_has_gone_is_a_read_error(tmp_path: Path) -> None:
 def test_a_file_that_shrinks_while_being_read_just_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "CHUNK", 8)
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", 8)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"1234567\n" * 100)
     reading = Plain().read(source_of(path), None)

@@ -755,7 +755,7 @@ def test_the_doctor_knows_where_a_session_is(
 def test_a_message_beyond_all_bounds_is_named_and_not_kept(
     root: Path, live: apsw.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runlore.adapters.opencode.sessions.LONGEST", 2000)
+    monkeypatch.setattr("runlore.adapters.opencode.sessions.MAX_RECORD_BYTES", 2000)
     content = only(content_of("branches"), 2)
     content["sessions"][0]["messages"][0]["parts"][0]["text"] = "x" * 3000
     fill(live, content)

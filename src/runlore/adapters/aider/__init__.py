@@ -30,7 +30,7 @@ from ...errors import ReadError
 from .. import Position, Record, Source
 from ..shared.base import stat_source
 from ..shared.jsonl import (
-    LONGEST,
+    MAX_RECORD_BYTES,
     JsonlAdapter,
     aged,
     is_stale,
@@ -41,8 +41,8 @@ from ..shared.jsonl import (
 )
 
 HISTORY, TYPED = ".aider.chat.history.md", ".aider.input.history"
-DEEP = 8  # Folders between a root and a repository.
-MOST_FOLDERS = 20_000
+MAX_DEPTH = 8  # Folders between a root and a repository.
+MAX_FOLDERS = 20_000
 OTHERS = frozenset(
     {"node_modules", "venv", "target", "build", "dist", "__pycache__", "Library", "AppData"}
 )
@@ -50,7 +50,7 @@ OTHERS = frozenset(
 well."""
 STALE_S = 600  # A file that has not changed for so long is not being written any more.
 CHUNK = 4 << 20  # Bytes that are looked at together.
-SMALL = 16 << 20  # Bytes of what was typed.
+MAX_SIDECAR_BYTES = 16 << 20  # Bytes of what was typed.
 
 
 class AiderAdapter(JsonlAdapter):
@@ -77,22 +77,25 @@ class AiderAdapter(JsonlAdapter):
         return found and aged(found, STALE_S)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What was said, piece by piece. The last piece may go on, and is given when it cannot any
-        more."""
-        from .history import pieces, typed
+        """Yield the parts of the history. The last one may still grow, and is given when it cannot
+        any more."""
+        from .history import split_history, typed
 
         start, room = since.offset if since else 0, CHUNK
         try:
             with open(source.path, "rb") as file:
                 head = file.read(1 << 16)
                 times = typed(
-                    read_small(os.path.join(os.path.dirname(source.path), TYPED), SMALL) or b""
+                    read_small(os.path.join(os.path.dirname(source.path), TYPED), MAX_SIDECAR_BYTES)
+                    or b""
                 )
-                while room <= LONGEST:
+                while room <= MAX_RECORD_BYTES:
                     file.seek(start)
                     data, done = file.read(room), 0
                     is_end = len(data) < room
-                    for begin, done, piece in pieces(data, head, is_end, is_stale(source, STALE_S)):
+                    for begin, done, piece in split_history(
+                        data, head, is_end, is_stale(source, STALE_S)
+                    ):
                         if piece["said"] == "user" and (found := times.get(piece["text"])):
                             piece["typed"] = found
                         yield Record(to_json(piece), start + begin, None, None, start + done)
@@ -107,7 +110,7 @@ adapter = AiderAdapter()
 
 
 def _histories(root: str, refused: list[ReadError]) -> Iterator[str]:
-    pending, left = [(root, 0)], MOST_FOLDERS
+    pending, left = [(root, 0)], MAX_FOLDERS
     while pending and left:
         folder, depth = pending.pop()
         left -= 1
@@ -128,7 +131,7 @@ def _histories(root: str, refused: list[ReadError]) -> Iterator[str]:
                 for entry in entries
                 if _may_hold(entry.name) and entry.is_dir(follow_symlinks=False)
             ]
-            pending += [(entry.path, depth + 1) for entry in below if depth < DEEP]
+            pending += [(entry.path, depth + 1) for entry in below if depth < MAX_DEPTH]
         except OSError as error:
             note_refusal(folder, error, refused)
 

@@ -26,19 +26,19 @@ _SEARCH = re.compile(r"<{5,9} SEARCH.*\Z")
 _DIVIDER = re.compile(r"={5,9}\s*\Z")
 _REPLACE = re.compile(r">{5,9} REPLACE\s*\Z")
 THOUGHT, ANSWER = "► **THINKING**", "► **ANSWER**"
-LONGEST_QUESTION = 600  # Characters.
-MOST_EDITS = 200  # Of one reply.
-MOST_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundreds of times.
+MAX_QUESTION = 600  # Characters.
+MAX_EDITS = 200  # Of one reply.
+MAX_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundreds of times.
 
 Piece = dict[str, Any]
 
 
-def pieces(
+def split_history(
     data: bytes, head: bytes, is_end: bool, is_stale: bool
 ) -> Iterator[tuple[int, int, Piece]]:
-    """Where each piece begins and ends, and what it is. `head` is the beginning of the file, which
-    shows how lines are marked. The last piece may go on, but for one that is written at once, and
-    where nothing is written any more."""
+    """Yield the start, the end and the content of each part. `head` is the beginning of the file,
+    which shows how lines are marked. The last part may still grow, unless it is of a kind that is
+    written at once, or nothing is written any more."""
     lines = data.split(b"\n")
     if lines[-1] and not (is_end and is_stale):
         lines[-1] = b""  # There is more of it.
@@ -68,7 +68,7 @@ def pieces(
 
 
 def _kind(line: str, before: str, after: str, kind: str, is_marked: bool, is_code: bool) -> str:
-    """What a line is. A blank one is what the line before it is."""
+    """Return the kind of a line. A blank line has that of the line before it."""
     if not line.strip():
         return kind
     is_apart = not before.strip()
@@ -127,8 +127,8 @@ def _reply(text: str) -> Piece:
 
 
 def is_question(line: str) -> bool:
-    """Whether a person was asked, and has answered. No question is long."""
-    return len(line) <= LONGEST_QUESTION and QUESTION.search(line) is not None
+    """Return True if a person was asked, and has answered. No question is long."""
+    return len(line) <= MAX_QUESTION and QUESTION.search(line) is not None
 
 
 def _grouped(lines: list[str]) -> list[str]:
@@ -146,7 +146,7 @@ def _grouped(lines: list[str]) -> list[str]:
 
 
 def typed(data: bytes) -> dict[str, list[str]]:
-    """When what was typed, by the words."""
+    """Return the times at which each text was typed."""
     found: dict[str, list[str]] = {}
     when, words = None, list[str]()
     for line in [*data.decode("utf-8", "replace").split("\n"), "#"]:
@@ -155,7 +155,7 @@ def typed(data: bytes) -> dict[str, list[str]]:
             continue
         if when and words:
             times = found.setdefault("\n".join(words).strip("\n"), [])
-            if len(times) < MOST_TIMES:
+            if len(times) < MAX_TIMES:
                 times.append(when)
         match = _TYPED.match(line)
         when, words = (_moment(match[1]) if match else None), []
@@ -185,7 +185,7 @@ def edits(text: str) -> list[tuple[str, str, str]]:
         elif old is not None and new is None and _DIVIDER.match(line):
             new = []
         elif old is not None and new is not None and _REPLACE.match(line):
-            if path and len(found) < MOST_EDITS:
+            if path and len(found) < MAX_EDITS:
                 found.append((path, "\n".join(old), "\n".join(new)))
             old = new = None
         elif new is not None:

@@ -60,7 +60,8 @@ class Reader(SessionFold[History]):
         self.state.cwd = os.path.dirname(source.path) or None
 
     def session(self, named: str | None = None) -> str:
-        """The session that the last header began. What comes before the first header is one too."""
+        """Return the session that the last header began. Text before the first header is a session
+        too."""
         state = self.state
         if not state.session:
             # Its path may change, and is another on every machine.
@@ -194,8 +195,8 @@ class Reader(SessionFold[History]):
         self.emit(kind, line, "question", None, "user")
 
     def applied(self, line: str) -> None:
-        """An edit was made. Where the reply does not show it in a way that is known, this is all
-        there is of it."""
+        """Add an edit that was applied. Where the reply does not show it in a known way, this is
+        all there is of it."""
         path = (
             line.partition(" edit to ")[2].strip()
             or line.removeprefix("Creating empty file ").strip()
@@ -275,7 +276,7 @@ class Reader(SessionFold[History]):
     # Sessions.
 
     def close(self) -> None:
-        """What is known of the session so far."""
+        """Add the facts that are known of the session so far."""
         state = self.state
         if not state.session:
             return
@@ -295,7 +296,7 @@ class Reader(SessionFold[History]):
 
 
 def stamp(text: str) -> bytes:
-    """What tells one text from another, however its lines are broken."""
+    """Return a hash that tells texts apart, however their lines are broken."""
     return blake2b("".join(text.split()).encode("utf-8", "replace"), digest_size=8).digest()
 
 

@@ -64,16 +64,16 @@ class AmpAdapter(GrowingAdapter):
         return found and aged(found, STALE_S)
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        from .reader import finished, told
+        from .reader import finished, sidecar_values
 
         thread = load_document(source.path)
         messages = thread.get("messages") if isinstance(thread, dict) else None
         if not isinstance(messages, list):
             raise ReadError(source.path, "not a thread: it has no list of messages")
         records = finished(thread, messages, is_stale(source, STALE_S))
-        return [Record(to_json(value), -1, name) for name, value in told(thread, messages)], [
-            to_json(item) for item in records
-        ]
+        return [
+            Record(to_json(value), -1, name) for name, value in sidecar_values(thread, messages)
+        ], [to_json(item) for item in records]
 
     def resume(self, session: Session) -> list[str] | None:
         """A subagent is not taken up."""
@@ -88,7 +88,7 @@ adapter = AmpAdapter()
 
 
 def _is_thread(path: str, is_own: bool) -> bool:
-    """Whether a file is one of a thread: by its name; in a folder of samples that somebody
-    collected, any may be one."""
+    """Return True if a file holds a thread, by its name; in a folder of samples that somebody
+    collected, any file may."""
     name = os.path.basename(path)
     return name.startswith("T-") or (not is_own and name not in OTHERS)

@@ -24,7 +24,7 @@ OPEN = frozenset({"in-progress", "queued", "blocked-on-user"})
 """States of a call that has not ended."""
 SEVERAL = frozenset({"subagent", "oracle", "codebase-search"})
 """What the ledger tells of as one, and was several requests."""
-TOLD = (
+THREAD_FIELDS = (
     "id",
     "title",
     "created",
@@ -65,9 +65,9 @@ ACTIONS = {
 # The document.
 
 
-def told(thread: dict[str, Any], messages: list[Any]) -> Iterator[tuple[str, Any]]:
-    """What stands beside the messages: about the thread, and requests that no message tells of."""
-    about = {name: thread[name] for name in TOLD if name in thread}
+def sidecar_values(thread: dict[str, Any], messages: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the sidecars of a thread: facts about it, and requests that no message tells of."""
+    about = {name: thread[name] for name in THREAD_FIELDS if name in thread}
     yield "thread", {**about, "env": pick(thread, "env", "initial", of=dict) or {}}
     has_usage = {
         pick(message, "messageId", of=int)
@@ -177,7 +177,7 @@ class Reader(EntryFold[Thread]):
             state.origin, state.copied = origin, number(thread.get("forkPointIndex"), 1 << 30) or 0
 
     def requests(self, events: list[dict[str, Any]]) -> None:
-        """Requests that only the ledger tells of. What a subagent with a thread of its own took is
+        """Add requests that only the ledger has. Those of a subagent with a thread of its own are
         counted there."""
         seen: dict[str, int] = {}
         for event in events:
@@ -395,7 +395,7 @@ class Reader(EntryFold[Thread]):
         )  # fmt: skip
 
     def ending(self, message: dict[str, Any], role: str) -> None:
-        """How a message ended, when that is worth telling."""
+        """Add the end of a message, when that is worth an event."""
         state, reason = (
             pick(message, "state", "type", of=str),
             pick(message, "state", "stopReason", of=str),
@@ -447,7 +447,7 @@ class Reader(EntryFold[Thread]):
 
 
 def role_of(message: dict[str, Any]) -> str:
-    """Whose a message is: as it says, or as it must be by what it holds."""
+    """Return the role of a message: as it says, or by what it holds."""
     role = pick(message, "role", of=str) or ""
     if role in ("user", "assistant", "info"):
         return role
@@ -457,7 +457,7 @@ def role_of(message: dict[str, Any]) -> str:
 
 
 def answer(run: dict[str, Any]) -> tuple[str, int | None]:
-    """What a call gave for reading, and how a command ended."""
+    """Return the output of a call for reading, and the exit code of a command."""
     failure = run.get("error")
     if failure is not None:
         return pick(failure, "message", of=str) or text_of(failure), None

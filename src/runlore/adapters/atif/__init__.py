@@ -83,7 +83,7 @@ def _may_be_one(path: str) -> bool:
 
 
 def _result_of(path: str) -> str | None:
-    """Where Harbor says how a trial ended: beside the folder of its agent."""
+    """Return the path at which Harbor says how a trial ended: beside the folder of its agent."""
     folder, name = os.path.split(path)
     return (
         os.path.join(os.path.dirname(folder), RESULT)

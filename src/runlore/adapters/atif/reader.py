@@ -19,7 +19,7 @@ CARRY = 1
 """The layout of `Memory`; changed only together with the adapter's `version`."""
 STEP_TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 TOTAL_TOKENS = ("total_prompt_tokens", "total_completion_tokens", "total_cached_tokens")
-DEEPEST = 4  # Subagents of subagents.
+MAX_DEPTH = 4  # Subagents of subagents.
 
 ACTIONS = {
     **dict.fromkeys(
@@ -97,14 +97,14 @@ def _below(document: dict[str, Any], depth: int = 0) -> Iterator[Any]:
         name = identifier(inner.get("trajectory_id")) or f"{depth}-{n}"
         yield {"head": _head(inner), "subagent": name}
         yield from _steps(inner, name)
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             yield from _below(inner, depth + 1)
         elif further := inner.get("subagent_trajectories"):
             yield {"subagent_trajectory": further}
 
 
 def _family(path: str, document: dict[str, Any]) -> dict[str, Any]:
-    """Which session it is, and of which one it is a part."""
+    """Return the session, and the one that it is a part of."""
     *folders, file = PurePath(path).parts
     stem = file.removesuffix(".json")
     run, own = identifier(document.get("session_id")), identifier(document.get("trajectory_id"))
@@ -210,7 +210,8 @@ class Reader(SessionFold[Memory]):
         state = self.state
         state.steps += 1
         self.identify(
-            f"{self.session()}/{self.within(value)}{pick(value, 'step', of=int) or f'~{state.steps}'}"
+            f"{self.session()}/{self.within(value)}"
+            f"{pick(value, 'step', of=int) or f'~{state.steps}'}"
         )
         self.ts = time_of(value.get("timestamp"))
         if pick(value, "is_copied_context", of=bool):
@@ -279,7 +280,7 @@ class Reader(SessionFold[Memory]):
         )  # fmt: skip
 
     def results(self, value: dict[str, Any]) -> None:
-        """What came back in a step: of its calls, or of the step itself, as the screen of a
+        """Add the results of a step: of its calls, or of the step itself, such as the screen of a
         terminal."""
         calls = [
             call for call in pick(value, "tool_calls", of=list) or [] if isinstance(call, dict)
@@ -347,7 +348,7 @@ class Reader(SessionFold[Memory]):
             self.merge("total")
 
     def result(self, value: Any) -> None:
-        """How a trial ended: an exception, or what the verifier gave."""
+        """Add the end of a trial: an exception, or the verifier's result."""
         self.identify(f"{self.session()}/result")
         if failure := pick(value, "exception_info", of=dict) or pick(
             value, "exception_info", of=str

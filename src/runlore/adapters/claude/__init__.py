@@ -58,8 +58,8 @@ class ClaudeAdapter(JsonlAdapter):
     instructions = ("CLAUDE.md",)  # Of AGENTS.md it depends on the version and on a setting.
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """Sources of sessions carry the ids of the subagents that have a file: what the session
-        mirrors of them is then a copy."""
+        """Yield the sources. Those of sessions carry the ids of the subagents that have a file:
+        what the session mirrors of them is then a copy."""
         found = list(super().discover(root))
         agents: dict[str, list[str]] = {}
         for source in found:
@@ -70,8 +70,8 @@ class ClaudeAdapter(JsonlAdapter):
             hints = agents.get(source.path.removesuffix(self.suffix))
             yield msgspec.structs.replace(source, hints=tuple(sorted(hints))) if hints else source
 
-    def beside(self, source: Source) -> Iterable[Record]:
-        """What the program noted of a subagent when it started it."""
+    def sidecars(self, source: Source) -> Iterable[Record]:
+        """Return the program's note about a subagent, written when the subagent was started."""
         place = SourcePath(source.path)
         data = (
             read_small(source.path.removesuffix(self.suffix) + ".meta.json", 1 << 20)
@@ -80,9 +80,9 @@ class ClaudeAdapter(JsonlAdapter):
         )
         return [Record(data, -1, "meta")] if data else ()
 
-    def before(self, source: Source, line: bytes) -> Iterable[Record]:
-        """The whole outputs of which the line holds a preview. Only the file's name is taken from
-        the line, never a path."""
+    def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
+        """Yield the whole outputs of which the line holds a preview. Only the file's name is taken
+        from the line, never a path."""
         from . import words
 
         folder = SourcePath(source.path).folder or source.path.removesuffix(self.suffix)
@@ -102,8 +102,8 @@ class ClaudeAdapter(JsonlAdapter):
         return without_signatures(line)
 
     def resume(self, session: Session) -> list[str] | None:
-        """A subagent cannot be taken up alone: its session is. To be run in the session's
-        folder."""
+        """Return the command, to be run in the session's folder. A subagent cannot be continued
+        alone: its session is."""
         return [self.command, "--resume", session.native_session_id.partition("/")[0]]
 
     def integration(self) -> Integration | None:

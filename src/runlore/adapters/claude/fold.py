@@ -57,7 +57,7 @@ _decode = msgspec.json.Decoder(Line).decode
 _decode_rare = msgspec.json.Decoder(RareLine).decode
 
 
-def _most(one: Tokens, other: Tokens) -> Tokens:
+def _highest(one: Tokens, other: Tokens) -> Tokens:
     return (
         max(one[0], other[0]),
         max(one[1], other[1]),
@@ -135,7 +135,8 @@ class ClaudeFold(Fold[State]):
         self.begin_line(Line())
 
     def rare(self, line: RareLine) -> bool:
-        """A record that is not of the conversation. False when its type is not known."""
+        """Take in a record that is not part of the conversation; return False if its type is not
+        known."""
         kind = line.type
         if kind in MERGED:
             self.settle(line, kind)
@@ -152,8 +153,8 @@ class ClaudeFold(Fold[State]):
         return handler is not None
 
     def settle(self, line: RareLine, kind: str) -> None:
-        """What is said of the session, and is no event. It is written again and again, so the last
-        one counts."""
+        """Take in a fact about the session, which is no event. Such records are written again and
+        again, so the last one counts."""
         self.merge(kind)
         if kind in TITLES:
             field, rank = TITLES[kind]
@@ -168,8 +169,8 @@ class ClaudeFold(Fold[State]):
     # Which session, which id, which parent.
 
     def main(self, line: Line) -> SessionState:
-        """The session of the file itself: named by the file where that can be, else by the first
-        session id that is read."""
+        """Return the session of the file itself. It is named by the file where that is possible,
+        else by the first session id in it."""
         state, place = self.state, self.path
         if state.main is None:
             named = clean((line.sessionId or "").partition("#")[0])
@@ -195,7 +196,7 @@ class ClaudeFold(Fold[State]):
         return state.main
 
     def side(self, line: Line) -> str:
-        """The key of the session that a line of an inline subagent belongs to: it hangs on the
+        """Return the key of the session that a line of an inline subagent belongs to, by the
         subagent's first line."""
         state, uuid = self.state, line.uuid or ""
         if line.agentId:
@@ -227,7 +228,7 @@ class ClaudeFold(Fold[State]):
         return session
 
     def find_call(self, line: Line) -> str | None:
-        """The latest call that asked for what this line says."""
+        """Return the latest call whose prompt is the text of this line."""
         content = line.message.content if line.message else None
         text = (
             content
@@ -240,13 +241,10 @@ class ClaudeFold(Fold[State]):
         )
 
     def begin_line(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
-        """Makes this line the current one, in the session that it belongs to."""
+        """Make this line the current one, in the session that it belongs to."""
         state = self.state
         if session is None:
-            session = state.main or self.main(line)
-            if line.isSidechain and not self.path.agent:
-                key = self.side(line)
-                session = state.sessions[key]
+            session, key = self.session_of(line)
         if session is not self.session:
             self.turn_to(session, key)
         if not state.is_traced or line.forkedFrom is not None:
@@ -265,18 +263,23 @@ class ClaudeFold(Fold[State]):
             session.branch = line.gitBranch or None
         ts = line.timestamp
         self.ts = ts if ts is None or ts.tzinfo is UTC else utc(ts)
-        parent = line.parentUuid
-        if parent is not None and (len(parent) != 36 or parent in state.tails or state.moved):
-            parent = self.reference(parent)
-        self.parent = parent
+        self.parent = None if line.parentUuid is None else self.reference(line.parentUuid)
+
+    def session_of(self, line: Line) -> tuple[SessionState, str]:
+        """Return the session that a line belongs to, and its key in the state."""
+        main = self.state.main or self.main(line)
+        if not line.isSidechain or self.path.agent:
+            return main, ""
+        key = self.side(line)
+        return self.state.sessions[key], key
 
     def turn_to(self, session: SessionState, key: str) -> None:
         self.session, self.key, self.session_uid = session, key, self.uid(session.native)
         self.touched[key] = (session, *self.touched.get(key, (session, None, 0))[1:])
 
     def trace(self, session: SessionState, line: Line) -> None:
-        """Where a session comes from: a fork says so; a file that begins with another session's id
-        goes on where that one ended."""
+        """Note where a session comes from. A fork says so; a file that begins with another
+        session's id continues that session."""
         fork = line.forkedFrom
         if fork and fork.sessionId and session.relation != "subagent":
             session.parent, session.relation = self.uid(clean(fork.sessionId)), "fork"
@@ -292,7 +295,7 @@ class ClaudeFold(Fold[State]):
                 session.parent, session.relation = self.uid(origin), "continuation"
 
     def reference(self, uuid: str) -> str | None:
-        """The id of the event that a uuid stands for: the last one of its record."""
+        """Return the native id that a uuid stands for: that of the last event of its record."""
         state = self.state
         if not uuid:
             return None
@@ -370,7 +373,7 @@ class ClaudeFold(Fold[State]):
             fields["is_sidechain"] = True
 
     def rename(self, body: str) -> str:
-        """The id of a record that has none, or one that was there before."""
+        """Return the id of a record that has none, or one that another record has."""
         if not self.native_id:
             return self.new_id()
         before = self.state.recent[self.native_id]
@@ -386,7 +389,8 @@ class ClaudeFold(Fold[State]):
         return f"{original}#{self.count}" if self.count else original
 
     def count_usage(self, line: Line) -> None:
-        """What this line adds to its message's tokens. The first event of the line takes them."""
+        """Note the tokens that this line adds to those of its message, for the first event of the
+        line."""
         message = line.message
         if message is None or message.usage is None:
             return
@@ -394,13 +398,13 @@ class ClaudeFold(Fold[State]):
         self.bill(line, message, message.usage, found)
         identity = message.id or ""
         if self.state.owed and identity in self.state.owed:
-            found = _most(found, self.state.owed[identity])
+            found = _highest(found, self.state.owed[identity])
         before = self.state.usage.get(identity) if identity else None
         if before is None:
             if found != NOTHING:
                 self.step = identity, found, found
         elif found != before:
-            most = _most(found, before)
+            most = _highest(found, before)
             if most != before:
                 self.step = (
                     identity,
@@ -414,11 +418,9 @@ class ClaudeFold(Fold[State]):
                 )
 
     def bill(self, line: Line, message: Message, counts: Counts, found: Tokens) -> None:
-        """For the ledger: the call as this line counts it, and those of advisers, which are not in
-        its own figures.
-
-        Not only what grows: a smaller figure may be that of the main chain, and an equal one that
-        of another request."""
+        """Add the API call as this line counts it, and the calls of advisers, which are not in its
+        own figures. Figures that do not grow are added as well: a smaller one may be that of the
+        main chain, and an equal one that of another request."""
         bill = found, line.isSidechain is True, line.requestId
         if found == NOTHING or (message.id and self.state.bills.get(message.id) == bill):
             return
@@ -463,7 +465,8 @@ class ClaudeFold(Fold[State]):
             state.owed.pop(identity, None)
             for other, owed in state.owed.items():
                 paid = state.usage.get(other, NOTHING)
-                added = tuple([a + o - p for a, o, p in zip(added, owed, paid, strict=True)])  # type: ignore[assignment] # still four
+                more = [a + o - p for a, o, p in zip(added, owed, paid, strict=True)]
+                added = more[0], more[1], more[2], more[3]
                 keep(state.usage, other, owed, MESSAGES)
             state.owed.clear()
         return Usage(

@@ -118,8 +118,8 @@ class Compaction(msgspec.Struct, gc=False):
 
 
 class Line(msgspec.Struct, gc=False):
-    """What is read of every line. Each field costs time on each line, so what only few of them have
-    is in `RareLine`."""
+    """The fields that are decoded of every line. Fields that only few lines have are in `RareLine`,
+    as each costs time on each line."""
 
     parentUuid: str | None = None
     isSidechain: bool | None = None

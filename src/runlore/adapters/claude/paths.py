@@ -8,7 +8,7 @@ OVERFLOWS = 4  # Files with the whole of an output that one record may speak of.
 
 
 class SourcePath:
-    """What the path of a file says: `…/<session>/subagents/**/agent-<id>.jsonl` or
+    """The parts of a source's path: `…/<session>/subagents/**/agent-<id>.jsonl` or
     `…/<run>/journal.jsonl`, or any other name."""
 
     def __init__(self, path: str) -> None:

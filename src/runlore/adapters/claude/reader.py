@@ -9,7 +9,7 @@ from ...text.clean import own_tool
 from .. import Normalized, Record, Source
 from ..shared.fold import Fields, keep
 from ..shared.jsonl import parse
-from ..shared.tools import one_line, test_counts, text_of
+from ..shared.tools import one_line, text_of
 from . import words
 from .fold import CALLS, TASKS, ClaudeFold
 from .lines import Block, Call, Line, Outcome, RareLine
@@ -23,7 +23,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
 
 
 class Reader(ClaudeFold):
-    """What the records mean."""
+    """The meaning of records, one method for each type."""
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, carry)
@@ -86,7 +86,7 @@ class Reader(ClaudeFold):
             self.say(text, "user")
 
     def say(self, text: str, native: str) -> None:
-        """What a person typed."""
+        """Add a prompt that a person typed."""
         summary = one_line(text)
         self.emit("user_msg", text, native, summary, "user")
         # A command of the shell says little about what follows.
@@ -95,7 +95,7 @@ class Reader(ClaudeFold):
             self.set_title(words.heading(text), 1)
 
     def context(self, text: str, native: str, summary: str | None = None) -> None:
-        """What the program told the model in the person's place."""
+        """Add text that the program told the model in the person's place."""
         self.emit("lifecycle", text, native, summary, "user", view="context")
 
     def tagged(self, tag: str, text: str) -> bool:
@@ -157,22 +157,25 @@ class Reader(ClaudeFold):
         if not content:
             self.merge("empty")
         for n, block in enumerate(content):
-            kind = block.type or words.guess(block)
-            if (kind == "tool_use" or kind == "server_tool_use") and block.input is not None:
-                self.tool_use(block, kind)
-            elif kind == "text" and block.text is not None:
-                self.reply(line, block.text, is_local)
-            elif kind == "thinking" and block.thinking is not None:
-                if block.thinking:
-                    self.emit("thinking", block.thinking, kind, None, "assistant")
-                else:
-                    self.merge("empty thinking")
-            elif kind == "redacted_thinking":
-                self.merge(kind)
-            elif kind is not None and kind.endswith("tool_result"):
-                self.tool_result(line, block)
+            self.assistant_block(line, n, block, is_local)
+
+    def assistant_block(self, line: Line, n: int, block: Block, is_local: bool) -> None:
+        kind = block.type or words.guess(block)
+        if (kind == "tool_use" or kind == "server_tool_use") and block.input is not None:
+            self.tool_use(block, kind)
+        elif kind == "text" and block.text is not None:
+            self.reply(line, block.text, is_local)
+        elif kind == "thinking" and block.thinking is not None:
+            if block.thinking:
+                self.emit("thinking", block.thinking, kind, None, "assistant")
             else:
-                self.unknown_block(n, block)
+                self.merge("empty thinking")
+        elif kind == "redacted_thinking":
+            self.merge(kind)
+        elif kind is not None and kind.endswith("tool_result"):
+            self.tool_result(line, block)
+        else:
+            self.unknown_block(n, block)
 
     def reply(self, line: Line, text: str, is_local: bool) -> None:
         if line.isApiErrorMessage or (is_local and "API Error" in text[:200]):
@@ -196,22 +199,11 @@ class Reader(ClaudeFold):
     def tool_use(self, block: Block, native: str) -> None:
         tool, args, call_id = block.name or "unknown", block.input or {}, block.id
         call = words.describe_call(tool, args)
-        if call.files:
-            self.emit(
-                call.kind,
-                call.body,
-                native,
-                call.summary,
-                "assistant",
-                tool,
-                call_id,
-                call.action,
-                files=call.files,
-            )
-        else:
-            self.emit(
-                call.kind, call.body, native, call.summary, "assistant", tool, call_id, call.action
-            )
+        fields: Fields = {"files": call.files} if call.files else {}
+        self.emit(
+            call.kind, call.body, native, call.summary, "assistant", tool, call_id, call.action,
+            **fields,
+        )  # fmt: skip
         if call_id:
             keep(self.state.calls, call_id, Call(tool, call.action, call.kind == "test_run"), CALLS)
             if tool in words.STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
@@ -225,56 +217,38 @@ class Reader(ClaudeFold):
             text = self.overflow.get(next(words.overflows(text), ""), text)
         kind = native = "tool_result"
         is_error = block.is_error is True
-        exit_code = tests = None
-        outcome = (
-            words.NO_OUTCOME
-            if call.action in words.ON_FILES
-            else words.outcome_of(line.toolUseResult)
-        )
+        fields: Fields = {}
+        # The outcome of a call on files is large, and tells nothing that is needed.
+        is_on_files = call.action in words.ON_FILES
+        outcome = words.NO_OUTCOME if is_on_files else words.outcome_of(line.toolUseResult)
         if is_error and self.is_rejection(line, text):
             kind, native, is_error = "human_intervention", "rejected", False
             text = words.reason_of(text)
         elif text.startswith(words.CANCELLED):
             native, is_error = "tool_result/cancelled", False
-        elif not is_error and (
-            call.tool in words.ASKS
-            or isinstance(outcome.answers, dict)
-            or isinstance(outcome.plan, str)
-        ):
+        elif not is_error and words.is_decision(call, outcome):
             kind = "decision"
         elif call.action == "edit":
-            native = (
-                "tool_result/user_modified"
-                if words.is_user_modified(line.toolUseResult)
-                else native
-            )
+            if words.is_user_modified(line.toolUseResult):
+                native = "tool_result/user_modified"
         else:
-            exit_code = words.exit_of(call.tool, text, is_error, outcome)
-            tests = test_counts(text) if call.is_test else None
-        more: Fields = {}
+            fields = words.ending_of(call, text, is_error, outcome)
         if is_error:
-            more["is_error"] = True
-        if exit_code is not None:
-            more["exit_code"] = exit_code
-        if tests is not None:
-            more["tests"] = tests
+            fields["is_error"] = True
         if outcome is not words.NO_OUTCOME:
-            if (ms := words.duration_of(outcome)) is not None:
-                more["duration_ms"] = ms
-            if outcome.agentId is not None or outcome.runId is not None:
-                more["refs"] = self.started(outcome)
-        summary = words.result_summary(text, exit_code, tests)
+            self.add_outcome(fields, outcome)
+        summary = words.result_summary(text, fields.get("exit_code"), fields.get("tests"))
         self.emit(
-            kind,
-            text,
-            native,
-            summary,
-            "user",
-            call.tool or None,
-            call_id,
-            call.action if call.tool else None,
-            **more,
-        )
+            kind, text, native, summary, "user", call.tool or None, call_id,
+            call.action if call.tool else None, **fields,
+        )  # fmt: skip
+
+    def add_outcome(self, fields: Fields, outcome: Outcome) -> None:
+        """Add how long a call took, and the subagents that it started."""
+        if (ms := words.duration_of(outcome)) is not None:
+            fields["duration_ms"] = ms
+        if outcome.agentId is not None or outcome.runId is not None:
+            fields["refs"] = self.started(outcome)
 
     def is_rejection(self, line: Line, text: str) -> bool:
         return (
@@ -324,67 +298,45 @@ class Reader(ClaudeFold):
         subtype = line.subtype or ""
         native = f"system/{subtype}" if subtype else "system"
         text = text_of(words.plain(line.content))
-        if subtype == "turn_duration":
-            ms = words.milliseconds(line.durationMs)
-            summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
-            self.emit("completion", text, native, summary, duration_ms=ms)
-        elif subtype == "api_error":
-            reason = words.error_text(words.plain(line.error)) or text
-            tried = (
-                f"attempt {line.retryAttempt} of {line.maxRetries}: "
-                if line.retryAttempt is not None
-                else ""
-            )
-            summary = one_line(tried + one_line(reason))
-            self.emit(
-                "retry",
-                reason,
-                native,
-                summary,
-                is_error=True,
-                duration_ms=words.milliseconds(line.retryInMs),
-            )
-        elif subtype == "stop_hook_summary":
-            errors, added = (
-                words.texts(words.plain(line.hookErrors)),
-                words.texts(words.plain(line.hookAdditionalContext)),
-            )
-            body = "\n".join([*errors, *added])
-            kind, view = "error" if errors else "lifecycle", "context" if added else None
-            self.emit(
-                kind, body, native, one_line(body or "stop hooks"), is_error=bool(errors), view=view
-            )
-        elif subtype == "compact_boundary":
-            self.compaction(line, text, native)
-        elif subtype == "microcompact_boundary":
-            cleared = (
-                line.microcompactMetadata.compactedToolIds if line.microcompactMetadata else None
-            )
-            self.emit("lifecycle", text, native, view="clear", refs=tuple(cleared or ()))
-        elif subtype in ("model_refusal_fallback", "api_refusal"):
-            self.emit(
-                "error",
-                text,
-                native,
-                is_error=True,
-                view="retract",
-                refs=self.references(line.retractedMessageUuids),
-            )
-        elif subtype == "error":
-            self.emit(
-                "error",
-                words.error_text(words.plain(line.error)) or text or self.raw_text(),
-                native,
-                is_error=True,
-            )
-        elif (
-            subtype == "local_command"
-            and (tag := words.TAG.match(text))
-            and self.tagged(tag[1], text)
-        ):
+        if (handler := self.system_handlers.get(subtype)) is not None:
+            handler(self, line, text, native)
             return
-        else:
+        tag = words.TAG.match(text) if subtype == "local_command" else None
+        if tag is None or not self.tagged(tag[1], text):
             self.emit("lifecycle", text or self.raw_text(), native)
+
+    def turn_duration(self, line: RareLine, text: str, native: str) -> None:
+        ms = words.milliseconds(line.durationMs)
+        summary = "turn finished" if ms is None else f"turn finished after {ms / 1000:.1f} s"
+        self.emit("completion", text, native, summary, duration_ms=ms)
+
+    def api_error(self, line: RareLine, text: str, native: str) -> None:
+        reason = words.error_text(words.plain(line.error)) or text
+        attempt = f"attempt {line.retryAttempt} of {line.maxRetries}: "
+        summary = one_line((attempt if line.retryAttempt is not None else "") + one_line(reason))
+        ms = words.milliseconds(line.retryInMs)
+        self.emit("retry", reason, native, summary, is_error=True, duration_ms=ms)
+
+    def stop_hooks(self, line: RareLine, text: str, native: str) -> None:
+        errors = words.texts(words.plain(line.hookErrors))
+        added = words.texts(words.plain(line.hookAdditionalContext))
+        body = "\n".join([*errors, *added])
+        kind, view = "error" if errors else "lifecycle", "context" if added else None
+        summary = one_line(body or "stop hooks")
+        self.emit(kind, body, native, summary, is_error=bool(errors), view=view)
+
+    def microcompaction(self, line: RareLine, text: str, native: str) -> None:
+        about = line.microcompactMetadata
+        cleared = about.compactedToolIds if about else None
+        self.emit("lifecycle", text, native, view="clear", refs=tuple(cleared or ()))
+
+    def refusal(self, line: RareLine, text: str, native: str) -> None:
+        refs = self.references(line.retractedMessageUuids)
+        self.emit("error", text, native, is_error=True, view="retract", refs=refs)
+
+    def system_error(self, line: RareLine, text: str, native: str) -> None:
+        body = words.error_text(words.plain(line.error)) or text or self.raw_text()
+        self.emit("error", body, native, is_error=True)
 
     def compaction(self, line: RareLine, text: str, native: str) -> None:
         """All that was said leaves the model's context but for what is preserved. The chain begins
@@ -458,7 +410,8 @@ class Reader(ClaudeFold):
         kind = about.type if about and about.type else "unknown"
         inner = about.message if about else None
         agent = words.clean(about.agentId) if about and about.agentId else ""
-        if kind != "agent_progress" or inner is None or not agent or f"agent:{agent}" in self.hints:
+        is_mirror = kind == "agent_progress" and agent and f"agent:{agent}" not in self.hints
+        if inner is None or not is_mirror:
             self.merge(f"progress/{kind}")
             return
         # The subagent's own file is missing. What it said is told here, and this line itself is
@@ -513,6 +466,16 @@ class Reader(ClaudeFold):
         self.session.task, self.session.repo = task or self.session.task, repo or self.session.repo
         self.emit("lifecycle", url or self.raw_text(), "pr-link", one_line(task or "pull request"))
 
+    system_handlers: ClassVar[Mapping[str, Callable[[Any, RareLine, str, str], None]]] = {
+        "turn_duration": turn_duration,
+        "api_error": api_error,
+        "stop_hook_summary": stop_hooks,
+        "compact_boundary": compaction,
+        "microcompact_boundary": microcompaction,
+        "model_refusal_fallback": refusal,
+        "api_refusal": refusal,
+        "error": system_error,
+    }
     handlers: ClassVar[Mapping[str | None, Callable[[Any, Line], None]]] = {
         "user": user, "assistant": assistant, "attachment": attachment, "progress": progress,
     }  # fmt: skip

@@ -15,6 +15,7 @@ import msgspec
 
 from ... import model as api
 from ...model import Tests, Tier, parse_time, split_cache_writes
+from ..shared.fold import Fields
 from ..shared.jsonl import MALFORMED, lenient, parse
 from ..shared.tools import (
     blob_reference,
@@ -23,6 +24,7 @@ from ..shared.tools import (
     is_test_run,
     key_values,
     one_line,
+    test_counts,
     text_of,
 )
 from .lines import Block, Call, Counts, Message, Outcome, Tokens
@@ -91,10 +93,10 @@ _SAVED = "saved to: "
 _PLACE = re.compile(r'[^"\r\n]{0,4096}')
 _PLACE_IN_JSON = re.compile(r'(?:[^"\\\r\n]|\\[^nr"]){0,4096}')
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
-LONGEST_NAME = 200  # Of a model, or of a request.
-LONGEST_LEAD_IN = 40  # `Implement the following plan:`
+MAX_NAME = 200  # Of a model, or of a request.
+MAX_LEAD_IN = 40  # `Implement the following plan:`
 # A larger count is damage. The sum over a million events still fits a database column.
-LARGEST = 1 << 40
+MAX_COUNT = 1 << 40
 
 _USER_MODIFIED = re.compile(rb'"userModified"\s*:\s*true')
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,9})\s*")
@@ -119,14 +121,17 @@ def clean(name: str) -> str:
 
 def local_id(session: str, name: str) -> str:
     """The id of a record that was written by hand: unique within its session, if at all."""
-    return f"{session}/{name if len(name) <= 100 and name.isprintable() else blake2b(name.encode(), digest_size=8).hexdigest()}"
+    if len(name) > 100 or not name.isprintable():
+        name = blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{session}/{name}"
 
 
 def heading(text: str) -> str:
-    """What a session that begins with this prompt is called: its first line, or the next where that
-    only announces it. A long line says itself what is asked, and what follows are the details."""
+    """Return the title of a session that begins with this prompt: its first line, or the next one
+    where the first only announces it. A long first line says itself what is requested, and the
+    details follow."""
     line = one_line(text)
-    if not line.endswith(":") or len(line) > LONGEST_LEAD_IN:
+    if not line.endswith(":") or len(line) > MAX_LEAD_IN:
         return line
     return one_line(text.partition(line)[2]).lstrip("#*->0123456789. ") or line
 
@@ -148,8 +153,8 @@ def without_tag(text: str) -> str:
 
 
 def after_wrappers(text: str) -> str:
-    """What stands after all that the program put before a prompt; the last that it put there when
-    nothing does."""
+    """Return the text after all that the program put before a prompt, or the last of that when
+    nothing follows."""
     start = 0
     while (tag := TAG.match(text, start)) and tag[1] in WRAPPERS:
         end = text.find(f"</{tag[1]}>", tag.end())
@@ -176,15 +181,15 @@ def overflows(text: str, *, is_json: bool = False) -> Iterator[str]:
 
 
 def prompt_first(blocks: Iterable[tuple[int, Block]]) -> list[tuple[int, Block]]:
-    """What a person typed before what the program put around it: an answer, or another try, follows
-    the prompt and not a picture."""
+    """Return the blocks with the typed text before what the program put around it: an answer, or
+    another attempt, follows the prompt and not a picture."""
     return sorted(
         blocks, key=lambda item: item[1].type in ("image", "document") or is_wrapper(item[1].text)
     )
 
 
 def is_wrapper(text: str | None) -> bool:
-    """Whether a text is only what the program adds to a prompt."""
+    """Return True if a text is only what the program adds to a prompt."""
     found = TAG.match(text) if text else None
     return bool(
         found and text and found[1] in WRAPPERS and not text.partition(f"</{found[1]}>")[2].strip()
@@ -214,7 +219,7 @@ def plain(raw: msgspec.Raw) -> Any:
 
 
 def outcome_of(raw: msgspec.Raw) -> Outcome:
-    """What there is in `toolUseResult`; a failed tool has only a text there."""
+    """Return the content of `toolUseResult`; a failed tool has only a text there."""
     try:
         return _decode_outcome(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -227,8 +232,8 @@ NO_CALL = Call("", "other", False)
 
 
 def is_user_modified(raw: msgspec.Raw) -> bool:
-    """Whether a person changed an edit before it was made. It says so at its end, after whole files
-    that need not be read."""
+    """Return True if a person changed an edit before it was applied. The mark stands at the end,
+    after whole files that need not be read."""
     return _USER_MODIFIED.search(bytes(memoryview(raw)[-200:])) is not None
 
 
@@ -242,7 +247,7 @@ def utc(moment: datetime) -> datetime | None:
 def milliseconds(value: Any) -> int | None:
     return (
         int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
         else None
     )
 
@@ -260,10 +265,10 @@ def tokens(counts: Counts) -> Tokens:
         counts.cache_read_input_tokens or 0,
     )
     if (
-        0 <= given < LARGEST
-        and 0 <= said < LARGEST
-        and 0 <= read < LARGEST
-        and 0 <= written < LARGEST
+        0 <= given < MAX_COUNT
+        and 0 <= said < MAX_COUNT
+        and 0 <= read < MAX_COUNT
+        and 0 <= written < MAX_COUNT
     ):
         return given, said, read, written
     return _sane(given), _sane(said), _sane(read), _sane(written)
@@ -299,7 +304,7 @@ def billed(
         ts=ts,
         # Other models are reached through gateways that speak Anthropic's protocol.
         provider="anthropic" if model and "claude" in model else None,
-        model=model and model[:LONGEST_NAME],
+        model=model and model[:MAX_NAME],
         tier="fast" if counts.speed == "fast" else _TIERS.get(counts.service_tier),
         region="us" if counts.inference_geo == "us" else None,
         input_tokens=given,
@@ -309,12 +314,12 @@ def billed(
         cache_write_1h_tokens=write_1h,
         web_searches=_sane(tools.web_search_requests or 0) if tools else 0,
         is_sidechain=is_sidechain,
-        request_id=request_id and request_id[:LONGEST_NAME],
+        request_id=request_id and request_id[:MAX_NAME],
     )
 
 
 def _sane(count: int) -> int:
-    return count if 0 <= count < LARGEST else 0
+    return count if 0 <= count < MAX_COUNT else 0
 
 
 class Described(msgspec.Struct, gc=False):
@@ -326,7 +331,7 @@ class Described(msgspec.Struct, gc=False):
 
 
 def describe_call(tool: str, args: dict[str, Any]) -> Described:
-    """What a call does: its kind and action, its text for reading and search, one line of it, and
+    """Return the kind and action of a call, its text for reading and search, one line of it, and
     the files it names."""
     action = ACTIONS.get(tool) or ("mcp" if tool.startswith("mcp__") else "other")
     if action == "shell" and isinstance(command := args.get("command"), str):
@@ -377,7 +382,7 @@ def _change(args: dict[str, Any]) -> str | None:
 
 
 def speaker(message: Message) -> str | None:
-    """Who said this: as it says, or else by what only the one or the other says."""
+    """Return the role that wrote a message: as it says, or by fields that only one of them has."""
     if message.role is not None or message.content is None:
         return message.role if message.role in ("user", "assistant") else None
     blocks = message.content if isinstance(message.content, list) else []
@@ -390,7 +395,7 @@ def speaker(message: Message) -> str | None:
 
 
 def guess(block: Block) -> str | None:
-    """What a block without a type must be."""
+    """Return the type that a block without one must have."""
     if block.tool_use_id is not None:
         return "tool_result"
     if block.name is not None and block.input is not None:
@@ -398,8 +403,23 @@ def guess(block: Block) -> str | None:
     return "thinking" if block.thinking is not None else "text" if block.text is not None else None
 
 
+def is_decision(call: Call, outcome: Outcome) -> bool:
+    """Return True if a result is what a person decided."""
+    return call.tool in ASKS or isinstance(outcome.answers, dict) or isinstance(outcome.plan, str)
+
+
+def ending_of(call: Call, text: str, is_error: bool, outcome: Outcome) -> Fields:
+    """Return the exit code and the test counts of a call, as far as they are known."""
+    fields: Fields = {}
+    if (exit_code := exit_of(call.tool, text, is_error, outcome)) is not None:
+        fields["exit_code"] = exit_code
+    if call.is_test and (tests := test_counts(text)) is not None:
+        fields["tests"] = tests
+    return fields
+
+
 def result_text(block: Block) -> str:
-    """What the model saw of a tool's output."""
+    """Return the text of a tool's output as the model saw it."""
     content = block.content
     if isinstance(content, str):
         return content
@@ -425,7 +445,7 @@ def shown(block: Block) -> str:
 
 
 def reason_of(rejection: str) -> str:
-    """What the person said when refusing a call; the program's own words when nothing."""
+    """Return the person's words when refusing a call, or the program's when there are none."""
     said = _SAID.search(rejection)
     return (said[1].strip() if said else "") or rejection
 
@@ -522,7 +542,8 @@ def attachment_text(about: dict[str, Any]) -> str:
 _THOUGHT, _SIGNATURE = b'"type":"thinking","thinking":"', b',"signature":"'
 _BASE64 = string.ascii_letters.encode() + string.digits.encode() + b"+/=_-"
 _SIGNED = re.compile(
-    rb'("type":"thinking","thinking":"[^"\\]*+(?:\\.[^"\\]*+)*+","signature":")([A-Za-z0-9+/=_-]{64,})(?=")'
+    rb'("type":"thinking","thinking":"[^"\\]*+(?:\\.[^"\\]*+)*+","signature":")'
+    rb'([A-Za-z0-9+/=_-]{64,})(?=")'
 )
 _BACKSLASH = 0x5C
 _FEW_QUOTES = 100
@@ -541,8 +562,8 @@ def without_signatures(line: bytes) -> bytes:
 
 
 def _signature_at(line: bytes) -> int:
-    """Where the signature of the first thought begins, or -1 where that is not plain to see. It
-    looks at quotes only, and so takes a twentieth of the time that the pattern takes."""
+    """Return where the signature of the first thought begins, or -1 where that is not certain. Only
+    quotes are looked at, which is much faster than the pattern."""
     at = line.find(_THOUGHT) + len(_THOUGHT)
     for _ in range(_FEW_QUOTES):
         at = line.find(b'"', at) + 1

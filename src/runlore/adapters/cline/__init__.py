@@ -46,7 +46,7 @@ TIMELINES = ("ui_messages.json", "claude_messages.json")
 ABOUT = ("task_metadata.json", "history_item.json")
 OTHERS = frozenset({"checkpoints", "settings", "cache", "logs", "db", "node_modules", ".git"})
 """Folders without sessions. Some hold secrets, some hold thousands of files."""
-DEEP = 12  # Folders between a root and a task; the agent itself makes three.
+MAX_DEPTH = 12  # Folders between a root and a task; the agent itself makes three.
 EDITORS = (
     "~/.config/*/User",
     "~/Library/Application Support/*/User",
@@ -118,7 +118,7 @@ class ClineAdapter(JsonlAdapter):
         from .documents import items
 
         # Every time: it may have changed, whether or not the documents have.
-        yield from self.beside(source)
+        yield from self.sidecars(source)
         try:
             found = items(source)
         except OSError as error:
@@ -129,11 +129,11 @@ class ClineAdapter(JsonlAdapter):
             for n, item in enumerate(found[first:], first)
         )
 
-    def beside(self, source: Source) -> Iterable[Record]:
-        """What is said of the task or the session elsewhere."""
-        from .documents import beside
+    def sidecars(self, source: Source) -> Iterable[Record]:
+        """Return the files that say something about the task or the session."""
+        from .documents import read_sidecars
 
-        return [Record(data, -1, name) for name, data in beside(source)]
+        return [Record(data, -1, name) for name, data in read_sidecars(source)]
 
     def normalize(
         self, source: Source, records: Iterable[Record], carry: bytes | None
@@ -197,5 +197,5 @@ def _folders(root: str, refused: list[ReadError]) -> Iterator[tuple[str, frozens
             continue
         if files:
             yield folder, files
-        if depth < DEEP:
+        if depth < MAX_DEPTH:
             pending += [(path, depth + 1) for path in below]

@@ -15,12 +15,12 @@ import msgspec
 
 from ...errors import ReadError
 from .. import Source
-from ..shared.jsonl import LONGEST, parse, read_small, read_up_to, to_json
+from ..shared.jsonl import MAX_RECORD_BYTES, parse, read_small, read_up_to, to_json
 from ..shared.pick import milliseconds, pick
 from .paths import HISTORY, MESSAGES, paths_of
 from .words import around_in, loads, results_in, spoken
 
-SMALL = 16 << 20  # Bytes of a file that says something of many tasks.
+MAX_SIDECAR_BYTES = 16 << 20  # Bytes of a file that says something of many tasks.
 OUTPUTS = frozenset(
     {
         "command_output",
@@ -50,9 +50,9 @@ def items(source: Source) -> list[Any]:
 
 def _load(path: str) -> Any:
     with open(path, "rb") as file:
-        data = read_up_to(LONGEST + 1, file)
-    if len(data) > LONGEST:
-        raise ReadError(path, f"larger than {LONGEST >> 20} MB")
+        data = read_up_to(MAX_RECORD_BYTES + 1, file)
+    if len(data) > MAX_RECORD_BYTES:
+        raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -183,8 +183,8 @@ def _joined(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _opened(row: Any, is_alone: bool) -> Any:
-    """A request with what its text holds as values of its own: what one of them says does not
-    depend on the others. Where there is no history, the results of calls are taken out of what was
+    """Return a request with the values in its text as fields of their own, so that each can be read
+    without the others. Where there is no history, the results of calls are taken out of what was
     sent."""
     if (
         not isinstance(row, dict)
@@ -257,7 +257,7 @@ def _squeezed(text: str) -> str:
 # What stands elsewhere.
 
 
-def beside(source: Source) -> Iterator[tuple[str, bytes]]:
+def read_sidecars(source: Source) -> Iterator[tuple[str, bytes]]:
     folder, name = os.path.split(source.path)
     if name.endswith(MESSAGES):
         for stem in dict.fromkeys((name.removesuffix(MESSAGES), os.path.basename(folder))):
@@ -280,13 +280,13 @@ def beside(source: Source) -> Iterator[tuple[str, bytes]]:
 
 def _small(path: str) -> Any:
     try:
-        return msgspec.json.decode(read_small(path, SMALL) or b"null")
+        return msgspec.json.decode(read_small(path, MAX_SIDECAR_BYTES) or b"null")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
 def _known(path: str) -> dict[str, Any]:
-    """What is said of all tasks, by task."""
+    """Return the facts about all tasks, by task."""
     try:
         stat = os.stat(path)
     except OSError:

@@ -64,7 +64,7 @@ class ClineFold(Fold[S]):
         self.parent = self.state.last
 
     def about(self, name: str, value: dict[str, Any]) -> None:
-        """What a file beside the source says."""
+        """Take in the content of a sidecar."""
 
     def own_name(self) -> str:
         """The session's id when no record says it."""
@@ -152,6 +152,6 @@ class ClineFold(Fold[S]):
 
 
 def time_at(value: Any) -> datetime | None:
-    """When a record was written, from milliseconds since 1970."""
+    """Return the time of a record, from milliseconds since 1970."""
     ms = pick(value, "ts", of=int) or pick(value, "timestamp", of=int) or 0
     return moment(ms / 1000) if 0 < ms < 1 << 53 else None

@@ -73,8 +73,8 @@ class Reader(ClineFold[Memory]):
         self.emit("lifecycle", "", "session", "session started", "system")
 
     def compaction(self, value: dict[str, Any]) -> None:
-        """The messages as the model saw them afterwards. What stands for others is told; the others
-        are in the session."""
+        """Add a compaction, from the messages as the model saw them afterwards. Those that replace
+        others become events; the others are in the session already."""
         if when := pick(value, "compaction", of=str):
             self.ts = time_of(when)
             self.identify(f"{self.session()}/compaction-{when}"[:300])
@@ -213,8 +213,8 @@ class Reader(ClineFold[Memory]):
         )  # fmt: skip
 
     def tokens(self, metrics: Any) -> None:
-        """What the request took that the message answers. Its prompt includes what the cache
-        had."""
+        """Add the tokens of the request that the message answers. Its prompt includes the cached
+        tokens."""
         metrics = metrics if isinstance(metrics, dict) else {}
         counts = [
             metrics.get(word)
@@ -234,7 +234,7 @@ class Reader(ClineFold[Memory]):
 
 
 def _notice(block: Any) -> str | None:
-    """What the program put into a message in place of what was taken out."""
+    """Return the text that the program put in place of what it took out of a message."""
     text = pick(block, "text", of=str)
     return text if text is not None and text.startswith(NOTICE) else None
 

@@ -6,7 +6,7 @@ import os
 from hashlib import blake2b
 
 from .. import Source
-from ..shared.jsonl import LONGEST, read_up_to
+from ..shared.jsonl import MAX_RECORD_BYTES, read_up_to
 
 MESSAGES, COMPACTION = ".messages.json", ".compaction.json"
 HISTORY = "api_conversation_history.json"
@@ -14,11 +14,11 @@ MAX_COMPACTIONS = 16  # Files beside a session.
 
 
 def identity(source: Source) -> tuple[bytes, bytes]:
-    """What tells whether the documents are still the same."""
+    """Return two hashes that change with the documents. Raises OSError."""
     hashes = []
     for path in paths_of(source):
         with open(path, "rb") as file:
-            hashes.append(blake2b(read_up_to(LONGEST, file), digest_size=16).digest())
+            hashes.append(blake2b(read_up_to(MAX_RECORD_BYTES, file), digest_size=16).digest())
     return hashes[0], blake2b(b"".join(hashes), digest_size=16).digest()
 
 

@@ -41,6 +41,7 @@ RETRIES = frozenset(
     {"api_req_retried", "api_req_retry_delayed", "api_req_rate_limit_wait", "error_retry"}
 )
 PLANS = frozenset({"plan_mode_respond", "act_mode_respond", "plan_completion_result"})
+ANSWERS = {"reasoning": "thinking", "completion_result": "completion"}
 COMPACTIONS = frozenset({"condense_context", "compaction", "summarize_task", "condense"})
 QUIET = frozenset(
     {
@@ -107,7 +108,7 @@ class Task(ClineFold[Memory]):
             elif self.is_alone:
                 self.message(message)
             else:
-                self.seen(message)
+                self.add_results(message)
         elif value.get("told") is True:
             self.merge("told by what follows")
         else:
@@ -136,7 +137,7 @@ class Task(ClineFold[Memory]):
                 model=self.state.model,
             )
         body = "\n".join([text, *words.pictures(value.get("images"))]).strip()
-        self.told(value, word, body)
+        self.add_row(value, word, body)
         if not self.count:
             self.merge(word if word in QUIET else "empty")
 
@@ -151,7 +152,7 @@ class Task(ClineFold[Memory]):
             words.provider_of(pick(value, "modelInfo", "providerId", of=str)) or state.provider
         )
 
-    def told(self, value: dict[str, Any], word: str, body: str) -> None:
+    def add_row(self, value: dict[str, Any], word: str, body: str) -> None:
         state = self.state
         if isinstance(condensed := value.get("contextCondense"), dict) or word in COMPACTIONS:
             self.compaction(
@@ -161,19 +162,25 @@ class Task(ClineFold[Memory]):
             self.prompt(body, word)
         elif word == "text" or word in PLANS:
             self.say(body, word)
-        elif word == "reasoning":
-            if body:
-                self.emit("thinking", body, word, role="assistant", model=state.model)
         elif word in CALLED:
             self.call(word, value)
-        elif word in CAME:
+        elif word in ANSWERS or word in CAME:
             if body:
-                call = next((call for call in state.open if call.action == CAME[word]), None)
-                self.came(call or Call(self.native_id, word, CAME[word]), body, word)
-        elif word == "completion_result":
-            if body:
-                self.emit("completion", body, word, role="assistant", model=state.model)
-        elif word == "user_feedback_diff":
+                self.add_answer(word, body)
+        elif not self.add_notice(word, body):
+            self.add_other(value, word, body)
+
+    def add_answer(self, word: str, body: str) -> None:
+        """Add a thought, the result of the task, or the result of a call."""
+        if word in ANSWERS:
+            self.emit(ANSWERS[word], body, word, role="assistant", model=self.state.model)
+            return
+        call = next((call for call in self.state.open if call.action == CAME[word]), None)
+        self.came(call or Call(self.native_id, word, CAME[word]), body, word)
+
+    def add_notice(self, word: str, body: str) -> bool:
+        """Add what happened to a request or an edit; return False for another row."""
+        if word == "user_feedback_diff":
             found = words.describe("appliedDiff", words.loads(body))
             self.emit(
                 "human_intervention", found.body, word, found.summary, "user", files=found.files
@@ -185,7 +192,12 @@ class Task(ClineFold[Memory]):
             self.emit("retry", body, word, why or "the request is tried again", "system")
         elif word == "task_progress":
             self.emit("decision", body, word, role="assistant", action="plan")
-        elif "role" in value and "content" in value:
+        else:
+            return False
+        return True
+
+    def add_other(self, value: dict[str, Any], word: str, body: str) -> None:
+        if "role" in value and "content" in value:
             self.message(value)
         elif word:
             self.event(value, word, body)
@@ -195,7 +207,7 @@ class Task(ClineFold[Memory]):
             )
 
     def event(self, value: dict[str, Any], word: str, body: str) -> None:
-        """What happened to the task."""
+        """Add something that happened to the task."""
         mark = pick(value, "lastCheckpointHash", of=str) or body
         if word.startswith("checkpoint_"):
             self.emit("lifecycle", mark, word, f"checkpoint {mark[:12]}".strip(), "system")
@@ -229,7 +241,7 @@ class Task(ClineFold[Memory]):
             self.emit("assistant_msg", body, word, role="assistant", model=self.state.model)
 
     def compaction(self, condensed: dict[str, Any], word: str, body: str) -> None:
-        """What came before has left the model's context; a summary stands for it."""
+        """Add a compaction: a summary replaces the earlier messages in the model's context."""
         before, after = (
             pick(condensed, "prevContextTokens", of=int),
             pick(condensed, "newContextTokens", of=int),
@@ -278,7 +290,7 @@ class Task(ClineFold[Memory]):
     def came(
         self, call: Call, content: Any, native: str, is_error: bool = False, part: str | None = None
     ) -> None:
-        """What came of a call."""
+        """Add the result of a call."""
         found = words.result(content, call.action, call.is_test, is_error)
         kind, state = "tool_result", self.state
         if found.is_denied:
@@ -335,15 +347,15 @@ class Task(ClineFold[Memory]):
             self.merge(word or "request")
 
     def place(self, text: str) -> None:
-        """Where the task runs, and with which model, when nothing else says so."""
+        """Note the task's folder and model, when nothing else tells them."""
         if self.state.cwd is None:
             self.state.cwd = words.folder_in(text)
         if self.state.model is None:
             self.state.model = words.model_in(text)
 
     def tokens(self, info: dict[str, Any], word: str, key: str) -> None:
-        """What a request took. It is known after the request was told, so it is an event of its
-        own."""
+        """Add the tokens of a request. They are known after the request was read, so they are an
+        event of their own."""
         state, cost = self.state, info.get("cost")
         counts = [info.get(name) for name in ("tokensIn", "tokensOut", "cacheReads", "cacheWrites")]
         used = words.usage(counts, self.is_whole(info))
@@ -376,7 +388,7 @@ class Task(ClineFold[Memory]):
         )
 
     def is_whole(self, info: dict[str, Any]) -> bool:
-        """Whether the tokens of the prompt include what the cache had."""
+        """Return True if the tokens of the prompt include the cached ones."""
         if self.since is None:
             return self.state.provider in words.WITH_CACHE
         is_early = self.ts is not None and self.ts < self.since
@@ -384,7 +396,7 @@ class Task(ClineFold[Memory]):
 
     # What the model saw.
 
-    def seen(self, message: dict[str, Any]) -> None:
+    def add_results(self, message: dict[str, Any]) -> None:
         """A message beside the timeline: only the results of calls are not in that."""
         self.ts = time_at(message)
         blocks = _blocks(message)
@@ -453,7 +465,7 @@ class Task(ClineFold[Memory]):
             )
         else:
             for block in blocks:
-                self.asked(block)
+                self.add_user_block(block)
         if not self.count:
             self.merge("empty")
 
@@ -464,7 +476,7 @@ class Task(ClineFold[Memory]):
         elif (text := pick(block, "text", of=str)) is not None:
             self.emit("assistant_msg", text, "text", role="assistant", model=model)
         elif "input" in block:
-            self.made(block.get("name"), block.get("input"), pick(block, "id", of=str))
+            self.add_call(block.get("name"), block.get("input"), pick(block, "id", of=str))
         else:
             self.emit(
                 "lifecycle",
@@ -474,7 +486,7 @@ class Task(ClineFold[Memory]):
                 "assistant",
             )
 
-    def made(self, name: Any, given: Any, use: str | None) -> None:
+    def add_call(self, name: Any, given: Any, use: str | None) -> None:
         """A call as the model made it."""
         if name == "attempt_completion" and (text := pick(given, "result", of=str)):
             self.emit(
@@ -499,7 +511,7 @@ class Task(ClineFold[Memory]):
         self.state.open.append(call)
         del self.state.open[:-OPEN]
 
-    def asked(self, block: dict[str, Any]) -> None:
+    def add_user_block(self, block: dict[str, Any]) -> None:
         state, text = self.state, pick(block, "text", of=str)
         if (use := pick(block, "tool_use_id", of=str)) is not None:
             call = state.uses.get(use[:200]) or Call(use[:200], "unknown", "other")

@@ -108,7 +108,7 @@ _RESULT = "] Result:"
 BLOCK = "Tool"
 LOADING = "\n\nLoading..."
 """What a request ends with until all of it is known."""
-LONGEST_MARK = 16 << 10  # Characters: the command of a call is told in front of its result, whole.
+MAX_MARK = 16 << 10  # Characters: the command of a call is told in front of its result, whole.
 _AROUND = re.compile(r"<environment_details>.*?(?:</environment_details>|\Z)", re.DOTALL)
 _FOLDER = re.compile(r"^# Current (?:Workspace|Working) Directory \(([^\n]+)\)", re.MULTILINE)
 _MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
@@ -138,7 +138,7 @@ _DATA = re.compile(r"data:[\w/+.-]+;base64,([A-Za-z0-9+/=]{64,})")
 
 
 def typed(text: str) -> str:
-    """What a person wrote, without what the program put around it."""
+    """Return what a person wrote, without what the program put around it."""
     found = _TYPED.match(text)
     return found[2] if found else text
 
@@ -148,7 +148,7 @@ def without_surroundings(text: str) -> str:
 
 
 def around_in(text: str) -> list[str]:
-    """What the program says of where it runs."""
+    """Return what the program says about its environment."""
     return [found[0] for found in _AROUND.finditer(text)]
 
 
@@ -163,7 +163,7 @@ def model_in(text: str) -> str | None:
 
 
 def pictures(value: Any) -> list[str]:
-    """What stands for the images of a message."""
+    """Return references that replace the images of a message."""
     images = value if isinstance(value, list) else []
     return [
         blob_reference(image.rpartition(",")[2])
@@ -183,12 +183,12 @@ def without_images(text: str) -> str:
 
 
 def stamp(text: str) -> str:
-    """What tells one text from another, in a name."""
+    """Return a hash that tells texts apart, for a name."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def loads(text: Any) -> Any:
-    """What is in a text that holds JSON; the text itself when it does not."""
+    """Return the value of a text that holds JSON; the text itself when it does not."""
     if not isinstance(text, str) or text[:1] not in ("{", "["):
         return text
     try:
@@ -201,60 +201,39 @@ def loads(text: Any) -> Any:
 
 
 def describe(name: Any, given: Any) -> Described:
-    """What a call does: tool, kind and action, its text for reading and search, one line of it, and
-    the files it names."""
+    """Return the tool, kind and action of a call, its text for reading and search, one line of it,
+    and the files it names."""
     tool = name[:200] if isinstance(name, str) and name else "unknown"
     args = given if isinstance(given, dict) else {}
     action = ACTIONS.get(tool) or ("mcp" if "__" in tool else "other")
-    if action == "mcp" and (
-        server := pick(args, "serverName", of=str) or pick(args, "server_name", of=str)
-    ):
-        tool = f"{server}__{pick(args, 'toolName', of=str) or pick(args, 'tool_name', of=str) or pick(args, 'uri', of=str) or tool}"[
-            :200
-        ]
-    files = tuple(dict.fromkeys(_files(args))) if action in ON_FILES else ()
-    known = (args[word] for word in _HEADLINES if word in args)
-    headline = next(
-        (
-            text
-            for found in (known, args.values())
-            for text in found
-            if isinstance(text, str) and text
-        ),
-        tool,
-    )
-    command = _command(args) if action == "shell" else None
     if action == "mcp":
-        given = next((args[word] for word in ("arguments", "uri") if word in args), given)
-        return Described(
-            tool,
-            "tool_call",
-            action,
-            key_values(opened) if isinstance(opened := loads(given), dict) else text_of(given),
-            tool,
-        )
-    if command is not None:
-        return Described(
-            tool,
-            "test_run" if is_test_run(command) else "tool_call",
-            action,
-            command,
-            one_line(command),
-        )
+        return _describe_mcp(tool, args, given)
+    if action == "shell" and (command := _command(args)) is not None:
+        kind = "test_run" if is_test_run(command) else "tool_call"
+        return Described(tool, kind, action, command, one_line(command))
+    files = tuple(dict.fromkeys(_files(args))) if action in ON_FILES else ()
+    headline = one_line(_headline(args) or tool)
     if action == "edit":
         body = change(tool, args) or key_values(args) or tool
-        return Described(
-            tool, "edit", action, body, files[0] if files else one_line(headline), files
-        )
-    shown = files[0] if files and action == "read" else one_line(headline)
-    return Described(
-        tool,
-        "tool_call",
-        action,
-        without_images(key_values(args) or text_of(given)) or tool,
-        shown,
-        files,
-    )
+        return Described(tool, "edit", action, body, files[0] if files else headline, files)
+    body = without_images(key_values(args) or text_of(given)) or tool
+    summary = files[0] if files and action == "read" else headline
+    return Described(tool, "tool_call", action, body, summary, files)
+
+
+def _describe_mcp(tool: str, args: dict[str, Any], given: Any) -> Described:
+    if server := pick(args, "serverName", of=str) or pick(args, "server_name", of=str):
+        named = (pick(args, word, of=str) for word in ("toolName", "tool_name", "uri"))
+        tool = f"{server}__{next(filter(None, named), tool)}"[:200]
+    given = next((args[word] for word in ("arguments", "uri") if word in args), given)
+    body = key_values(opened) if isinstance(opened := loads(given), dict) else text_of(given)
+    return Described(tool, "tool_call", "mcp", body, tool)
+
+
+def _headline(args: dict[str, Any]) -> str | None:
+    """Return the argument that says most: a known one, else the first that is a text."""
+    known = [args[word] for word in _HEADLINES if word in args]
+    return next((text for text in (*known, *args.values()) if isinstance(text, str) and text), None)
 
 
 def _command(args: dict[str, Any]) -> str | None:
@@ -298,7 +277,7 @@ def change(tool: str, args: dict[str, Any]) -> str | None:
 
 
 def replacements(text: str) -> Iterator[tuple[str, str]]:
-    """What is searched and what is put in its place, for each block of a change."""
+    """Yield the text that is searched and its replacement, for each block of a change."""
     old: list[str] | None = None
     new: list[str] | None = None
     for line in text.split("\n"):
@@ -336,12 +315,12 @@ def spoken(text: str) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 _OPENING = re.compile(rf"^[ \t]*<({'|'.join(sorted(SPOKEN))})>", re.MULTILINE)
 _ARGUMENT = re.compile(r"<(\w{1,60})>")
-MOST_ARGUMENTS = 100  # And names that look like one.
+MAX_ARGUMENTS = 100  # And names that look like one.
 
 
 def _arguments(text: str) -> Iterator[tuple[str, str]]:
     at = 0
-    for _ in range(MOST_ARGUMENTS):
+    for _ in range(MAX_ARGUMENTS):
         found = _ARGUMENT.search(text, at)
         if found is None:
             return
@@ -383,7 +362,7 @@ def results_in(text: str) -> list[tuple[str, str]]:
             marks.append(("" if tool == BLOCK else tool, start, start if bare[2] else bare.end()))
             after = bare.end()
         elif is_known or text.startswith(" for '", found.end()):
-            end = _end_of_mark(text, start, 0 if start else LONGEST_MARK)
+            end = _end_of_mark(text, start, 0 if start else MAX_MARK)
             if end >= 0:
                 del marks[-1 if start == after else len(marks) :]
                 marks.append((tool, start, end))
@@ -395,15 +374,15 @@ def results_in(text: str) -> list[tuple[str, str]]:
 
 
 def _end_of_mark(text: str, start: int, most: int) -> int:
-    """Where a result begins whose mark begins here; -1 when there is none on this line, or within
-    so many characters."""
+    """Return where a result begins whose mark begins here; -1 when there is none on this line, or
+    within the limit."""
     line = text.find("\n", start)
     end = text.find(_RESULT, start, max(line if line >= 0 else len(text), start + most))
     return end + len(_RESULT) if end >= 0 else -1
 
 
 def result(content: Any, action: str, is_test: bool, is_error: bool = False) -> Result:
-    """What came of a call. How a command ended stands in its output."""
+    """Return the result of a call. The exit code of a command stands in its output."""
     items = [loads(item) for item in (content if isinstance(content, list) else [content])]
     text = without_images("\n".join(filter(None, map(shown, items))))
     head = text.lstrip()[:400]
@@ -456,9 +435,9 @@ def _summary(text: str, exit_code: int | None, tests: Tests | None) -> str:
 
 
 def usage(counts: Sequence[Any], is_whole: bool) -> Usage:
-    """Buckets that do not overlap, from the tokens of the prompt and of the answer, and those that
-    were read from the cache and put there. What includes the cache is never less than what the
-    cache had."""
+    """Return buckets that do not overlap, from the tokens of the prompt and of the answer, and
+    those that were read from the cache and written to it. A prompt that includes the cached tokens
+    is never less than these."""
     prompt, answer, cached, kept = (number(count) or 0 for count in counts)
     if is_whole and prompt >= cached + kept:
         prompt -= cached + kept

@@ -47,7 +47,7 @@ from ...model import Session
 from .. import Integration, Position, Record, Source
 from ..shared.document import DocumentAdapter
 from ..shared.jsonl import (
-    LONGEST,
+    MAX_RECORD_BYTES,
     JsonlAdapter,
     note_refusal,
     parse,
@@ -64,10 +64,10 @@ from .paths import thread_in
 FOLDERS = ("sessions", "archived_sessions")
 NAMES = "session_index.jsonl"
 OTHERS = frozenset({"history.jsonl", NAMES})
-LARGEST_INDEX = 16 << 20
+MAX_INDEX_BYTES = 16 << 20
 # The year 2106. A later time is damage, and a number that not every database holds.
 LATEST_S = 1 << 32
-LARGEST_ROLLOUT = 4 << 30  # Unpacked. A small file can unpack to anything.
+MAX_ROLLOUT_BYTES = 4 << 30  # Unpacked. A small file can unpack to anything.
 
 
 class Named(msgspec.Struct, gc=False):
@@ -126,7 +126,7 @@ class CodexAdapter(DocumentAdapter):
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         if since is not None or not self.is_appended(source.path):
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         if self.is_appended(source.path):
             yield from JsonlAdapter.read(self, source, since)
             return
@@ -136,7 +136,8 @@ class CodexAdapter(DocumentAdapter):
                 lines = (
                     _Lines(_document(file)) if source.path.endswith(".json") else _unpacked(file)
                 )
-                for record in self._lines(source, lines, 0):  # type: ignore[arg-type] # it only reads
+                # It only reads.
+                for record in self._lines(source, lines, 0):  # type: ignore[arg-type]
                     if record.offset >= start:
                         yield record
                 if lines.problem and lines.length >= start:
@@ -144,7 +145,7 @@ class CodexAdapter(DocumentAdapter):
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
 
-    def beside(self, source: Source) -> Iterable[Record]:
+    def sidecars(self, source: Source) -> Iterable[Record]:
         if name := _name_of(source.path, _names(source.root))[0]:
             yield Record(msgspec.json.encode({"thread_name": name}), -1, "name")
 
@@ -186,7 +187,7 @@ def _names(root: str) -> Mapping[str, tuple[str, int]]:
 @lru_cache(maxsize=4)
 def _read_names(path: str, *_state: int) -> Mapping[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
-    for line in (read_small(path, LARGEST_INDEX) or b"").splitlines():
+    for line in (read_small(path, MAX_INDEX_BYTES) or b"").splitlines():
         try:
             entry = msgspec.json.decode(line, type=Named)
         except (msgspec.DecodeError, UnicodeDecodeError):  # Damaged, or of another kind.
@@ -207,8 +208,8 @@ def _name_of(path: str, named: Mapping[str, tuple[str, int]]) -> tuple[str | Non
 
 
 class _Lines:
-    """What is read of a stream of lines: all of it up to what is too much or damaged, and an end to
-    the last line."""
+    """The readable part of a stream of lines: up to the size limit or to damage, with an end added
+    to the last line."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -233,8 +234,8 @@ class _Lines:
             # Whatever the decompressor says of damaged data, it costs the rest of this file.
             self.problem = f"the rest of the file is damaged: {error}"[:200]
             return b""
-        if self.length + len(chunk) > LARGEST_ROLLOUT:
-            self.problem = f"the rest is left out: more than {LARGEST_ROLLOUT >> 30} GB"
+        if self.length + len(chunk) > MAX_ROLLOUT_BYTES:
+            self.problem = f"the rest is left out: more than {MAX_ROLLOUT_BYTES >> 30} GB"
             return b""
         return chunk
 
@@ -250,9 +251,11 @@ def _unpacked(file: BinaryIO) -> _Lines:
 def _document(file: BinaryIO) -> BinaryIO:
     """A JSON document as the lines that later versions would have written: its header, then its
     items."""
-    data = read_up_to(LONGEST + 1, file)
-    if len(data) > LONGEST:
-        return io.BytesIO(data[: LONGEST + 1])  # One line that is too long, and is named as such.
+    data = read_up_to(MAX_RECORD_BYTES + 1, file)
+    if len(data) > MAX_RECORD_BYTES:
+        return io.BytesIO(
+            data[: MAX_RECORD_BYTES + 1]
+        )  # One line that is too long, and is named as such.
     try:
         values = [msgspec.json.decode(data)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

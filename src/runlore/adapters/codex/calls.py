@@ -12,7 +12,7 @@ from ..shared.fold import AllFields, keep
 from ..shared.pick import clean
 from ..shared.tools import one_line, test_counts, text_of
 from . import tools, words
-from .fold import CALLS, DONE, EVENT, LONGEST_NAME, RESPONSE, SHELLS, CodexFold
+from .fold import CALLS, DONE, EVENT, MAX_NAME, RESPONSE, SHELLS, CodexFold
 from .lines import Call, Payload
 
 _SPAWNED = "You are the newly spawned agent"
@@ -70,7 +70,7 @@ class Calls(CodexFold):
             identity=identity,
             **more,
         )
-        if call_id and len(call_id) <= LONGEST_NAME:
+        if call_id and len(call_id) <= MAX_NAME:
             is_test = found.kind == "test_run" or (
                 found.tool == "write_stdin" and self.goes_on(args)
             )
@@ -78,13 +78,13 @@ class Calls(CodexFold):
             keep(
                 state.calls,
                 call_id,
-                Call(found.tool[:LONGEST_NAME], found.action, is_test, is_silent, is_pull),
+                Call(found.tool[:MAX_NAME], found.action, is_test, is_silent, is_pull),
                 CALLS,
             )
             state.done.pop(call_id, None)
 
     def goes_on(self, args: Any) -> bool:
-        """Whether the keys go to a command that runs tests."""
+        """Return True if the keys go to a command that runs tests."""
         values = tools.arguments(args)
         return bool(values) and self.state.shells.get(
             text_of((values or {}).get("session_id")), False
@@ -103,60 +103,55 @@ class Calls(CodexFold):
     def tell_result(self, call_id: str | None, text: str, native: str) -> None:
         state = self.state
         call = state.calls.pop(call_id, _NO_CALL) if call_id else _NO_CALL
-        if call_id and len(call_id) <= LONGEST_NAME:
+        if call_id and len(call_id) <= MAX_NAME:
             keep(state.done, call_id, True, DONE)
         if call.is_silent and text == "Plan updated":
             self.merge("plan updated")
             return
         out = tools.output_of(text)
-        kind, is_error = "tool_result", out.is_error if call.failed is None else call.failed
-        exit_code = out.exit_code if call.exit_code is None else call.exit_code
-        tests = None
+        is_error = out.is_error if call.failed is None else call.failed
+        kind = "tool_result"
         if tools.is_rejection(text, out):
             kind, native, is_error = "human_intervention", "rejected", False
         elif tools.is_abort(text, out):
             native, is_error = tools.CANCELLED, False
         elif call.tool in tools.ASKS and not is_error:
             kind = "decision"
-        elif call.is_test:
-            tests = test_counts(out.text)
         if call.is_pull and state.replay is None and not is_error:
             state.task = tools.pull_in(out.text) or state.task
         if out.shell is not None:
             keep(state.shells, out.shell, call.is_test, SHELLS)
-        more: AllFields = {}
-        if is_error:
-            more["is_error"] = True
-        if exit_code is not None:
-            more["exit_code"] = exit_code
-        if (ms := out.duration_ms if call.duration_ms is None else call.duration_ms) is not None:
-            more["duration_ms"] = ms
-        if tests is not None:
-            more["tests"] = tests
-        refs = call.refs or (self.started(text) if call.tool in tools.STARTS_AGENT else ())
-        if refs:
-            more["refs"] = refs
-        summary = tools.result_summary(out, exit_code, tests)
-        identity = f"result\0{call_id}\0{len(text)}\0{text[:200]}"
+        fields = self.ending(call, out, text, is_error)
+        if call.is_test and kind == "tool_result" and native != tools.CANCELLED:
+            fields["tests"] = test_counts(out.text)
         self.emit(
-            kind,
-            out.text,
-            native,
-            summary,
-            "user",
-            call.tool or None,
-            call_id,
-            call.action if call.tool else None,
-            identity=identity,
-            **more,
-        )
+            kind, out.text, native,
+            tools.result_summary(out, fields.get("exit_code"), fields.get("tests")),
+            "user", call.tool or None, call_id, call.action if call.tool else None,
+            identity=f"result\0{call_id}\0{len(text)}\0{text[:200]}", **fields,
+        )  # fmt: skip
 
-    def started(self, text: str) -> tuple[str, ...]:
-        return tuple([f"{self.agent_name}:{thread}" for thread in tools.agents_in(text)])
+    def ending(self, call: Call, out: tools.Output, text: str, is_error: bool) -> AllFields:
+        """Return the fields of a result that tell how its call ended."""
+        fields: AllFields = {"is_error": True} if is_error else {}
+        exit_code = out.exit_code if call.exit_code is None else call.exit_code
+        if exit_code is not None:
+            fields["exit_code"] = exit_code
+        if (ms := out.duration_ms if call.duration_ms is None else call.duration_ms) is not None:
+            fields["duration_ms"] = ms
+        if refs := call.refs or self.started(call.tool, text):
+            fields["refs"] = refs
+        return fields
+
+    def started(self, tool: str, text: str) -> tuple[str, ...]:
+        """Return the sessions of the subagents that a call started, by its output."""
+        if tool not in tools.STARTS_AGENT:
+            return ()
+        return tuple([self.uid(thread) for thread in tools.agents_in(text)])
 
     def is_known(self, call_id: str | None, word: str, **outcome: Any) -> bool:
-        """Whether this is about a call that has been told: then it says how the call ended, and is
-        no event."""
+        """Return True if a record is about a call that was read before: it tells how the call
+        ended, and is no event."""
         state = self.state
         if not call_id or (call_id not in state.calls and call_id not in state.done):
             return False
@@ -248,7 +243,7 @@ class Calls(CodexFold):
         self.tell_call(found, call_id, word)
         self.answer(call_id, text, word, duration_ms=ms, failed=failed)
 
-    def told_call(self, payload: Payload) -> None:
+    def call_event(self, payload: Payload) -> None:
         plain = self.plain()
         call_id = payload.call_id or plain.get("callId")
         call_id = call_id if isinstance(call_id, str) else None
@@ -302,7 +297,7 @@ class Calls(CodexFold):
 
     def activity(self, side: int, plain: dict[str, Any]) -> None:
         thread, word = plain.get("agent_thread_id"), text_of(plain.get("kind"))
-        if self.is_told(side, b"agent" + words.key_of(f"{thread} {word}")):
+        if self.is_repeated(side, b"agent" + words.key_of(f"{thread} {word}")):
             self.merge("twin")
             return
         refs = (
@@ -332,7 +327,7 @@ class Calls(CodexFold):
 
     def searched(self, side: int, text: str, call_id: str | None, results: str) -> None:
         key = words.key_of(text)
-        if self.is_told(side, b"web" + key):
+        if self.is_repeated(side, b"web" + key):
             self.merge("twin")
             return
         call_id = call_id or f"web_{key.hex()}"
@@ -379,7 +374,7 @@ class Calls(CodexFold):
 
     def drawn(self, side: int, call_id: str | None, plain: dict[str, Any]) -> None:
         asked = text_of(plain.get("revised_prompt"))
-        if self.is_told(side, b"picture" + words.key_of(call_id or asked)):
+        if self.is_repeated(side, b"picture" + words.key_of(call_id or asked)):
             self.merge("twin")
             return
         made = plain.get("saved_path") or (

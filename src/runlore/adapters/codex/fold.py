@@ -37,7 +37,7 @@ PAUSE_MS = 2_000
 # The same where turns tell when they were, and only the fork's first one is damaged.
 LONG_PAUSE_MS = 10_000
 # Of what is remembered. No id is as long, and a carry is stored with every part of a file.
-LONGEST_NAME = 200
+MAX_NAME = 200
 
 RESPONSE, EVENT, ITEM = 0, 1, 2
 """The three that tell of the same message: what the model was sent, what the screen showed, what a
@@ -93,7 +93,7 @@ class CodexFold(Fold[State]):
         self.skip(reason)
 
     def take_line(self, line: Line, problems: list[str] | None = None) -> None:
-        """One record: finds what it is, and has it told."""
+        """Take in one record: find its type, and add its events."""
         payload = line.payload
         if payload is None and (payload := self.bare(line, problems)) is None:
             return
@@ -118,17 +118,17 @@ class CodexFold(Fold[State]):
             self.unknown(kind)
 
     def guess(self, payload: Payload) -> Callable[[Any, Payload], None] | None:
-        """What a record of a type that is not known must be."""
+        """Return the handler for a record of an unknown type, by its fields."""
         raise AssertionError("the reader has it")
 
     def bare(self, line: Line, problems: list[str] | None) -> Payload | None:
-        """A line without envelope, as they were until 2025-09. None when that is all there is to
-        say about it."""
+        """Return the payload of a line without envelope, as they were until 2025-09; None when the
+        line was dealt with here."""
         header, _ = self.typed(Header, _decode_header)
         is_header = line.type is None and header.role is None and bytes(header.payload) == b""
         if is_header and header.record_type is not None:
             self.begin_line(line)
-            self.merge(f"record_type/{header.record_type[:LONGEST_NAME]}")
+            self.merge(f"record_type/{header.record_type[:MAX_NAME]}")
             return None
         if is_header and header.id and not self.state.is_named and self.state.seq == 0:
             self.head(line, header)
@@ -145,7 +145,8 @@ class CodexFold(Fold[State]):
         return payload
 
     def typed(self, kind: type[S], decode: Callable[[bytes], S]) -> tuple[S, list[str]]:
-        """The current record itself as such a Struct, and what does not fit."""
+        """Return the current record itself as such a Struct, and the problems of values that do not
+        fit."""
         if isinstance(self.raw, bytes):
             try:
                 return decode(self.raw), []
@@ -154,7 +155,7 @@ class CodexFold(Fold[State]):
         return lenient(kind, self.whole())
 
     def head(self, line: Line, header: Header) -> None:
-        """The first line of an old rollout, which has the only time in it."""
+        """Take in the first line of an old rollout, which has the only time in it."""
         state = self.state
         self.name(clean(header.id or ""))
         self.begin_line(line)
@@ -167,22 +168,22 @@ class CodexFold(Fold[State]):
         self.emit("lifecycle", "", "session", identity="session", summary="session started")
 
     def unknown(self, kind: str | None) -> None:
-        word = (kind or "unknown")[:LONGEST_NAME]
+        word = (kind or "unknown")[:MAX_NAME]
         body = words.without_blobs(self.raw_text().encode("utf-8", "replace")).decode()
         self.emit("lifecycle", body, word, summary=one_line(word if kind else "unknown record"))
 
     # Which thread, which id, which parent.
 
     def name(self, thread: str) -> None:
-        """Names the session that the file is of, once: by its first record where that says it, else
-        by the file's name."""
+        """Name the session of the file, once: by its first record where that has an id, else by the
+        file's name."""
         state = self.state
         if not state.thread:
             state.thread = thread or thread_in(self.path)
             state.kin = [Kin(state.thread, words.born_at(state.thread))]
 
     def begin_line(self, line: Line) -> None:
-        """Makes this line the current one."""
+        """Make this line the current one."""
         state = self.state
         if not state.thread:
             self.name("")
@@ -206,10 +207,10 @@ class CodexFold(Fold[State]):
         return state.thread if state.replay is None else state.kin[state.replay.owner].id
 
     def enter(self, turn: str | None) -> None:
-        """A turn begins. Records are counted within it: nothing else must be remembered to tell
+        """Begin a turn. Records are counted within it, so nothing else must be remembered to tell
         equal ones apart."""
         state = self.state
-        turn = turn[:LONGEST_NAME] if turn else ""
+        turn = turn[:MAX_NAME] if turn else ""
         if not turn or turn == state.turn.partition("#")[0]:
             return
         before = state.turns.get(turn, 0)
@@ -218,7 +219,7 @@ class CodexFold(Fold[State]):
         state.counts.clear()
 
     def advance(self, line: Line, payload: Payload) -> None:
-        """One record further in a copied history: is it still one?"""
+        """Note one more record of a copied history, and find out whether it still is one."""
         replay = self.state.replay
         assert replay is not None
         if replay.until is not None and line.ordinal is not None:
@@ -226,47 +227,38 @@ class CodexFold(Fold[State]):
                 self.pass_on(0)
             return
         ms = None if self.ts is None else int(self.ts.timestamp() * 1000)
-        if (payload.turn_id is not None or payload.started_at is not None) and (
-            at := _turn_time(payload)
-        ) is not None:
-            kin = self.state.kin[: replay.owner + 1]
-            owner = next(
-                (
-                    n
-                    for n, thread in enumerate(kin)
-                    if thread.born is not None and thread.born <= at
-                ),
-                replay.owner,
-            )
+        is_turn = payload.turn_id is not None or payload.started_at is not None
+        if is_turn and (at := _turn_time(payload)) is not None:
             replay.has_turns, replay.last_ms = True, ms
+            owner = self.owner_at(at, replay)
             if owner != replay.owner:
                 self.pass_on(owner)
-            return
-        if ms is None:
-            return
-        if replay.born is not None and ms < replay.born:
+        elif ms is not None and replay.born is not None and ms < replay.born:
             replay.is_early = True
-            return
+        elif ms is not None:
+            self.compare_times(ms, payload, replay)
+
+    def owner_at(self, at: int, replay: Replay) -> int:
+        """Return the number of the youngest thread that was there at this time (ms)."""
+        kin = self.state.kin[: replay.owner + 1]
+        born = (n for n, thread in enumerate(kin) if thread.born is not None and thread.born <= at)
+        return next(born, replay.owner)
+
+    def compare_times(self, ms: int, payload: Payload, replay: Replay) -> None:
+        """End the copied history after a pause: it was written at once."""
         pause = LONG_PAUSE_MS if replay.has_turns else PAUSE_MS
         is_total = payload.type == "token_count"
-        if (
-            replay.last_ms is not None
-            and ms - replay.last_ms > pause
-            and is_total
-            and not replay.has_rows
-        ):
+        is_paused = replay.last_ms is not None and ms - replay.last_ms > pause
+        if is_paused and is_total and not replay.has_rows:
             replay.is_late = True
-        elif (
-            replay.is_early
-            or (replay.is_late and not is_total)
-            or (replay.last_ms is not None and ms - replay.last_ms > pause)
-        ):
+        elif replay.is_early or (replay.is_late and not is_total) or is_paused:
             self.pass_on(0)
         replay.last_ms = ms
         replay.has_rows = replay.has_rows or payload.type is not None
 
     def pass_on(self, owner: int) -> None:
-        """From here on it is the history of a younger thread; of the youngest, it is no copy."""
+        """Note that from here on it is the history of a younger thread; that of the youngest is no
+        copy."""
         state = self.state
         assert state.replay is not None
         state.replay.owner = owner
@@ -278,8 +270,8 @@ class CodexFold(Fold[State]):
         state.epoch = 0
 
     def identify(self, identity: str) -> str:
-        """The id of an event: whose it is, what it says, and for the how-manieth time in its turn.
-        The same in every copy."""
+        """Return the id of an event, made of its thread, its content, and how often that came in
+        its turn. It is the same in every copy."""
         state = self.state
         key = blake2b(
             f"{state.turn}\0{identity}".encode("utf-8", "replace"), digest_size=8
@@ -297,9 +289,9 @@ class CodexFold(Fold[State]):
             else f"{owner}:{key.hex()}:{state.epoch}.{again}"
         )
 
-    def is_told(self, side: int, key: bytes, near: int = NEAR) -> bool:
-        """Whether another side has told this message already. Whoever comes first makes the event,
-        so no cut can matter."""
+    def is_repeated(self, side: int, key: bytes, near: int = NEAR) -> bool:
+        """Return True if another kind of record has given this message already. The one that comes
+        first gives the event, so no cut can matter."""
         state = self.state
         *told, at = state.twins.pop(key, (0, 0, 0, 0))
         now = state.records
@@ -369,7 +361,7 @@ class CodexFold(Fold[State]):
             fields["cwd"] = state.here
 
     def whole(self) -> dict[str, Any]:
-        """All of the record."""
+        """Return the whole record as plain data."""
         if self.value is MALFORMED:
             try:
                 self.value = msgspec.json.decode(self.raw)
@@ -378,13 +370,14 @@ class CodexFold(Fold[State]):
         return self.value if isinstance(self.value, dict) else {}
 
     def plain(self) -> dict[str, Any]:
-        """What the record says: all of its payload, or of itself where it has no envelope."""
+        """Return the payload of the record as plain data, or the record itself where it has no
+        envelope."""
         value = self.whole()
         inner = value.get("payload", value)
         return inner if isinstance(inner, dict) else {}
 
     def start_replay(self, parent: str, until: int | None = None) -> Kin:
-        """What follows is the history of another thread, until something tells that it is our
+        """Note that the history of another thread follows, until something shows that it is our
         own."""
         state = self.state
         names = [thread.id for thread in state.kin]
@@ -412,7 +405,7 @@ class CodexFold(Fold[State]):
 
 
 def time_of(value: Any) -> datetime | None:
-    """An aware time, whatever it was written as; None when it is none."""
+    """Return an aware time, whatever it was written as; None when it is none."""
     try:
         if isinstance(value, str | datetime):
             return parse_time(value)
@@ -423,8 +416,8 @@ def time_of(value: Any) -> datetime | None:
 
 
 def _turn_time(payload: Payload) -> int | None:
-    """When a turn began (ms), as far as it says itself; the time of the record may be that of a
-    copy."""
+    """Return when a turn began (ms), as far as it says itself; the time of the record may be that
+    of a copy."""
     at = words.born_at(payload.turn_id or "")
     if at is None and (began := words.seconds(payload.started_at)) is not None:
         return int(began * 1000) + 999  # It is cut to the second.

@@ -16,7 +16,7 @@ from .. import Normalized, Record, Source
 from ..shared.pick import clean
 from ..shared.tools import key_values, one_line, text_of
 from . import tools, words
-from .fold import ITEM, LONGEST_NAME
+from .fold import ITEM, MAX_NAME
 from .lines import Block, Payload
 from .reader import Reader
 
@@ -38,7 +38,7 @@ class Items(Reader):
             else {}
         )
         kind = item.get("type")
-        word = f"item/{text_of(kind)[:LONGEST_NAME]}" if kind else "item_completed"
+        word = f"item/{text_of(kind)[:MAX_NAME]}" if kind else "item_completed"
         handler = self.items.get(kind) if isinstance(kind, str) else None
         if handler is None:
             handler = next((handler for name, handler in self.likes.items() if name in item), None)
@@ -97,7 +97,7 @@ class Items(Reader):
         )
 
     def item_compaction(self, item: dict[str, Any]) -> None:
-        self.compaction_told(ITEM)
+        self.add_compaction(ITEM)
 
     # What was done.
 
@@ -149,7 +149,7 @@ class Items(Reader):
         failed = item.get("status") == "failed"
         if self.is_known(call_id, word, refs=refs or None, failed=failed or None):
             return
-        tool = _snake(text_of(item.get("tool"))[:LONGEST_NAME])
+        tool = _snake(text_of(item.get("tool"))[:MAX_NAME])
         args = {"message": item["prompt"]} if item.get("prompt") else {}
         self.tell_call(tools.describe_call(_AGENT_TOOLS.get(tool, tool), None, args), call_id, word)
         self.answer(call_id, "", word, refs=refs, failed=failed)

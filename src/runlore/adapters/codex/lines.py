@@ -90,7 +90,7 @@ class Line(msgspec.Struct, gc=False):
 
 
 class Header(msgspec.Struct, gc=False):
-    """What else tells what a line without envelope is."""
+    """The fields that tell the kind of a line without envelope."""
 
     id: str | None = None
     record_type: str | None = None
@@ -131,7 +131,7 @@ Total = tuple[int, int, int, int, int, int]
 
 
 class Replay(msgspec.Struct, array_like=True):
-    """Where we are in the history that a fork begins with, which is a copy of its parent's."""
+    """The position in the history that a fork begins with, which is a copy of its parent's."""
 
     owner: int
     """Whose history this is: a place in `State.kin`."""

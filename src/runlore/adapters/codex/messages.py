@@ -36,7 +36,7 @@ class Messages(Calls):
                 self.instruct(words.shown(block), role)
 
     def instruct(self, text: str, role: str | None) -> None:
-        """What the program told the model, in nobody's place."""
+        """Add text that the program told the model, in nobody's place."""
         if not text.strip():
             self.merge("empty")
         elif text.startswith(_APPROVED):
@@ -69,8 +69,8 @@ class Messages(Calls):
             )
 
     def context(self, side: int, text: str, word: str) -> None:
-        """What the program told the model in the person's place."""
-        if self.is_told(side, b"user" + words.key_of(text)):
+        """Add text that the program told the model in the person's place."""
+        if self.is_repeated(side, b"user" + words.key_of(text)):
             return
         if word == "user_shell_command" and (command := words.inside("command", text)):
             body = f"!{command}\n{words.inside('result', text)}"
@@ -89,9 +89,9 @@ class Messages(Calls):
         self.emit("lifecycle", text, word, identity=f"user\0{text}", role="user", view="context")
 
     def say(self, side: int, text: str, pictures: list[str]) -> None:
-        """What a person typed."""
+        """Add a prompt that a person typed."""
         key = words.key_of(text or "\n".join(pictures))
-        if self.is_told(side, b"user" + key):
+        if self.is_repeated(side, b"user" + key):
             self.merge("twin")
             return
         state, parent = self.state, self.state.anchor
@@ -130,7 +130,7 @@ class Messages(Calls):
             self.merge("empty")
             return
         key = words.key_of(text)
-        if self.is_told(side, b"assistant" + key):
+        if self.is_repeated(side, b"assistant" + key):
             self.merge("twin")
         else:
             native = f"{native}/{phase[:40]}" if phase else native
@@ -144,13 +144,13 @@ class Messages(Calls):
         else:
             self.between_agents(RESPONSE, payload)
 
-    def agents_told(self, payload: Payload) -> None:
+    def agents_event(self, payload: Payload) -> None:
         self.between_agents(EVENT, payload)
 
     def between_agents(self, side: int, payload: Payload) -> None:
-        """What agents write to each other."""
+        """Add a message of one agent to another."""
         state, text = self.state, words.joined(payload.content)
-        if self.is_told(
+        if self.is_repeated(
             side, b"agents" + words.key_of(f"{payload.author} {payload.recipient} {text}")
         ):
             self.merge("twin")
@@ -172,7 +172,7 @@ class Messages(Calls):
         more = payload.content if isinstance(payload.content, list) else []
         self.think(RESPONSE, [block.text or "" for block in [*parts, *more]])
 
-    def told_reasoning(self, payload: Payload) -> None:
+    def reasoning_event(self, payload: Payload) -> None:
         self.think(EVENT, [payload.text or ""])
 
     def think(self, side: int, texts: list[str]) -> None:
@@ -181,7 +181,7 @@ class Messages(Calls):
         before = self.room
         for text in texts:
             key = words.key_of(text)
-            if not self.is_told(side, b"thinking" + key):
+            if not self.is_repeated(side, b"thinking" + key):
                 self.emit(
                     "thinking",
                     text,

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ..shared.pick import clean
+from ..shared.pick import clean, pick
 from ..shared.tools import key_values, one_line, text_of
 from . import words
 from .calls import Calls
-from .fold import EVENT, ITEM, LONGEST_NAME, NEXT, RESPONSE, time_of
+from .fold import EVENT, ITEM, MAX_NAME, NEXT, RESPONSE, time_of
 from .lines import Payload
 from .messages import Messages
 from .usage import Requests
@@ -77,28 +77,18 @@ class Reader(Requests):
             and (began := time_of(payload.timestamp) or self.ts) is not None
         ):
             state.kin[0].born = int(began.timestamp() * 1000)
-        self.place(
-            payload.cwd,
-            payload.git.branch if payload.git else None,
-            payload.git.repository_url if payload.git else None,
-        )
-        subagent = payload.source.get("subagent") if isinstance(payload.source, dict) else None
-        spawn = subagent.get("thread_spawn") if isinstance(subagent, dict) else None
-        above = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
+        git = payload.git
+        self.place(payload.cwd, git.branch if git else None, git.repository_url if git else None)
+        source = payload.source if isinstance(payload.source, dict) else {}
+        above = pick(source, "subagent", "thread_spawn", "parent_thread_id", of=str)
         fork = clean(payload.forked_from_id or "")
-        parent = (
-            clean(payload.parent_thread_id or (above if isinstance(above, str) else "")) or fork
-        )
-        is_internal = isinstance(payload.source, dict) and "internal" in payload.source
-        state.is_side = (
-            subagent is not None or is_internal or plain.get("thread_source") == "subagent"
-        )
+        parent = clean(payload.parent_thread_id or above or "") or fork
+        is_started = source.get("subagent") is not None or "internal" in source
+        state.is_side = is_started or plain.get("thread_source") == "subagent"
         state.path = payload.agent_path
         if parent and parent != state.thread:
-            state.parent, state.relation = (
-                f"{self.agent_name}:{parent}",
-                "subagent" if state.is_side else "fork",
-            )
+            state.parent = self.uid(parent)
+            state.relation = "subagent" if state.is_side else "fork"
         self.serve(plain.get("model_provider"))
         self.emit(
             "lifecycle",
@@ -107,10 +97,15 @@ class Reader(Requests):
             summary="session started",
             native_id=f"{state.thread}:meta",
         )
+        self.find_replay(parent, fork)
+
+    def find_replay(self, parent: str, fork: str) -> None:
+        """Note whether the history of another thread follows."""
+        plain = self.plain()
         first = plain.get("subagent_history_start_ordinal")
         if type(first) is int and parent:
             self.start_replay(fork or parent, first)
-        elif fork and fork != state.thread and plain.get("history_base") is None:
+        elif fork and fork != self.state.thread and plain.get("history_base") is None:
             self.start_replay(fork)
 
     def about(self) -> str:
@@ -145,7 +140,9 @@ class Reader(Requests):
         if plain.get("error"):
             text = words.error_text(plain["error"])
             # The error itself may have been told before: then this is only the end of the turn.
-            kind = "completion" if self.is_told(ITEM, b"error" + words.key_of(text)) else "error"
+            kind = (
+                "completion" if self.is_repeated(ITEM, b"error" + words.key_of(text)) else "error"
+            )
             self.emit(
                 kind,
                 text,
@@ -191,16 +188,16 @@ class Reader(Requests):
         )
 
     def serve(self, provider: Any) -> None:
-        """Where requests go from here on."""
+        """Note the provider of the requests that follow."""
         if isinstance(provider, str) and provider:
-            self.state.provider = provider[:LONGEST_NAME]
+            self.state.provider = provider[:MAX_NAME]
 
     def change(self, cwd: str | None, model: str | None, policy: Any, native: str) -> None:
-        """What holds from here on. The first time it is where the thread begins; later it is a
-        person's doing."""
+        """Note the settings that hold from here on. The first time the thread begins with them;
+        later a person changed them."""
         state = self.state
         was_model, was_policy = state.model, state.policy
-        now = text_of(policy)[:LONGEST_NAME] or None
+        now = text_of(policy)[:MAX_NAME] or None
         state.cwd, state.here = state.cwd or cwd, cwd or state.here
         state.model, state.policy = model or was_model, now or was_policy
         changes = []
@@ -212,19 +209,15 @@ class Reader(Requests):
             self.merge(native)
             return
         # The text is what is set now: it does not depend on what was before.
-        kind = (
-            "human_intervention"
-            if len(changes) > 1 or changes[0].startswith("approvals")
-            else "decision"
-        )
-        body = key_values(
-            {name: value for name, value in (("model", model), ("approval_policy", now)) if value}
-        )
+        is_steering = changes[-1].startswith("approvals")
+        kind = "human_intervention" if is_steering else "decision"
+        settings = {"model": model, "approval_policy": now}
+        body = key_values({name: value for name, value in settings.items() if value})
         self.emit(kind, body, native, one_line(", ".join(changes)), "user")
 
     def compacted(self, payload: Payload) -> None:
-        """What was said leaves the model's context, but for the prompts that are repeated in what
-        takes its place."""
+        """Add a compaction: the history leaves the model's context, except for the prompts that the
+        replacement repeats."""
         history = self.plain().get("replacement_history")
         kept = (
             {words.key_of(_text_in(item)) for item in history if isinstance(item, dict)}
@@ -232,7 +225,7 @@ class Reader(Requests):
             else set()
         )
         refs = tuple([prompt for prompt, _, key in self.state.prompts if key in kept])
-        if self.is_told(RESPONSE, b"compact", NEXT):
+        if self.is_repeated(RESPONSE, b"compact", NEXT):
             self.merge("twin")
         else:
             self.emit("lifecycle", "", "compacted", "context compacted", view="compact", refs=refs)
@@ -240,10 +233,10 @@ class Reader(Requests):
             self.emit("lifecycle", payload.message, "compact_summary", None, "user", view="summary")
 
     def context_compacted(self, payload: Payload) -> None:
-        self.compaction_told(EVENT)
+        self.add_compaction(EVENT)
 
-    def compaction_told(self, side: int) -> None:
-        if self.is_told(side, b"compact", NEXT):
+    def add_compaction(self, side: int) -> None:
+        if self.is_repeated(side, b"compact", NEXT):
             self.merge("twin")
         else:
             self.emit("lifecycle", "", "context_compacted", "context compacted", view="compact")
@@ -292,7 +285,7 @@ class Reader(Requests):
         self.emit("lifecycle", text, word, summary=one_line(f"review: {one_line(text)}"))
 
     def assessment(self, payload: Payload) -> None:
-        """Whether a command was let through by the program's own reviewer."""
+        """Add the decision of the program's own reviewer about a command."""
         plain = self.plain()
         action = plain.get("action")
         what = action.get("command") or action.get("type") if isinstance(action, dict) else action
@@ -308,7 +301,7 @@ class Reader(Requests):
 
     def error(self, payload: Payload) -> None:
         text = words.error_text(self.plain())
-        self.is_told(EVENT, b"error" + words.key_of(text))
+        self.is_repeated(EVENT, b"error" + words.key_of(text))
         self.emit("error", text, "error", is_error=True)
 
     def stream_error(self, payload: Payload) -> None:
@@ -322,7 +315,7 @@ class Reader(Requests):
         "world_state": silent,
         "inter_agent_communication_metadata": silent, "security_risk_score": silent,
         "additional_tools": silent,
-        "inter_agent_communication": Messages.agents_told,
+        "inter_agent_communication": Messages.agents_event,
         "message": Messages.message, "reasoning": Messages.reasoning,
         "function_call": Calls.call, "custom_tool_call": Calls.call,
         "local_shell_call": Calls.shell_call,
@@ -333,7 +326,8 @@ class Reader(Requests):
         "tool_search_call": Calls.tool_search, "tool_search_output": Calls.tool_search_output,
         "image_generation_call": Calls.picture, "image_generation_end": Calls.picture,
         "agent_message": Messages.agent_message, "user_message": Messages.user_message,
-        "agent_reasoning": Messages.told_reasoning, "agent_reasoning_raw_content": Messages.told_reasoning,
+        "agent_reasoning": Messages.reasoning_event,
+        "agent_reasoning_raw_content": Messages.reasoning_event,
         "token_count": Requests.token_count,
         "turn.completed": Requests.headless_turn,
         "task_started": turn_started, "turn_started": turn_started,
@@ -344,7 +338,7 @@ class Reader(Requests):
         "thread_settings_applied": settings,
         "exec_command_end": Calls.exec_end, "patch_apply_end": Calls.patch_end,
         "mcp_tool_call_end": Calls.mcp_end,
-        "view_image_tool_call": Calls.told_call, "dynamic_tool_call_request": Calls.told_call,
+        "view_image_tool_call": Calls.call_event, "dynamic_tool_call_request": Calls.call_event,
         "dynamic_tool_call_response": Calls.dynamic_end,
         "collab_agent_spawn_end": Calls.collab_end,
         "collab_agent_interaction_end": Calls.collab_end,
@@ -365,7 +359,8 @@ class Reader(Requests):
         (("changes", "success"), Calls.patch_end),
         (("approval_policy", "model"), turn_context), (("action", "query"), Calls.web_search),
         (("role", "content"), Messages.message),
-        (("action", "status"), Calls.web_search), (("summary", "encrypted_content"), Messages.reasoning),
+        (("action", "status"), Calls.web_search),
+        (("summary", "encrypted_content"), Messages.reasoning),
     )  # fmt: skip
 
 

@@ -88,8 +88,8 @@ class Described(msgspec.Struct, gc=False):
 def describe_call(
     name: str | None, namespace: str | None, args: str | dict[str, Any] | None
 ) -> Described:
-    """What a call does: its kind and action, its text for reading and search, one line of it, the
-    files and the folder it names."""
+    """Return the kind and action of a call, its text for reading and search, one line of it, and
+    the files and the folder it names."""
     tool = (name or "unknown")[:200]
     is_mcp = bool(namespace and namespace.startswith("mcp__")) or tool.startswith("mcp__")
     if is_mcp and namespace:
@@ -105,6 +105,10 @@ def describe_call(
     if values is None:
         text = args if isinstance(args, str) else ""
         return Described("tool_call", tool, action, text, one_line(text) or tool)
+    return _from_values(tool, action, values)
+
+
+def _from_values(tool: str, action: str, values: dict[str, Any]) -> Described:
     if action == "shell" and (command := command_in(values)) is not None:
         return _shell(tool, command, values)
     body = key_values(values)
@@ -242,7 +246,7 @@ def _current_step(values: Mapping[str, Any]) -> str | None:
 
 _FILE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE = "*** Move to: "
-MOST_FILES = 1000  # Of one patch. A path for each is kept with the event.
+MAX_FILES = 1000  # Of one patch. A path for each is kept with the event.
 
 
 def patch_body(patch: str) -> tuple[str, tuple[str, ...]]:
@@ -273,17 +277,17 @@ def patch_body(patch: str) -> tuple[str, tuple[str, ...]]:
             lines.append(line)
     if not files:
         return patch, ()
-    return "\n".join(lines).rstrip("\n"), tuple(dict.fromkeys(files[:MOST_FILES]))
+    return "\n".join(lines).rstrip("\n"), tuple(dict.fromkeys(files[:MAX_FILES]))
 
 
 def changes_body(changes: Any) -> tuple[str, tuple[str, ...]]:
-    """The same of the changes that the program says it has made."""
+    """Return the text of the changes that the program reports as applied."""
     parts: list[str] = []
     files: list[str] = []
     for path, change in changes.items() if isinstance(changes, dict) else ():
         files.append(path)
         parts.append(_change(path, change if isinstance(change, dict) else {}, files))
-    return "\n".join(parts), tuple(dict.fromkeys(files[:MOST_FILES]))
+    return "\n".join(parts), tuple(dict.fromkeys(files[:MAX_FILES]))
 
 
 def _change(path: str, change: dict[str, Any], files: list[str]) -> str:
@@ -343,7 +347,7 @@ CANCELLED = "tool_result/aborted"
 
 
 def output_of(text: str) -> Output:
-    """What an output tells of how the call ended. There have been four ways to write it."""
+    """Return how a call ended, from its output. There have been four ways to write it."""
     if not text.startswith(_TOLD):
         if text.startswith('{"') and '"metadata"' in text and (found := _from_json(text)):
             return found
@@ -401,7 +405,8 @@ def _from_json(text: str) -> Output | None:
 
 
 def is_rejection(text: str, out: Output) -> bool:
-    """Whether a person said no. The same words in what a call gave back say nothing."""
+    """Return True if a person refused a call. The same words in the output of a call mean
+    nothing."""
     if out.start or out.exit_code is not None:
         return False
     if text.startswith(_NOT_STARTED[0]):  # With the command line first, whatever its length.
@@ -426,7 +431,7 @@ def result_summary(out: Output, exit_code: int | None, tests: Tests | None) -> s
 
 
 def opens_pull(found: Described) -> bool:
-    """Whether a call opens a pull request."""
+    """Return True if a call opens a pull request."""
     return (
         "gh pr create" in found.body
         if found.action == "shell"

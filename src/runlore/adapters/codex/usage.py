@@ -1,15 +1,14 @@
-"""What requests took: tokens of a request or a turn, from totals that also grow by what other threads
-took."""
+"""Tokens of a request or a turn, from totals that also grow by the tokens of other threads."""
 
 from __future__ import annotations
 
 from ...model import Call, Usage
-from .. import LOST, Skip
+from .. import LOST
 from ..shared.fold import keep
 from ..shared.jsonl import lenient
 from ..shared.tools import text_of
 from . import words
-from .fold import LONGEST_NAME, TOTALS
+from .fold import MAX_NAME, TOTALS
 from .lines import Counts, Info, Payload, Total
 from .messages import Messages
 
@@ -80,7 +79,7 @@ class Requests(Messages):
         call = Call(
             key=key, session_uid=self.stream_uid(), ts=self.ts, provider=self.state.provider,
             tier=self.state.tier,
-            model=model and model[:LONGEST_NAME],
+            model=model and model[:MAX_NAME],
             input_tokens=given, cache_read_tokens=read, cache_write_5m_tokens=written,
             output_tokens=said, reasoning_tokens=thought,
             is_sidechain=self.state.is_side, is_sum=is_sum,
@@ -88,7 +87,8 @@ class Requests(Messages):
         self.out.calls.append((call, event))
 
     def used(self, info: Info) -> Total | None:
-        """What one request took; None when this was counted before, or where it happened."""
+        """Return the tokens of one request; None when they were counted before, or are counted
+        where they were used."""
         state = self.state
         total = (
             words.total_of(info.total_token_usage) if info.total_token_usage is not None else None
@@ -104,25 +104,30 @@ class Requests(Messages):
             state.has_own_total = False
         if state.replay is not None or was_there:
             return None
-        if state.parent is not None and not state.has_spoken:
-            # What a thread that has said nothing yet tells is its parent's, unless it has the
-            # parent's history, and so its total.
-            if before is None and total != last:
-                return None
-            if len(state.kin) == 1:
-                return None
+        # The total of a thread that has said nothing yet is its parent's, unless it has the
+        # parent's history, and so its total.
+        is_new = state.parent is not None and not state.has_spoken
+        if is_new and ((before is None and total != last) or len(state.kin) == 1):
+            return None
         if last is not None:
-            if (
-                before is not None
-                and state.has_own_total
-                and (lost := total[5] - before[5] - last[5]) > 0
-            ):
-                self.out.skips.append(Skip(self.offset, f"{lost} {LOST}"))
+            self.count_lost(total, before, last)
             state.has_own_total = True
             return last
         if before is None:
             return total if state.parent is None else None
-        return tuple([max(0, now - then) for now, then in zip(total, before, strict=True)])  # type: ignore[return-value] # still six
+        return _difference(total, before)
+
+    def count_lost(self, total: Total, before: Total | None, last: Total) -> None:
+        """Count the tokens by which the total grew beyond those of the request."""
+        if before is None or not self.state.has_own_total:
+            return
+        if (lost := total[5] - before[5] - last[5]) > 0:
+            self.skip(f"{lost} {LOST}")
+
+
+def _difference(total: Total, before: Total) -> Total:
+    grown = [max(0, now - then) for now, then in zip(total, before, strict=True)]
+    return grown[0], grown[1], grown[2], grown[3], grown[4], grown[5]
 
 
 def _usage(used: Total) -> Usage:

@@ -53,7 +53,7 @@ def context_of(text: str) -> str | None:
 
 
 def request_in(text: str) -> str:
-    """What a person asked, without what their editor put before it."""
+    """Return what a person typed, without what their editor put before it."""
     _, found, rest = text.partition(_REQUEST)
     return rest.strip() if found and rest.strip() else text
 
@@ -164,11 +164,11 @@ def milliseconds(value: Any) -> int | None:
             return None
         value = whole * 1000 + (rest // 1_000_000 if isinstance(rest, int) else 0)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 <= value < LARGEST else None
+    return int(value) if is_number and 0 <= value < MAX_COUNT else None
 
 
 # A larger count is damage. The sum over a million events still fits a database column.
-LARGEST = 1 << 40
+MAX_COUNT = 1 << 40
 
 
 def exit_number(value: Any) -> int | None:
@@ -184,7 +184,8 @@ _TIERS: dict[object, Tier] = {
 
 
 def tier_of(value: Any) -> Tier | None:
-    """How requests are served. What the program calls fast is the provider's priority."""
+    """Return the service tier of requests. What the program calls fast is the provider's
+    priority."""
     return _TIERS.get(value) if isinstance(value, str) else None
 
 
@@ -206,9 +207,9 @@ def total_of(counts: Counts) -> Total:
     # Nearly always it is as it should be, and written so that asking costs little.
     if (
         min(read, written, thought, total) >= 0
-        and read + written <= given < LARGEST
-        and thought <= said < LARGEST
-        and total < LARGEST
+        and read + written <= given < MAX_COUNT
+        and thought <= said < MAX_COUNT
+        and total < MAX_COUNT
     ):
         return given - read - written, read, written, said, thought, total
     given, said = _sane(given), _sane(said)
@@ -218,7 +219,7 @@ def total_of(counts: Counts) -> Total:
 
 
 def _sane(count: int) -> int:
-    return count if 0 <= count < LARGEST else 0
+    return count if 0 <= count < MAX_COUNT else 0
 
 
 # What other records say.
@@ -258,7 +259,7 @@ def items_text(items: Any) -> str:
 
 
 def search_text(action: Any, query: Any) -> str:
-    """What was looked for on the web."""
+    """Return the query of a web search."""
     if isinstance(action, dict):
         for name in ("url", "query", "queries", "pattern"):
             value = action.get(name)

@@ -41,7 +41,7 @@ from ..shared.jsonl import JsonlAdapter, list_entries, note_refusal, read_small,
 
 LOGS, DOCUMENTS = "session-state", "history-session-state"
 LOG, ABOUT = "events.jsonl", "workspace.yaml"
-SMALL = 1 << 20  # Bytes of the file about a session.
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of the file about a session.
 _DOCUMENT = re.compile(r"session_(.+)_\d+\.json\Z")
 
 
@@ -92,12 +92,12 @@ class CopilotCliAdapter(DocumentAdapter):
             return
         # What is said about a session may be new, whether or not its log has grown.
         if since is not None:
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         yield from JsonlAdapter.read(self, source, since)
 
-    def beside(self, source: Source) -> Iterable[Record]:
+    def sidecars(self, source: Source) -> Iterable[Record]:
         about = _about(source.path)
-        data = read_small(about, SMALL) if about is not None else None
+        data = read_small(about, MAX_SIDECAR_BYTES) if about is not None else None
         return [Record(data, -1, "about")] if data else ()
 
     def parts(self, source: Source, document: Any) -> list[Any]:

@@ -140,7 +140,7 @@ class Reader(Timeline):
         state.has_begun = True
 
     def place(self, data: dict[str, Any]) -> str | None:
-        """Where the session is from here on; it belongs to the folder where it began."""
+        """Note the folder from here on. The session belongs to the folder where it began."""
         state, context = self.state, pick(data, "context", of=dict) or data
         here = (pick(context, "cwd", of=str) or "")[:4096] or None
         state.cwd = state.cwd or here
@@ -373,7 +373,7 @@ class Reader(Timeline):
         stream.is_busy = bool(requests)
         if not self.count and not requests and not thought:
             self.merge("empty")
-        self.said(data, model)
+        self.count_output(data, model)
 
     def reasoned(self, data: dict[str, Any]) -> None:
         self.think(pick(data, "content", of=str) or key_values(data), "assistant.reasoning")
@@ -467,7 +467,7 @@ class Reader(Timeline):
 
     # Tokens.
 
-    def said(self, data: dict[str, Any], model: str | None) -> None:
+    def count_output(self, data: dict[str, Any], model: str | None) -> None:
         """The output of a message. A call of the model may be told in several messages that all
         have its count."""
         count = number(data.get("outputTokens")) or 0
@@ -547,7 +547,7 @@ class Reader(Timeline):
 
 
 def guess(data: dict[str, Any]) -> str:
-    """What a record of several events must be whose type is missing or not known."""
+    """Return the type that a record must have when its own is missing or not known."""
     if data.keys() & {"toolRequests", "reasoningText", "messageId"}:
         return "assistant.message"
     if data.keys() & {"transformedContent", "attachments"}:

@@ -60,9 +60,8 @@ def counts_of(used: Usage) -> Counts:
 def unaccounted(
     told: Mapping[str, Counts], run: Mapping[str, Counts], before: Mapping[str, Counts]
 ) -> dict[str, Counts]:
-    """What the totals at the end of a run have beyond what was counted in it, by model.
-
-    In some versions they go on from the runs before. Which it is, the messages tell: they have the
+    """Return what the totals at the end of a run have beyond what was counted in it, by model. In
+    some versions the totals include earlier runs. The messages tell which it is, as they have the
     output of each."""
     output, own = (sum(counts.output for counts in part.values()) for part in (told, run))
     all_runs = own + sum(counts.output for counts in before.values())

@@ -31,13 +31,13 @@ ACTIONS = {
 }
 ASKS = frozenset({"ask_user", "exit_plan_mode"})
 REFUSED = frozenset({"rejected", "denied"})
-MOST_AROUND = 20  # Elements before a prompt, and after it.
+MAX_AROUND = 20  # Elements before a prompt, and after it.
 _OPENS, _CLOSES = re.compile(r"<([a-z_]{1,40})>"), re.compile(r"</([a-z_]{1,40})>\Z")
 _EXIT = re.compile(r"<(?:exited|shellId: \S+ completed) with exit code (-?\d{1,9})>")
 
 
 def action(tool: Any, args: Any, is_mcp: bool) -> str:
-    """What a tool does, of which one can do several things."""
+    """Return the action of a call, of a tool that can do several things."""
     name = tool if isinstance(tool, str) else ""
     if name == "str_replace_editor" and pick(args, "command", of=str) == "view":
         return "read"
@@ -51,7 +51,7 @@ def exit_of(text: str) -> int | None:
 
 
 def result_text(data: dict[str, Any]) -> str:
-    """What the model was told of a call."""
+    """Return the result of a call as the model saw it."""
     if (message := pick(data, "error", "message", of=str)) is not None:
         return message
     result = data.get("result")
@@ -76,7 +76,7 @@ def _part(part: Any) -> str:
 
 
 def attached(attachment: Any) -> tuple[str, str | None]:
-    """What stands for something that was sent with a prompt, and its path."""
+    """Return a reference that replaces something sent with a prompt, and its path."""
     path = pick(attachment, "path", of=str) or pick(attachment, "filePath", of=str)
     if (data := pick(attachment, "data", of=str)) is not None:
         return blob_reference(data), path
@@ -86,13 +86,13 @@ def attached(attachment: Any) -> tuple[str, str | None]:
 
 
 def around(sent: str) -> str:
-    """What the program put before and after a prompt when it sent it: whole elements, as
-    `<current_datetime>…</current_datetime>`."""
+    """Return what the program put before and after a prompt when it sent it: whole elements, such
+    as `<current_datetime>…</current_datetime>`."""
     text, first, last = sent.strip(), list[str](), list[str]()
     while (
         (found := _OPENS.match(text))
         and (end := text.find(f"</{found[1]}>")) >= 0
-        and len(first) < MOST_AROUND
+        and len(first) < MAX_AROUND
     ):
         end += len(found[0]) + 1
         first.append(text[:end])
@@ -100,7 +100,7 @@ def around(sent: str) -> str:
     while (
         (found := _CLOSES.search(text, max(0, len(text) - 60)))
         and (start := text.rfind(f"<{found[1]}>")) >= 0
-        and len(last) < MOST_AROUND
+        and len(last) < MAX_AROUND
     ):
         last.insert(0, text[start:])
         text = text[:start].rstrip()

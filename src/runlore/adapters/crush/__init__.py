@@ -35,9 +35,9 @@ from ..shared.jsonl import read_small
 from ..shared.sqlite import as_record, columns, find_databases, reading, rows
 from ..shared.sqlite_sessions import UNIT, SqliteSessionsAdapter
 
-DEEP = 8  # Folders between a root and a database, where a root is one that projects lie in.
+MAX_DEPTH = 8  # Folders between a root and a database, where a root is one that projects lie in.
 STALE_S = 3600  # A message that has not changed for so long is not being written any more.
-SMALL = 4 << 20  # Bytes of the list of projects.
+MAX_SIDECAR_BYTES = 4 << 20  # Bytes of the list of projects.
 
 
 class CrushAdapter(SqliteSessionsAdapter):
@@ -57,10 +57,12 @@ class CrushAdapter(SqliteSessionsAdapter):
     """What a project's folder has, and in that."""
 
     def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
-        return [*_listed(root, self.file), *find_databases(root, (self.file,), refused, DEEP)]
+        return [*_listed(root, self.file), *find_databases(root, (self.file,), refused, MAX_DEPTH)]
 
-    def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
-        return _found(db, only)
+    def list_sessions(
+        self, db: apsw.Connection, only: str | None
+    ) -> Iterator[tuple[str, int, int]]:
+        return _list_sessions(db, only)
 
     def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
         sql = (
@@ -72,7 +74,7 @@ class CrushAdapter(SqliteSessionsAdapter):
         )
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is told of the session, then every finished message after the position."""
+        """Yield the facts about the session, then every finished message after the position."""
         path, id_ = os.path.split(source.path)
         done = since.records if since else 0
         with reading(path) as db:
@@ -110,7 +112,9 @@ adapter = CrushAdapter()
 def _listed(root: str, file: str) -> list[str]:
     """The databases of the projects that the user's list names."""
     try:
-        value = msgspec.json.decode(read_small(os.path.join(root, "projects.json"), SMALL) or b"{}")
+        value = msgspec.json.decode(
+            read_small(os.path.join(root, "projects.json"), MAX_SIDECAR_BYTES) or b"{}"
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     projects = value.get("projects") if isinstance(value, dict) else None
@@ -130,7 +134,7 @@ def _listed(root: str, file: str) -> list[str]:
     return [path for path in found if os.path.isabs(path)]
 
 
-def _found(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
+def _list_sessions(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
     """Every session that has messages, or one: id, how many, and a number that changes with what is
     read of it."""
     if not columns(db, "sessions") or not columns(db, "messages"):
@@ -152,7 +156,7 @@ def _found(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, in
 
 
 def _last(db: apsw.Connection, rowid: int) -> tuple[int, int, bool]:
-    """When a message was last changed, its length, and whether it is still being written."""
+    """Return when a message was last changed, its length, and whether it is still being written."""
     row = next(rows(db, "messages", "where rowid = ?", (rowid,)), {})
     parts = row.get("parts") if isinstance(row.get("parts"), str) else ""
     is_open = (
@@ -164,7 +168,7 @@ def _last(db: apsw.Connection, rowid: int) -> tuple[int, int, bool]:
 
 
 def _finished(db: apsw.Connection, session: str) -> int:
-    """How many messages there are, without a last one that is still being written."""
+    """Return the number of messages, without a last one that is still being written."""
     sql = "select rowid from messages where session_id = ? order by created_at, rowid"
     found: list[Any] = db.execute(sql, (session,)).fetchall()
     if not found:

@@ -70,7 +70,7 @@ class Reader(SessionFold[Talk]):
         super().__init__(source, load(carry, Talk, CARRY))
 
     def sidecar(self, name: str, data: bytes) -> None:
-        """What is told of the session."""
+        """Take in the facts about the session."""
         state = self.state
         row = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
         session = self.session(pick(row, "id", of=str))
@@ -253,7 +253,7 @@ KNOWN = frozenset({*KINDS.values(), "text", "image_url", "binary"})
 
 
 def guess(word: str | None, data: dict[str, Any]) -> str:
-    """What a part is: its own word, or what it must be by what it holds."""
+    """Return the type of a part: its own word, or by what it holds."""
     if word in KNOWN and word is not None:
         return word
     held = next(
@@ -277,7 +277,7 @@ def change(args: dict[str, Any]) -> str | None:
 
 
 def picture(data: dict[str, Any]) -> str:
-    """What stands for a picture or a file."""
+    """Return a reference that replaces a picture or a file."""
     if (content := pick(data, "Data", of=str) or pick(data, "data", of=str)) is not None:
         return f"{pick(data, 'Path', of=str) or ''} {blob_reference(content)}".strip()
     head, mark, content = (pick(data, "url", of=str) or "").partition(";base64,")

@@ -42,7 +42,7 @@ from ...model import Session
 from .. import Position, Record, Source, usual_roots
 from ..shared.document import GrowingAdapter
 from ..shared.jsonl import (
-    LONGEST,
+    MAX_RECORD_BYTES,
     JsonlAdapter,
     list_entries,
     note_refusal,
@@ -53,7 +53,7 @@ from ..shared.jsonl import (
 )
 from ..shared.sqlite import reading
 from ..shared.sqlite_sessions import UNIT, SqliteSessionsAdapter
-from .composers import bubble, composer, entries, has_sessions, listing, told
+from .composers import bubble, composer, entries, has_sessions, listing, session_fields
 
 DATABASE, STORE, TRANSCRIPTS, SUBAGENTS = (
     "state.vscdb",
@@ -61,7 +61,7 @@ DATABASE, STORE, TRANSCRIPTS, SUBAGENTS = (
     "agent-transcripts",
     "subagents",
 )
-SMALL = 1 << 20  # Bytes of a file about a session.
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of a file about a session.
 EMPTY = 32 << 10  # Bytes of a command line's database that may have no message in it.
 
 
@@ -70,7 +70,9 @@ class Editor(SqliteSessionsAdapter):
 
     name = "cursor"
 
-    def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
+    def list_sessions(
+        self, db: apsw.Connection, only: str | None
+    ) -> Iterator[tuple[str, int, int]]:
         return listing(db, only)
 
     def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
@@ -89,7 +91,7 @@ class Editor(SqliteSessionsAdapter):
             about = composer(db, session)
             found = entries(db, session, about)
             if len(found) > first or since:
-                yield Record(to_json(told(about, session, path)), -1, "session")
+                yield Record(to_json(session_fields(about, session, path)), -1, "session")
             for n, entry in enumerate(found[first:], first):
                 value = bubble(db, entry)
                 said = {"bubble": slim(value)} if isinstance(value, dict) else {"value": value}
@@ -107,9 +109,11 @@ class Editor(SqliteSessionsAdapter):
                     else {}
                 )
                 data = to_json(record)
-                problem = f"too long ({len(data) >> 20} MB)" if len(data) > LONGEST else None
+                problem = (
+                    f"too long ({len(data) >> 20} MB)" if len(data) > MAX_RECORD_BYTES else None
+                )
                 yield Record(
-                    data[: LONGEST >> 10] if problem else data,
+                    data[: MAX_RECORD_BYTES >> 10] if problem else data,
                     n * UNIT,
                     None,
                     problem,
@@ -131,7 +135,7 @@ class Whole(GrowingAdapter):
         folder, name = os.path.split(source.path)
         if name.endswith(STORE):
             about, records = load(source.path)
-            beside = read_small(os.path.join(folder, "meta.json"), SMALL)
+            beside = read_small(os.path.join(folder, "meta.json"), MAX_SIDECAR_BYTES)
             return [
                 Record(to_json(about), -1, "meta"),
                 *([Record(beside, -1, "about")] if beside else []),
@@ -140,9 +144,11 @@ class Whole(GrowingAdapter):
             with open(source.path, "rb") as file:
                 return [], [
                     to_json(message)
-                    for message in messages(read_up_to(LONGEST, file).decode("utf-8", "replace"))
+                    for message in messages(
+                        read_up_to(MAX_RECORD_BYTES, file).decode("utf-8", "replace")
+                    )
                 ]
-        place = read_small(os.path.join(folder, "workspace.json"), SMALL)
+        place = read_small(os.path.join(folder, "workspace.json"), MAX_SIDECAR_BYTES)
         return [Record(place, -1, "workspace")] if place else [], bubbles(source.path)
 
 
@@ -205,7 +211,7 @@ class CursorAdapter(JsonlAdapter):
         return [source] if source is not None else []
 
     def _of(self, source: Source) -> Editor | Whole | None:
-        """Who understands a source; None for a transcript of lines."""
+        """Return the reader of a source; None for a transcript of lines."""
         if in_database(source.path):
             return self.editor
         return None if source.path.endswith(".jsonl") else self.single
@@ -285,8 +291,8 @@ def _is_transcript(path: str) -> bool:
 
 
 def _is_global(path: str) -> bool:
-    """Whether a database of the editor is the one for all workspaces: by its place, and elsewhere
-    by its tables."""
+    """Return True if a database of the editor is the one for all workspaces, by its path or else by
+    its tables."""
     above = os.path.basename(os.path.dirname(path))
     if above == "globalStorage":
         return True
@@ -331,8 +337,8 @@ def _source(
 
 
 def _has_blobs(path: str) -> bool:
-    """Whether a small database of the command line has a message at all: its transcript may have
-    one."""
+    """Return True if a small database of the command line has any message. If not, its transcript
+    may have one."""
     try:
         with reading(path) as db:
             return db.execute("select 1 from blobs limit 1").fetchone() is not None

@@ -90,7 +90,7 @@ class Reader(MultiSessionFold[Editor]):
             or path_in(pick(bubble, "workspaceProjectDir", of=str))
             or _first(bubble.get("workspaceUris"))
         )
-        tool, text = pick(bubble, "toolFormerData", of=dict), said(bubble)
+        tool, text = pick(bubble, "toolFormerData", of=dict), text_in(bubble)
         kind = bubble.get("type")
         self.compacted(pick(bubble, "conversationSummary", of=dict))
         if kind in (USER, "user"):
@@ -112,7 +112,7 @@ class Reader(MultiSessionFold[Editor]):
         self.used(bubble)
 
     def compacted(self, summary: dict[str, Any] | None) -> None:
-        """What was said before has left the model's context, and a summary stands for it."""
+        """Add a compaction: a summary replaces the earlier messages in the model's context."""
         if summary is None:
             return
         self.emit(
@@ -242,7 +242,7 @@ class Reader(MultiSessionFold[Editor]):
     # Tokens.
 
     def used(self, bubble: dict[str, Any]) -> None:
-        """Nearly always zero. What there is, is taken."""
+        """Add the tokens of a request, which are nearly always zero."""
         counts = pick(bubble, "tokenCount", of=dict) or {}
         used = Usage(
             input_tokens=number(counts.get("inputTokens")) or 0,
@@ -265,8 +265,8 @@ SAME, TEXTS = ("richText", "initText", "delegate"), ("rawArgs", "params", "resul
 ABOVE = ("parentComposerId", "parentAgentId", "rootParentAgentId")
 
 
-def said(bubble: dict[str, Any]) -> str:
-    """What a bubble says: versions have called it differently."""
+def text_in(bubble: dict[str, Any]) -> str:
+    """Return the text of a bubble, which versions have named differently."""
     return next(
         (
             text

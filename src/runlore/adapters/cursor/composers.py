@@ -88,8 +88,8 @@ def listing(db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, i
 
 
 def _is_given_up(db: apsw.Connection, session: str) -> bool:
-    """Whether a session was left while it was being written: what was held back of it is then
-    given."""
+    """Return True if a session was left while it was being written: the part that was held back is
+    then given."""
     about = composer(db, session)
     return pick(about, "status", of=str) in GENERATING and _is_stale(about)
 
@@ -103,7 +103,7 @@ def _after(prefix: str) -> str:
 
 
 def composer(db: apsw.Connection, session: str) -> dict[str, Any]:
-    """What is told of a session; nothing when it is not there."""
+    """Return the facts about a session; nothing when it is not there."""
     value = _value(db, COMPOSER + session)
     return value if isinstance(value, dict) else {}
 
@@ -175,8 +175,8 @@ def bubble(db: apsw.Connection, entry: Entry) -> Any:
     return _decoded(row[0]) if row else None
 
 
-def told(about: dict[str, Any], session: str, path: str) -> dict[str, Any]:
-    """What a session says of itself, in few words."""
+def session_fields(about: dict[str, Any], session: str, path: str) -> dict[str, Any]:
+    """Return the few facts about a session that are kept."""
     names = ("name", "createdAt", "status", "unifiedMode", "contextTokensUsed", "subagentInfo")
     branch = pick(about, "activeBranch", "branchName", of=str) or pick(
         about, "createdOnBranch", of=str

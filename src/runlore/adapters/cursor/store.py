@@ -15,14 +15,14 @@ from ..shared.jsonl import to_json
 from ..shared.pick import pick
 from ..shared.sqlite import columns, reading
 
-MOST_NODES = 200_000
-DEEPEST = 64  # Nodes below each other.
+MAX_NODES = 200_000
+MAX_DEPTH = 64  # Nodes below each other.
 MESSAGE, TREE = 1, 2  # The fields of a node that name others.
 _STARTS = (b'{"id":', b'{"role":', b'{"type":', b'{"content":')
 
 
 def load(path: str) -> tuple[dict[str, Any], list[bytes]]:
-    """What is told of the session, and its messages in their order."""
+    """Return the facts about the session, and its messages in their order."""
     with reading(path) as db:
         if not columns(db, "blobs"):
             return {}, []
@@ -62,7 +62,7 @@ def _blob(db: apsw.Connection, name: str) -> bytes:
 def _walk(db: apsw.Connection, root: str) -> Iterator[str]:
     """The messages below a node, from left to right. Names that are not there are passed over."""
     pending: list[tuple[str, int]] = [(root, 0)]
-    for _ in range(MOST_NODES):
+    for _ in range(MAX_NODES):
         if not pending:
             return
         name, depth = pending.pop()
@@ -71,7 +71,7 @@ def _walk(db: apsw.Connection, root: str) -> Iterator[str]:
             continue
         if _message(data) is not None:
             yield name
-        elif depth < DEEPEST:
+        elif depth < MAX_DEPTH:
             pending += [(below, depth + 1) for below in reversed(_names(data))]
 
 

@@ -81,7 +81,8 @@ ACTIONS = {
 ASKS = frozenset({"ask_question", "askquestion", "AskQuestion", "create_plan", "CreatePlan"})
 OPEN, CLOSE = "<user_query>", "</user_query>"
 _INJECTED = re.compile(
-    r"\s*<(user_info|system_reminder|project_layout|rules|git_status|agent_transcripts|open_and_recently_viewed_files)\b"
+    r"\s*<(user_info|system_reminder|project_layout|rules|git_status|agent_transcripts"
+    r"|open_and_recently_viewed_files)\b"
 )
 _EXIT = re.compile(r"\AExit code: (-?\d{1,9})\b")
 _FAILED = re.compile(r"Error: [^\n]{0,200}\Z")
@@ -104,8 +105,8 @@ def time_at(*values: Any) -> datetime | None:
 
 
 def typed(text: str) -> str:
-    """What a person typed, without what the program wrote around it; nothing when it wrote all of
-    it."""
+    """Return what a person typed, without what the program wrote around it; nothing when it wrote
+    all of it."""
     start, whole = text.find(OPEN), text.rstrip()
     if start >= 0 and whole.endswith(CLOSE):
         return whole[start + len(OPEN) : -len(CLOSE)].strip()
@@ -116,7 +117,7 @@ def typed(text: str) -> str:
 
 
 def call(name: Any, given: Any, diff: str | None = None) -> Described:
-    """What a call does. Newer tools have a number at the end of their names."""
+    """Return the description of a call. Newer tools have a number at the end of their names."""
     tool = name[:200] if isinstance(name, str) and name else "unknown"
     plain = tool.lower().removesuffix("_v2")
     return describe(
@@ -144,7 +145,7 @@ def shown(result: Any) -> str:
 
 
 def error_of(value: Any) -> str | None:
-    """What a call says of its failure."""
+    """Return the text of a call's failure."""
     value = opened(value)
     if isinstance(value, dict):
         names = ("clientVisibleErrorMessage", "modelVisibleErrorMessage", "message", "error")
@@ -155,8 +156,8 @@ def error_of(value: Any) -> str | None:
 
 
 def is_refused(tool: dict[str, Any], result: Any) -> bool:
-    """Whether a person refused a call in the editor. A command that was refused is `completed`; its
-    result says so."""
+    """Return True if a person refused a call in the editor. A command that was refused is
+    `completed`, and its result says so."""
     words = (
         tool.get("status"),
         pick(tool, "additionalData", "status", of=str),
@@ -176,8 +177,8 @@ def is_failed(tool: dict[str, Any]) -> bool:
 def outcome(
     message: Any, block: dict[str, Any], text: str, action: str
 ) -> tuple[bool, bool, int | None]:
-    """Whether a call of the command line failed, whether it was refused, and how its command ended.
-    `isError` is false for a command that failed, so the message's own word is asked first."""
+    """Return whether a call of the command line failed, whether it was refused, and its exit code.
+    `isError` is false for a command that failed, so the message's own word is used first."""
     output = (
         pick(message, "providerOptions", "cursor", "highLevelToolCallResult", "output", of=dict)
         or {}

@@ -38,7 +38,7 @@ def records(path: str) -> list[bytes]:
             for key in (CHATS, COMPOSERS)
         )
     found = [*_sessions(chats, *CHAT), *_sessions(talks, *TALK)]
-    gone = _taken_over(path, {session for session, _, _ in found})
+    gone = _in_global_database(path, {session for session, _, _ in found})
     return [
         to_json(record)
         for session, about, bubbles in found
@@ -64,7 +64,7 @@ def _bubbles(session: str, about: dict[str, Any], bubbles: list[Any]) -> Iterato
         yield {"session": session, "id": name, **(about if not n else {}), **said}
 
 
-def _taken_over(path: str, sessions: set[str]) -> set[str]:
+def _in_global_database(path: str, sessions: set[str]) -> set[str]:
     """Those that the global database has."""
     above = os.path.join(os.path.dirname(path), "..", "..", "globalStorage", "state.vscdb")
     if not sessions or not os.path.isfile(above):

@@ -41,7 +41,7 @@ from ...model import Session
 from .. import Position, Record, Source
 from ..shared.document import DocumentAdapter
 from ..shared.jsonl import (
-    LONGEST,
+    MAX_RECORD_BYTES,
     JsonlAdapter,
     note_refusal,
     parse,
@@ -65,8 +65,8 @@ OTHERS = frozenset(
 )
 """What the agent keeps beside its sessions. Some of it is secret, and none of it is opened as a
 session."""
-SMALL = 1 << 20  # Bytes of a file that says where a project is.
-MOST_PLACES = 10_000
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of a file that says where a project is.
+MAX_PLACES = 10_000
 
 
 class GeminiCliAdapter(DocumentAdapter):
@@ -103,14 +103,15 @@ class GeminiCliAdapter(DocumentAdapter):
             )  # fmt: skip
 
     def places(self, root: Path) -> list[tuple[Path, bool]]:
-        """Where to look below a root, and whether the agent itself keeps its sessions there."""
+        """Return the folders to look in below a root, each with whether the agent itself keeps its
+        sessions there."""
         place = root / "tmp" if root.name == ".gemini" else root
         return [(place, place.name == "tmp" and place.parent.name == ".gemini")]
 
     def is_session(self, path: str, place: str, is_own: bool) -> bool:
-        """Whether a file is one of a session. A project has them in `chats`, and what was typed in
-        a file beside that; elsewhere, in a folder of transcripts that somebody collected, every
-        file may be one."""
+        """Return True if a file holds a session. A project has them in `chats`, and what was typed
+        in a file beside that; in a folder of transcripts that somebody collected, every file may be
+        one."""
         folder, name = os.path.split(path)
         parts = os.path.relpath(folder, place).split(os.sep)
         if (
@@ -151,7 +152,7 @@ class GeminiCliAdapter(DocumentAdapter):
             yield from JsonlAdapter.read(self, source, since)
             return
         if since is None:
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         try:
             with open(source.path, "rb") as file:
                 lines = _lines_of(source.path, file)
@@ -161,8 +162,8 @@ class GeminiCliAdapter(DocumentAdapter):
             if since is None or record.offset >= since.offset:
                 yield record
 
-    def beside(self, source: Source) -> Iterable[Record]:
-        """Where the project is."""
+    def sidecars(self, source: Source) -> Iterable[Record]:
+        """Yield the folder of the project."""
         if (folder := _project(source.path)) and (place := _place_of(folder)):
             yield Record(place.encode("utf-8", "replace"), -1, "cwd")
 
@@ -194,13 +195,15 @@ def _place_of(folder: str) -> str | None:
     """The path of a project: as it is noted beside its chats, or as a place whose name or hash the
     folder has."""
     own = os.path.basename(folder)
-    if noted := read_small(os.path.join(folder, ".project_root"), SMALL):
+    if noted := read_small(os.path.join(folder, ".project_root"), MAX_SIDECAR_BYTES):
         return noted.decode("utf-8", "replace").strip() or None
     home = os.path.dirname(os.path.dirname(folder))
     places: dict[str, str] = {}
     for name in ("projects.json", "trustedFolders.json"):
         try:
-            value = msgspec.json.decode(read_small(os.path.join(home, name), SMALL) or b"{}")
+            value = msgspec.json.decode(
+                read_small(os.path.join(home, name), MAX_SIDECAR_BYTES) or b"{}"
+            )
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         inner = value.get("projects", value) if isinstance(value, dict) else {}
@@ -209,7 +212,7 @@ def _place_of(folder: str) -> str | None:
             if isinstance(inner, dict)
             else {}
         )
-    for path, slug in list(places.items())[:MOST_PLACES]:
+    for path, slug in list(places.items())[:MAX_PLACES]:
         if slug == own or sha256(path.encode("utf-8", "replace")).hexdigest() == own:
             return path
     return None
@@ -218,9 +221,9 @@ def _place_of(folder: str) -> str | None:
 def _lines_of(path: str, file: BinaryIO) -> BinaryIO:
     """A document as the lines of a log: its header, then its messages. Raises ReadError when it is
     none."""
-    data = read_up_to(LONGEST + 1, file)
-    if len(data) > LONGEST:
-        raise ReadError(path, f"larger than {LONGEST >> 20} MB")
+    data = read_up_to(MAX_RECORD_BYTES + 1, file)
+    if len(data) > MAX_RECORD_BYTES:
+        raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

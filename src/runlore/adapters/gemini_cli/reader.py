@@ -23,7 +23,7 @@ from .prompts import Prompts
 CARRY = 1
 """The layout of `Chat`; changed only together with the adapter's `version`."""
 MESSAGES = 500  # That are remembered. Only the last ones are told again; a rewind may name any.
-KEPT = 1000  # Messages that a compaction says it kept.
+MAX_COMPACTED = 1000  # Messages that a compaction says it kept.
 
 # The numbers of a message's parts, so that each has its name whatever else was there when it was
 # first read.
@@ -70,8 +70,8 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
     return Reader(source, carry).run(records)
 
 
-class Told(msgspec.Struct, array_like=True):
-    """What has been told of a message."""
+class History(msgspec.Struct, array_like=True):
+    """The events that a message has given."""
 
     is_turn: bool = False
     is_gone: bool = False
@@ -88,14 +88,14 @@ class Told(msgspec.Struct, array_like=True):
 
 class Chat(State):
     version: int = CARRY
-    told: dict[str, Told] = msgspec.field(default_factory=dict)
+    told: dict[str, History] = msgspec.field(default_factory=dict)
     has_begun: bool = False
 
 
 class Reader(SessionFold[Chat]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Chat, CARRY))
-        self.told = Told()
+        self.told = History()
         self.view: str | None = None
         """Set while a history is read that the program wrote anew: what is new in it nobody
         typed."""
@@ -166,7 +166,10 @@ class Reader(SessionFold[Chat]):
         context; what is new stands for them; results that are masked were emptied."""
         state, raw, begun = self.state, self.raw, self.count
         keys = {key for message in messages if (key := identifier(pick(message, "id", of=str)))}
-        said = {words.stamp(words.said(message.get("content"))[0]) for message in _dicts(messages)}
+        said = {
+            words.stamp(words.split_content(message.get("content"))[0])
+            for message in _dicts(messages)
+        }
         turns = [
             (key, told) for key, told in state.told.items() if told.is_turn and not told.is_gone
         ]
@@ -175,7 +178,7 @@ class Reader(SessionFold[Chat]):
         self.native_id = self.native_id or self.new_id()
         if lost:
             kept = [key for key in state.told if key in keys]
-            refs = tuple(self.named(key) for key in kept[-KEPT:])
+            refs = tuple(self.named(key) for key in kept[-MAX_COMPACTED:])
             self.emit(
                 "lifecycle",
                 "",
@@ -194,7 +197,7 @@ class Reader(SessionFold[Chat]):
                 "masking",
                 f"the output of {len(masked)} calls was masked",
                 view="clear",
-                refs=tuple(masked[:KEPT]),
+                refs=tuple(masked[:MAX_COMPACTED]),
             )
         for key in lost:
             state.told[key].is_gone = True
@@ -251,8 +254,7 @@ class Reader(SessionFold[Chat]):
         ]
 
     def rewind(self, target: Any) -> None:
-        """A person went back to before a message. What came since stays, on a line that was
-        left."""
+        """Add a rewind to before a message. Later messages stay, on a branch that was left."""
         state, name = self.state, identifier(target)
         keys = [key for key, told in state.told.items() if not told.is_gone]
         if name in keys:
@@ -260,7 +262,7 @@ class Reader(SessionFold[Chat]):
             first = removed[0]
         else:  # The agent then begins with nothing.
             removed = [state.told[key] for key in keys]
-            first = min(state.told.values(), key=lambda told: told.seq, default=Told())
+            first = min(state.told.values(), key=lambda told: told.seq, default=History())
         refs = (first.first, "..", state.last or first.last) if removed else ()
         for told in removed:
             told.is_gone = True
@@ -297,7 +299,7 @@ class Reader(SessionFold[Chat]):
         self.ts = time_of(value.get("timestamp"))
         known = key in state.told
         self.is_first, self.is_known = not known, known and is_again
-        self.told = state.told.get(key) or Told(before=self.parent)
+        self.told = state.told.get(key) or History(before=self.parent)
         self.told.is_gone = False
         word = pick(value, "type", of=str) or pick(value, "role", of=str) or ""
         kind = TURNS.get(word) or guess(value, word)
@@ -333,8 +335,7 @@ class Reader(SessionFold[Chat]):
         told.seq = self.state.seq - 1
 
     def speak(self, kind: str, text: str, native: str, role: str, **more: Any) -> None:
-        """What a message says, once. When it says something else than before, that takes the place
-        of what it said."""
+        """Add the text of a message, once. A changed text replaces the earlier one."""
         told, stamp = self.told, words.stamp(text)
         if not text.strip() or stamp in told.texts or len(told.texts) == VERSIONS:
             return
@@ -354,8 +355,8 @@ class Reader(SessionFold[Chat]):
     def prompt(self, value: dict[str, Any], native: str) -> None:
         content = value.get("content", value.get("parts"))
         self.parts(content)
-        text, pictures = words.said(content)
-        typed = words.said(value.get("displayContent"))[0] or text
+        text, pictures = words.split_content(content)
+        typed = words.split_content(value.get("displayContent"))[0] or text
         begun = self.count
         if self.view is not None and not self.told.texts:
             self.speak("lifecycle", text, f"{native}/{self.view}", "user", view=self.view)
@@ -386,7 +387,7 @@ class Reader(SessionFold[Chat]):
         told.thoughts = max(told.thoughts, len(thoughts))
         self.ts = time_of(value.get("timestamp"))
         content = value.get("content", value.get("parts"))
-        text, pictures = words.said(content)
+        text, pictures = words.split_content(content)
         begun = self.count
         if self.view is not None and not told.texts:
             self.speak("lifecycle", text, f"{native}/context", "assistant", view="context")
@@ -406,8 +407,8 @@ class Reader(SessionFold[Chat]):
         self.say("thinking", text, "thought", "assistant", part)
 
     def note(self, value: dict[str, Any], word: str) -> None:
-        """What the program said to the person."""
-        text, pictures = words.said(value.get("content", value.get("parts")))
+        """Add a message of the program to the person."""
+        text, pictures = words.split_content(value.get("content", value.get("parts")))
         self.pictures(pictures, word or "unknown", "system")
         if word == "info" and text.startswith(CANCELLED):
             self.speak("human_intervention", text, "interrupt", "user")
@@ -520,8 +521,8 @@ class Reader(SessionFold[Chat]):
     # Tokens.
 
     def used(self, tokens: Any, value: dict[str, Any]) -> None:
-        """What the call of the model took. It is an event of its own: the message may have been
-        told before this was known."""
+        """Add the tokens of a request. They are an event of their own, as the message may have been
+        read before they were known."""
         if not isinstance(tokens, dict) or self.told.has_tokens:
             return
         used = words.usage(
@@ -558,13 +559,13 @@ class Reader(SessionFold[Chat]):
 
 
 def number_of(call_id: str) -> int:
-    """The number of a call among the parts of its message; the next one is that of its result.
-    Where it stands may change."""
+    """Return the number of a call among the parts of its message; its result has the next one. The
+    position of a call may change."""
     return TOOLS + 2 * crc32(call_id.encode("utf-8", "replace"))
 
 
 def guess(value: dict[str, Any], word: str) -> str:
-    """What a message must be whose type is missing or not known."""
+    """Return the type that a message must have when its own is missing or not known."""
     if value.keys() & {"toolCalls", "thoughts", "tokens", "model"}:
         return "gemini"
     return "" if word else "user" if "displayContent" in value else ""

@@ -51,7 +51,8 @@ MASKED = "<tool_output_masked>"
 ENDED = frozenset({"success", "error", "cancelled"})
 _COMMAND = re.compile(r"[/?](?:[a-zA-Z][\w:.-]*)?(?:\s|\Z)")
 _WRAPPED = re.compile(
-    r"\s*<(session_context|hook_context|qwen:user-prompt-submit-context|system-reminder|state_snapshot)\b"
+    r"\s*<(session_context|hook_context|qwen:user-prompt-submit-context|system-reminder"
+    r"|state_snapshot)\b"
 )
 _EXIT = re.compile(r"^Exit Code: (-?\d{1,9})[ \t]*$", re.MULTILINE)
 
@@ -63,8 +64,9 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def is_said(part: Any) -> bool:
-    """Whether a part is what somebody says: neither a thought, nor a call, nor a result."""
+def is_speech(part: Any) -> bool:
+    """Return True if a part is text that somebody wrote: neither a thought, nor a call, nor a
+    result."""
     return not isinstance(part, dict) or not (
         part.get("thought") is True or part.keys() & {"functionCall", "functionResponse"}
     )
@@ -83,10 +85,10 @@ def shown(part: Any) -> str:
     return text_of(part)
 
 
-def said(content: Any) -> tuple[str, list[str]]:
+def split_content(content: Any) -> tuple[str, list[str]]:
     """The text of a message (a text, a part, or a list of parts), and what comes with it that is no
     text. Without a text, the first of that is it."""
-    parts = [part for part in listed(content) if is_said(part)]
+    parts = [part for part in listed(content) if is_speech(part)]
     texts = [
         shown(part)
         for part in parts
@@ -101,17 +103,17 @@ def said(content: Any) -> tuple[str, list[str]]:
 
 
 def is_command(text: str) -> bool:
-    """Whether a prompt is a command to the program (`/chat list`, `?`), and not a path."""
+    """Return True if a prompt is a command to the program (`/chat list`, `?`), and not a path."""
     return _COMMAND.match(text) is not None
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether the program wrote this in the person's place."""
+    """Return True if the program wrote this in the person's place."""
     return _WRAPPED.match(text) is not None
 
 
 def stamp(text: str) -> bytes:
-    """What tells one text from another, however it is wrapped."""
+    """Return a hash that tells texts apart, however they are wrapped."""
     return blake2b("".join(text.split()).encode("utf-8", "replace"), digest_size=8).digest()
 
 
@@ -119,7 +121,7 @@ def stamp(text: str) -> bytes:
 
 
 def describe(name: Any, given: Any, display: Any = None) -> Described:
-    """What a call does; `display` is what the agent shows of it."""
+    """Return the description of a call; `display` is what the agent shows of it."""
     return calls.describe(
         name, given, action_of(text_of(name), ACTIONS), pick(display, "fileDiff", of=str)
     )
@@ -129,11 +131,11 @@ def describe(name: Any, given: Any, display: Any = None) -> Described:
 
 
 def result(parts: Any, display: Any, status: Any, action: str, is_test: bool) -> Result:
-    """What came of a call. A command that failed is a success to the agent: how it ended stands in
-    its output."""
+    """Return the result of a call. A command that failed is a success to the agent: the exit code
+    stands in its output."""
     responses = [pick(part, "functionResponse", "response", of=dict) for part in listed(parts)]
     texts = [_response(response) for response in responses if response is not None]
-    texts += [shown(part) for part in listed(parts) if is_said(part)]
+    texts += [shown(part) for part in listed(parts) if is_speech(part)]
     text = "\n".join(text for text in texts if text)
     if isinstance(display, str) and (not text or (MASKED in text and MASKED not in display)):
         text = display
@@ -170,7 +172,7 @@ def _shown(text: str) -> str:
 
 
 def is_masked(parts: Any) -> bool:
-    """Whether the model no longer sees this result."""
+    """Return True if the model no longer sees this result."""
     return any(
         MASKED in _response(found)
         for part in listed(parts)

@@ -43,9 +43,15 @@ from ..shared.sqlite import as_record, columns, find_databases, reading, rows
 from ..shared.sqlite_sessions import UNIT, SqliteSessionsAdapter
 
 FILES = ("sessions.db",)
-DEEP = 8  # Folders between a root and a database; the agent itself makes none.
-TOLD = ("updated_at", "name", "description", "accumulated_total_tokens", "parent_session_id")
-MOST_CALLS = 10_000  # Rows of the ledger of one session.
+MAX_DEPTH = 8  # Folders between a root and a database; the agent itself makes none.
+CHANGING_COLUMNS = (
+    "updated_at",
+    "name",
+    "description",
+    "accumulated_total_tokens",
+    "parent_session_id",
+)
+MAX_CALLS = 10_000  # Rows of the ledger of one session.
 _OLD = re.compile(r"\d{8}_\d{6}\.jsonl\Z")
 
 
@@ -71,7 +77,7 @@ class GooseAdapter(SqliteSessionsAdapter):
     lines = Lines()
 
     def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
-        return find_databases(root, FILES, refused, DEEP)
+        return find_databases(root, FILES, refused, MAX_DEPTH)
 
     def discover(self, root: Path) -> Iterator[Source]:
         known: set[str] = set()
@@ -84,12 +90,14 @@ class GooseAdapter(SqliteSessionsAdapter):
                 yield source
         self.refused = [*self.refused, *self.lines.refused]
 
-    def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
+    def list_sessions(
+        self, db: apsw.Connection, only: str | None
+    ) -> Iterator[tuple[str, int, int]]:
         if not columns(db, "sessions") or "content_json" not in columns(db, "messages"):
             return
         where, given = ("", ()) if only is None else ("where session_id = ?", (only,))
         known = set(columns(db, "sessions"))
-        told = ", ".join(f"cast(s.{name} as blob)" for name in TOLD if name in known)
+        told = ", ".join(f"cast(s.{name} as blob)" for name in CHANGING_COLUMNS if name in known)
         sql = (
             f"select m.*, strftime('%s', s.updated_at), {told} from (select session_id, count(*),"
             f" min(id), max(id) from messages {where} group by session_id) m join sessions s on"
@@ -125,7 +133,7 @@ class GooseAdapter(SqliteSessionsAdapter):
         )
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is told of the session and what its requests took, then every message after the
+        """Yield the facts about the session and its requests, then every message after the
         position."""
         if is_file(source):
             yield from self.lines.read(source, since)
@@ -136,11 +144,10 @@ class GooseAdapter(SqliteSessionsAdapter):
             session = next(rows(db, "sessions", "where id = ?", (id_,)), None)
             if session is None:
                 raise ReadError(source.path, "the session is not there any more")
-            yield Record(to_json(_told(db, session)), -1, "session")
+            yield Record(to_json(_session_fields(db, session)), -1, "session")
             chosen = "where session_id = ? order by id limit ?"
             calls = [
-                {**row, "rowid": None}
-                for row in rows(db, "usage_ledger", chosen, (id_, MOST_CALLS))
+                {**row, "rowid": None} for row in rows(db, "usage_ledger", chosen, (id_, MAX_CALLS))
             ]
             if calls:
                 yield Record(to_json(calls), -1, "calls")
@@ -174,9 +181,9 @@ def is_file(source: Source) -> bool:
     return source.path.endswith(".jsonl")
 
 
-def _told(db: apsw.Connection, session: dict[str, Any]) -> dict[str, Any]:
-    """What is worth telling of a session. Its sums count where no request of it is in the ledger,
-    which came later than it."""
+def _session_fields(db: apsw.Connection, session: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts about a session that are kept. Its sums count where the ledger, which was
+    added later, has no request of it."""
     wanted = (
         "id", "name", "description", "user_set_name", "session_type", "working_dir", "created_at",
         "provider_name", "parent_session_id",

@@ -149,7 +149,7 @@ class Reader(EntryFold[Log]):
         self.sums(row)
 
     def sums(self, row: dict[str, Any]) -> None:
-        """What all requests together took, where that is all there is."""
+        """Add the tokens of all requests together, where nothing else is known."""
         used = usage(
             *(
                 row.get(f"accumulated_{word}_tokens")
@@ -363,14 +363,16 @@ class Reader(EntryFold[Log]):
         is_human = is_stopped or is_refused
         self.emit(
             "human_intervention" if is_human else "tool_result", came.text,
-            "toolResponse/interrupted" if is_stopped else "toolResponse/declined" if is_refused else "toolResponse", came.summary, "tool",
+            "toolResponse/interrupted" if is_stopped
+            else "toolResponse/declined" if is_refused
+            else "toolResponse", came.summary, "tool",
             call.tool, call_id, call.action,
             is_error=not is_human and (came.is_error or bool(came.exit_code)),
             exit_code=came.exit_code,
             tests=came.tests, refs=(self.uid(below),) if below else (),
         )  # fmt: skip
 
-    def asked(self, block: dict[str, Any]) -> None:
+    def question(self, block: dict[str, Any]) -> None:
         """A person is asked, or has answered."""
         data = pick(block, "data", of=dict) or block
         word = pick(data, "actionType", of=str) or pick(block, "type", of=str) or "question"
@@ -398,8 +400,8 @@ class Reader(EntryFold[Log]):
     # Tokens.
 
     def used(self, about: dict[str, Any]) -> None:
-        """What the request of a message took: it is billed with the row of the ledger that says the
-        same."""
+        """Add the tokens of the request of a message. It is billed with the row of the ledger that
+        has the same figures."""
         given = pick(about, "usage", of=dict)
         if given is None:
             return
@@ -452,7 +454,7 @@ def action_of(tool: str, args: Any, extension: str | None) -> str:
 
 
 def shown(value: Any) -> str:
-    """What a tool gave, for reading. Older versions have the list itself."""
+    """Return the output of a tool for reading. Older versions have the list itself."""
     content = value.get("content") if isinstance(value, dict) and "content" in value else value
     if not isinstance(content, list):
         return text_of(content)
@@ -481,8 +483,8 @@ BLOCKS: dict[str, Handler] = {
     "toolRequest": Reader.call,
     "frontendToolRequest": Reader.call,
     "toolResponse": Reader.result,
-    "toolConfirmationRequest": Reader.asked,
-    "actionRequired": Reader.asked,
+    "toolConfirmationRequest": Reader.question,
+    "actionRequired": Reader.question,
     "systemNotification": Reader.noted,
 }
 GIVEN = {"toolCall": "toolRequest", "toolResult": "toolResponse", "thinking": "thinking",

@@ -40,9 +40,12 @@ from ..shared.jsonl import JsonlAdapter, note_refusal, read_small
 from ..shared.pick import pick
 
 UPDATES, HISTORY, TELEMETRY = "updates.jsonl", "chat_history.jsonl", "events.jsonl"
-SMALL, LOG = 1 << 20, 8 << 20  # Bytes of a file beside the source, and of a command's whole output.
-FIRST = 4 << 10  # Bytes of a first line, which tells of a hook or is a prompt.
-DEEP = 8  # Folders between a root and a session; the agent itself makes two.
+MAX_SIDECAR_BYTES, MAX_OUTPUT_BYTES = (
+    1 << 20,
+    8 << 20,
+)  # Bytes of a file beside the source, and of a command's whole output.
+FIRST_LINE_BYTES = 4 << 10  # Bytes of a first line, which tells of a hook or is a prompt.
+MAX_DEPTH = 8  # Folders between a root and a session; the agent itself makes two.
 
 
 class GrokAdapter(JsonlAdapter):
@@ -86,25 +89,25 @@ class GrokAdapter(JsonlAdapter):
                 yield msgspec.structs.replace(more, mtime_ns=max(newest, more.mtime_ns) + 1)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is said of the session comes first every time: it may have changed, whether or not
-        lines were added."""
+        """Yield the sidecars first, every time: they may have changed, whether or not lines were
+        added."""
         if since is not None:
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         yield from super().read(source, since)
 
-    def beside(self, source: Source) -> Iterable[Record]:
+    def sidecars(self, source: Source) -> Iterable[Record]:
         folder = os.path.dirname(source.path)
         for name, file in (
             ("signals", "signals.json"),
             ("summary", "summary.json"),
             ("cwd", os.path.join("..", ".cwd")),
         ):
-            if data := read_small(os.path.join(folder, file), SMALL):
+            if data := read_small(os.path.join(folder, file), MAX_SIDECAR_BYTES):
                 yield Record(data, -1, name)
         for hint in source.hints:
             yield Record(b'{"session":"%s"}' % hint.removeprefix("parent:").encode(), -1, "parent")
 
-    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+    def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
         """The whole output of a command, and what a compaction left. Only names are taken from the
         line, never a path."""
         if not any(
@@ -118,14 +121,18 @@ class GrokAdapter(JsonlAdapter):
         if pick(update, "sessionUpdate", of=str) == "compaction_checkpoint":
             name = words.file_name(pick(update, "checkpoint_file", of=str))
             data = (
-                read_small(os.path.join(folder, "compaction_checkpoints", name), LOG)
+                read_small(os.path.join(folder, "compaction_checkpoints", name), MAX_OUTPUT_BYTES)
                 if name
                 else None
             )
             yield from [Record(data, -1, "checkpoint")] if data else []
         elif pick(update, "rawOutput", "truncated", of=bool):
             name = words.file_name(pick(update, "rawOutput", "output_file", of=str))
-            data = read_small(os.path.join(folder, "terminal", name), LOG) if name else None
+            data = (
+                read_small(os.path.join(folder, "terminal", name), MAX_OUTPUT_BYTES)
+                if name
+                else None
+            )
             yield from [Record(data, -1, "log")] if data else []
 
     def slim(self, line: bytes) -> bytes:
@@ -171,7 +178,7 @@ def _sessions(
                 for path in folders
                 if os.path.basename(path) not in ("terminal", "images", "subagents")
             ]
-        if depth < DEEP:
+        if depth < MAX_DEPTH:
             pending += [(path, depth + 1) for path in folders]
 
 
@@ -198,9 +205,9 @@ def _source(agent: str, root: str, path: str, hints: tuple[str, ...]) -> Source 
 
 
 def _has_line(source: Source) -> bool:
-    """Whether a first line has been written to its end. A file that is longer than first lines are
-    is not opened for this."""
-    if source.size >= FIRST:
+    """Return True if a first line has been written to its end. A file that is longer than first
+    lines are is not opened for this."""
+    if source.size >= FIRST_LINE_BYTES:
         return True
     try:
         with open(source.path, "rb") as file:

@@ -36,8 +36,8 @@ class Chat(GrokFold):
             self.emit("lifecycle", body, kind or "unknown", kind or "unknown record")
 
     def own_id(self, value: dict[str, Any]) -> str | None:
-        """What names a line wherever it stands: the id of a call or of a thought, or the number of
-        a prompt with its words."""
+        """Return the id of a line wherever it stands: that of a call or of a thought, or the number
+        of a prompt with a hash of its words."""
         calls = pick(value, "tool_calls", of=list) or []
         call = pick(calls[0], "id", of=str) if calls else None
         index = pick(value, "prompt_index", of=int)
@@ -191,7 +191,7 @@ class Chat(GrokFold):
             self.merge("empty reasoning")
 
     def backend_call(self, value: dict[str, Any]) -> None:
-        """A tool that the service ran itself. What it found is not written."""
+        """Add a call of a tool that the service ran itself. Its result is not written."""
         about = pick(value, "kind", of=dict) or {}
         tool = pick(about, "tool_type", of=str) or "unknown"
         action = pick(about, "action", of=dict) or {}
@@ -216,7 +216,7 @@ def shown(blocks: list[Any]) -> str:
 
 
 def guess(value: dict[str, Any]) -> str:
-    """What a line must be whose type is missing or not known."""
+    """Return the type that a line must have when its own is missing or not known."""
     if "tool_call_id" in value:
         return "tool_result"
     if "tool_calls" in value or "model_id" in value:

@@ -131,7 +131,7 @@ class GrokFold(Fold[State]):
             state.current = state.current or pick(value, "primaryModelId", of=str) or None
 
     def summary(self, value: dict[str, Any]) -> None:
-        """What the program notes of the session as a whole, and writes again and again."""
+        """Take in the program's note about the whole session, which it writes again and again."""
         state = self.state
         if not state.session:
             state.session = name_of(self.folder, pick(value, "info", "id", of=str))
@@ -223,8 +223,8 @@ def is_uuid(name: str) -> bool:
 
 
 def name_of(folder: str, named: str | None) -> str:
-    """A session is named by its folder. Where that is no UUID, somebody has moved it, and what its
-    files say counts."""
+    """Return the id of a session: the name of its folder, or, where that is no UUID because
+    somebody moved it, the id in its files."""
     own = folder.rpartition(os.sep)[2]
     return own if is_uuid(own) else clean(named or "") or clean(own) or "unknown"
 

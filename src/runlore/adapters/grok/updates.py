@@ -14,7 +14,7 @@ from .fold import CALLS, TURNS, Call, GrokFold, is_uuid
 
 
 class Updates(GrokFold):
-    """What the lines of `updates.jsonl` mean."""
+    """The meaning of the lines of `updates.jsonl`."""
 
     update: dict[str, Any]
     meta: dict[str, Any]
@@ -88,7 +88,7 @@ class Updates(GrokFold):
             self.prompt(typed, tag, index)
 
     def prompt(self, text: str, tag: str, index: int | None) -> None:
-        """What a person typed begins a turn. After a rewind it follows what the turn that was taken
+        """Add a prompt, which begins a turn. After a rewind it follows what the turn that was taken
         back followed."""
         state = self.state
         state.is_marked = state.is_marked or index is not None
@@ -267,7 +267,7 @@ class Updates(GrokFold):
             key=self.native_id if is_one else f"{self.native_id}/{model}",
             session_uid=self.uid(self.session()), ts=self.ts,
             provider="xai",
-            model=(model or state.model or state.current or "")[:LONGEST_NAME] or None,
+            model=(model or state.model or state.current or "")[:MAX_NAME] or None,
             input_tokens=used.input_tokens,
             output_tokens=used.output_tokens, cache_read_tokens=used.cache_read_tokens,
             cache_write_5m_tokens=used.cache_write_tokens,
@@ -300,7 +300,7 @@ class Updates(GrokFold):
         )  # fmt: skip
 
     def rewind(self, tag: str) -> None:
-        """A person went back to before a turn. What came since stays, on a line that was left."""
+        """Add a rewind to before a turn. Later events stay, on a branch that was left."""
         state = self.state
         target = pick(self.update, "target_prompt_index", of=int)
         place = -1 if target is None else target - state.forgotten
@@ -435,9 +435,11 @@ class Updates(GrokFold):
         mode = pick(self.update, "currentModeId", of=str) or pick(self.update, "modeId", of=str)
         self.emit("lifecycle", mode or self.raw_text(), tag, f"mode {mode}")
 
-    def told(self, tag: str) -> None:
+    def note(self, tag: str) -> None:
         """Something that the program notes, for reading as it is."""
-        said = next((text for name in SAID if (text := pick(self.update, name, of=str))), None)
+        said = next(
+            (text for name in TEXT_FIELDS if (text := pick(self.update, name, of=str))), None
+        )
         fields = {
             name: value
             for name, value in self.update.items()
@@ -452,21 +454,20 @@ class Updates(GrokFold):
 
     def progress(self, tag: str) -> None:
         """Told again every second: worth an event when it came to another state."""
-        state = f"{text_of(self.update.get('status'))}/{text_of(self.update.get('phase', self.update.get('current_phase')))}"[
-            :100
-        ]
+        phase = self.update.get("phase", self.update.get("current_phase"))
+        state = f"{text_of(self.update.get('status'))}/{text_of(phase)}"[:100]
         if self.state.progress.get(tag) == state:
             self.merge(tag)
             return
         keep(self.state.progress, tag, state, len(PROGRESS))
-        self.told(tag)
+        self.note(tag)
 
     def passed(self, tag: str) -> None:
-        """What is shown while it goes on, and told again when it is over."""
+        """Count a record about something that goes on, and is written again when it is over."""
         self.merge(tag)
 
 
-LONGEST_NAME = 200  # Of a model.
+MAX_NAME = 200  # Of a model.
 UNNUMBERED = -1
 # Letters of a word for what a record is. A shorter one, or none, is damage, and its fields tell
 # what it was.
@@ -478,7 +479,7 @@ GUESSES = {
 }  # fmt: skip
 CANCELS = ("cancellationCategory", "cancelTrigger")
 PROGRESS = ("goal_updated", "workflow_updated")
-SAID = ("summary", "message", "error", "result", "objective", "reason", "text")
+TEXT_FIELDS = ("summary", "message", "error", "result", "objective", "reason", "text")
 HANDLERS = {
     "user_message_chunk": Updates.user,
     **dict.fromkeys(("agent_message_chunk", "agent_thought_chunk"), Updates.agent),
@@ -500,14 +501,17 @@ HANDLERS = {
     "current_mode_update": Updates.mode,
     **dict.fromkeys(PROGRESS, Updates.progress),
     **dict.fromkeys(
-        """auto_compact_started auto_compact_failed auto_compact_cancelled auto_continue_completed session_recap
+        """auto_compact_started auto_compact_failed auto_compact_cancelled auto_continue_completed
+        session_recap
         diff_review image_compressed image_dropped memory_flush_completed memory_dream_completed
-        memory_session_saved scheduled_task_created scheduled_task_fired scheduled_task_deleted hook_annotation""".split(),
-        Updates.told,
+        memory_session_saved scheduled_task_created scheduled_task_fired scheduled_task_deleted
+        hook_annotation""".split(),
+        Updates.note,
     ),
     **dict.fromkeys(
-        """available_commands_update usage_update subagent_progress tool_call_delta_chunk memory_flush_started memory_files
-        hooks_changed plugins_changed relay_sync_status response_started response_completed reasoning_completed""".split(),
+        """available_commands_update usage_update subagent_progress tool_call_delta_chunk
+        memory_flush_started memory_files hooks_changed plugins_changed relay_sync_status
+        response_started response_completed reasoning_completed""".split(),
         Updates.passed,
     ),
 }

@@ -102,8 +102,8 @@ class Described(msgspec.Struct, gc=False):
 
 
 def describe_call(update: dict[str, Any]) -> Described:
-    """What a call does: tool, kind and action, its text for reading and search, one line of it, and
-    the files it names."""
+    """Return the tool, kind and action of a call, its text for reading and search, one line of it,
+    and the files it names."""
     given = update.get("rawInput")
     args = given if isinstance(given, dict) else {}
     tool, word = tool_of(update, args)
@@ -153,7 +153,7 @@ def action_of(tool: str, word: str, update: dict[str, Any]) -> str:
 
 
 def describe_named(tool: str, arguments: Any) -> Described:
-    """The same for a call that is written as a name and its arguments."""
+    """Return the description of a call that is written as a name and its arguments."""
     return describe_call(
         {
             "title": tool,
@@ -279,8 +279,8 @@ class Outcome(msgspec.Struct, gc=False):
 
 
 def outcome_of(update: dict[str, Any], log: str | None) -> Outcome:
-    """What came of a call. `log` is the whole output of a command, where the record has only a part
-    of it."""
+    """Return the result of a call. `log` is the whole output of a command, where the record has
+    only a part of it."""
     raw = update.get("rawOutput")
     about = raw if isinstance(raw, dict) else {}
     exit_code = exit_number(about.get("exit_code", about.get("exitCode")))
@@ -306,7 +306,7 @@ def exit_number(code: Any) -> int | None:
 
 
 def is_refusal(text: str, exit_code: int | None) -> bool:
-    """Whether a person said no. The same words in what a command wrote say nothing."""
+    """Return True if a person refused. The same words in the output of a command mean nothing."""
     return exit_code is None and text.startswith(REFUSALS)
 
 
@@ -414,13 +414,13 @@ TICK = 100
 
 
 def ticks_of(counts: dict[str, Any]) -> int | None:
-    """What was invoiced; None when it is not told, which is not the same as nothing."""
+    """Return the invoiced amount; None when it is not told, which is not the same as nothing."""
     return number(counts.get("costUsdTicks"), 1 << 62)
 
 
 def bill_of(counts: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
-    """What was invoiced, exactly, as the fields that an event carries beside its own. An incomplete
-    bill says so."""
+    """Return the exact invoiced amount, as fields that an event carries beside its own. An
+    incomplete bill says so."""
     bill: dict[str, Any] = {}
     ticks = ticks_of(counts)
     if ticks is not None:
@@ -463,7 +463,7 @@ _TAG = re.compile(r"\s*<[a-z][a-z_-]*[ >]")
 
 
 def unwrap(text: str) -> tuple[str, str]:
-    """What a person typed, and what the program put before it."""
+    """Return what a person typed, and what the program put before it."""
     start = 0
     while found := _WRAPPER.match(text, start):
         end = text.find(f"</{found[1]}>", found.end())
@@ -477,8 +477,8 @@ def unwrap(text: str) -> tuple[str, str]:
 
 
 def is_tagged(text: str) -> bool:
-    """Whether a text begins with a tag, as all does that the program tells the model in a person's
-    place."""
+    """Return True if a text begins with a tag, as all text does that the program writes in a
+    person's place."""
     return _TAG.match(text) is not None
 
 
@@ -510,8 +510,8 @@ def identifier(value: Any) -> str | None:
 
 
 def summary_in(checkpoint: str | None) -> str | None:
-    """What the model was given in place of what was compacted: the messages of the file that say
-    they are this."""
+    """Return the summary that replaces what was compacted: the messages of the file that say they
+    are it."""
     value = update_of(checkpoint)
     texts = [
         "\n".join(block_text(block) for block in contents(item))

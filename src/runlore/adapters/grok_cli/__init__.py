@@ -91,7 +91,7 @@ adapter = GrokCliAdapter()
 
 
 def _samples(db: apsw.Connection, offset: int) -> tuple[bytes, bytes]:
-    """What tells whether the first message and the last one that was read are still the same."""
+    """Return two hashes that change with the first message and with the last one that was read."""
     first = rows(db, MESSAGES, "order by rowid limit 1")
     last = rows(db, MESSAGES, "where rowid = ?", (offset,))
     return _hash(next(first, None)), _hash(next(last, None))
@@ -131,7 +131,7 @@ def _beside(
 ) -> Iterator[tuple[tuple[str, int, int], Record]]:
     """Rows that are about messages, by time. Those of one table stay in their order, whatever the
     clock did: they are counted."""
-    for rank, (table, aside) in enumerate(
+    for rank, (table, sidecar) in enumerate(
         (("compactions", "compaction"), ("usage_events", "usage"))
     ):
         latest = ""
@@ -139,7 +139,7 @@ def _beside(
             latest = max(latest, str(row.get("created_at")))
             if table == "compactions":
                 row["first_kept"] = _name_of(db, row)
-            yield (latest, rank, row["rowid"]), Record(as_record(row, {})[0], -1, aside)
+            yield (latest, rank, row["rowid"]), Record(as_record(row, {})[0], -1, sidecar)
 
 
 def _name_of(db: apsw.Connection, row: dict[str, Any]) -> str | None:

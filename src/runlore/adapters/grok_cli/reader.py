@@ -31,7 +31,7 @@ CARRY = 1
 """The layout of `State`; changed only together with the adapter's `version`."""
 # How many are remembered between two reads, the oldest going first. More rows than these are not
 # written in an hour; one that is told twice all the same has the same name, and the store knows it.
-SESSIONS, CALLS, TOLD = 1024, 64, 2048
+SESSIONS, CALLS, MAX_ROWS = 1024, 64, 2048
 
 ACTIONS = {
     **dict.fromkeys(("bash", "process_logs", "process_stop", "process_list"), "shell"),
@@ -113,7 +113,7 @@ class Reader(Fold[State]):
             return
         name = f"{kind}-{number(row.get('rowid')) or 0}"
         if name not in self.state.told:
-            keep(self.state.told, name, True, TOLD)
+            keep(self.state.told, name, True, MAX_ROWS)
             self.begin_row(pick(row, "session_id", of=str), name, row.get("created_at"))
             (self.used if kind == "usage" else self.compacted)(row)
 
@@ -128,7 +128,7 @@ class Reader(Fold[State]):
             )  # fmt: skip
 
     def used(self, row: dict[str, Any]) -> None:
-        """What a call of the model took."""
+        """Add the tokens of a request."""
         source = pick(row, "source", of=str) or "other"
         given, said = number(row.get("input_tokens")) or 0, number(row.get("output_tokens")) or 0
         usage = Usage(input_tokens=given, output_tokens=said)
@@ -333,7 +333,7 @@ def identifier(value: Any) -> str | None:
 
 
 def guess(part: dict[str, Any]) -> str:
-    """What a part without a type must be."""
+    """Return the type that a part without one must have."""
     if "input" in part:
         return "tool-call"
     return "tool-result" if "output" in part else "unknown"
@@ -389,6 +389,5 @@ def shown(part: Any) -> str:
             if is_address
             else blob_reference(data.partition(";base64,")[2] if data.startswith("data:") else data)
         )
-    return f"[{pick(part, 'type', of=str) or 'unknown'} {pick(part, 'filename', of=str) or ''}]".replace(
-        " ]", "]"
-    )
+    kind, name = pick(part, "type", of=str) or "unknown", pick(part, "filename", of=str) or ""
+    return f"[{kind} {name}]".replace(" ]", "]")

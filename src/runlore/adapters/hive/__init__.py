@@ -38,7 +38,7 @@ from .documents import EVENTS, STATE, TALK, files_of, records
 HOLDERS = frozenset({"sessions", "workers"})
 """Folders whose folders are sessions."""
 OTHERS = frozenset({"venv", ".venv", "node_modules", ".git", "credentials", "secrets", "artifacts"})
-DEEP = 10  # Folders between a root and a session; the agent itself makes five.
+MAX_DEPTH = 10  # Folders between a root and a session; the agent itself makes five.
 STALE_S = 600
 
 
@@ -90,7 +90,7 @@ def _sessions(root: str, refused: list[ReadError]) -> Iterator[str]:
         names = {entry.name for entry in entries}
         if os.path.basename(os.path.dirname(folder)) in HOLDERS and names & {STATE, EVENTS, TALK}:
             yield folder
-        elif depth < DEEP:
+        elif depth < MAX_DEPTH:
             pending += [
                 (entry.path, depth + 1)
                 for entry in entries

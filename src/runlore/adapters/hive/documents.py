@@ -20,7 +20,7 @@ from ..shared.pick import pick
 
 STATE, EVENTS, TALK = "state.json", "events.jsonl", "conversations"
 FILE_BYTES = 64 << 20
-MOST_FILES = 100_000  # Of one session.
+MAX_FILES = 100_000  # Of one session.
 LINES = 10_000_000  # Of one log.
 
 INPUT, TURN = "client_input_received", "llm_turn_complete"
@@ -44,85 +44,95 @@ def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
             elif entry.name.endswith((".json", ".jsonl")) and entry.is_file(follow_symlinks=False):
                 yield entry
                 count += 1
-                if count == MOST_FILES:
+                if count == MAX_FILES:
                     return
 
 
 def records(folder: str, is_stale: bool) -> list[Item]:
-    """All that a session's folder tells. What is no JSON is a record of its own, with its text."""
-    found: list[tuple[str, Any]] = []
-    written: dict[int, float] = {}
-    for entry in sorted(files_of(folder), key=lambda entry: entry.path):
-        name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
-        values = list(_values(entry.path, name))
-        found += [(name, value) for value in values]
-        if (
-            name.startswith(f"{TALK}/parts/")
-            and values
-            and (seq := pick(values[0], "seq", of=int)) is not None
-        ):
-            written[seq] = _mtime(entry)
-    state = next(
-        (value for name, value in found if name == STATE and isinstance(value, dict)), None
-    )
-    about = next(
-        (value for name, value in found if name == "meta.json" and isinstance(value, dict)), {}
-    )
-    events = [value for name, value in found if name == EVENTS]
+    """Return all records of a session's folder. What is not JSON is a record of its own, with its
+    text."""
+    found, written = _read(folder)
+    state, about = _object_in(found, STATE), _object_in(found, "meta.json")
+    events = _values_in(found, EVENTS)
     talks = _talks(found, is_stale)
-    is_flat = bool(events) or "" in talks
-    steps = [value for name, value in found if name == "logs/tool_logs.jsonl"]
-    if steps:
-        told = {
-            (node, id_) for node, parts in talks.items() for part in parts for id_ in _calls(part)
-        }
-        answered = {
-            (node, pick(part, "tool_use_id", of=str))
-            for node, parts in talks.items()
-            for part in parts
-        }
-        has_turns = any(pick(event, "type", of=str) == TURN for event in events)
-        steps = [_untold(step, told, answered, is_flat, has_turns) for step in steps]
-    nodes = [value for name, value in found if name == "logs/details.jsonl"]
-    checkpoints = [value for name, value in found if name.startswith("checkpoints/cp_")]
-    items: list[Item] = (
-        [{"session": about, "at": utc(pick(about, "created_at", of=str))}] if about else []
-    )
-    items += (
-        [{"started": _begun(state), "at": utc(pick(state, "timestamps", "started_at", of=str))}]
-        if state
-        else []
-    )
+    steps, results = _log_items(found, events, talks)
+    items: list[Item] = []
+    if about:
+        items.append({"session": about, "at": utc(pick(about, "created_at", of=str))})
+    if state:
+        started = utc(pick(state, "timestamps", "started_at", of=str))
+        items.append({"started": _begun(state), "at": started})
     items += _prompts(found)
-    seen: dict[str, int] = {}
-    told_steps = [
-        {"step": step, **_visit(step, seen), "node": "" if is_flat else _node(step)}
-        for step in steps
-    ]
-    results = [{"result": item, **_visit(item, seen), "node": _node(item)} for item in nodes]
-    logs = [*told_steps, *results] if is_stale else []
     if events:
         parts = talks.pop("", [])
         items += _woven(events, parts) if is_stale else _as_it_came(events, parts, written)
-    items += _by_node(state, talks, logs, checkpoints)
-    for word in ("decisions", "problems"):
-        for value in (pick(state, word, of=list) or []) if state else []:
-            items.append(
-                {
-                    word[:-1]: value,
-                    "at": utc(pick(value, "timestamp", of=str)),
-                    "node": pick(value, "node_id", of=str),
-                }
-            )
-    items += _ended(state, [value for name, value in found if name == "logs/summary.json"])
+    checkpoints = [value for name, value in found if name.startswith("checkpoints/cp_")]
+    items += _by_node(state, talks, [*steps, *results] if is_stale else [], checkpoints)
+    items += _notes(state)
+    items += _ended(state, _values_in(found, "logs/summary.json"))
     items += [
         {"damaged": value}
         for name, value in found
         if isinstance(value, str) and name.endswith(".json")
     ]
     if not is_stale:  # While it goes on, what is new in a log comes last: only that is read then.
-        items += [*results, *told_steps]
+        items += [*results, *steps]
     return items
+
+
+def _read(folder: str) -> tuple[list[tuple[str, Any]], dict[int, float]]:
+    """Return the values of all files by name, and the times of the parts of the conversation."""
+    found: list[tuple[str, Any]] = []
+    written: dict[int, float] = {}
+    for entry in sorted(files_of(folder), key=lambda entry: entry.path):
+        name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
+        values = list(_values(entry.path, name))
+        found += [(name, value) for value in values]
+        is_part = name.startswith(f"{TALK}/parts/") and values
+        if is_part and (seq := pick(values[0], "seq", of=int)) is not None:
+            written[seq] = _mtime(entry)
+    return found, written
+
+
+def _values_in(found: list[tuple[str, Any]], file: str) -> list[Any]:
+    return [value for name, value in found if name == file]
+
+
+def _object_in(found: list[tuple[str, Any]], file: str) -> dict[str, Any] | None:
+    return next((value for value in _values_in(found, file) if isinstance(value, dict)), None)
+
+
+def _log_items(
+    found: list[tuple[str, Any]], events: list[Any], talks: dict[str, list[Any]]
+) -> tuple[list[Item], list[Item]]:
+    """Return the steps and the results of nodes in the logs, without what messages tell."""
+    is_flat = bool(events) or "" in talks
+    steps = _values_in(found, "logs/tool_logs.jsonl")
+    if steps:
+        parts = [(node, part) for node, parts in talks.items() for part in parts]
+        called = {(node, id_) for node, part in parts for id_ in _calls(part)}
+        answered = {(node, pick(part, "tool_use_id", of=str)) for node, part in parts}
+        has_turns = any(pick(event, "type", of=str) == TURN for event in events)
+        steps = [_untold(step, called, answered, is_flat, has_turns) for step in steps]
+    visits: dict[str, int] = {}
+    return [
+        {"step": step, **_visit(step, visits), "node": "" if is_flat else _node(step)}
+        for step in steps
+    ], [
+        {"result": item, **_visit(item, visits), "node": _node(item)}
+        for item in _values_in(found, "logs/details.jsonl")
+    ]
+
+
+def _notes(state: dict[str, Any] | None) -> Iterator[Item]:
+    """Yield the decisions and the problems that the state lists."""
+    for word in ("decisions", "problems"):
+        for value in pick(state, word, of=list) or []:
+            yield {
+                word[:-1]: value,
+                "at": utc(pick(value, "timestamp", of=str)),
+                "node": pick(value, "node_id", of=str),
+            }
 
 
 def utc(text: str | None) -> str | None:
@@ -152,8 +162,8 @@ def _values(path: str, name: str) -> Iterator[Any]:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """The lines of a log. What a reply had grown to with each word is left out: only the last is
-    wanted. What follows the last newline is still being written."""
+    """Yield the lines of a log. Of a reply that grows with each word only the last state is given.
+    Text after the last newline is still being written."""
     held = b""
     with open(path, "rb") as file:
         for _ in range(LINES):
@@ -189,7 +199,7 @@ def _talks(found: Iterable[tuple[str, Any]], is_stale: bool) -> dict[str, list[I
 
 
 def _prompts(found: Iterable[tuple[str, Any]]) -> Iterator[Item]:
-    """What each node was told to begin with."""
+    """Return the instructions with which each node began."""
     for name, value in found:
         if not name.endswith("/meta.json"):
             continue
@@ -242,9 +252,9 @@ def _untold(
 
 
 def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
-    """The events, and before each the messages up to the one that it tells of. Messages of which no
-    event tells come before the next one of which one does, or at the end. What a message says, its
-    event does not say again."""
+    """Return the events, and before each the messages up to the one that it tells of. Messages
+    without an event come before the next one that has one, or at the end. The text of a message is
+    left out of its event."""
     places: dict[tuple[str, str], list[int]] = {}
     for n, part in enumerate(parts):
         for mark in _marks(part):
@@ -272,9 +282,9 @@ def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
 
 
 def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float]) -> Iterator[Item]:
-    """The same while the session goes on: events and messages as they were written, so that what is
-    new comes last. What was told is not told again, by whichever of the two comes second. What was
-    typed has a message soon."""
+    """Return events and messages in the order in which they were written, while the session goes
+    on, so that new records come last. Of an event and a message that say the same, the second is
+    left out. A typed text has a message soon."""
     at, all_ = 0.0, list[tuple[float, bool, Item]]()
     for part in parts:  # In their own order, whatever a copy made of the times of their files.
         seq = pick(part, "seq", of=int)
@@ -342,7 +352,7 @@ def _marks(part: Item) -> Iterator[tuple[str, str]]:
 def _by_node(
     state: Item | None, talks: dict[str, list[Item]], logs: list[Item], checkpoints: list[Any]
 ) -> Iterator[Item]:
-    """What nodes said and did between their checkpoints."""
+    """Return what nodes said and did between their checkpoints."""
     checkpoints.sort(key=lambda item: pick(item, "created_at", of=str) or "")
     visited = [
         node for node in pick(state, "progress", "path", of=list) or [] if isinstance(node, str)
@@ -351,12 +361,14 @@ def _by_node(
     for node in dict.fromkeys([*visited, *named, *talks, *(str(item["node"]) for item in logs)]):
         own = [item for item in checkpoints if (pick(item, "current_node", of=str) or "") == node]
         yield from (
-            {"checkpoint": item, "at": _made(item), "node": node} for item in own if _begins(item)
+            {"checkpoint": item, "at": _time_of(item), "node": node}
+            for item in own
+            if _begins(item)
         )
         yield from ({"part": part, "node": node} for part in talks.get(node, []))
         yield from (item for item in logs if item["node"] == node)
         yield from (
-            {"checkpoint": item, "at": _made(item), "node": node}
+            {"checkpoint": item, "at": _time_of(item), "node": node}
             for item in own
             if not _begins(item)
         )
@@ -382,7 +394,7 @@ def _begins(checkpoint: Any) -> bool:
     return pick(checkpoint, "checkpoint_type", of=str) == "node_start"
 
 
-def _made(checkpoint: Any) -> str | None:
+def _time_of(checkpoint: Any) -> str | None:
     return utc(pick(checkpoint, "created_at", of=str))
 
 
@@ -394,7 +406,7 @@ def _begun(state: Item) -> Item:
 
 
 def _ended(state: Item | None, summaries: list[Any]) -> Iterator[Item]:
-    """How a run stands, when it is not at work. What is told elsewhere is left out of it."""
+    """Return the state of a run that is not at work, without what other records tell."""
     for summary in summaries:
         if isinstance(summary, dict):
             yield {"summary": summary}

@@ -96,7 +96,7 @@ class Reader(EntryFold[Run]):
     # The run.
 
     def about(self, meta: dict[str, Any]) -> None:
-        """What a queen's session says of itself."""
+        """Take in the facts about a queen's session."""
         self.called("meta")
         if (origin := clean(pick(meta, "forked_from", of=str) or "")) and origin != self.session():
             self.state.parent, self.state.relation = self.uid(origin), "fork"
@@ -127,7 +127,7 @@ class Reader(EntryFold[Run]):
         )
 
     def ended(self, state: dict[str, Any]) -> None:
-        """Where the run stands, and what came of it."""
+        """Add the state of the run, and its result."""
         status = one_line(pick(state, "status", of=str) or "")[:100] or "unknown"
         self.called("state", status)
         about = {
@@ -161,8 +161,8 @@ class Reader(EntryFold[Run]):
         self.emit("lifecycle", key_values(value), f"checkpoint/{kind}", said)
 
     def decision(self, value: dict[str, Any]) -> None:
-        """What was decided, among what, and why. What came of it may be told later, and is a part
-        of it then."""
+        """Add a decision, its alternatives and its reason. Its outcome may come later, and is a
+        part of it then."""
         self.called("decision", identifier(value.get("id")))
         chosen = pick(value, "chosen_option", "description", of=str)
         options = [
@@ -200,7 +200,7 @@ class Reader(EntryFold[Run]):
         )
 
     def result(self, value: dict[str, Any]) -> None:
-        """How a node ended."""
+        """Add the end of a node."""
         self.called(
             "node",
             self.node or "-",
@@ -483,7 +483,7 @@ class Reader(EntryFold[Run]):
 
 
 def role_of(part: dict[str, Any]) -> str:
-    """Whose a message is: as it says, or as it must be by what it holds."""
+    """Return the role of a message: as it says, or by what it holds."""
     role = pick(part, "role", of=str) or ""
     if role in ("user", "assistant", "tool"):
         return role

@@ -85,7 +85,8 @@ class Reader(EntryFold[Log]):
         self.ended(entry, skill)
 
     def attempt(self, attempt: Any, skill: str) -> None:
-        """What came of one try, and what is known of it: verified, failed, or not checked."""
+        """Add the result of one attempt, and what is known of it: verified, failed, or not
+        checked."""
         told = attempt if isinstance(attempt, dict) else {"output_summary": text_of(attempt)}
         found = attempt_of({**told, "checks": checks_of(told)})
         has_raised = found.error is not None

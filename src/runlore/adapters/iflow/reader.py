@@ -137,5 +137,5 @@ class Reader(EntryFold[Chat]):
 
 
 def guess(message: dict[str, Any]) -> str:
-    """Whose a message must be that does not say so."""
+    """Return the role that a message must have when it does not say so."""
     return "assistant" if message.keys() & {"model", "usage", "stop_reason"} else ""

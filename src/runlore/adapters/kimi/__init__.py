@@ -48,15 +48,15 @@ from .paths import CONTEXT, SUBAGENT, WIRE, owner_of
 STATE = "state.json"
 HOME = "sessions"
 EMPTY = 100  # Bytes of a log with nothing but its first line.
-SMALL = 1 << 20  # Bytes of a file that tells about a session.
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of a file that tells about a session.
 CLI = ("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions")
 CODE = ("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions")
 OTHERS = frozenset({"session_index.jsonl"})
-MOST_AGENTS = 10_000  # Subagents of a session.
+MAX_AGENTS = 10_000  # Subagents of a session.
 STALE_S = 600  # A log that has not changed for so long is not being written any more.
 BEGINS_S = 60  # A subagent that has no log after so long gets none.
-MOST_HELD = 200  # Records between the beginning of a call's arguments and their end.
-LONGEST_REST = 8 << 20  # Characters of arguments that are put where they begin.
+MAX_HELD = 200  # Records between the beginning of a call's arguments and their end.
+MAX_REST = 8 << 20  # Characters of arguments that are put where they begin.
 ENDS = frozenset(
     {
         "ToolCall",
@@ -71,7 +71,8 @@ ENDS = frozenset(
 """What follows the last of a call's arguments."""
 _MESSAGE = re.compile(
     rb'"message": ?\{"type":'
-    rb' ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted|TurnBegin|TurnEnd|SteerInput)"'
+    rb' ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted|TurnBegin|TurnEnd'
+    rb'|SteerInput)"'
 )
 _ASIDE = re.compile(r"context_\d+\.jsonl\Z")
 
@@ -102,8 +103,8 @@ class KimiAdapter(JsonlAdapter):
         return found and aged(found, STALE_S)
 
     def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
-        """Whether a file is one of a session. In a folder of samples that somebody collected, any
-        may be one."""
+        """Return True if a file holds a session. In a folder of samples that somebody collected,
+        any may."""
         folder, name = os.path.split(path)
         if name == CONTEXT or SUBAGENT.match(name):
             # A log that has just begun is still going to tell all that the context does.
@@ -134,23 +135,25 @@ class KimiAdapter(JsonlAdapter):
         # Before they are told: none that is waited for is told by then.
         agents = frozenset(_agents(folder_of(source.path)))
         if since is not None:  # What is told about a session changes with it.
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         yield from _whole_calls(
             _settled(super().read(source, since), agents), is_stale(source, STALE_S)
         )
 
-    def beside(self, source: Source) -> Iterable[Record]:
-        """What is told about a session, where its project is, and which subagents have a log: what
-        the session repeats of them is not told. Looked for when it is read, and kept with what was:
-        one that began after files were looked for has a log as well."""
+    def sidecars(self, source: Source) -> Iterable[Record]:
+        """Yield the facts about a session, the folder of its project, and the subagents that have a
+        log: what the session repeats of them is left out. They are looked for at each read, and
+        stored with its records, as a subagent may have begun after sources were looked for."""
         if os.path.basename(source.path) not in (WIRE, CONTEXT):
             return
         folder = folder_of(source.path)
-        if data := read_small(os.path.join(folder, STATE), SMALL):
+        if data := read_small(os.path.join(folder, STATE), MAX_SIDECAR_BYTES):
             yield Record(data, -1, "state")
             if _is_original_there(data):
                 yield Record(b"", -1, "original")
-        if data := read_small(os.path.join(os.path.dirname(source.path), "meta.json"), SMALL):
+        if data := read_small(
+            os.path.join(os.path.dirname(source.path), "meta.json"), MAX_SIDECAR_BYTES
+        ):
             yield Record(data, -1, "meta")
         if cwd := _project(os.path.dirname(folder)):
             yield Record(cwd.encode("utf-8", "replace"), -1, "cwd")
@@ -221,10 +224,7 @@ def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:
     for record in records:
         word, text = _argument(record)
         if held and (
-            word in ENDS
-            or _is_whole(begun + rest)
-            or len(held) > MOST_HELD
-            or len(rest) > LONGEST_REST
+            word in ENDS or _is_whole(begun + rest) or len(held) > MAX_HELD or len(rest) > MAX_REST
         ):
             yield from _joined(held, begun + rest)
             held, rest = [], ""
@@ -292,7 +292,7 @@ def _agents(folder: str) -> list[str]:
     found: list[str] = []
     for below in (os.path.join(folder, name) for name in ("agents", "subagents")):
         try:
-            names = sorted(os.listdir(below))[:MOST_AGENTS]
+            names = sorted(os.listdir(below))[:MAX_AGENTS]
         except OSError:
             continue
         found += [
@@ -304,7 +304,8 @@ def _agents(folder: str) -> list[str]:
 
 
 def _is_original_there(state: bytes) -> bool:
-    """Whether a session was taken over from the other program, and still is where it was."""
+    """Return True if a session was taken over from the other program, and is still there as
+    well."""
     try:
         place = msgspec.json.decode(state)["custom"]["kimi_cli_source_path"]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
@@ -321,7 +322,10 @@ def _project(folder: str) -> str | None:
     """The path of a project whose sessions lie in this folder, which is named by its hash."""
     try:
         value = msgspec.json.decode(
-            read_small(os.path.join(os.path.dirname(os.path.dirname(folder)), "kimi.json"), SMALL)
+            read_small(
+                os.path.join(os.path.dirname(os.path.dirname(folder)), "kimi.json"),
+                MAX_SIDECAR_BYTES,
+            )
             or b"{}"
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What the records of Kimi CLI mean: messages to the program that shows them, and what the model saw."""
+"""The records of Kimi CLI: messages to the program that shows them, and the model's context."""
 
 from __future__ import annotations
 
@@ -195,14 +195,14 @@ class CliReader(LogFold):
             files=(path,) if path else (),
         )
 
-    def aside_question(self, payload: dict[str, Any]) -> None:
+    def side_question(self, payload: dict[str, Any]) -> None:
         """A question beside the conversation (`/btw`), or its answer."""
         failure, answer = pick(payload, "error", of=str), pick(payload, "response", of=str)
         text = failure or answer or shown_input(payload)
         self.emit("lifecycle", text, "Btw", None, is_error=failure is not None)
 
     def subagent(self, payload: dict[str, Any]) -> None:
-        """What a subagent's log has as well, where there is one."""
+        """Add what a subagent did, unless it has a log of its own."""
         agent, event = (
             clean(pick(payload, "agent_id", of=str) or ""),
             pick(payload, "event", of=dict),
@@ -228,14 +228,14 @@ class CliReader(LogFold):
                 "lifecycle", words.shown(value.get("content")), role, "system prompt", "system"
             )
         else:
-            self.said(value, role, "context")
+            self.add_message(value, role, "context")
         self.remember(name, follows)
 
-    def said(self, message: dict[str, Any], role: str, native: str) -> None:
+    def add_message(self, message: dict[str, Any], role: str, native: str) -> None:
         """A message with all its parts."""
         content = message.get("content")
         if role == "user":
-            text, _ = words.said(content)
+            text, _ = words.split_content(content)
             if words.is_given(text):
                 self.emit(
                     "lifecycle",
@@ -270,7 +270,7 @@ class CliReader(LogFold):
             own = message.get("tool_call_id", message.get("toolCallId"))
             self.result(own, text, "", is_error or message.get("isError") is True, f"{native}/tool")
         else:
-            text, others = words.said(content)
+            text, others = words.split_content(content)
             for part in (text, *others):
                 if part:
                     self.emit("lifecycle", part, f"{native}/{role[:100]}", None, role[:100] or None)
@@ -281,7 +281,7 @@ class CliReader(LogFold):
 
 
 def role_of(message: dict[str, Any]) -> str:
-    """Whose a message is: as it says, or as it must be by what it holds."""
+    """Return the role of a message: as it says, or by what it holds."""
     role = pick(message, "role", of=str) or ""
     if role in ROLES:
         return role
@@ -330,8 +330,8 @@ SHOWN: dict[str, Handler] = {
     "CompactionEnd": CliReader.compacted,
     "Notification": CliReader.notified,
     "PlanDisplay": CliReader.plan,
-    "BtwBegin": CliReader.aside_question,
-    "BtwEnd": CliReader.aside_question,
+    "BtwBegin": CliReader.side_question,
+    "BtwEnd": CliReader.side_question,
     "SubagentEvent": CliReader.subagent,
 }
 PAYLOADS = {"return_value": "ToolResult", "function": "ToolCall", "think": "ContentPart",

@@ -113,8 +113,8 @@ class LogFold(EntryFold[Log]):
         return super().emit(*args, **more)
 
     def prompt(self, content: Any, native: str) -> None:
-        """What a person typed, or in a subagent's log what it was told to do."""
-        text, others = words.said(content)
+        """Add what a person typed, or in a subagent's log its task."""
+        text, others = words.split_content(content)
         if text.strip():
             follows = self.parent
             name = self.emit("user_msg", text, native, None, "user")
@@ -162,7 +162,7 @@ class LogFold(EntryFold[Log]):
             )
 
     def result(self, call_id: Any, text: str, note: str, is_error: bool, native: str) -> None:
-        """What came of a call; `note` is what the program says about it."""
+        """Add the result of a call; `note` is what the program says about it."""
         own = identifier(call_id)
         call = self.state.calls.get(own or "") or Call("unknown", "other")
         found = (
@@ -194,7 +194,7 @@ class LogFold(EntryFold[Log]):
     # Tokens.
 
     def used(self, used: Usage, native: str, key: str, model: str | None) -> None:
-        """What a request took: an event of its own, for what it said has been told."""
+        """Add the tokens of a request: an event of its own, as the reply was read before."""
         prompt = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
         summary = f"{prompt} tokens in, {used.output_tokens} out"
         event = self.emit(

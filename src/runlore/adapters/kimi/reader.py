@@ -1,5 +1,4 @@
-"""What the records of Kimi Code mean, and which program wrote a record: one method for each type. The
-traps are in the package's docstring."""
+"""The records of Kimi Code, one method for each type. The traps are in the package's docstring."""
 
 from __future__ import annotations
 
@@ -65,7 +64,7 @@ class Reader(CliReader):
 
     def typed(self, value: dict[str, Any]) -> None:
         """A prompt, which comes again when it is put into the context."""
-        text, _ = words.said(value.get("input"))
+        text, _ = words.split_content(value.get("input"))
         origin = pick(value, "origin", "kind", of=str) or "user"
         self.state.prompts = [*self.state.prompts[1 - PROMPTS :], stamp(text)]
         if origin == "user" or self.agent is not None:
@@ -79,7 +78,7 @@ class Reader(CliReader):
         message = pick(value, "message", of=dict) or {}
         role, origin = role_of(message), pick(message, "origin", "kind", of=str) or "user"
         text = words.shown(message.get("content"))
-        own = stamp(words.said(message.get("content"))[0])
+        own = stamp(words.split_content(message.get("content"))[0])
         if role == "user" and own in self.state.prompts:
             self.state.prompts.remove(own)
             self.merge("context.append_message")
@@ -97,7 +96,7 @@ class Reader(CliReader):
                 view="context",
             )
         else:
-            self.said(message, role, "context.append_message")
+            self.add_message(message, role, "context.append_message")
 
     def loop(self, value: dict[str, Any]) -> None:
         event = pick(value, "event", of=dict) or {}
@@ -143,7 +142,7 @@ class Reader(CliReader):
         self.used(used, f"step.end/{reason}" if reason else "step.end", key, self.state.model)
 
     def counted(self, value: dict[str, Any]) -> None:
-        """What a step has said, or what was used beside the steps."""
+        """Count usage that a step has told already, or add that of requests beside the steps."""
         used = words.usage(value.get("usage"))
         if used is None or words.counted(used) in self.state.steps:
             if used is not None:
@@ -198,7 +197,7 @@ class Reader(CliReader):
             tool = pick(value, "toolName", of=str) or "unknown"
             keep(self.state.calls, call_id, Call(tool, words.describe(tool, None).action), CALLS)
 
-    def asked(self, value: dict[str, Any]) -> None:
+    def interaction(self, value: dict[str, Any]) -> None:
         """Something that a person has to say, or has said."""
         is_done = "response" in value
         word = "interaction.resolved" if is_done else "interaction.request"
@@ -217,7 +216,8 @@ class Reader(CliReader):
         )
 
     def undone(self, value: dict[str, Any]) -> None:
-        """A person took turns back. What comes next stands beside the first of them."""
+        """Add that a person took turns back. What comes next follows what the first of them
+        followed."""
         state, count = self.state, number(value.get("count")) or 1
         self.emit(
             "human_intervention",
@@ -254,8 +254,8 @@ class Reader(CliReader):
             )
 
     def configured(self, value: dict[str, Any]) -> None:
-        """What was set: the folder, the model, the prompt of the program. Only another model, and
-        the prompt, are worth telling."""
+        """Take in settings: the folder, the model, the program's prompt. Only another model, and
+        the prompt, are events."""
         state, before = self.state, self.state.model
         state.cwd = (
             state.cwd
@@ -294,8 +294,8 @@ class Reader(CliReader):
                 "user",
             )
 
-    def told(self, value: dict[str, Any]) -> None:
-        """What the program did, in its own words."""
+    def note(self, value: dict[str, Any]) -> None:
+        """Add something that the program did, in its own words."""
         word = pick(value, "type", of=str) or "unknown"
         about = {
             name: item for name, item in value.items() if name not in ("type", "time", "agentId")
@@ -332,14 +332,14 @@ LOGGED: dict[str, Handler] = {
     "usage.record": Reader.counted,
     "permission.record_approval_result": Reader.permitted,
     "permission.set_mode": Reader.allowed,
-    "interaction.request": Reader.asked,
-    "interaction.resolved": Reader.asked,
+    "interaction.request": Reader.interaction,
+    "interaction.resolved": Reader.interaction,
     "config.update": Reader.configured,
     "profile.bind": Reader.configured,
     **dict.fromkeys(
         ("plan_mode.enter", "plan_mode.exit", "plan_mode.cancel", "plan.revision", "goal.create",
         "goal.update", "task.started",
-         "task.terminated", "forked", "full_compaction.cancel"), Reader.told,
+         "task.terminated", "forked", "full_compaction.cancel"), Reader.note,
     ),
 }  # fmt: skip
 RECORDS = {

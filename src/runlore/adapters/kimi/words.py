@@ -41,7 +41,7 @@ def without_pictures(line: bytes) -> bytes:
 
 
 def describe(name: Any, given: Any) -> Described:
-    """What a call does."""
+    """Return the description of a call."""
     args = calls.opened(given)
     if isinstance(args, str):
         args = calls.opened(completed(args))
@@ -71,7 +71,7 @@ def completed(text: str) -> str:
     return whole + '"' * is_text + "".join(reversed(ends))
 
 
-def said(content: Any) -> tuple[str, list[str]]:
+def split_content(content: Any) -> tuple[str, list[str]]:
     """The text of what somebody says, and what comes with it that is no text."""
     if isinstance(content, str):
         return content, []
@@ -84,12 +84,12 @@ def said(content: Any) -> tuple[str, list[str]]:
 
 def shown(content: Any) -> str:
     """All of it for reading."""
-    text, others = said(content)
+    text, others = split_content(content)
     return "\n".join(part for part in (text, *others) if part)
 
 
 def media(part: Any) -> str:
-    """What stands for a picture, a sound or a film."""
+    """Return a reference that replaces a picture, a sound or a film."""
     kind = pick(part, "type", of=str) or ""
     url = pick(part, kind, "url", of=str) or pick(part, "imageUrl", "url", of=str)
     if url is None:
@@ -99,7 +99,7 @@ def media(part: Any) -> str:
 
 
 def is_given(text: str) -> bool:
-    """Whether the program wrote this in the person's place."""
+    """Return True if the program wrote this in the person's place."""
     return _GIVEN.match(text) is not None
 
 
@@ -115,8 +115,7 @@ def answered(text: str) -> tuple[str, bool]:
 
 
 def usage(counts: Any) -> Usage | None:
-    """What a request took, in the words of either program; None when it does not say, or says
-    nothing."""
+    """Return the tokens of a request, in the words of either program; None when there are none."""
     if not isinstance(counts, dict):
         return None
     given, out, read, wrote = (

@@ -244,7 +244,7 @@ class Reader(SessionFold[Memory]):
         thought = pick(value, "reasoning_content", of=str) or pick(
             response, "reasoning_content", of=str
         )
-        commands = asked(value)
+        commands = commands_in(value)
         first = self.native_id
         if thought:
             self.emit(
@@ -292,7 +292,7 @@ class Reader(SessionFold[Memory]):
         )
         self.state.open = [*self.state.open, Open(call_id, found.kind == "test_run")][-OPEN:]
 
-    def taken(self, call_id: str | None) -> Open | None:
+    def take_call(self, call_id: str | None) -> Open | None:
         """The call that a result belongs to: it says which, or the calls are answered in their
         order."""
         state = self.state
@@ -303,7 +303,7 @@ class Reader(SessionFold[Memory]):
 
     def came(self, value: dict[str, Any], text: str) -> None:
         use = identifier(value.get("tool_call_id"))
-        call = self.taken(use)
+        call = self.take_call(use)
         raw = pick(value, "extra", "raw_output", of=str)
         code = pick(value, "extra", "returncode", of=int)
         failure = pick(value, "extra", "exception_info", of=str)
@@ -330,7 +330,7 @@ class Reader(SessionFold[Memory]):
         if kind is not None and kind not in PERSONS:
             self.refused(kind, text)
         elif kind is not None and kind != "UserNewTask":
-            call = self.taken(None)
+            call = self.take_call(None)
             state.open = []  # None of them was run.
             self.emit(
                 "human_intervention",
@@ -377,7 +377,7 @@ class Reader(SessionFold[Memory]):
         )  # fmt: skip
 
     def end_of_run(self, info: Any) -> None:
-        """What is said of the whole run. A message has told most of it."""
+        """Add the facts about the whole run. Most of them are in a message already."""
         status = pick(info, "exit_status", of=str)
         if self.state.has_ended or not status:
             self.merge("info")
@@ -390,12 +390,12 @@ class Reader(SessionFold[Memory]):
 
 
 def _is_answer(value: dict[str, Any]) -> bool:
-    """Whether only an answer has what this message has, whoever it says it is from."""
+    """Return True if a message has fields that only an answer has, whatever its role."""
     extra = pick(value, "extra", of=dict) or {}
     return "tool_calls" in value or bool(extra.keys() & {"actions", "response"})
 
 
-def asked(value: dict[str, Any]) -> list[tuple[Any, str | None]]:
+def commands_in(value: dict[str, Any]) -> list[tuple[Any, str | None]]:
     """The commands that an answer asks for, each with the id of its call."""
     actions = pick(value, "extra", "actions", of=list)
     if actions:
@@ -422,7 +422,7 @@ def _command(call: Any) -> Any:
 
 
 def output_in(text: str) -> tuple[int | None, str]:
-    """How a command ended and what it printed, of a message that says both."""
+    """Return the exit code of a command and what it printed, from a message that has both."""
     code = _CODE.search(text[:4000])
     start, end = text.find("<output>"), text.rfind("</output>")
     said = (

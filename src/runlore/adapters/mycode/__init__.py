@@ -60,14 +60,14 @@ class MycodeAdapter(JsonlAdapter):
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         if since is not None:  # Every time: a title may have come since.
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         yield from super().read(source, since)
 
-    def beside(self, source: Source) -> Iterable[Record]:
+    def sidecars(self, source: Source) -> Iterable[Record]:
         data = read_small(os.path.join(os.path.dirname(source.path), ABOUT), ABOUT_BYTES)
         return [] if data is None else [Record(data, -1, ABOUT)]
 
-    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+    def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
         """The whole outputs of which the line has the end. Only what cannot be a path is taken from
         it."""
         folder = os.path.join(os.path.dirname(source.path), "tool-output")

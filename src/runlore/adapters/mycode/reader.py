@@ -254,8 +254,8 @@ class Reader(SessionFold[Chat]):
         )  # fmt: skip
 
     def ending(self, meta: dict[str, Any]) -> None:
-        """How an answer ended, when that is worth telling. One that was cut off is kept, and not
-        shown to the model again."""
+        """Add the end of an answer, when that is worth an event. An answer that was cut off is
+        kept, and not shown to the model again."""
         reason, refs = (
             pick(meta, "stop_reason", of=str) or "",
             (self.native_id,) if self.count else (),
@@ -310,8 +310,7 @@ class Reader(SessionFold[Chat]):
         self.used(meta)
 
     def rewind(self, meta: dict[str, Any]) -> None:
-        """A person went back to before a message. What came since stays, on a line that was
-        left."""
+        """Add a rewind to before a message. Later messages stay, on a branch that was left."""
         state, target = self.state, meta.get("rewind_to", 0)
         place = target - state.forgotten if type(target) is int else -1
         if not 0 <= place < len(state.shown) or (place == 0 and state.forgotten):
@@ -361,7 +360,7 @@ class Reader(SessionFold[Chat]):
 
 
 def role_of(value: dict[str, Any], meta: dict[str, Any]) -> str:
-    """Whose a message is: as it says, or as it must be by what is said of it."""
+    """Return the role of a message: as it says, or by its other fields."""
     role = pick(value, "role", of=str) or ""
     if role in ROLES:
         return role
@@ -388,7 +387,7 @@ def kind_of(block: Any) -> str:
 
 
 def answer(block: dict[str, Any]) -> str:
-    """What a result says, in the words that the model was given."""
+    """Return the text of a result, as the model was given it."""
     texts = (pick(block, word, of=str) for word in ("output", "model_text", "display_text"))
     return next((text for text in texts if text is not None), None) or result_text(block)
 

@@ -38,11 +38,11 @@ from ..shared.base import Adapter
 from ..shared.jsonl import note_refusal, to_json
 from ..shared.sqlite import is_passing, reading
 from .database import Database
-from .sessions import UNIT, Found, Message, Shelf, as_record, calling, identity, original, settled
+from .sessions import UNIT, Listed, Message, Shelf, as_record, calling, identity, original, settled
 from .tree import Tree
 
-DEEP = 10  # Folders between a root that is no home of the agent and one that is.
-MOST_FOLDERS = 20_000
+MAX_DEPTH = 10  # Folders between a root that is no home of the agent and one that is.
+MAX_FOLDERS = 20_000
 OTHERS = frozenset({"node_modules", ".git", "snapshot", "log", "bin", "cache"})
 
 
@@ -76,7 +76,7 @@ class OpenCodeAdapter(Adapter):
                     known.add(found.id)
                     yield self._source(found, str(root))
 
-    def _source(self, found: Found, root: str) -> Source:
+    def _source(self, found: Listed, root: str) -> Source:
         return Source(
             agent=self.name,
             path=found.path,
@@ -87,13 +87,13 @@ class OpenCodeAdapter(Adapter):
 
     def _homes(self, root: str, refused: list[ReadError]) -> Iterator[str]:
         """The root when it is a home of the agent, a database or a tree; else those below it."""
-        pending, left = [(root, 0)], MOST_FOLDERS
+        pending, left = [(root, 0)], MAX_FOLDERS
         while pending and left:
             folder, depth = pending.pop()
             left -= 1
             if self._is_home(folder):
                 yield folder
-            elif depth < DEEP:
+            elif depth < MAX_DEPTH:
                 pending += [(below, depth + 1) for below in reversed(_folders(folder, refused))]
 
     def _is_home(self, path: str) -> bool:
@@ -113,7 +113,7 @@ class OpenCodeAdapter(Adapter):
             return []
         return [path for name in names if os.path.isfile(path := os.path.join(folder, name))]
 
-    def _sessions(self, home: str, refused: list[ReadError]) -> Iterator[Found]:
+    def _sessions(self, home: str, refused: list[ReadError]) -> Iterator[Listed]:
         """Those in databases first: they have gone on since they were copied there."""
         for path in [home] if os.path.isfile(home) else self._databases(home):
             yield from _in_database(path, refused)
@@ -150,8 +150,8 @@ class OpenCodeAdapter(Adapter):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """What is told of the session, then every finished message after the position, then what is
-        taken back of them."""
+        """Yield the facts about the session, then every finished message after the position, then
+        the point to which messages were taken back."""
         done = since.records if since else 0
         with _open(source.path) as (shelf, messages, id_):
             session = shelf.session(id_)
@@ -192,7 +192,8 @@ adapter = OpenCodeAdapter()
 
 @contextmanager
 def _open(path: str) -> Iterator[tuple[Shelf, list[Message], str]]:
-    """Where a session is kept, those of its messages that are finished, and its id."""
+    """Open the database or tree that holds a session; give it with the session's finished messages
+    and its id."""
     if place := _database_of(path):
         with reading(place) as db:
             found, id_ = Database(db), os.path.basename(path)
@@ -209,7 +210,7 @@ def _database_of(path: str) -> str | None:
     return above if above.endswith(".db") and os.path.isfile(above) else None
 
 
-def _in_database(path: str, refused: list[ReadError], only: str | None = None) -> list[Found]:
+def _in_database(path: str, refused: list[ReadError], only: str | None = None) -> list[Listed]:
     try:
         with reading(path) as db:
             found = Database(db)

@@ -15,7 +15,7 @@ import msgspec
 
 from ..shared.pick import number, pick
 from ..shared.sqlite import columns, rows
-from .sessions import Found, Message, in_order, is_finished, is_stale, time_in
+from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in
 
 TABLES = ("session", "message", "part")
 _NS = 1_000_000  # In a millisecond, which is what all times here are in.
@@ -32,7 +32,7 @@ class Database:
     def is_one(self) -> bool:
         return all(columns(self.db, table) for table in TABLES)
 
-    def sessions(self, path: str, only: str | None = None) -> Iterator[Found]:
+    def sessions(self, path: str, only: str | None = None) -> Iterator[Listed]:
         """Every session that has messages, or one. Looks at the last message of each, and at no
         other."""
         given = () if only is None else (only,)
@@ -57,7 +57,7 @@ class Database:
                 continue
             changed, is_open = self._last(last)
             mark = max(number(updated, 1 << 50) or 0, changed)
-            yield Found(
+            yield Listed(
                 id_,
                 os.path.join(path, id_),
                 count + removed.get(id_, 0),
@@ -71,7 +71,8 @@ class Database:
             yield from self.db.execute(sql, () if only is None else (only,))
 
     def _last(self, rowid: int) -> tuple[int, bool]:
-        """When the message or one of its parts was last changed, and whether it is unfinished."""
+        """Return when the message or one of its parts was last changed, and whether it is
+        unfinished."""
         row = next(rows(self.db, "message", "where rowid = ?", (rowid,)), {})
         latest = "select max(time_updated) from part where message_id = ?"
         times = [
@@ -127,7 +128,7 @@ class Database:
             found[-1] = msgspec.structs.replace(
                 found[-1], is_open=is_open and not is_stale(changed)
             )
-        taken = self._taken_back(id, {message.id for message in found})
+        taken = self._removed(id, {message.id for message in found})
         return in_order(found + taken) if taken else found
 
     def _imported(self, session: Any) -> set[str]:
@@ -148,7 +149,7 @@ class Database:
             if isinstance(id_, str)
         }
 
-    def _taken_back(self, session: str, there: set[str]) -> list[Message]:
+    def _removed(self, session: str, there: set[str]) -> list[Message]:
         """The messages that were removed, as they were last."""
         gone = (
             {
@@ -250,7 +251,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(data: Any) -> dict[str, Any]:
-    """What the column `data` says; as a text when it is no JSON object."""
+    """Return the value of the column `data`; as a text when it is no JSON object."""
     value = _json(data)
     if isinstance(value, dict):
         return value

@@ -46,7 +46,7 @@ class State(msgspec.Struct, array_like=True):
     has_begun: bool = False
     last: str | None = None
     """The last event of the line that goes on."""
-    aside: str | None = None
+    removed_last: str | None = None
     """The last event of messages that were taken back, while these are being told."""
     retracted: str = ""
     """The first of these messages."""
@@ -136,8 +136,8 @@ class Reader(Fold[State]):
         self.emit_as(self.message, "lifecycle", key_values(told), "session", "session started")
 
     def revert(self, value: Any) -> None:
-        """Where a person has gone back to, for now: what follows is deleted with the next prompt,
-        or comes back."""
+        """Note the message that a person went back to, for now: later messages are deleted with the
+        next prompt, or come back."""
         state = self.state
         message = (pick(value, "messageID", of=str) or "")[:200]
         if message == state.reverted:
@@ -184,8 +184,8 @@ class Reader(Fold[State]):
         self, name: str, created: Any, *, is_removed: bool,
         copied: tuple[str, list[Any]] | None = None, agent: str = ""
     ) -> None:  # fmt: skip
-        """Makes this message the current one. What was taken back before it lies on a line of its
-        own."""
+        """Make this message the current one. Messages that were taken back before it lie on a
+        branch of their own."""
         state = self.state
         self.message, self.count, self.copied, self.original, self.agent = (
             name,
@@ -198,7 +198,7 @@ class Reader(Fold[State]):
         self.is_removed = is_removed
         if is_removed:
             state.retracted = state.retracted or name
-            self.parent = state.aside or state.last
+            self.parent = state.removed_last or state.last
         else:
             self.parent = state.agents.get(self.agent, state.last)
 
@@ -216,9 +216,9 @@ class Reader(Fold[State]):
         )
         is_removed = value.get("removed") is True
         if not is_removed and self.state.retracted:
-            first, end = self.state.retracted, self.state.aside
+            first, end = self.state.retracted, self.state.removed_last
             head = self.state.firsts.get(first)
-            self.state.retracted, self.state.aside = "", None
+            self.state.retracted, self.state.removed_last = "", None
             self.take_back(first, (head, "..", end) if head and end else ())
         copy = pick(value, "original", "message", of=str)
         copied = (copy, pick(value, "original", "parts", of=list) or []) if copy else None
@@ -345,7 +345,7 @@ class Reader(Fold[State]):
             )
 
     def other(self, kind: str, part: dict[str, Any], name: str, role: str) -> None:
-        """What is neither said nor done by a tool."""
+        """Add a part that is neither text nor a tool call."""
         if kind in ("step-start", "step-finish", "snapshot"):
             self.merge(kind)
         elif kind == "file":
@@ -471,8 +471,7 @@ class Reader(Fold[State]):
     def used(
         self, usage: Usage, info: dict[str, Any], told: dict[str, Any], name: str, step: int
     ) -> None:
-        """What a call of the model took; for the ledger, under the name that it has in every copy
-        of the message."""
+        """Add the tokens of a request, under the name that it has in every copy of the message."""
         cost = told.get("cost")
         micros = (
             number(cost * 1e6)
@@ -511,8 +510,8 @@ class Reader(Fold[State]):
         role: str | None = None, tool: str | None = None,
         call_id: str | None = None, action: str | None = None, **fields: Unpack[AllFields],
     ) -> None:  # fmt: skip
-        """Add an event of this name. What was taken back, and what a subagent did, lies beside the
-        line that goes on."""
+        """Add an event of this name. Messages that were taken back, and those of subagents, lie on
+        branches of their own."""
         self.room -= 1
         if self.room < 0:
             return
@@ -523,7 +522,7 @@ class Reader(Fold[State]):
             name, kind, body, native, summary, role, tool, call_id, action, fields, self.original
         )
         if self.is_removed:
-            state.last, state.aside = before, name
+            state.last, state.removed_last = before, name
         elif self.agent:
             state.last = before
             keep(state.agents, self.agent, name, AGENTS)

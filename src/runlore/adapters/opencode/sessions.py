@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..shared.jsonl import LONGEST, to_json
+from ..shared.jsonl import MAX_RECORD_BYTES, to_json
 from ..shared.pick import number, pick
 
 UNIT = 8192
@@ -26,7 +26,7 @@ NEAR_MS = 5000
 it is sent."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class Listed(msgspec.Struct, frozen=True):
     """A session as a listing shows it: `mark` changes with whatever may change what is read of
     it."""
 
@@ -51,7 +51,7 @@ class Message(msgspec.Struct, frozen=True):
 
 class Shelf(Protocol):
     def session(self, id: str) -> dict[str, Any] | None:
-        """What is told of a session; None when it is not here."""
+        """Return the facts about a session; None when it is not here."""
 
     def messages(self, id: str) -> list[Message]:
         """All messages of a session, in their order."""
@@ -67,8 +67,7 @@ class Shelf(Protocol):
 
 
 def identity(messages: Sequence[Message]) -> tuple[bytes, bytes]:
-    """What tells whether these are still the same messages; and whether the last one has not
-    changed since."""
+    """Return two hashes: one changes with the messages, one with the last of them."""
     outline = "\n".join(
         f"{m.id} {m.is_removed:d} {' '.join(name for name, _ in m.parts)}" for m in messages
     )
@@ -86,7 +85,8 @@ def settled(messages: list[Message]) -> list[Message]:
 
 
 def is_finished(info: dict[str, Any]) -> bool:
-    """Whether nothing is added to a message any more. What a person says is there at once."""
+    """Return True if nothing is added to a message any more. A person's message is complete at
+    once."""
     return (
         info.get("role") != "assistant"
         or time_in(info, "completed") is not None
@@ -112,7 +112,7 @@ def as_record(
 ) -> tuple[bytes, str | None]:
     """A message as one JSON object, and what is wrong with it if anything."""
     data = to_json({"info": info, "parts": parts, **more})
-    if len(data) > LONGEST:
+    if len(data) > MAX_RECORD_BYTES:
         return to_json(
             {
                 "info": {
@@ -121,7 +121,7 @@ def as_record(
                     if not isinstance(value, dict | list)
                 }
             }
-        )[:LONGEST], (f"too long ({len(data) >> 20} MB)")
+        )[:MAX_RECORD_BYTES], (f"too long ({len(data) >> 20} MB)")
     return data, None
 
 

@@ -1,6 +1,8 @@
 """Sessions in a tree of JSON files, as versions before 1.2 kept them.
 
-    storage/session/<project>/<session>.json    storage/message/<session>/<message>.json    storage/part/<message>/<part>.json
+    storage/session/<project>/<session>.json
+    storage/message/<session>/<message>.json
+    storage/part/<message>/<part>.json
 
 Until 0.5 they lay below `project/<name>/storage/session/`, in `info`, `message` and
 `part/<session>`. Files are written in place, so that one may be found half written.
@@ -17,9 +19,9 @@ from typing import Any
 import msgspec
 
 from ...errors import ReadError
-from ..shared.jsonl import LONGEST, MALFORMED, note_refusal, parse, read_small
+from ..shared.jsonl import MALFORMED, MAX_RECORD_BYTES, note_refusal, parse, read_small
 from ..shared.pick import pick
-from .sessions import Found, Message, in_order, is_finished, is_stale, time_in
+from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in
 
 LATE = 1 << 50  # The time of a message that does not say when it was made: after all others.
 
@@ -38,7 +40,7 @@ class Tree:
         is_deeper = path.endswith(".json") or os.path.basename(above) == "session"
         return cls(os.path.dirname(above) if is_deeper else above, path)
 
-    def sessions(self, refused: list[ReadError]) -> Iterator[Found]:
+    def sessions(self, refused: list[ReadError]) -> Iterator[Listed]:
         """Every session that has messages, and every folder of messages that has no session."""
         seen: set[str] = set()
         for path in self._files(refused):
@@ -56,7 +58,7 @@ class Tree:
                 if name.endswith(".json"):
                     yield os.path.join(folder, project, name)
 
-    def find(self, id_: str, path: str, refused: list[ReadError]) -> Iterator[Found]:
+    def find(self, id_: str, path: str, refused: list[ReadError]) -> Iterator[Listed]:
         """The session as a listing shows it, when it has messages."""
         folder = os.path.join(self.base, "message", id_)
         names = [name for name in _names(folder, refused) if name.endswith(".json")]
@@ -65,7 +67,9 @@ class Tree:
         last = self._message(os.path.join(folder, names[-1]), id_)
         changed = max([_changed(last.place), *(at for _, at in last.parts)])
         mark = max(changed, _changed(path))
-        yield Found(id_, path, len(names), mark + (last.is_open and is_stale(changed // 1_000_000)))
+        yield Listed(
+            id_, path, len(names), mark + (last.is_open and is_stale(changed // 1_000_000))
+        )
 
     def id_of(self, path: str) -> str:
         """The id of a session by its file or folder; the file nearly always has it for a name."""
@@ -179,7 +183,7 @@ class Tree:
 
 
 def is_plain(name: str) -> bool:
-    """Whether this is a name in a folder, and leads nowhere else."""
+    """Return True if this is a name in a folder, and leads nowhere else."""
     return (
         bool(name)
         and os.path.basename(name) == name
@@ -206,8 +210,8 @@ def _changed(path: str) -> int:
 
 
 def _object(path: str) -> dict[str, Any]:
-    """What a file says; as a text when it is no JSON object."""
-    data = read_small(path, LONGEST)
+    """Return the content of a file; as a text when it is no JSON object."""
+    data = read_small(path, MAX_RECORD_BYTES)
     if data is None:
         return {"data": "[it cannot be read]"}
     try:

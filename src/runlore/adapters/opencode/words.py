@@ -75,7 +75,7 @@ _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE
 
 
 def kind_of(part: dict[str, Any]) -> str:
-    """What a part is: its own word, or what it must be by what it holds."""
+    """Return the type of a part: its own word, or by what it holds."""
     word = pick(part, "type", of=str)
     if word is not None and (
         word in PARTS or not part.keys() & {"state", "callID", "text", "tokens"}
@@ -97,7 +97,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def call_of(tool: str, state: dict[str, Any]) -> Call:
-    """What a tool was asked to do."""
+    """Return the description of a tool call."""
     args = pick(state, "input", of=dict)
     given = args if args is not None else {}
     action = ACTIONS.get(tool) or ACTIONS.get(tool.lower()) or ("mcp" if "_" in tool else "other")
@@ -149,7 +149,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(tool: str, state: dict[str, Any], call: Call) -> Outcome | None:
-    """What came of a call; None when nothing has."""
+    """Return the result of a call; None when there is none yet."""
     status = pick(state, "status", of=str)
     if "output" not in state and "error" not in state and status not in ("completed", "error"):
         return None

@@ -80,7 +80,8 @@ class PiAdapter(JsonlAdapter):
 
 
 def _names_session(folder: str) -> bool:
-    """Whether a folder has the name that a session's file has: that may be gone, or come later."""
+    """Return True if a folder has the name of a session's file. That file may be gone, or come
+    later."""
     time, _, session = os.path.basename(folder).rpartition("_")
     return len(session) == 36 and time[:4].isdecimal() and "T" in time
 

@@ -110,7 +110,7 @@ class Reader(EntryFold[Tree]):
         self.merge("session")
 
     def enter(self, value: dict[str, Any]) -> bool:
-        """What the entry is called, what it follows, and when it was. False when it was told
+        """Set the name, the parent and the time of the entry; return False if it was read
         before."""
         state, session = self.state, self.session()
         own = identifier(value.get("id"))
@@ -161,12 +161,12 @@ class Reader(EntryFold[Tree]):
         if handler is not None:
             handler(self, message)
         else:
-            text, others = said(message.get("content"))
+            text, others = split_content(message.get("content"))
             for part in (text, *others) if text or others else (self.raw_text(),):
                 self.emit("lifecycle", part, f"message/{role[:100]}", None, role[:100] or None)
 
     def user(self, message: dict[str, Any]) -> None:
-        texts, others = said(message.get("content"))
+        texts, others = split_content(message.get("content"))
         if texts.strip():
             self.emit("user_msg", texts, "user", None, "user")
             if not self.state.is_titled:
@@ -287,7 +287,7 @@ class Reader(EntryFold[Tree]):
         )  # fmt: skip
 
     def injected(self, message: dict[str, Any]) -> None:
-        """What an extension says to the model."""
+        """Add text that an extension gives to the model."""
         word = pick(message, "customType", of=str) or "message"
         self.emit(
             "lifecycle",
@@ -325,8 +325,8 @@ class Reader(EntryFold[Tree]):
     # What people and the program did to the session.
 
     def compacted(self, value: dict[str, Any]) -> None:
-        """What came before leaves the model's context, from the first to what is kept; a summary
-        stands for it."""
+        """Add a compaction: the entries up to the first that is kept leave the model's context, and
+        a summary replaces them."""
         state, before = self.state, number(value.get("tokensBefore"))
         kept, line = (
             identifier(value.get("firstKeptEntryId")),
@@ -353,9 +353,9 @@ class Reader(EntryFold[Tree]):
         self.used(value.get("usage"), state.model, None)
 
     def branched(self, value: dict[str, Any]) -> None:
-        """A person went to another place of the tree, and the model is told of the branch that was
-        left. What comes next is hung where this hangs, so that the prompt stands beside the one
-        that was left behind."""
+        """Add that a person went to another place of the tree, and the summary of the branch that
+        was left. What comes next follows what this follows, so that the prompt stands beside the
+        one that was left."""
         keep(self.state.moved, self.native_id, self.parent, MOVED)
         self.emit(
             "human_intervention",
@@ -427,7 +427,8 @@ class Reader(EntryFold[Tree]):
         )
 
     def started(self, value: dict[str, Any]) -> None:
-        """What a subagent was told to begin with. Its task is its first prompt as well."""
+        """Add the instructions with which a subagent began. Its task is its first prompt as
+        well."""
         agent = one_line(pick(value, "agent", of=str) or "subagent")
         self.emit(
             "lifecycle",
@@ -449,7 +450,7 @@ class Reader(EntryFold[Tree]):
         self.used(value.get("usage"), pick(value, "model", of=str), pick(value, "provider", of=str))
 
     def pinned(self, value: dict[str, Any]) -> None:
-        """Whose account is used, by its hash, which is nobody's business."""
+        """Count a record with the hash of an account. It is private, and not kept."""
         self.emit("lifecycle", "", "credential_pin", "account chosen")
 
     # Tokens.
@@ -504,7 +505,7 @@ def session_of(path: str) -> str:
     return clean(_STAMPED.sub("", stem, count=1)) or clean(stem) or "unknown"
 
 
-def said(content: Any) -> tuple[str, list[str]]:
+def split_content(content: Any) -> tuple[str, list[str]]:
     """The text of a message, and what comes with it that is no text."""
     if isinstance(content, str):
         return content, []
@@ -519,7 +520,7 @@ def said(content: Any) -> tuple[str, list[str]]:
 
 def shown(content: Any) -> str:
     """All of it for reading."""
-    text, others = said(content)
+    text, others = split_content(content)
     return "\n".join(part for part in (text, *others) if part)
 
 
@@ -529,12 +530,12 @@ def picture(block: Any) -> str:
 
 
 def guess(value: dict[str, Any]) -> str:
-    """What an entry must be whose type is missing or not known."""
+    """Return the type that an entry must have when its own is missing or not known."""
     return next((kind for name, kind in GIVEN.items() if name in value), "")
 
 
 def guess_role(message: dict[str, Any]) -> str:
-    """Whose a message must be that does not say so."""
+    """Return the role that a message must have when it does not say so."""
     return next((role for name, role in SPOKEN.items() if name in message), "")
 
 

@@ -64,11 +64,11 @@ class QwenCodeAdapter(gemini_cli.GeminiCliAdapter):
             else ()
         )
 
-    def beside(self, source: Source) -> Iterable[Record]:
+    def sidecars(self, source: Source) -> Iterable[Record]:
         if source.path.endswith(".json"):
-            yield from super().beside(source)
+            yield from super().sidecars(source)
         elif about := read_small(
-            source.path.removesuffix(".jsonl") + ".meta.json", gemini_cli.SMALL
+            source.path.removesuffix(".jsonl") + ".meta.json", gemini_cli.MAX_SIDECAR_BYTES
         ):
             yield Record(about, -1, "meta")
 

@@ -1,5 +1,4 @@
-"""What people and the model say in a log of Qwen Code, tools, and what requests took. The traps are in
-the package's docstring."""
+"""Messages, tool calls and tokens of Qwen Code. The traps are in the package's docstring."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from ..shared.tools import text_of
 CARRY = 1
 """The layout of `Chat`; changed only together with the adapter's `version`."""
 # What is remembered between two reads, the oldest going first.
-TAILS, SEEN, SAME_ID, PENDING, SAME, MOVED = 256, 256, 16, 16, 64, 16
+TAILS, IDS, SAME_ID, PENDING, SAME, MOVED = 256, 256, 16, 16, 64, 16
 
 MAIN = "########"
 """Stands in the name of a prompt of the main agent, between its session and its number."""
@@ -61,7 +60,7 @@ class ChatFold(SessionFold[Chat]):
         self.set_title(pick(about, "description", of=str), 2)
 
     def place(self, value: dict[str, Any]) -> None:
-        """What a record says of where it stands."""
+        """Take in the parent, the folder and the origin of a record."""
         state = self.state
         if "parentUuid" in value:
             above = identifier(value["parentUuid"])
@@ -81,7 +80,7 @@ class ChatFold(SessionFold[Chat]):
             keep(state.moved, name, state.last, MOVED)
         elif self.count > 1:
             keep(state.tails, name, self.count - 1, TAILS)
-        keep(state.seen, name, [*state.seen.get(name, [])[-SAME_ID:], stamp], SEEN)
+        keep(state.seen, name, [*state.seen.get(name, [])[-SAME_ID:], stamp], IDS)
 
     def named(self, uuid: str) -> str:
         """A name that no other session has: ids that are no UUIDs were made by hand."""
@@ -117,7 +116,7 @@ class ChatFold(SessionFold[Chat]):
             self.nothing(parts)
 
     def spoken(self, part: Any, native: str, is_typed: bool, typed: str | None) -> None:
-        if not words.is_said(part):
+        if not words.is_speech(part):
             self.part(part)
             return
         text = words.shown(part)
@@ -136,8 +135,8 @@ class ChatFold(SessionFold[Chat]):
         )
 
     def say(self, text: str, native: str, is_typed: bool) -> None:
-        """What a person typed. A command stands here only when it was sent to the model like any
-        other words."""
+        """Add what a person typed. A command is here only when it was sent to the model like other
+        text."""
         if not is_typed:
             self.emit("lifecycle", text, f"{native}/context", None, "user", view="context")
             return
@@ -151,7 +150,7 @@ class ChatFold(SessionFold[Chat]):
             pick(value, "message", "parts", of=list) or pick(value, "message", "content", of=str)
         )
         for part in parts:
-            if words.is_said(part):
+            if words.is_speech(part):
                 text = words.shown(part)
                 if text.strip():
                     self.emit(
@@ -221,7 +220,7 @@ class ChatFold(SessionFold[Chat]):
             response = pick(part, "functionResponse", of=dict)
             if response is not None:
                 self.result(part, response)
-            elif words.is_said(part) and (text := words.shown(part)).strip():
+            elif words.is_speech(part) and (text := words.shown(part)).strip():
                 self.emit(
                     "lifecycle",
                     text,
@@ -259,8 +258,8 @@ class ChatFold(SessionFold[Chat]):
         )  # fmt: skip
 
     def duration(self, tool: str) -> int | None:
-        """How long the call took, as telemetry has just said. When it said so of several calls of
-        this tool, it is not known which."""
+        """Return how long a call took, as telemetry has just said; None when it said so of several
+        calls of this tool."""
         took = [ms for name, ms in self.state.took if name == tool]
         self.state.took = [item for item in self.state.took if item[0] != tool]
         return took[0] if len(took) == 1 else None
@@ -268,7 +267,8 @@ class ChatFold(SessionFold[Chat]):
     # Tokens.
 
     def used(self, counts: dict[str, Any]) -> None:
-        """What the main agent's call took. When telemetry told of it, it is the same call."""
+        """Add the tokens of the main agent's request. One that telemetry told of is the same
+        request."""
         names = (
             "promptTokenCount",
             "candidatesTokenCount",

@@ -187,12 +187,12 @@ class Reader(ChatFold):
         )
         self.emit("lifecycle", "", "chat_compression", said, view="compact")
         history = pick(payload, "compressedHistory", of=list) or []
-        text = words.said(pick(history[0], "parts", of=list))[0] if history else ""
+        text = words.split_content(pick(history[0], "parts", of=list))[0] if history else ""
         if text.strip():
             self.emit("lifecycle", text, "chat_compression/summary", None, "user", view="summary")
 
     def rewind(self, payload: dict[str, Any]) -> None:
-        """A person went back. What comes next follows what this follows."""
+        """Add a rewind. What comes next follows what this follows."""
         taken = number(payload.get("truncatedCount"))
         self.emit(
             "human_intervention",
@@ -256,7 +256,8 @@ class Reader(ChatFold):
                   is_error=state == "error")  # fmt: skip
 
     def started_with(self, payload: dict[str, Any]) -> None:
-        """What a subagent was given to begin with, which is a copy of the conversation above it."""
+        """Count what a subagent was given to begin with, which is a copy of the conversation above
+        it."""
         count = len(pick(payload, "history", of=list) or [])
         self.emit(
             "lifecycle",
@@ -267,7 +268,7 @@ class Reader(ChatFold):
 
 
 def guess(value: dict[str, Any]) -> str:
-    """What a record must be whose type is missing or not known."""
+    """Return the type that a record must have when its own is missing or not known."""
     if "systemPayload" in value and "message" not in value:
         return "system"
     if "toolCallResult" in value:

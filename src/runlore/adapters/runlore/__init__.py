@@ -56,7 +56,7 @@ class RunloreAdapter(JsonlAdapter):
             ):
                 yield source
 
-    def before(self, source: Source, line: bytes) -> Iterable[Record]:
+    def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
         """The whole outputs of which the line holds head and tail. Only a hash is taken from the
         line, never a path."""
         folder = os.path.join(os.path.dirname(source.path), "outputs")

@@ -47,7 +47,7 @@ class LogFold(Fold[State]):
         return self.uid(self.native)
 
     def other(self, kind: str, payload: dict[str, Any]) -> None:
-        """What no rule understands, and all that needs none: kept as it is."""
+        """Keep a record that no rule understands, or that needs none, as it is."""
         self.emit("lifecycle", text_of(payload), kind, words.headline(kind, payload))
 
     def sidecar(self, name: str, data: bytes) -> None:
@@ -188,8 +188,8 @@ class LogFold(Fold[State]):
         return ""
 
     def spend(self, usage: Any, about: Mapping[str, Any]) -> None:
-        """What the model took for the record at hand: its first event says so, and the ledger is
-        told when the record ends."""
+        """Note the tokens of the current record: its first event has them, and an API call is added
+        when the record ends."""
         self.usage = words.usage_of(usage)
         self.spent = words.spent_of(self.usage, usage, about) if self.usage is not None else None
 

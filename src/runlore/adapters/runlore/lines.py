@@ -48,7 +48,7 @@ class Call(msgspec.Struct, array_like=True):
 
 
 class State(msgspec.Struct):
-    """What is remembered between two reads."""
+    """The state between two reads."""
 
     version: int = CARRY
     records: int = 0
@@ -120,6 +120,6 @@ def is_on(seq: int, ranges: list[tuple[int, int]]) -> bool:
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether the line is as it was written, by the checksum at its end; one without is taken as it
-    is."""
+    """Return True if the line is as it was written, by the checksum at its end, or has no
+    checksum."""
     return line[-16:-10] != b',"c":"' or line[-10:-2] == b"%08x" % crc32(line[:-16])

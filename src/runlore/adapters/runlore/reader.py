@@ -19,7 +19,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
 
 
 class Reader(LogFold):
-    """What the records say."""
+    """The meaning of records, one method for each type."""
 
     def message(self, kind: str, payload: dict[str, Any]) -> None:
         self.is_node = True
@@ -58,7 +58,7 @@ class Reader(LogFold):
                 self.context(
                     words.shown(block), native, role, is_said=is_alone and not is_synthetic
                 )
-            elif native in ("text", "thinking") and (text := words.said(block)) is not None:
+            elif native in ("text", "thinking") and (text := words.text_in(block)) is not None:
                 self.say(text, native, role, is_synthetic)
             else:
                 self.emit("lifecycle", text_of(block), native, role=role)
@@ -81,8 +81,8 @@ class Reader(LogFold):
             self.context(text, native, role)
 
     def context(self, text: str, native: str, role: str | None, *, is_said: bool = False) -> None:
-        """What the model is told, and nobody said: a system prompt, a reminder, a picture beside a
-        prompt."""
+        """Add text that the model is given and nobody wrote: a system prompt, a reminder, a picture
+        beside a prompt."""
         self.emit(
             "user_msg" if is_said else "lifecycle",
             text,
@@ -92,11 +92,11 @@ class Reader(LogFold):
         )
 
     def partial(self, kind: str, payload: dict[str, Any]) -> None:
-        """A message that is still coming in, or was cut off. What comes next is more of it, or the
-        whole: it is not said twice."""
+        """Add a message that is still coming in, or was cut off. What comes next is more of it, or
+        the whole, so no text is added twice."""
         self.is_node = True
         texts = [
-            words.said(block)
+            words.text_in(block)
             for _, block in words.blocks_of(payload.get("content"))
             if isinstance(block, dict)
         ]
@@ -160,8 +160,8 @@ class Reader(LogFold):
             self.go_to(self.state.redo.pop())
 
     def compact(self, kind: str, payload: dict[str, Any]) -> None:
-        """What it covers leaves the context, the summary comes in its place. What was said since
-        the covered part stays."""
+        """Add a compaction: a summary replaces what it covers. Messages after the covered part
+        stay."""
         self.is_node = True
         upto = payload.get("upto")
         here = path(self.state, self.state.last)
@@ -208,7 +208,7 @@ class Reader(LogFold):
             self.set_title(title, 3)
 
     def trace(self, origin: Any) -> None:
-        """Where a fork comes from. What it took along is older than it is."""
+        """Note where a fork comes from. What it took along is older than it is."""
         if not isinstance(origin, dict):
             return
         name = _text(origin, "session")
@@ -292,7 +292,7 @@ class Reader(LogFold):
         )
 
     def attempt_finished(self, kind: str, payload: dict[str, Any]) -> None:
-        """What came of it, and each check as the command that it was and what that gave."""
+        """Add the result of an attempt, and each check as its command and that command's result."""
         found = words.attempt_of(payload)
         if not self.state.has_usage:  # Else the messages have told it.
             self.usage = words.usage_of(payload.get("usage"))
@@ -393,8 +393,8 @@ def _text(payload: Mapping[str, Any], name: str) -> str | None:
 
 
 def _noted(payload: Mapping[str, Any], *names: str) -> tuple[str | None, str]:
-    """What was noted: the first of these fields that has a text, and all of it. A note that is
-    nothing but a text is that text."""
+    """Return the text of a note: the first of these fields that has one, and the whole note. A note
+    that is nothing but a text is that text."""
     what = payload.get("what")
     if not isinstance(what, dict):
         return None, text_of(what if what is not None else payload)

@@ -24,9 +24,9 @@ from ..shared.tools import (
 )
 
 # A larger count is damage. The sum over a million events still fits a database column.
-LARGEST = 1 << 40
+MAX_COUNT = 1 << 40
 
-# ── messages ──────────────────────────────────────────────────────────────────────────────────────
+# Messages.
 
 
 def blocks_of(content: Any) -> Iterator[tuple[str, Any]]:
@@ -55,14 +55,14 @@ def _guess(block: Mapping[str, Any]) -> str:
     return next((kind for name, kind in names if name in block), "unknown")
 
 
-def said(block: Mapping[str, Any]) -> str | None:
+def text_in(block: Mapping[str, Any]) -> str | None:
     """The text of a text or thinking block; None when it has none."""
     text = block.get("thinking", block.get("text"))
     return text if isinstance(text, str) else None
 
 
 def result_text(block: Mapping[str, Any]) -> str:
-    """What a tool's result says, in the words that the model was given."""
+    """Return the text of a tool's result, as the model was given it."""
     for name in ("content", "model_text", "output", "display_text"):
         value = block.get(name)
         if isinstance(value, str):
@@ -111,7 +111,7 @@ def exit_of(block: Mapping[str, Any], text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-# ── calls ─────────────────────────────────────────────────────────────────────────────────────────
+# Calls.
 
 
 class Described(msgspec.Struct):
@@ -148,7 +148,7 @@ _HINTS = (
 
 
 def describe_call(tool: str, given: Any) -> Described:
-    """What a call does, as its arguments and then its name tell."""
+    """Return the description of a call, by its arguments and then by its name."""
     if not isinstance(given, dict):
         return Described("tool_call", _hinted(tool) or "other", text_of(given), one_line(tool))
     files = tuple([path for name in _PATHS if isinstance(path := given.get(name), str) and path])[
@@ -184,7 +184,7 @@ def _command(value: Any) -> str | None:
 
 
 def _change(path: str, given: Mapping[str, Any]) -> str | None:
-    """What a call changes in a file; None when it changes nothing."""
+    """Return the change of a call to a file; None when it changes nothing."""
     edits = given.get("edits")
     pairs = (
         [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [given]
@@ -204,7 +204,7 @@ def _change(path: str, given: Mapping[str, Any]) -> str | None:
     return None if content is None else file_content(path, content)
 
 
-# ── numbers ───────────────────────────────────────────────────────────────────────────────────────
+# Numbers.
 
 
 def usage_of(value: Any) -> Usage | None:
@@ -240,8 +240,8 @@ def usage_of(value: Any) -> Usage | None:
 
 
 def spent_of(usage: Usage, value: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as the fields of an API call: how long the cache keeps what was written, and how and
-    where it was served."""
+    """Return usage as the fields of an API call: how long the cache keeps what was written, and how
+    and where it was served."""
     parts, tools = value.get("cache_creation"), value.get("server_tool_use")
     in_5m, in_1h = (
         _count(parts, f"ephemeral_{ttl}_input_tokens") if isinstance(parts, dict) else 0
@@ -277,7 +277,7 @@ _DETAILS = (
 def _count(value: Mapping[str, Any], *names: str) -> int:
     for name in names:
         count = value.get(name)
-        if type(count) is int and 0 < count < LARGEST:
+        if type(count) is int and 0 < count < MAX_COUNT:
             return count
     return 0
 
@@ -285,12 +285,12 @@ def _count(value: Mapping[str, Any], *names: str) -> int:
 def milliseconds(value: Any) -> int | None:
     return (
         int(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LARGEST
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
         else None
     )
 
 
-# ── skills ────────────────────────────────────────────────────────────────────────────────────────
+# Skills.
 
 _FAILURES = frozenset({"fail", "failed", "failure", "error"})
 
@@ -334,7 +334,7 @@ class Checked(msgspec.Struct):
 
 
 def check_of(check: Any) -> Checked | None:
-    """How something was checked; None for what is no check."""
+    """Return how something was checked; None for what is no check."""
     if not isinstance(check, dict):
         return None
     command, detail = check.get("command"), check.get("detail")

@@ -15,15 +15,16 @@ from .values import Integration, Normalized, Position, Record, Source
 
 
 class Adapter:
-    """What runlore asks of an agent's adapter.
+    """The contract between an agent's adapter and runlore.
 
     Most adapters derive from a class for their kind of source: `JsonlAdapter`, `DocumentAdapter`,
-    `GrowingAdapter`, `SqliteAdapter` or `SqliteSessionsAdapter`. What is left is then to say where
-    sources are and what a record means.
+    `GrowingAdapter`, `SqliteAdapter` or `SqliteSessionsAdapter`. The agent's own class then says
+    where sources are, and its reader what a record means.
 
     A sync loads every adapter, also when there is nothing new. So the adapter's own module holds
     only what finding sources needs, and `reader` names the module that understands records. It is
-    imported by the first `normalize`. What else only reading needs is imported where it is used.
+    imported by the first `normalize`. Other code that only reading needs is imported inside the
+    methods that use it.
     """
 
     name: str
@@ -54,8 +55,8 @@ class Adapter:
         return usual_roots(self.roots, env)
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """Yield all sources below a root, in a stable order; a missing root has none. What is there
-        and cannot be looked at is left out, and put into `refused`."""
+        """Yield all sources below a root, in a stable order; a missing root has none. A file that
+        cannot be looked at is left out, and put into `refused`."""
         raise NotImplementedError
 
     def refresh(self, source: Source) -> Source | None:

@@ -42,7 +42,7 @@ _CHANGES = (
 _CONTENTS = ("content", "file_text", "contents", "code", "code_edit")
 _HUNK = re.compile(r"^@@", re.MULTILINE)
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)[ \r]*$", re.MULTILINE)
-MOST_FILES = 100  # Of one patch.
+MAX_FILES = 100  # Of one patch.
 
 
 class Described(msgspec.Struct, gc=False):
@@ -55,33 +55,33 @@ class Described(msgspec.Struct, gc=False):
 
 
 def action_of(tool: str, actions: Mapping[str, str]) -> str:
-    """What a tool does by its name; one that another program offers has the program's name in front
-    of its own."""
+    """Return the action of a tool by its name. A tool of another program has that program's name in
+    front of its own."""
     return actions.get(tool) or ("mcp" if tool.startswith("mcp_") or "__" in tool else "other")
 
 
 def describe(name: Any, given: Any, action: str, diff: str | None = None) -> Described:
-    """What a call does: tool, kind and action, its text for reading and search, one line of it, and
-    the files it names. `diff` are the lines that change, where the agent says so itself."""
+    """Return the tool, kind and action of a call, its text for reading and search, one line of it,
+    and the files it names. `diff` holds the lines that change, where the agent says so itself."""
     tool = name[:200] if isinstance(name, str) and name else "unknown"
     given = opened(given)
     args = given if isinstance(given, dict) else {}
     if action == "shell" and (command := _command(args, given)) is not None:
         kind = "test_run" if is_test_run(command) else "tool_call"
         return Described(tool, kind, action, command or tool, one_line(command))
-    files = (
-        tuple(dict.fromkeys([path for word in PATHS if (path := _text(args, word))]))
-        if action in ON_FILES
-        else ()
-    )
-    kind, body = "tool_call", None
+    files = _files(args) if action in ON_FILES else ()
     if action == "edit":
-        kind, body = "edit", change(args, diff)
-    body = body or key_values(args) or text_of(given)
-    if action == "edit":
+        body = change(args, diff) or key_values(args) or text_of(given)
         files = files or patched(body)
+    else:
+        body = key_values(args) or text_of(given)
+    kind = "edit" if action == "edit" else "tool_call"
     headline = files[0] if files and action != "search" else _headline(args) or tool
     return Described(tool, kind, action, body or tool, one_line(headline), files)
+
+
+def _files(args: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([path for word in PATHS if (path := _text(args, word))]))
 
 
 def _text(args: dict[str, Any], word: str) -> str | None:
@@ -97,7 +97,7 @@ def _command(args: dict[str, Any], given: Any) -> str | None:
 
 
 def _headline(args: dict[str, Any]) -> str | None:
-    """The argument that says most: a known one, else the first that is a text."""
+    """Return the argument that says most: a known one, else the first that is a text."""
     for word in _HEADLINES:
         if text := _text(args, word):
             return text
@@ -105,7 +105,7 @@ def _headline(args: dict[str, Any]) -> str | None:
 
 
 def opened(given: Any) -> Any:
-    """Arguments that are JSON in a text as what they say."""
+    """Return arguments decoded when they are JSON in a text, else as they are."""
     try:
         return (
             msgspec.json.decode(given)
@@ -117,13 +117,13 @@ def opened(given: Any) -> Any:
 
 
 def patched(patch: str) -> tuple[str, ...]:
-    """The files that a patch names which is written as `*** Update File: …`."""
-    return tuple(dict.fromkeys(_PATCHED.findall(patch)))[:MOST_FILES]
+    """Return the files that a patch names, where it is written as `*** Update File: …`."""
+    return tuple(dict.fromkeys(_PATCHED.findall(patch)))[:MAX_FILES]
 
 
 def change(args: dict[str, Any], diff: str | None = None) -> str | None:
-    """The path and the lines that change: as the agent itself found them, else as the call says;
-    None when neither does."""
+    """Return the path and the lines that change: as the agent itself tells them, else as the call
+    does; None when neither does."""
     path = next((path for word in PATHS if (path := _text(args, word))), "")
     if diff and (found := _HUNK.search(diff)):
         return f"{path}\n{diff[found.start() :].rstrip()}"
@@ -149,15 +149,15 @@ class Result(msgspec.Struct, gc=False):
 
 
 def came(text: str, is_error: bool, exit_code: int | None, is_test: bool) -> Result:
-    """What came of a call, with the counts of a test run and one line of it all."""
+    """Return the result of a call, with the counts of a test run and one line of it all."""
     code = exit_code if exit_code is not None and abs(exit_code) < 1 << 31 else None
     tests = test_counts(text) if is_test else None
     return Result(text, is_error, code, tests, outcome(one_line(text), code, tests))
 
 
 def outcome(line: str, exit_code: int | None, tests: Tests | None) -> str:
-    """One line of what a call gave: the counts of a test run, or how a command ended and what it
-    said."""
+    """Return one line about the result of a call: the counts of a test run, or the exit code and
+    the first line of the output."""
     if tests is not None:
         counts = (("passed", tests.passed), ("failed", tests.failed), ("skipped", tests.skipped))
         return ", ".join(f"{count} {word}" for word, count in counts if count) or "no tests"

@@ -15,29 +15,29 @@ from typing import Any
 import msgspec
 
 from ...errors import ReadError
-from .jsonl import LONGEST, JsonlAdapter, parse, read_up_to, reason_of, to_json
+from .jsonl import MAX_RECORD_BYTES, JsonlAdapter, parse, read_up_to, reason_of, to_json
 from .values import Position, Record, Source
 
 PROBLEMS = (None, "not UTF-8")  # What may be wrong with a document that can be read all the same.
 
 
 class DocumentAdapter(JsonlAdapter):
-    """The part of an adapter that is the same for every agent that keeps a session as one document,
-    or has done so."""
+    """The base of adapters whose agent keeps a session as one document, or has done so."""
 
     def is_appended(self, path: str) -> bool:
-        """Whether this file is no document but a log of lines, which is only appended to."""
+        """Return True if the file is not a document but a log of lines, which is only appended
+        to."""
         return False
 
     def identity(self, path: str) -> tuple[bytes, bytes]:
-        """What tells whether a document is still the same. Raises OSError."""
+        """Return two hashes that change with the document. Raises OSError."""
         with open(path, "rb") as file:
-            digest = blake2b(read_up_to(LONGEST, file), digest_size=16).digest()
+            digest = blake2b(read_up_to(MAX_RECORD_BYTES, file), digest_size=16).digest()
         return digest, digest
 
     def parts(self, source: Source, document: Any) -> list[Any]:
-        """The records of a document, in the order in which things happened. Raises ReadError when
-        it is no session."""
+        """Return the records of a document, in the order in which things happened. Raises ReadError
+        when it is no session."""
         raise AssertionError("the agent's own adapter has it")
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -49,8 +49,7 @@ class DocumentAdapter(JsonlAdapter):
             return False
 
     def position(self, source: Source, offset: int, records: int) -> Position:
-        """Of a document, the position counts the records that are made of it: it is the same
-        document or another one."""
+        """Return a position. That of a document counts its records."""
         if self.is_appended(source.path):
             return super().position(source, offset, records)
         try:
@@ -61,7 +60,7 @@ class DocumentAdapter(JsonlAdapter):
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         # Every time: it may have changed, whether or not the document has.
-        yield from self.beside(source)
+        yield from self.sidecars(source)
         found = self.parts(source, load_document(source.path))
         first = since.offset if since else 0
         yield from (
@@ -71,17 +70,16 @@ class DocumentAdapter(JsonlAdapter):
 
 
 class GrowingAdapter(JsonlAdapter):
-    """The same for an agent whose files must be read as a whole to be understood, and grow all the
-    same: as long as the records that were read are still what they were, only those that follow are
-    read on."""
+    """The base of adapters whose files must be read as a whole to be understood, and still grow. As
+    long as the records that were read are the same, only those that follow are given."""
 
     _held: tuple[tuple[str, int, int], list[Record], list[bytes], list[bytes]] | None = None
     """What the last source holds, and the hashes of its records: whether it goes on, what is new,
     and up to where are asked one after another."""
 
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
-        """What is told beside the records of a source, and all that is finished of these, as JSON.
-        Raises ReadError or OSError."""
+        """Return the sidecars of a source, and all its finished records as JSON. Raises ReadError
+        or OSError."""
         raise AssertionError("the agent's own adapter has it")
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -98,10 +96,10 @@ class GrowingAdapter(JsonlAdapter):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        asides, records, _ = self._whole(source)
+        sidecars, records, _ = self._whole(source)
         first = since.records if since else 0
         if len(records) > first or since:
-            yield from asides
+            yield from sidecars
         yield from (
             Record(data, n, None, None, n + 1) for n, data in enumerate(records[first:], first)
         )
@@ -111,10 +109,10 @@ class GrowingAdapter(JsonlAdapter):
         key = source.path, source.size, source.mtime_ns
         if self._held is None or self._held[0] != key:
             try:
-                asides, records = self.whole(source)
+                sidecars, records = self.whole(source)
                 self._held = (
                     key,
-                    asides,
+                    sidecars,
                     records,
                     [blake2b(record, digest_size=16).digest() for record in records],
                 )
@@ -124,20 +122,20 @@ class GrowingAdapter(JsonlAdapter):
 
 
 def _outline(hashes: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """What tells whether records of these hashes are still the same: the first, and all of them."""
+    """Return two hashes that show whether records are still the same: of the first, and of all."""
     first = hashes[0] if hashes else blake2b(digest_size=16).digest()
     return first, blake2b(b"".join(hashes), digest_size=16).digest()
 
 
 def load_document(path: str) -> Any:
-    """The value of a JSON document. Raises ReadError when it cannot be read, or is none."""
+    """Return the value of a JSON document. Raises ReadError when it cannot be read, or is none."""
     try:
         with open(path, "rb") as file:
-            data = read_up_to(LONGEST + 1, file)
+            data = read_up_to(MAX_RECORD_BYTES + 1, file)
     except OSError as error:
         raise ReadError(path, reason_of(error)) from error
-    if len(data) > LONGEST:
-        raise ReadError(path, f"larger than {LONGEST >> 20} MB")
+    if len(data) > MAX_RECORD_BYTES:
+        raise ReadError(path, f"larger than {MAX_RECORD_BYTES >> 20} MB")
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

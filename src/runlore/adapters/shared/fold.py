@@ -46,7 +46,8 @@ class Fields(TypedDict, total=False):
 
 
 class AllFields(Fields, total=False):
-    """The same with usage, where it comes with a record of its own."""
+    """All fields of an event that only some events have, with usage where it comes in a record of
+    its own."""
 
     model: str | None
     usage: Usage | None

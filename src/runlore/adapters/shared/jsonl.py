@@ -30,16 +30,17 @@ from ...errors import ReadError
 from .base import Adapter
 from .values import Position, Record, Source
 
-CHUNK = 1 << 18  # Stays in the processor's cache; larger reads are slower by a tenth.
-LONGEST = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
-KEPT = 64 << 10  # What is kept of one: enough to see what it was.
-SMALL = 16 << 10  # Bytes that are read at once of a file that is not long.
-SAMPLE = 4 << 10  # How much of the head and of the tail says whether a file is still the same.
+CHUNK_BYTES = 1 << 18  # Stays in the processor's cache; larger reads are slower.
+MAX_RECORD_BYTES = 64 << 20  # A longer line is no record of a conversation; it is named, not kept.
+SHORTENED_BYTES = 64 << 10  # What is kept of one: enough to see what it was.
+FIRST_READ_BYTES = 16 << 10  # Bytes that are read at once of a file that is not long.
+SAMPLE_BYTES = (
+    4 << 10
+)  # How much of the head and of the tail says whether a file is still the same.
 
 
 class JsonlAdapter(Adapter):
-    """The part of an adapter that is the same for every agent that appends JSON lines to files
-    below its roots."""
+    """The base of adapters whose agent appends JSON lines to files below its roots."""
 
     suffix = ".jsonl"
     marker: bytes | None = None
@@ -63,7 +64,7 @@ class JsonlAdapter(Adapter):
             )
 
     def is_appended(self, path: str) -> bool:
-        """Whether this file is a log of lines, which is only appended to."""
+        """Return True unless the adapter reads its files in another way than line by line."""
         return type(self).read is JsonlAdapter.read
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -84,10 +85,10 @@ class JsonlAdapter(Adapter):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """Every complete line after the position. Bytes after the last newline are still being
-        written: the next pass gives them."""
+        """Yield every complete line after the position. Bytes after the last newline are still
+        being written: the next read gives them."""
         if since is None:
-            yield from self.beside(source)
+            yield from self.sidecars(source)
         try:
             with open(source.path, "rb", buffering=0) as file:
                 file.seek(since.offset if since else 0)
@@ -95,45 +96,44 @@ class JsonlAdapter(Adapter):
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
 
-    def beside(self, source: Source) -> Iterable[Record]:
-        """Small files that belong to the source, given before its first line."""
+    def sidecars(self, source: Source) -> Iterable[Record]:
+        """Return small files that belong to the source. They are given before its first line."""
         return ()
 
-    def before(self, source: Source, line: bytes) -> Iterable[Record]:
-        """Small files that this line speaks of, given just before it."""
+    def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
+        """Return small files that this line speaks of. They are given just before it."""
         return ()
 
     def _lines(self, source: Source, file: typing.IO[bytes], offset: int) -> Iterator[Record]:
         marker = self.marker
         begun: list[bytes] = []  # The pieces of a line whose end has not come yet.
         held = 0  # Their length, and that of what was not kept of them.
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             at = chunk.find(b"\n")
-            if held <= LONGEST:
+            if held <= MAX_RECORD_BYTES:
                 begun.append(chunk[:at] if at >= 0 else chunk)
             held += at if at >= 0 else len(chunk)
-            if held > LONGEST:
-                begun = [b"".join(begun)[:KEPT]]
+            if held > MAX_RECORD_BYTES:
+                begun = [b"".join(begun)[:SHORTENED_BYTES]]
             if at < 0:
                 continue
             end = offset + held + 1
-            if held > LONGEST:
+            if held > MAX_RECORD_BYTES:
                 yield Record(begun[0], offset, None, f"too long ({held >> 20} MB)", end)
             else:
                 line = b"".join(begun)
                 if marker is not None and marker in line:
-                    yield from self.before(source, line)
+                    yield from self.sidecars_of_line(source, line)
                 yield Record(line, offset, None, None, end)
             offset = end
             start = at + 1
             base = end - start  # Where the chunk begins.
             watched = marker is not None and marker in chunk
-            # Not `split`, which looks at each byte: lines are long, and this takes two thirds of
-            # the time.
+            # Not `split`, which looks at each byte: lines are long.
             while (at := chunk.find(b"\n", start)) >= 0:
                 line = chunk[start:at]
                 if watched and marker in line:  # type: ignore[operator] # watched: there is one
-                    yield from self.before(source, line)
+                    yield from self.sidecars_of_line(source, line)
                 end = base + at + 1
                 yield Record(line, offset, None, None, end)
                 offset, start = end, at + 1
@@ -155,16 +155,16 @@ _AS_IT_IS = (
 
 
 def read_small(path: str, limit: int) -> bytes | None:
-    """The content of a regular file of at most so many bytes; None for anything else, and for a
-    link."""
+    """Return the content of a regular file of at most so many bytes; None for anything else, and
+    for a link."""
     try:
         handle = os.open(path, _AS_IT_IS)
     except OSError:
         return None
     try:
-        data = os.read(handle, SMALL)
+        data = os.read(handle, FIRST_READ_BYTES)
         # Seldom: and to make a file of a handle takes longer than to read a small one.
-        if more := os.read(handle, SMALL):
+        if more := os.read(handle, FIRST_READ_BYTES):
             data += more
             with os.fdopen(handle, "rb", closefd=False) as file:
                 data += read_up_to(max(1, limit + 1 - len(data)), file)
@@ -176,21 +176,21 @@ def read_small(path: str, limit: int) -> bytes | None:
 
 
 def read_up_to(most: int, file: typing.IO[bytes]) -> bytes:
-    """At most so many bytes of a file. Python makes room for as many as it is asked for, which
-    takes three times as long as to read a small file does: it is asked for as many as there are."""
+    """Return at most so many bytes of a file. No more are requested than the file has, as Python
+    makes room for all that are requested."""
     size = min(os.fstat(file.fileno()).st_size, most - 1)
     data = file.read(size + 1)
     return data if len(data) <= size else data + file.read(most - len(data))
 
 
 def is_stale(source: Source, after_s: float) -> bool:
-    """Whether nothing was written to a source for so long that nothing will be."""
+    """Return True if nothing was written to a source for so long that nothing will be."""
     return source.mtime_ns < (time() - after_s) * 1e9
 
 
 def aged(source: Source, after_s: float) -> Source:
-    """The source, as another one when it is stale: what was held back of it, as it might still have
-    changed, is then read."""
+    """Return the source with another time when it is stale. It then counts as changed, and what was
+    held back of it, as it might still have changed, is read."""
     return (
         msgspec.structs.replace(source, mtime_ns=source.mtime_ns + 1)
         if is_stale(source, after_s)
@@ -199,8 +199,8 @@ def aged(source: Source, after_s: float) -> Source:
 
 
 def note_refusal(path: str, error: OSError, refused: list[ReadError]) -> None:
-    """Remembers what could not be looked at. What has gone since its folder was listed is simply
-    not there."""
+    """Remember a path that could not be looked at. One that has gone since its folder was listed is
+    simply not there."""
     if not isinstance(error, FileNotFoundError):
         refused.append(ReadError(path, reason_of(error)))
 
@@ -227,7 +227,8 @@ def walk_files(
 
 
 def list_entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]]:
-    """What is in a folder and has a name that can be written down; the first one last."""
+    """Return the entries of a folder in reverse order of their names. Names that are not valid
+    Unicode are left out."""
     try:
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name, reverse=True)
@@ -238,9 +239,9 @@ def list_entries(folder: str, refused: list[ReadError]) -> list[os.DirEntry[str]
 
 
 def sample_hashes(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
-    head = file.read(min(SAMPLE, offset))
-    file.seek(max(0, offset - SAMPLE))
-    tail = file.read(min(SAMPLE, offset))
+    head = file.read(min(SAMPLE_BYTES, offset))
+    file.seek(max(0, offset - SAMPLE_BYTES))
+    tail = file.read(min(SAMPLE_BYTES, offset))
     return blake2b(head, digest_size=16).digest(), blake2b(tail, digest_size=16).digest()
 
 
@@ -252,8 +253,8 @@ TOO_DEEP = "nested too deeply"
 
 # Levels of nesting. No agent writes as many, and all that walks a value by recursion can go this
 # far.
-DEEPEST = 100
-MOST_VALUES = 10_000  # Values in one line. More is no record of anything.
+MAX_DEPTH = 100
+MAX_VALUES = 10_000  # Values in one line. More is no record of anything.
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A crashed machine leaves runs of NUL; editors leave a byte order mark.
@@ -261,13 +262,10 @@ _BLANK = re.compile("[ \t\r\n\0\ufeff]*")
 
 
 def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
-    """The JSON values of a line: value, its own text, and what was wrong with it if anything. A
-    blank line has none.
-
-    Two objects glued together are two values. What is no JSON has the value MALFORMED, and so has
-    what nests too deeply. All text is valid: bytes that are not UTF-8 and halves of surrogate pairs
-    are U+FFFD.
-    """
+    """Return the JSON values of a line: each with its own text, and what is wrong with it if
+    anything. A blank line has none. Two objects glued together are two values. The value of what is
+    not JSON, or nests too deeply, is MALFORMED. All text is valid: bytes that are not UTF-8 and
+    halves of surrogate pairs become U+FFFD."""
     text = data.decode("utf-8", "replace")
     # A replacement character may also have been in the file; only the strict codec knows.
     spoiled = "\ufffd" in text and not _is_utf8(data)
@@ -275,8 +273,8 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
     values: list[tuple[Any, str, str | None]] = []
     start = _skip_blank(text, 0)
     while start < len(text):
-        if len(values) == MOST_VALUES:
-            values.append((MALFORMED, text[start:], f"more than {MOST_VALUES} values"))
+        if len(values) == MAX_VALUES:
+            values.append((MALFORMED, text[start:], f"more than {MAX_VALUES} values"))
             break
         try:
             value, end = _DECODER.raw_decode(text, start)
@@ -298,20 +296,17 @@ def parse(data: bytes) -> list[tuple[Any, str, str | None]]:
 
 
 def values_of(data: bytes) -> list[Any] | None:
-    """The JSON values of a line that a strict decoder refuses, all of them; None when any of it is
-    no JSON.
-
-    `b" ".join(map(to_json, values))` is a line that gives the same values.
-    """
+    """Return all JSON values of a line that a strict decoder refuses; None when any of it is not
+    JSON. `b" ".join(map(to_json, values))` is a line that gives the same values."""
     values = [value for value, _, _ in parse(data)]
     return None if any(value is MALFORMED for value in values) else values
 
 
 def _is_deep(value: Any, text: str) -> bool:
-    if text.count("{") + text.count("[") <= DEEPEST:
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
         return False
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         level = [
             inner
             for item in level
@@ -352,7 +347,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """The same value without halves of surrogate pairs, which no codec would write."""
+    """Return the value without halves of surrogate pairs, which no codec can write."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
@@ -366,48 +361,38 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def lenient(kind: type[S], data: dict[str, Any], where: str = "") -> tuple[S, list[str]]:
-    """A Struct from plain data, field by field. What does not fit takes its default, and is named
-    with its path.
-
-    An item of a list of Structs that is no object is a Struct of defaults: it keeps its place among
-    the others.
-    """
+    """Return a Struct from plain data, and the path of each value that does not fit. Such a value
+    takes its default. An item of a list of Structs that is no object becomes a Struct of defaults,
+    so that it keeps its place among the others."""
     fitting: dict[str, Any] = {}
     problems: list[str] = []
-    if where.count(".") > DEEPEST // 3:  # Each level of Structs takes several calls.
+    if where.count(".") > MAX_DEPTH // 3:  # Each level of Structs takes several calls.
         return kind(), [f"{where[:100]}… is {TOO_DEEP}"]
     for written, (name, options) in _fields(kind).items():
         if written not in data:
             continue
         value = data[written]
         place = f"{where}{written}"
-        struct = next(
-            (
-                option
-                for option in options
-                if isinstance(option, type) and issubclass(option, msgspec.Struct)
-            ),
-            None,
-        )
-        listed = next((item for option in options if (item := _item_struct(option))), None)
-        if msgspec.Raw in options:
-            fitting[name] = msgspec.Raw(to_json(value))
-        elif isinstance(value, dict) and struct:
-            fitting[name], more = lenient(struct, value, f"{place}.")
-            problems += more
-        elif isinstance(value, list) and listed:
-            items = [_lenient_item(listed, item, f"{place}[{n}]") for n, item in enumerate(value)]
-            fitting[name] = [item for item, _ in items]
-            problems += [problem for _, found in items for problem in found]
-        else:
-            try:
-                fitting[name] = msgspec.convert(
-                    value,
-                    typing.Union[tuple(options)],  # noqa: UP007
-                )  # built at run time
-            except msgspec.ValidationError:
-                problems.append(f"{place} is {_word(value)}")
+        try:
+            fitting[name], more = _fit(value, options, place)
+        except msgspec.ValidationError:
+            more = [f"{place} is {_word(value)}"]
+        problems += more
     return kind(**fitting), problems
+
+
+def _fit(value: Any, options: tuple[Any, ...], place: str) -> tuple[Any, list[str]]:
+    """Return a value as one of these types, and the problems in it. Raises ValidationError when it
+    is of none of them."""
+    if msgspec.Raw in options:
+        return msgspec.Raw(to_json(value)), []
+    if isinstance(value, dict) and (struct := next(filter(_is_struct, options), None)):
+        return lenient(struct, value, f"{place}.")
+    listed = next((item for option in options if (item := _item_struct(option))), None)
+    if isinstance(value, list) and listed:
+        items = [_lenient_item(listed, item, f"{place}[{n}]") for n, item in enumerate(value)]
+        return [item for item, _ in items], [problem for _, found in items for problem in found]
+    return msgspec.convert(value, typing.Union[tuple(options)]), []  # noqa: UP007 # built here
 
 
 def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
@@ -420,7 +405,8 @@ def _lenient_item(kind: type[S], item: Any, place: str) -> tuple[S, list[str]]:
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """By the name in the data: the field, and the types that it may have."""
+    """Return the fields of a Struct by their name in the data, each with the types that it may
+    have."""
     hints = typing.get_type_hints(kind)
     unions = (typing.Union, types.UnionType)
     return {
@@ -433,9 +419,13 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, tuple[Any, ...]]
     }
 
 
+def _is_struct(option: Any) -> bool:
+    return isinstance(option, type) and issubclass(option, msgspec.Struct)
+
+
 def _item_struct(option: Any) -> type[msgspec.Struct] | None:
     inner = typing.get_args(option)[0] if typing.get_origin(option) is list else None
-    return inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
+    return inner if _is_struct(inner) else None
 
 
 def _word(value: Any) -> str:
@@ -451,7 +441,8 @@ def _word(value: Any) -> str:
 
 
 def to_json(value: Any) -> bytes:
-    """Compact JSON of plain data, or a note when it nests so deeply that it cannot be written."""
+    """Return plain data as compact JSON, or a note when it nests so deeply that it cannot be
+    written."""
     try:
         try:
             return msgspec.json.encode(value)

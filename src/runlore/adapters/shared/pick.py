@@ -18,7 +18,8 @@ V = TypeVar("V")
 
 
 def pick(value: Any, *path: str, of: type[T]) -> T | None:
-    """What stands at this place when it is of this type. No truth value is a number."""
+    """Return the value at a path of keys if it is of this type, else None. A truth value is not a
+    number."""
     for name in path:
         if not isinstance(value, dict):
             return None
@@ -30,7 +31,8 @@ def pick(value: Any, *path: str, of: type[T]) -> T | None:
 
 
 def number(value: Any, most: int = 1 << 40) -> int | None:
-    """A count as a database column holds it. The sum over a million larger ones would not fit."""
+    """Return a count as a database column can hold it, else None. The sum of a million larger ones
+    would not fit."""
     return (
         int(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < most
@@ -46,7 +48,7 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def clean(name: str) -> str:
-    """A name as a session's id may hold it."""
+    """Return a name as a session's id may hold it."""
     name = name[:200].strip()
     return (
         name
@@ -56,7 +58,7 @@ def clean(name: str) -> str:
 
 
 def time_of(text: Any) -> datetime | None:
-    """A time that is written as ISO 8601."""
+    """Return a time that is written as ISO 8601, else None."""
     try:
         return parse_time(text) if isinstance(text, str) and text else None
     except ModelError:
@@ -64,13 +66,14 @@ def time_of(text: Any) -> datetime | None:
 
 
 def milliseconds(text: Any) -> int | None:
-    """The same in milliseconds since 1970."""
+    """Return a time that is written as ISO 8601 in milliseconds since 1970."""
     found = time_of(text)
     return int(found.timestamp() * 1000) if found else None
 
 
 def identifier(value: Any) -> str | None:
-    """An id as it is written; a longer one than any agent makes stands for itself by its hash."""
+    """Return an id as it is written; one that is longer than any agent makes is replaced by its
+    hash."""
     if not isinstance(value, str) or not value.strip():
         return None
     return (

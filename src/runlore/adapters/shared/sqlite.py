@@ -27,15 +27,15 @@ import msgspec
 
 from ...errors import ReadError
 from .base import Adapter
-from .jsonl import LONGEST, note_refusal, reason_of
+from .jsonl import MAX_RECORD_BYTES, note_refusal, reason_of
 from .values import Source
 
 # A writer holds its lock for milliseconds; whoever holds it longer is waited for by the next sync.
 BUSY_MS = 2000
 # Bytes of a database that is copied to be read. None that an agent keeps sessions in is near that.
-MOST_COPIED = 2 << 30
+MAX_COPIED = 2 << 30
 # Folders between a root and a database. The sessions of other programs lie deeper, and are many.
-DEEP = 2
+MAX_DEPTH = 2
 
 BESIDE = ("", "-wal", "-journal")
 """What a database consists of: the file, and what was not yet put into it or may have to be taken
@@ -46,8 +46,7 @@ AGAIN = "it is read again the next time"
 
 
 class SqliteAdapter(Adapter):
-    """The part of an adapter that is the same for every agent that keeps its sessions in one
-    database below its root."""
+    """The base of adapters whose agent keeps its sessions in one database below its root."""
 
     files: tuple[str, ...]
     """The names that the database may have."""
@@ -77,10 +76,10 @@ class SqliteAdapter(Adapter):
 
 
 def find_databases(
-    root: str, names: Sequence[str], refused: list[ReadError], deep: int = DEEP
+    root: str, names: Sequence[str], refused: list[ReadError], deep: int = MAX_DEPTH
 ) -> Iterator[str]:
-    """Where databases may be: the root itself, in it, or below it where somebody has gathered the
-    folders of several machines."""
+    """Yield the paths of databases: the root itself, in it, or below it, where somebody has
+    gathered the folders of several machines."""
     if os.path.basename(root) in names and os.path.isfile(root):
         yield root
         return
@@ -111,8 +110,8 @@ def _folders(folder: str, refused: list[ReadError]) -> list[str]:
 
 @contextmanager
 def reading(path: str) -> Iterator[apsw.Connection]:
-    """A connection on which nothing can be written. Everything that goes wrong with the database is
-    a ReadError."""
+    """Open a connection on which nothing can be written. Everything that goes wrong with the
+    database becomes a ReadError."""
     try:
         with ExitStack() as stack:
             db, watch = _open(path, stack)
@@ -175,9 +174,10 @@ def _connect(path: str, options: str, stack: ExitStack) -> apsw.Connection:
 
 
 def _copy(path: str, stack: ExitStack) -> str:
-    """A copy of the database and its log, which are one state when neither changed meanwhile."""
+    """Return a copy of the database and its log. They are one state when neither changed
+    meanwhile."""
     before = _state(path)
-    if sum(size for size, _ in before) > MOST_COPIED:
+    if sum(size for size, _ in before) > MAX_COPIED:
         raise ReadError(
             path, "it is too large to be copied, and cannot be read in place; start the agent once"
         )
@@ -196,7 +196,7 @@ def _state(path: str) -> list[tuple[int, int]]:
 
 
 def _has_log(path: str) -> bool:
-    """Whether the database is of the kind that writes to a log: the header says so."""
+    """Return True if the header says that the database writes to a log."""
     with open(path, "rb") as file:
         return file.read(20)[18:20] == b"\x02\x02"
 
@@ -209,21 +209,21 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def is_passing(error: ReadError) -> bool:
-    """Whether the database only could not be read just now."""
+    """Return True if the database could not be read only just now."""
     return error.reason.endswith(AGAIN)
 
 
 def columns(db: apsw.Connection, table: str) -> list[str]:
-    """The columns of a table, none when there is no such table. Older versions of an agent have
-    fewer."""
+    """Return the columns of a table, none when there is no such table. Older versions of an agent
+    have fewer."""
     return [row[1] for row in db.execute(f"pragma table_info({_quoted(table)})")]
 
 
 def rows(
     db: apsw.Connection, table: str, where: str = "", bindings: tuple[Any, ...] = ()
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a table as plain data, `rowid` first. Bytes that are not UTF-8, which a text may
-    hold, are U+FFFD."""
+    """Yield the rows of a table as plain data, `rowid` first. Bytes of a text that are not UTF-8
+    become U+FFFD."""
     names = columns(db, table)
     if not names:
         return
@@ -259,7 +259,7 @@ def as_record(row: Mapping[str, Any], json_columns: Mapping[str, str]) -> tuple[
     text under its own name.
     """
     size = sum(len(value) for value in row.values() if isinstance(value, str))
-    if size > LONGEST:
+    if size > MAX_RECORD_BYTES:
         short = {
             name: value[:1000] if isinstance(value, str) else value for name, value in row.items()
         }

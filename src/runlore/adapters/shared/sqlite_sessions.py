@@ -25,21 +25,23 @@ UNIT = 4096
 
 
 class SqliteSessionsAdapter(Adapter):
-    """The part of an adapter that is the same for every agent that keeps its sessions so. A
-    position counts messages."""
+    """The base of adapters whose agent keeps many sessions in one database. A position counts
+    messages."""
 
     def databases(self, root: str, refused: list[ReadError]) -> Iterable[str]:
-        """Where databases may be."""
+        """Return the paths at which databases may be."""
         raise AssertionError("the agent's own adapter has it")
 
-    def found(self, db: apsw.Connection, only: str | None) -> Iterator[tuple[str, int, int]]:
-        """Every session that has messages, or one: id, how many, and a number that changes with
-        what is read of it."""
+    def list_sessions(
+        self, db: apsw.Connection, only: str | None
+    ) -> Iterator[tuple[str, int, int]]:
+        """Yield every session that has messages, or one: its id, the number of messages, and a
+        number that changes with what is read of it."""
         raise AssertionError("the agent's own adapter has it")
 
     def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
-        """What tells whether the first so many messages are the same; and whether the last of them
-        has not changed since."""
+        """Return a text that changes with the first so many messages but the last, and one that
+        changes with the last of them."""
         raise AssertionError("the agent's own adapter has it")
 
     def discover(self, root: Path) -> Iterator[Source]:
@@ -61,7 +63,7 @@ class SqliteSessionsAdapter(Adapter):
                         size=count * UNIT,
                         mtime_ns=mark,
                     )
-                    for id_, count, mark in self.found(db, only)
+                    for id_, count, mark in self.list_sessions(db, only)
                     if id_.isprintable()
                     and os.path.basename(id_) == id_
                     and id_ not in ("", ".", "..")
@@ -71,7 +73,8 @@ class SqliteSessionsAdapter(Adapter):
             return []
 
     def refresh(self, source: Source) -> Source | None:
-        """The source as it is now; None when it is gone. Its path is not that of a file."""
+        """Return the source as it is now, or None when it is gone. Its path is not that of a
+        file."""
         path, id_ = os.path.split(source.path)
         return (
             next(iter(self.sessions(path, source.root, [], id_)), None)

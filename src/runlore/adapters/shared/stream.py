@@ -196,7 +196,8 @@ class EntryFold(SessionFold[E]):
         keep(self.state.entries, name, (self.stamp(), self.count), ENTRIES)
 
     def last_of(self, name: str) -> str | None:
-        """Return the native id of the last event of a record: what follows the record follows that."""
+        """Return the native id of the last event of a record, which is what its followers
+        follow."""
         _, count = self.state.entries.get(name, (b"", 0))
         return f"{name}#{count - 1}" if count > 1 else name
 

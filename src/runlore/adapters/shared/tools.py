@@ -19,17 +19,18 @@ from ...model import SUMMARY_LENGTH, Tests
 from .jsonl import to_json
 
 # No secret that is cut at its end, and found in part, is visible in the first quarter.
-LONGEST_LINE = 4 * SUMMARY_LENGTH
-LONGEST_BODY = 8 << 20
+MAX_LINE = 4 * SUMMARY_LENGTH
+MAX_BODY = 8 << 20
 CONTEXT = 3  # Lines shown around a change, as in diff -u.
 TAIL = 16 << 10  # Runners print their totals last; more is not searched.
 
 
 def cap(text: str) -> str:
-    """The text, or what fits of it with a note. Bodies beyond this are dumps, not conversation."""
-    if len(text) <= LONGEST_BODY:
+    """Return the text, or the part that fits with a note. Bodies beyond this are dumps, not
+    conversation."""
+    if len(text) <= MAX_BODY:
         return text
-    return f"{text[:LONGEST_BODY]}\n[{len(text) - LONGEST_BODY} more characters]"
+    return f"{text[:MAX_BODY]}\n[{len(text) - MAX_BODY} more characters]"
 
 
 # Terminal sequences (CSI, OSC, two-character escapes) and the characters that are not for reading.
@@ -51,31 +52,31 @@ def one_line(text: str) -> str:
     Not yet as short as it is shown: a secret that is cut in half is no longer known as one.
     `model.shorten` it when it is clean.
     """
-    end = text.find("\n", 0, LONGEST_LINE + 1)
+    end = text.find("\n", 0, MAX_LINE + 1)
     start = 0
     if not text[:1].isalnum():
         field = _FIELD.match(text) if text.startswith("[[") else None
         if found := _WORD.search(text, field.end() if field else 0, 2000):
             start = text.rfind("\n", 0, found.start()) + 1
-            end = text.find("\n", found.start(), start + LONGEST_LINE + 1)
-    line = text[start : end if end >= 0 else start + LONGEST_LINE + 1].strip()
+            end = text.find("\n", found.start(), start + MAX_LINE + 1)
+    line = text[start : end if end >= 0 else start + MAX_LINE + 1].strip()
     if not line.isprintable():
         line = _CONTROLS.sub(" ", _ESCAPES.sub("", line)).strip()
-    if len(line) <= LONGEST_LINE:
+    if len(line) <= MAX_LINE:
         return line
-    end = line.rfind(" ", SUMMARY_LENGTH, LONGEST_LINE)  # Between two words, for the same reason.
-    return line[: end if end > 0 else LONGEST_LINE]
+    end = line.rfind(" ", SUMMARY_LENGTH, MAX_LINE)  # Between two words, for the same reason.
+    return line[: end if end > 0 else MAX_LINE]
 
 
 def text_of(value: Any) -> str:
-    """A text as it is, nothing as nothing, anything else as JSON."""
+    """Return a text as it is, None as an empty text, and anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else to_json(value).decode()
 
 
 def key_values(data: Mapping[str, Any]) -> str:
-    """Arguments for reading: `key: value` lines, texts verbatim, everything else as JSON."""
+    """Return arguments for reading: `key: value` lines, texts verbatim, everything else as JSON."""
     return "\n".join(
         [
             f"{key}: {value if isinstance(value, str) else text_of(value)}"
@@ -85,13 +86,13 @@ def key_values(data: Mapping[str, Any]) -> str:
 
 
 def file_change(path: str, changes: Iterable[tuple[str, str]]) -> str:
-    """The path, then for each change its removed and added lines with a little of what stands
-    around them."""
+    """Return the path, then for each change its removed and added lines with a few lines around
+    them."""
     return "\n@@\n".join([path, *[_hunk(old, new) for old, new in changes]])
 
 
 def file_content(path: str, content: str) -> str:
-    """The path, then every line as added."""
+    """Return the path, then every line as added."""
     return (
         f"{path}\n@@\n+{content.removesuffix(chr(10)).replace(chr(10), chr(10) + '+')}"
         if content
@@ -132,8 +133,7 @@ _BASE64 = re.compile(rb'("(?:data|base64)"\s*:\s*")([A-Za-z0-9+/\\]{256,}={0,2})
 
 
 def blob_reference(data: str | bytes) -> str:
-    """What stands for base64 data in a text: what it is, how large, and a hash that tells one from
-    another."""
+    """Return a reference that replaces base64 data in a text: its type, its size, and a hash."""
     if isinstance(data, str) and data.startswith("["):  # It has been replaced already.
         return data
     try:
@@ -150,7 +150,7 @@ def blob_reference(data: str | bytes) -> str:
 
 
 def without_base64(line: bytes) -> bytes:
-    """A JSON line whose long base64 values are replaced by their references."""
+    """Return a JSON line with its long base64 values replaced by their references."""
     return _BASE64.sub(
         lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line
     )
@@ -160,24 +160,32 @@ def without_base64(line: bytes) -> bytes:
 # commands. RE2, for what may stand in between ends anywhere, and a backtracking engine would try
 # all ways (two seconds for a command of 4,000 characters).
 _RUNNER = r"""
-      (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | rspec | phpunit | pest | ctest | nosetests
+      (?:[\w.~$/{}-]*/)? (?: pytest | py\.test | tox | nox | vitest | jest | mocha | rspec
+      | phpunit | pest | ctest | nosetests
         | ginkgo | gotestsum | bats | prove | unittest | manage\.py \s+ test )
-    | (?:npm | pnpm | yarn | bun | deno) \s+ (?:run \s+ | run-script \s+)? (?:-\S+ \s+)* test (?::\S+)?
+    | (?:npm | pnpm | yarn | bun | deno) \s+ (?:run \s+ | run-script \s+)?
+      (?:-\S+ \s+)* test (?::\S+)?
     | (?:node | tsx) \s+ (?:-\S+ \s+)*? --test
-    | go \s+ (?:-C \s+ \S+ \s+)? (?:test | tool \s+ gotestsum) | cargo \s+ (?:\+\S+ \s+)? (?:-\S+ \s+)* (?:test | nextest)
-    | (?:\./)? mvnw? \b .* \b(?:test | verify) | (?:\./)? gradlew? \b .* \b\w*[tT]est\w* | xcodebuild \b .* \btest
-    | (?:dotnet | swift | mix | bazel | rails | zig \s+ build | php \s+ artisan | composer (?:\s+ run)?) \s+ test | rake \s+ (?:test | spec)
+    | go \s+ (?:-C \s+ \S+ \s+)? (?:test | tool \s+ gotestsum)
+    | cargo \s+ (?:\+\S+ \s+)? (?:-\S+ \s+)* (?:test | nextest)
+    | (?:\./)? mvnw? \b .* \b(?:test | verify)
+    | (?:\./)? gradlew? \b .* \b\w*[tT]est\w* | xcodebuild \b .* \btest
+    | (?:dotnet | swift | mix | bazel | rails | zig \s+ build
+      | php \s+ artisan | composer (?:\s+ run)?) \s+ test | rake \s+ (?:test | spec)
     | (?:make | just | mise \s+ run | task) \s+ (?:-\S+ \s+)* (?:test | check)
 """
 _PYTHON = r"(?:[\w.~$/{}-]*/)? python[\d.]* \s+ (?: .* \s )?"
 _TEST = re2.compile(  # Of bytes: a match of a text takes twice as long, for it counts characters.
     "".join(
         rf"""\s* (?: [A-Za-z_]\w*=\S* \s+
-            | (?:sudo | time | env | exec | npx | bunx | pnpx | uvx | xargs | then | do | command) \s+ (?:-\S+ \s+)*
+            | (?:sudo | time | env | exec | npx | bunx | pnpx | uvx
+              | xargs | then | do | command) \s+ (?:-\S+ \s+)*
             | timeout \s+ (?:-\S+ \s+)* [\d.]+\w? \s+ )*
-         (?: (?:uv | poetry | pipenv | pdm | hatch | rye | conda | npm | pnpm | yarn | bun | bundle | docker | docker-compose | podman) \s
+         (?: (?:uv | poetry | pipenv | pdm | hatch | rye | conda | npm | pnpm | yarn | bun | bundle
+            | docker | docker-compose | podman) \s
              (?: .* \s )? (?:run | exec) \s+ (?: .* \s )? )?
-         (?: (?: {_PYTHON} -m \s+ )? (?: {_RUNNER} ) | {_PYTHON} \S*manage\.py \s+ test ) (?: [\s)'":] | $ )""".split()
+         (?: (?: {_PYTHON} -m \s+ )? (?: {_RUNNER} )
+         | {_PYTHON} \S*manage\.py \s+ test ) (?: [\s)'":] | $ )""".split()
     ).encode()
 )
 _TEST_WORDS = (
@@ -202,8 +210,8 @@ _BEFORE_COMMAND = ("&", ";", "|", "(", "`")
 
 
 def is_test_run(command: str) -> bool:
-    """Whether a shell command runs tests, and does not merely speak of them (`pip install pytest`,
-    `cat jest.config.js`)."""
+    """Return True if a shell command runs tests, and does not merely mention them (`pip install
+    pytest`, `cat jest.config.js`)."""
     # Most commands have none of the words. Where there is one, only the command in which it stands
     # is looked at.
     if not _speaks_of_tests(command):
@@ -213,8 +221,8 @@ def is_test_run(command: str) -> bool:
 
 
 def _without_talk(command: str) -> str:
-    """A command but for what it writes down, which may tell of other commands: here-documents and
-    words in quotes that no shell reads."""
+    """Return a command without the text that it writes, which may mention other commands:
+    here-documents, and words in quotes that no shell reads."""
     text = command[:_LONGEST_COMMAND]
     at = text.find("<<")
     for _ in range(_MOST_DOCUMENTS):
@@ -240,7 +248,7 @@ def _without_talk(command: str) -> str:
 
 
 def _is_read(text: str, at: int, quoted: str) -> bool:
-    """Whether what is in quotes may be run: a path, or what a shell is given."""
+    """Return True if the text in quotes may be run: a path, or the argument of a shell."""
     if " " not in quoted and "|" not in quoted and "\n" not in quoted:
         return True
     before = text[max(0, at - 200) : at]
@@ -254,7 +262,8 @@ _DOCUMENT = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,60})\1")
 _READ_BY_SHELL = re.compile(r"(?:\b(?:ba|z|da|k)?sh(?: -\w+)*|\bssh\b[^\n;&|]*)\s*\Z")
 _QUOTED = re2.compile(r"""(?s)"(?:[^"\\]|\\.)*"|\$'(?:[^'\\]|\\.)*'|'[^']*'""")
 _GIVES = re.compile(
-    r"(?:\s-[a-zA-Z]{0,3}c|-Command|--command|--exec|--run|\beval|\bconcurrently|\b(?:ba|z|da|k)?sh|\bssh\b[^\n;&|]*|\bexec\b[^\n;&|]*)[\s=]*\Z"
+    r"(?:\s-[a-zA-Z]{0,3}c|-Command|--command|--exec|--run|\beval|\bconcurrently"
+    r"|\b(?:ba|z|da|k)?sh|\bssh\b[^\n;&|]*|\bexec\b[^\n;&|]*)[\s=]*\Z"
 )
 _GIVES_ENDS = ("c", "mmand", "run", "eval", "concurrently", "sh", "=")
 """Without one of these, or the two that may stand further in front, the pattern cannot match, which
@@ -283,8 +292,8 @@ def _speaks_of_tests(command: str) -> bool:
 
 
 def test_counts(output: str) -> Tests | None:
-    """What a test runner's output says of passed, failed and skipped tests; None when it says
-    nothing."""
+    """Return the numbers of passed, failed and skipped tests in a test runner's output; None when
+    it has none."""
     tail = output[-TAIL:]
     if "\x1b" in tail:
         tail = _ESCAPES.sub("", tail)
@@ -323,7 +332,8 @@ _WORDS = {
 
 
 def _sum_words(pairs: Iterable[tuple[str, str]], *, all_known: bool = False) -> Tests | None:
-    """`(number, word)` pairs added up by meaning; with `all_known`, what was not named is 0."""
+    """Return the sum of `(number, word)` pairs by meaning; with `all_known`, a word that is missing
+    counts 0."""
     sums: list[int | None] = [0, 0, 0] if all_known else [None, None, None]
     named = False
     for number, word in pairs:

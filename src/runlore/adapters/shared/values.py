@@ -59,7 +59,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a batch says about one session; None where it says nothing new. A carry holds no text
+    """Facts about one session in a batch; None where there is nothing new. A carry holds no text
     that people wrote, so a title is given once, in the batch that has it, and the store remembers
     it."""
 
@@ -95,7 +95,8 @@ class Skip(msgspec.Struct, frozen=True):
 
 
 class Normalized(msgspec.Struct, kw_only=True):
-    """The meaning of a batch of records. The first four lists are parallel: one entry for each event.
+    """The meaning of a batch of records. The first four lists are parallel, with one entry for each
+    event.
 
     `seq` counts up from 0 within this source's stream of a session: the store adds the block.
     Earlier records are named by native id, and the store links them. Native ids are unique within a
@@ -148,6 +149,6 @@ class Integration(msgspec.Struct, frozen=True, kw_only=True):
     server: Callable[[list[str], dict[str, str]], list[Entry]]
     """Return the entry of an MCP server, given the words of its command and its variables."""
     answer: Literal["json", "text"] = "text"
-    """The form in which a hook adds a line to the session: `additionalContext` in JSON, or plain."""
+    """The form in which a hook adds text to a session: JSON with `additionalContext`, or plain."""
     after_hooks: str = ""
     """What the user has to do before the entries take effect."""

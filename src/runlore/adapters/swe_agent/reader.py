@@ -191,7 +191,8 @@ class Reader(SessionFold[Memory]):
         )
 
     def message(self, value: Any) -> None:
-        """What the model was given before its first answer: the rules, demonstrations, the task."""
+        """Add a message that the model was given before its first answer: the rules,
+        demonstrations, the task."""
         state = self.state
         state.messages += 1
         self.identify(f"{self.session()}/message-{state.messages}")
@@ -293,7 +294,7 @@ class Reader(SessionFold[Memory]):
     # The end.
 
     def end_of_run(self, info: Any) -> None:
-        """What it took, how it ended and what was submitted. While the run goes on there is no
+        """Add the tokens of the run, its end and its submission. While the run goes on there is no
         status."""
         status, patch = pick(info, "exit_status", of=str), pick(info, "submission", of=str) or ""
         self.identify(
@@ -368,7 +369,7 @@ _TITLE = re.compile(r"(?:^ISSUE:|<pr_description>|<issue>)\s*\n([^\n]+)", re.MUL
 
 
 def _title(text: str) -> str:
-    """What the task is called: its issue's first line."""
+    """Return the title of the task: its issue's first line."""
     found = _TITLE.search(text[:20_000])
     return found[1] if found else text
 
@@ -386,7 +387,7 @@ READS = frozenset({"open", "goto", "scroll_down", "scroll_up", "filemap", "view_
 SEARCHES = frozenset({"search_dir", "search_file", "find_file"})
 EDITS = frozenset({"edit", "insert", "create", "str_replace_editor", "undo_edit"})
 OTHERS = frozenset({"submit", "review_on_submit", "exit_forfeit"})
-LONGEST_WORDS = 64 << 10  # Characters that are taken apart like a shell would: it looks at each.
+MAX_WORDS = 64 << 10  # Characters that are taken apart like a shell would: it looks at each.
 
 _LINES = re.compile(
     r"\A(edit|insert) +(\d{1,9}(?::\d{1,9})?)[^\n]*\n(.*?)\n?(?:end_of_\w+\s*)?\Z", re.DOTALL
@@ -394,7 +395,7 @@ _LINES = re.compile(
 
 
 def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
-    """What an action is: one of the agent's own commands, or whatever the shell makes of it."""
+    """Return the description of an action: one of the agent's own commands, or a shell command."""
     word = text.split(maxsplit=1)[0] if text.strip() else ""
     body = text.strip("\n")
     shown = one_line(body)
@@ -407,7 +408,7 @@ def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
         return Described(
             "bash", "test_run" if is_test_run(text) else "tool_call", "shell", body, shown
         )
-    words = _words(text) if len(text) <= LONGEST_WORDS else []
+    words = _words(text) if len(text) <= MAX_WORDS else []
     if word == "str_replace_editor":
         return _edited_in_place(words, given, body)
     path = (_file_in(text, given) if word == "create" else ()) or (
@@ -456,13 +457,13 @@ def _file_in(text: str, given: dict[str, Any]) -> tuple[str, ...]:
 
 def _words(text: str) -> list[str]:
     try:
-        return shlex.split(text[:LONGEST_WORDS])
+        return shlex.split(text[:MAX_WORDS])
     except ValueError:  # A quote that is not closed.
         return []
 
 
 def arguments(calls: Any) -> dict[str, Any]:
-    """What the call of an answer was given, when there is one call."""
+    """Return the arguments of an answer's call, when there is one call."""
     call = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
     given = pick(call, "function", "arguments", of=dict) or _loads(
         pick(call, "function", "arguments", of=str)
@@ -487,8 +488,8 @@ _CANCELLED = re.compile(
 
 
 def has_failed(said: str, action: str) -> bool:
-    """Whether the agent's own commands say so. What a program says, and how it ended, is not told
-    apart here."""
+    """Return True if the agent's own commands report a failure. The output of a program and its
+    exit code cannot be told apart here."""
     text = said.lstrip()
     if action == "shell":
         return text.startswith(

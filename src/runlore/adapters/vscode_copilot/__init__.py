@@ -40,7 +40,7 @@ from ..shared.jsonl import list_entries, note_refusal, read_small, to_json, walk
 from ..shared.pick import number
 
 STALE_S = 3600  # A request that has not changed for so long is not being answered any more.
-SMALL = 1 << 20  # Bytes of the file that says where a workspace is.
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of the file that says where a workspace is.
 CHATS = "chatSessions"
 LOOSE = ("emptyWindowChatSessions", "transferredChatSessions")
 APPS = ("Code", "Code - Insiders", "VSCodium")
@@ -146,7 +146,7 @@ def _workspace(path: str) -> list[Record]:
     """The file that says which folder a chat is about."""
     folder = os.path.dirname(path)
     above = os.path.dirname(folder) if os.path.basename(folder) == CHATS else folder
-    data = read_small(os.path.join(above, "workspace.json"), SMALL)
+    data = read_small(os.path.join(above, "workspace.json"), MAX_SIDECAR_BYTES)
     return [Record(data, -1, "workspace")] if data else []
 
 

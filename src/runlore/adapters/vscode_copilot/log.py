@@ -10,9 +10,9 @@ from ..shared.document import load_document
 from ..shared.jsonl import MALFORMED, parse, read_up_to
 from ..shared.pick import pick
 
-LARGEST = 512 << 20  # Bytes of a log. One that is larger than any session is named, not read.
+MAX_LOG_BYTES = 512 << 20  # Bytes of a log. One that is larger than any session is named, not read.
 FIRST, SET, PUSH, DELETE = range(4)
-DEEPEST = 32  # Names in the path of a change.
+MAX_DEPTH = 32  # Names in the path of a change.
 
 
 def load(path: str) -> dict[str, Any]:
@@ -30,9 +30,9 @@ def _replayed(path: str) -> Any:
     """The document after all changes that are whole; None when not even its beginning is. Lines
     that are no change leave it as it is, and are noted in it."""
     with open(path, "rb") as file:
-        data = read_up_to(LARGEST + 1, file)
-    if len(data) > LARGEST:
-        raise ReadError(path, f"larger than {LARGEST >> 20} MB")
+        data = read_up_to(MAX_LOG_BYTES + 1, file)
+    if len(data) > MAX_LOG_BYTES:
+        raise ReadError(path, f"larger than {MAX_LOG_BYTES >> 20} MB")
     document: Any = None
     strange: list[tuple[int, Any]] = []
     lines = data.split(b"\n")[:-1]  # What follows the last newline is still being written.
@@ -52,14 +52,14 @@ def _replayed(path: str) -> Any:
 
 
 def _requests(document: Any) -> int:
-    """How many requests there are: what is strange in the log stands after these."""
+    """Return the number of requests: strange records of the log stand after these."""
     return len(pick(document, "requests", of=list) or [])
 
 
 def _apply(document: Any, change: dict[str, Any]) -> bool:
     """Makes one change; False when it cannot be made."""
     path = pick(change, "k", of=list)
-    if not path or len(path) > DEEPEST:
+    if not path or len(path) > MAX_DEPTH:
         return False
     holder = document
     for key in path[:-1]:

@@ -147,14 +147,14 @@ class Reader(SessionFold[Chat]):
             self.emit("assistant_msg", text, "markdown", None, "assistant", model=self.state.model)
 
     def thinking(self, value: dict[str, Any]) -> None:
-        text = words.said(value.get("part"))
+        text = words.text_in(value.get("part"))
         if text.strip():
             self.emit("thinking", text, "thinking", None, "assistant")
         else:
             self.merge("empty thinking")
 
     def edits(self, value: dict[str, Any]) -> None:
-        """A change to a file as it was made. Where a call has told of it, it is no second one."""
+        """Add a change to a file as it was applied, unless a call has told of it."""
         part = pick(value, "part", of=dict) or {}
         path, native = words.path_of(part) or "", pick(value, "kind", of=str) or "textEditGroup"
         kind = "lifecycle" if _plain(path) in self.state.edited else "edit"
@@ -211,7 +211,7 @@ class Reader(SessionFold[Chat]):
         )
         is_mcp = pick(part, "source", of=str) == "mcp"
         action = "mcp" if is_mcp else action_of(tool, words.ACTIONS)
-        message = words.said(part.get("pastTenseMessage")) or words.said(
+        message = words.text_in(part.get("pastTenseMessage")) or words.text_in(
             part.get("invocationMessage")
         )
         found = describe(tool, given if given else message, action)
@@ -357,7 +357,7 @@ def _plain(path: str) -> str:
 
 
 def guess(value: dict[str, Any]) -> str:
-    """What a record must be whose kind is missing or not known."""
+    """Return the kind that a record must have when its own is missing or not known."""
     if value.keys() & {"variables", "context", "global", "mode"}:
         return "prompt"
     if value.keys() & {"arguments", "name", "result"} or "toolCallId" in (

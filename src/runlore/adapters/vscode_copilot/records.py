@@ -13,7 +13,7 @@ from typing import Any
 
 from ..shared.calls import opened
 from ..shared.pick import pick
-from .words import path_of, shown, told_in
+from .words import path_of, rendered_text, shown
 
 # Complete, cancelled, failed: the states of a request in which nothing is added to it.
 FINAL = (1, 2, 3)
@@ -22,7 +22,7 @@ _SUFFIX = re.compile(r"__vscode-\d+\Z")
 
 
 def is_open(request: Any) -> bool:
-    """Whether a request is still being answered."""
+    """Return True if a request is still being answered."""
     if (
         not isinstance(request, dict)
         or request.get("isCanceled") is True
@@ -69,8 +69,8 @@ def _prompt(request: dict[str, Any]) -> dict[str, Any]:
             {"name": pick(item, "name", of=str), "path": path_of(item), "text": _text(item)}
             for item in variables
         ],
-        "global": told_in(metadata.get("renderedGlobalContext")),
-        "context": told_in(metadata.get("renderedUserMessage")),
+        "global": rendered_text(metadata.get("renderedGlobalContext")),
+        "context": rendered_text(metadata.get("renderedUserMessage")),
     }
     return {name: value for name, value in found.items() if value not in (None, "", [])}
 
@@ -115,7 +115,7 @@ _KEYS = {
 
 
 def kind_of(part: Any) -> str:
-    """What a part is: its own word, or what it must be by what it holds. Text has no word."""
+    """Return the kind of a part: its own word, or by what it holds. Text has no word."""
     if not isinstance(part, dict):
         return "markdown" if isinstance(part, str) else "unknown"
     word = pick(part, "kind", of=str)
@@ -128,10 +128,8 @@ def kind_of(part: Any) -> str:
 
 
 class _Calls:
-    """What was given to the calls of a request, and what came of them.
-
-    Newer versions show a call under the id that the model gave it; before, only their order tells
-    which is which."""
+    """The arguments and results of the calls of a request. Newer versions show a call under the id
+    that the model gave it; before, only their order tells which is which."""
 
     def __init__(self, request: dict[str, Any], parts: list[Any]) -> None:
         metadata = pick(request, "result", "metadata", of=dict) or {}
@@ -183,7 +181,7 @@ class _Calls:
             "arguments": opened(call.get("arguments")),
             "retry": call.get("retry"),
             "timestamp": call.get("timestamp"),
-            "result": told_in(pick(self.results.get(name), "content", of=list))
+            "result": rendered_text(pick(self.results.get(name), "content", of=list))
             if name in self.results
             else None,
         }

@@ -54,8 +54,8 @@ SHOWN = {
 """What the model calls a tool that is shown under another name."""
 ASKS = frozenset({"vscode_askQuestions"})
 DENIED, SKIPPED = 0, 5  # Of the ways in which a call is confirmed.
-DEEPEST = 200  # Levels of a tree of text.
-MOST_NODES = 200_000
+MAX_DEPTH = 200  # Levels of a tree of text.
+MAX_NODES = 200_000
 _EXIT = re.compile(r"^(?:Command exited with code|Exit code:?) (-?\d{1,9})\b", re.MULTILINE)
 _DRIVE = re.compile(r"/[A-Za-z]:")
 _FENCES = re.compile(r"[`\s]*\Z")
@@ -109,10 +109,10 @@ def shown(part: Any) -> str:
     if reference is not None:
         name = pick(part, "name", of=str) or pick(reference, "name", of=str)
         return f"`{name or (path_of(reference) or '').rpartition('/')[2]}`"
-    return said(part)
+    return text_in(part)
 
 
-def said(part: Any) -> str:
+def text_in(part: Any) -> str:
     """The text of a message, which is one itself or holds one."""
     for name in ("value", "content", "message", "title"):
         found = part.get(name) if isinstance(part, dict) else None
@@ -121,17 +121,17 @@ def said(part: Any) -> str:
         if isinstance(found, list):
             return "\n".join(item for item in found if isinstance(item, str))
         if isinstance(found, dict):
-            return said(found)
+            return text_in(found)
     return part if isinstance(part, str) else ""
 
 
 def is_fence(text: str) -> bool:
-    """Whether there is nothing to read: what is left of a block of code that is shown as a change
-    to a file."""
+    """Return True if there is nothing to read: what is left of a block of code that is shown as a
+    change to a file."""
     return _FENCES.match(text) is not None
 
 
-def told_in(content: Any) -> str | None:
+def rendered_text(content: Any) -> str | None:
     """The text of what was sent to the model: pieces of text, and trees that have text in their
     leaves."""
     if not isinstance(content, list):
@@ -152,7 +152,7 @@ def _leaves(root: dict[str, Any]) -> str:
     Python calls."""
     texts: list[str] = []
     pending: list[tuple[Any, int]] = [(root, 0)]
-    for _ in range(MOST_NODES):
+    for _ in range(MAX_NODES):
         if not pending:
             break
         node, depth = pending.pop()
@@ -162,7 +162,7 @@ def _leaves(root: dict[str, Any]) -> str:
                 if texts and node.get("lineBreakBefore") is True and not texts[-1].endswith("\n")
                 else text
             )
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             pending += [
                 (child, depth + 1) for child in reversed(pick(node, "children", of=list) or [])
             ]
@@ -170,7 +170,7 @@ def _leaves(root: dict[str, Any]) -> str:
 
 
 def arguments(tool: str, given: Any) -> Any:
-    """What is given to a call, in the words that other agents have for it."""
+    """Return the arguments of a call, in the words that other agents have for them."""
     if isinstance(given, dict):
         if tool == "apply_patch" and (patch := pick(given, "input", of=str)):
             return patch
@@ -190,7 +190,7 @@ def exit_of(text: str) -> int | None:
 
 
 def output_of(part: dict[str, Any]) -> str | None:
-    """What came of a call, as it is shown to people."""
+    """Return the output of a call, as it is shown to people."""
     details = part.get("resultDetails")
     outputs = pick(details, "output", of=list)
     if outputs is not None:
@@ -227,4 +227,4 @@ def added(part: dict[str, Any]) -> str:
 
 
 def rest_of(part: Any) -> str:
-    return said(part) or text_of(part)
+    return text_in(part) or text_of(part)
