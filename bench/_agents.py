@@ -1,8 +1,8 @@
 """Transcripts of many agents, laid out in one home directory as each agent would have left them.
 
-The corpus is a folder for each agent, with what was found in somebody's repository below: whole
-homes (`.qwen/projects/…`), or single files in folders of any name. The first are merged into the
-home as they are, the others go where the table says.
+The corpus has a folder for each agent, with files from public repositories below: whole homes
+(`.qwen/projects/…`), or single files in folders of any name. Homes are merged into the home
+unchanged, the others go where the table says.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What ccusage 20.0.24 counts, written down a second time, rule by rule, so that each rule of its
-own can be left out.
+"""The counting rules of ccusage 20.0.24, implemented a second time so that each rule can be
+switched off.
 
 With all `RULES` the sums are those that ccusage prints; with none they are those that runlore's
-ledger must have. Reads transcripts alone, and shares nothing with runlore's adapters: where both
-agree, two readings of the format do. The codes are those of the tests.
+ledger must have. The module reads transcripts only and shares nothing with runlore's adapters, so
+an agreement confirms both readings of the format. The codes are those of the tests.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     tokens: Tokens
     file: str
     usd: float | None = None
-    """What the transcript itself says it cost: ccusage takes that, runlore computes."""
+    """The cost that the transcript states: ccusage uses it, runlore computes its own."""
 
 
 RULES: dict[str, dict[str, str]] = {
@@ -73,7 +73,7 @@ RULES: dict[str, dict[str, str]] = {
 
 
 def entries(agent: str, home: Path, rules: Iterable[str]) -> list[Entry]:
-    """What is counted of a home directory under these rules."""
+    """Return the calls of a home directory that count under these rules."""
     return list(_COUNTERS[agent](home, frozenset(rules)))
 
 
@@ -118,7 +118,7 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 class _Copy(NamedTuple):
-    """A call as one line has it."""
+    """A call as one line records it."""
 
     name: str | None
     request: str | None
@@ -233,7 +233,7 @@ def _claude_tokens(usage: dict[str, Any], rules: Rules) -> Tokens:
 
 
 def _winners(copies: list[_Copy], rules: Rules) -> Iterator[_Copy]:
-    """The copies of a message that count: one, or one for each request."""
+    """Return the copies of a message that count: one, or one for each request."""
     groups: dict[Any, list[_Copy]] = defaultdict(list)
     is_main = any(not copy.is_side for copy in copies)
     for copy in copies:
@@ -260,8 +260,10 @@ def _winners(copies: list[_Copy], rules: Rules) -> Iterator[_Copy]:
 
 
 class _Row(NamedTuple):
-    """A total of tokens as it was told. `own` says whether it lies in the thread's own part, as far
-    as ids and pauses tell."""
+    """A total of tokens from a transcript.
+
+    `own` is True in the thread's own part, judged by ids and pauses.
+    """
 
     moment: datetime | None
     model: str | None
@@ -337,7 +339,7 @@ def _thread(path: Path, file: str, rules: Rules) -> _Thread:
             else None
         )
         model = named if isinstance(named, str) else model
-        thread.rows.extend(_told(value, payload, moment, model, is_own, rules))
+        thread.rows.extend(_read_totals(value, payload, moment, model, is_own, rules))
     return thread
 
 
@@ -359,8 +361,8 @@ def _is_own(
     before: datetime | None,
     began: datetime | None,
 ) -> bool:
-    """Whether a fork's own part begins here: with a turn that is younger than the fork, or after a
-    pause."""
+    """Return True if a fork's own part begins here: with a turn younger than the fork, or after
+    a pause."""
     turn = _born(payload.get("turn_id"))
     if turn is not None and began is not None:
         return turn >= began
@@ -368,7 +370,7 @@ def _is_own(
 
 
 def _born(name: Any) -> datetime | None:
-    """The time in a UUID of version 7."""
+    """Return the time in a UUID of version 7."""
     if not isinstance(name, str) or len(name) != 36 or name[14] != "7":
         return None
     try:
@@ -377,7 +379,7 @@ def _born(name: Any) -> datetime | None:
         return None
 
 
-def _told(
+def _read_totals(
     value: dict[str, Any],
     payload: dict[str, Any],
     moment: datetime | None,
@@ -398,7 +400,7 @@ def _told(
 
 
 def _numbers(counts: Any) -> tuple[int, ...] | None:
-    """Input, cached, written, output, reasoning, sum."""
+    """Return input, cached, written, output, reasoning, sum."""
     if not isinstance(counts, dict):
         return None
     written = _count(counts.get("cache_write_input_tokens")) or _count(
@@ -418,7 +420,7 @@ def _numbers(counts: Any) -> tuple[int, ...] | None:
 def _requests(
     thread: _Thread, parents: list[_Row], rules: Rules
 ) -> Iterator[tuple[_Row, tuple[int, ...]]]:
-    """The rows that tell of a new request, and what it took."""
+    """Return the rows that belong to a new request, and its tokens."""
     rows = list(_changes(thread.rows, rules))
     skipped = _copied(rows, thread.parent, list(_changes(parents, rules)), rules)
     before: tuple[int, ...] | None = None
@@ -434,7 +436,8 @@ def _requests(
 
 
 def _changes(rows: Iterable[_Row], rules: Rules) -> Iterator[_Row]:
-    """Rows whose total was not there before: right before, or, without the rule, at any time."""
+    """Yield the rows whose total is new: since the row before, or, without the rule, since any
+    row."""
     seen: set[tuple[int, ...]] = set()
     for row in rows:
         if row.total is not None:
@@ -447,7 +450,7 @@ def _changes(rows: Iterable[_Row], rules: Rules) -> Iterator[_Row]:
 
 
 def _copied(rows: list[_Row], parent: str | None, parents: list[_Row], rules: Rules) -> set[int]:
-    """The rows of a fork that are its parent's."""
+    """Return the rows of a fork that are its parent's."""
     if parent is None:
         return set()
     told = {row.total for row in parents}
@@ -468,7 +471,7 @@ def _copied(rows: list[_Row], parent: str | None, parents: list[_Row], rules: Ru
 
 
 def _cluster(rows: list[_Row]) -> set[int]:
-    """The first rows, as long as each follows within a second; none when there is only one."""
+    """Return the first rows, as long as each follows within a second; none if there is only one."""
     end = 1
     while end < len(rows) and _gap(rows[end - 1], rows[end]) <= 1:
         end += 1

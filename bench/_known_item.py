@@ -1,10 +1,9 @@
-"""Known-item search: whoever remembers what a session was about finds it.
+"""Known-item search: finding a session by what it was about.
 
-The sessions are trajectories of an agent that fixed GitHub issues
-(`shared/corpus/labelled/vorflux`): one JSON file each, with the task among its first entries. The
-task itself, and the judges' calls that quote it, are left out; the title of the issue is the query,
-and the session that worked on it is the one right answer. Used by bench/search.py and
-tests/test_known_item.py.
+The sessions are trajectories of an agent that fixed GitHub issues (the folder `labelled/vorflux` of
+the corpus): one JSON file each, with the task among its first entries. The task itself, and the
+judges' calls that quote it, are left out. The title of the issue is the query, and the session that
+worked on it is the one right answer. Used by bench/search.py and tests/test_known_item.py.
 """
 
 from __future__ import annotations
@@ -19,8 +18,10 @@ _TITLE = re.compile(r"^#+ (?:Issue|Problem Statement)\s*\n\s*(.+)$", re.MULTILIN
 
 
 def stage(trajectories: Path, home: Path) -> dict[str, str]:
-    """Writes every trajectory into `home` as a transcript of Claude Code. Returns the title of the
-    issue by native session id."""
+    """Write every trajectory into `home` as a transcript of Claude Code.
+
+    Return the title of the issue by native session id.
+    """
     folder = home / ".claude" / "projects" / "-code"
     folder.mkdir(parents=True, exist_ok=True)
     titles: dict[str, str] = {}
@@ -42,8 +43,10 @@ def stage(trajectories: Path, home: Path) -> dict[str, str]:
 def mean_reciprocal_rank(
     titles: dict[str, str], search: Callable[[str], Iterable[str]]
 ) -> tuple[float, dict[str, int | None]]:
-    """The mean of 1 / rank of the right session among the first ten, and each rank. Issues with the
-    same title are one query."""
+    """Return the mean of 1 / rank of the right session among the first ten, and each rank.
+
+    Issues with the same title are one query.
+    """
     ranks: dict[str, int | None] = {}
     wanted: dict[str, set[str]] = {}
     for native, title in titles.items():
@@ -80,8 +83,7 @@ def _records(trajectory: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _blocks(entry: dict[str, Any], call: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A reply, or a call and its result. Calls are taken where they were carried out, not where the
-    model asked for them."""
+    """Return a reply, or a call and its result. Calls are recorded where they were carried out."""
     if entry["type"] == "llm_call":
         text = (entry.get("output") or {}).get("content")
         if isinstance(text, str) and text.strip():

@@ -1,10 +1,9 @@
 """Sessions whose true outcome is known: runs of two agents on issues, with the verdicts of tests
 that the agents did not have.
 
-`sweagent` is a weak agent, whose trajectories an adapter reads. `vorflux` is a strong one; its
-spans are of no agent that runlore reads, and become events here. The halves are told apart by a
-hash of the issue: rules are written with the first in view, and what they are worth is seen on the
-second.
+`sweagent` is a weak agent, whose trajectories an adapter reads. `vorflux` is a strong one; no
+adapter reads its spans, so they become events here. A hash of the issue divides the sessions into
+halves: the rules were written with the first in view and are evaluated on the second.
 """
 
 from __future__ import annotations

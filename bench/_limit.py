@@ -1,12 +1,13 @@
-"""What one core of this machine needs at least for the bytes of a first sync. Run as a program of
-its own.
+"""The minimum time of one core of this machine for the bytes of a first sync.
+
+Run as a separate program.
 
     python bench/_limit.py HOME
 
 Prints JSON: seconds to read every transcript, to decode every line with msgspec, to compress the
-bytes with zstd level 1, and to put the text into an FTS5 index with apsw. Nothing is kept, linked,
-redacted or written to disk: whoever stores sessions does all of this and more, so the sum is a
-floor for one process.
+bytes with zstd level 1, and to put the text into an FTS5 index with apsw. Nothing is stored,
+linked, redacted or written to disk. Any store of sessions does all of this and more, so the sum is
+a lower bound for one process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Running programs and writing down how they compare: what every benchmark here shares.
+"""Shared parts of all benchmarks: run programs and record how they compare.
 
-A benchmark never fails because of a time. It says what was measured beside the bar and leaves the
+A benchmark never fails because of a time. It prints the measurement beside the bar and leaves the
 judgement to the reader.
 """
 
@@ -60,8 +60,7 @@ class Answer(NamedTuple):
 
 
 def ask(url: str) -> Answer:
-    """What a server on this machine answers in JSON, and the milliseconds until it was there and
-    read."""
+    """Return the JSON answer of a server on this machine, and the milliseconds it took."""
     start = time.perf_counter()
     # A server that a benchmark started.
     with urllib.request.urlopen(url, timeout=120) as answer:  # noqa: S310
@@ -70,7 +69,10 @@ def ask(url: str) -> Answer:
 
 
 def run(command: list[str], env: dict[str, str], check: bool = True) -> Run:
-    """Run to the end. With `check`, a failure ends the benchmark with the program's own words."""
+    """Run a program to its end.
+
+    With `check`, a failure ends the benchmark with the program's output.
+    """
     start = time.perf_counter()
     process = subprocess.Popen(
         command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -90,11 +92,10 @@ def run(command: list[str], env: dict[str, str], check: bool = True) -> Run:
 
 
 def run_watching_memory(command: list[str], env: dict[str, str]) -> Run:
-    """As `run`, but `peak_mb` is that of all its processes together, looked at every 20 ms (Linux;
-    elsewhere as `run`).
+    """Run a program; `peak_mb` is the sum of all its processes, sampled every 20 ms (Linux only).
 
-    Shared pages are counted once (PSS). Looking costs a little time: do not compare `wall_s` with
-    that of `run`.
+    Shared pages are counted once (PSS). Sampling takes some time: do not compare `wall_s` with that
+    of `run`.
     """
     if not Path("/proc/self/smaps_rollup").exists():
         return run(command, env)
@@ -116,8 +117,10 @@ def run_watching_memory(command: list[str], env: dict[str, str]) -> Run:
 
 
 def alternate(sides: dict[str, Callable[[], Run]], rounds: int) -> dict[str, Run]:
-    """Run every side once per round, in turn, and return the quickest of each; whoever begins
-    changes with the round."""
+    """Run every side once per round, alternating, and return the fastest run of each.
+
+    The first side changes with the round.
+    """
     names = list(sides)
     runs: dict[str, list[Run]] = {name: [] for name in names}
     for number in range(rounds):

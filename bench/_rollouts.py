@@ -1,5 +1,5 @@
-"""Homes of Codex and Grok Build from a seed, for counting: every way in which these agents write a
-total again, and no text to speak of.
+"""Homes of Codex and Grok Build from a seed, for counting: every way in which these agents repeat a
+total, with hardly any text.
 
 Knows the shapes of their lines, and neither runlore nor ccusage.
 """
@@ -79,8 +79,8 @@ class _Codex:
         return began, name, lines
 
     def fork(self, n: int) -> tuple[datetime, str, list[Line]]:
-        """Begins with its parent's lines, stamped anew and written in one go; its total goes on
-        from there."""
+        """Begin with the parent's lines, with new times and written at once; the total
+        continues."""
         parent, copied, self.total = self.last
         began, name = self.begin()
         first = self.row(
@@ -128,7 +128,8 @@ class _Codex:
             yield self.row("event_msg", {"type": "task_complete", "turn_id": turn})
 
     def request(self) -> Iterator[Line]:
-        """One request, whose total is told once, or again when the limits are refreshed."""
+        """Write one request, whose total is recorded once, or again when the limits are
+        refreshed."""
         given = self.rng.choice(
             (self.rng.randint(1_000, 90_000), self.rng.randint(250_000, 400_000))
         )

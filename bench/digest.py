@@ -1,12 +1,11 @@
-"""Digests of real sessions: that every one is made, how large they are, what they take, and what
-errors have in common.
+"""Digests of real sessions: completeness, size, cost, and what errors have in common.
 
     python bench/digest.py --store runlore.db [--read 10 --seed 7]
     python bench/digest.py --home DIR        # a home with transcripts, as `bench/sync.py` makes one
 
-`--home` syncs it with digests and without, in turn: what they take of the CPU of a first sync.
-`--store` is a store that real sessions were synced into; it is not written to. `--read` prints so
-many digests, chosen at random by the seed, each after the name of its session: to be read against
+`--home` is synced with and without digests, alternating, to measure their share of the CPU of a
+first sync. `--store` is a store with real sessions; it is not written to. `--read` prints that many
+digests, chosen at random by the seed, each after the name of its session, to compare them with
 `runlore show`.
 """
 
@@ -137,7 +136,7 @@ def median(sizes: list[int]) -> int:
 
 
 def same(digests: dict[str, Digest]) -> None:
-    """How far errors are known by their fingerprint alone."""
+    """Print how many errors are shared by sessions, tools and agents, by fingerprint alone."""
     places: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for uid, digest in digests.items():
         for error in digest.errors:

@@ -108,8 +108,10 @@ def _shown(one: Score) -> str:
 
 
 def score(found: Sequence[Hashable], true: Sequence[str]) -> Score:
-    """Grouping accuracy (share of lines in a group that is exactly a true one), its F1 over groups,
-    and pairs: right, and put together."""
+    """Return grouping accuracy, its F1 over groups, and pairs: right, and put together.
+
+    Grouping accuracy is the share of lines in a group that is exactly a true one.
+    """
     mine: dict[Hashable, set[int]] = defaultdict(set)
     theirs: dict[str, set[int]] = defaultdict(set)
     for n, (group, event) in enumerate(zip(found, true, strict=True)):
@@ -141,7 +143,7 @@ def drain3_groups(folder: Path) -> dict[str, list[int]]:
 
 
 def error_bodies(database: Path) -> list[str]:
-    """Every distinct body that a session has an error in."""
+    """Return every distinct body in which a session has an error."""
     from runlore import open_store
     from runlore.digest.errors import errors
     from runlore.store import Filter
@@ -166,7 +168,7 @@ def metamorphic(bodies: Sequence[str]) -> None:
     for body in bodies:
         mine = signature(body)
         if mine is None:
-            continue  # an exit code and no word
+            continue  # An exit code without a word.
         told += 1
         other = mutate(body, chance)
         changed += other != body
@@ -198,7 +200,10 @@ _CODES = re.compile(
 
 
 def mutate(body: str, chance: random.Random) -> str:
-    """Other paths, numbers, ids and addresses. Codes stay, for they are to be kept."""
+    """Replace paths, numbers, ids and addresses at random.
+
+    Codes stay, because the rules keep them.
+    """
 
     def word() -> str:
         return "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 9)))

@@ -1,12 +1,10 @@
-"""Eviction to a tenth: whether the store really gets so small, what stays of it, and whether every
-report says what it said.
+"""Eviction to a tenth: the size that is reached, what stays, and a comparison of all reports.
 
     python bench/evict.py --home DIR [--part 0.1]
 
-DIR is a home directory with transcripts in it, as `bench/sync.py` makes one.
-
-The home is synced into a store of its own. Reports are asked as people ask them, as JSON, before
-and after; what may differ is that a session was evicted, the time of asking, and of `commit` what
+DIR is a home directory with transcripts in it, as `bench/sync.py` makes one. It is synced into a
+store of its own. Reports are run as users run them, as JSON, before and after. Only these may
+differ: that a session was evicted, the time of the report, and the parts of `commit` that
 tests/cli/test_same_answers.py names.
 """
 
@@ -37,7 +35,7 @@ REPORTS = (
 )  # fmt: skip
 MAY_DIFFER = {"evicted_at", "since", "until", "snippet", "marks"}
 SOME = 25
-"""So many sessions, errors, files and commits are asked for one by one, chosen at random."""
+"""Number of sessions, errors, files and commits that are queried one by one, chosen at random."""
 
 
 def main() -> None:
@@ -53,7 +51,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         lore = Runlore(sys.executable, options.home, Path(folder))
         lore.first_sync()
-        lore.run("sync")  # What was written a moment ago is analyzed when it has come to rest.
+        lore.run("sync")  # A session that was just written is analyzed when it is quiet.
         compare(lore, options.part, options.seed)
 
 
@@ -62,8 +60,8 @@ def compare(lore: Runlore, part: float, seed: int) -> None:
     asked = [tuple(words.split()) for words in REPORTS] + singled_out(store, random.Random(seed))
     before = {words: answer(lore, words) for words in asked}
     with closing(open_store(str(store))) as opened:
-        opened.retention.shrink()  # So that what was free before is not counted as freed.
-        size = opened.retention.used_bytes()
+        opened.shrink()  # Free space must not count as freed by the eviction.
+        size = opened.used_bytes()
     said = json.loads(
         lore.run("evict", "--soft", f"{int(size * part)} B", "--yes", "--json").output
     )
@@ -89,7 +87,7 @@ def compare(lore: Runlore, part: float, seed: int) -> None:
 
 
 def singled_out(path: Path, rng: random.Random) -> list[tuple[str, ...]]:
-    """Questions about single sessions, errors, files and commits."""
+    """Return queries for single sessions, errors, files and commits."""
     with closing(open_store(str(path), read_only=True)) as store:
         digests = list(store.digests.iter(EVERY))
         texts = sorted({template for _, _, _, template, _ in store.digests.templates()})

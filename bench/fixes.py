@@ -1,12 +1,12 @@
-"""What is shown as the fix of an error, against what truly was: recurring errors of real sessions
-that were read by hand.
+"""The fixes that are shown for errors, compared with the true ones: recurring errors of real
+sessions that were read by hand.
 
     python bench/fixes.py --store runlore.db
 
-`--store` is a store that the sessions of the notes were synced into; those that it does not have
-are counted and left out. The notes are in fixes.tsv (the rules were written with these at hand) and
-in fixes_aside.tsv (they were not). A shown fix is right when its first step is one of the events
-that the notes give.
+`--store` is a store with the sessions of the notes; sessions that it does not have are counted and
+left out. The notes are in fixes.tsv (the rules were written with these at hand) and in
+fixes_aside.tsv (they were not). A fix is right if its first step is one of the events that the
+notes give.
 """
 
 from __future__ import annotations

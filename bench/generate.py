@@ -51,10 +51,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Everything below works on text that is already escaped for JSON: pools of sentences, code and log
-# lines are escaped once when they are made, and a record is one f-string around pieces of them.
-# json.dumps for each record runs at a third of the speed.
+# lines are escaped once, and a record is one f-string around parts of them. json.dumps for each
+# record would be slower.
 NL = "\\n"
-# one project per so many megabytes, so that files and sentences recur as they do in one repository
+# One project per this many megabytes, so that files and sentences recur as in one repository.
 PROJECT_MB = 15
 SUBAGENT_SHARE = 0.12  # of all files (real: 40 of 343)
 
@@ -130,7 +130,7 @@ def _write_project(task: tuple[Path, int, int, bool, list[list[int]]]) -> int:
     project = Project(seed, number, wanted, text_heavy)
     written = spent = 0
     for target, subagents in sessions:
-        # What earlier sessions ran over is taken off the later ones.
+        # Bytes that earlier sessions used beyond their budget are subtracted from later ones.
         budget = max(1500, target - (written - spent) // 4)
         written += Session(project, out, budget, subagents).write()
         spent += target
@@ -212,7 +212,7 @@ VOCABULARY_SIZE = 150_000
 
 
 def pseudo_word(number: int) -> str:
-    """A pronounceable word, another for every number; the first 2.7 million have three
+    """Return a pronounceable word, different for every number; the first 2.7 million have three
     syllables."""
     base = len(SYLLABLES)
     length, room = 3, base**3
@@ -229,7 +229,7 @@ def pseudo_word(number: int) -> str:
 
 @cache
 def vocabulary() -> tuple[list[str], list[float]]:
-    """All words by falling frequency, and their cumulated weights."""
+    """Return all words by decreasing frequency, and their cumulated weights."""
     words = list(COMMON)
     for rank in range(len(COMMON), VOCABULARY_SIZE):
         word = pseudo_word(rank)
@@ -369,8 +369,8 @@ ok  \t{a}/{b}/{c}\t0.{n:03d}s
 
 
 class Project:
-    """What the sessions of one repository share: its files, and pools of sentences, code and log
-    lines."""
+    """The shared content of one repository's sessions: files, and pools of sentences, code and
+    log lines."""
 
     def __init__(self, seed: int, number: int, size_bytes: int, text_heavy: bool) -> None:
         self.rng = rng = random.Random(f"{seed}/project/{number}")
@@ -382,8 +382,8 @@ class Project:
         self.cwd = f"/home/dev/src/{self.name}"
         self.slug = self.cwd.replace("/", "-")
         self.language = rng.choice(list(CODE))
-        # A sentence occurs several times in a project; drawing every word of every text would cost
-        # most of the time.
+        # A sentence occurs several times in a project: drawing every word of every text would be
+        # slow.
         share = 0.06 if text_heavy else 0.01
         self.sentences = self._sentences(max(6_000, int(size_bytes * share / 7)))
         self.common_code = [escape(line) for line in BOILERPLATE[self.language].split("\n")[:-1]]
@@ -431,8 +431,8 @@ class Project:
         return f"{self.cwd}/{a}/{b}_{c}.{self.language}", self.code_lines(self.rng, length)
 
     def code_lines(self, rng: random.Random, count: int) -> list[str]:
-        """Half of them lines that every file has, the others from one neighbourhood, so that files
-        repeat themselves."""
+        """Return code lines: half of them are in every file, the others come from one
+        neighbourhood."""
         near = rng.randrange(len(self.code))
         own = self.code[near : near + 10 + count // 3] or self.code[:10]
         return [
@@ -1070,15 +1070,15 @@ class Session:
             name, asked, f'[{text},{{"type":"text","text":"agentId: {agent_id}"}}]', structured
         )
 
-    # pieces
+    # parts
 
     @property
     def old(self) -> bool:
         return self.version < "2.1"
 
     def prose(self, length: float) -> str:
-        """About `length` characters of sentences, one in six of them about something only this
-        session knows."""
+        """Return about `length` characters of sentences, one in six of them with words of this
+        session only."""
         rng = self.rng
         parts = rng.choices(self.sentences, k=int(length / 85) + 1)
         for at in range(rng.randrange(6), len(parts), 6):
@@ -1090,7 +1090,7 @@ class Session:
         )
 
     def take(self, lines: list[str], length: float) -> str:
-        """About `length` characters of consecutive lines with one word of this session."""
+        """Return about `length` characters of consecutive lines with one word of this session."""
         count = int(length / 48) + 1
         at = (self.near_log + self.rng.randrange(40 + count)) % max(1, len(lines) - count)
         return NL.join(lines[at : at + count]) + " " + self.rng.choice(self.words)
@@ -1103,7 +1103,7 @@ class Session:
         )
 
     def chain(self, middle: str, end: str = "") -> str:
-        """A record with a uuid, whose parent is the record before."""
+        """Return a record with a uuid, whose parent is the record before."""
         uuid = self.uuid()
         parent = f'"{self.last}"' if self.last else "null"
         self.bare_line(

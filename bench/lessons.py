@@ -1,8 +1,8 @@
-"""How long an agent waits for a hook, at the start of a session and at a failing tool.
+"""The time that an agent waits for a hook, at the start of a session and when a tool fails.
 
     python bench/lessons.py [--sessions 10000] [--lessons 500] [--runs 20] [--write]
 
-The store has many sessions and many lessons. Each call is a process of its own, as an agent starts
+The store has many sessions and many lessons. Each call is a separate process, as an agent starts
 it. Bars: a second from start to end, 800 tokens.
 """
 

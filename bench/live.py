@@ -1,11 +1,11 @@
-"""The live session log against the OpenAI Agents SDK's SQLiteSession, and against the machine's own
+"""The live session log compared with the OpenAI Agents SDK's SQLiteSession and with the machine's
 limits.
 
     python bench/live.py [--scratch DIR] [--scale 0.1] [--write]
 
-Each side runs in a process of its own, in turn, and the best of three counts; durability is each
-one's default, so SQLiteSession waits for the disk at every message, and a row of its own says what
-waiting costs us. The peer is installed below `--scratch`.
+Each side runs in a separate process, alternating, and the best of three counts. Durability is the
+default of each side, so SQLiteSession waits for the disk at every message; a separate row shows the
+cost of waiting for us. The peer is installed below `--scratch`.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def ms(seconds: float) -> str:
 
 
 def find_peer(scratch: Path) -> str | None:
-    """The interpreter of an environment with the peer in it, made when it is missing."""
+    """Return the interpreter of an environment with the peer, which is created if it is missing."""
     venv = scratch / f"openai-agents-{VERSION}"
     python = venv / "bin" / "python"
     if not python.exists():
@@ -267,7 +267,7 @@ def ours_flat(count: int, work: Path) -> dict[str, float]:
 
 
 def ours_power(count: int, work: Path) -> dict[str, float]:
-    """Nine pairs, ours and bare writes of the same lines in turn; the median of the ratios."""
+    """Return the median ratio of nine pairs: our appends and plain writes of the same lines."""
     session = store(work, durability="power").create()
     session.append(MESSAGE)
     line = (session.path / "log.jsonl").read_bytes().splitlines(True)[-1]

@@ -1,12 +1,12 @@
-"""The MCP server as an agent uses it: how long each tool takes, through the SDK's own client over
-stdio, and whether answers keep to their budget.
+"""The MCP server as an agent uses it: the time of each tool through the SDK's client over stdio,
+and the size of the answers.
 
     python bench/mcp_server.py --home DIR [--calls 200] [--max-tokens 2000] [--http] [--write]
 
-`--home` is a RUNLORE_HOME with a store in it, of any size. What is asked is made from the store
-itself with a seed: words that it has, sessions, files and commits out of its events. Each question
-is asked once, so that nothing is remembered from the time before; and once more in this process,
-for the time that the processor needs alone: on a busy machine the other says little.
+`--home` is a RUNLORE_HOME with a store of any size. The calls are generated from the store with a
+seed: words, sessions, files and commits from its events. Each call is made once, so that nothing is
+cached; and once more in this process, for the CPU time alone, which is the better measure on a busy
+machine.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Timed(NamedTuple):
     tool: str
     ms: float
     share: float
-    """Of the budget, of the larger form of the answer."""
+    """Share of the budget that the larger form of the answer uses."""
     failed: bool
 
 
@@ -127,10 +127,10 @@ def two(times: list[float]) -> str:
     )
 
 
-# ── what is asked ─────────────────────────────────────────────────────────────────────────────────
+# ── the calls ─────────────────────────────────────────────────────────────────────────────────────
 def questions(store: Store, number: int, rng: random.Random) -> list[tuple[str, dict[str, Any]]]:
-    """As many of each tool, in any order."""
-    lines = store.sessions.select(Filter(parents_only=False))
+    """Return the same number of calls for each tool, in random order."""
+    lines = store.sessions(Filter(parents_only=False))
     made = {
         name: [globals()[f"ask_{name}"](store, lines, rng) for _ in range(number)] for name in TOOLS
     }
@@ -213,13 +213,14 @@ def text_of(store: Store, lines: list[SessionLine], rng: random.Random) -> str:
     )
 
 
-# ── asking ────────────────────────────────────────────────────────────────────────────────────────
+# ── running them ──────────────────────────────────────────────────────────────────────────────────
 async def ask(
     home: Path, asked: list[tuple[str, dict[str, Any]]], room: int, over_http: bool
 ) -> list[Timed]:
     timed: list[Timed] = []
     async with connected(home, over_http) as client:
-        await client.call_tool("sessions", {})  # The first call imports, and opens the store.
+        # The first call imports modules and opens the store.
+        await client.call_tool("sessions", {})
         for tool, arguments in asked:
             start = time.perf_counter()
             result = await client.call_tool(tool, {**arguments, "max_tokens": room})
@@ -235,7 +236,7 @@ async def ask(
 def ask_here(
     home: Path, asked: list[tuple[str, dict[str, Any]]], room: int
 ) -> list[tuple[str, float]]:
-    """Of each question the processor's time in ms, asked in this process."""
+    """Return the CPU time of each call in ms, run in this process."""
     os.environ["RUNLORE_HOME"] = str(home)
     gc.set_threshold(100_000)  # As the command does.
     gc.collect()

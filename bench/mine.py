@@ -60,7 +60,7 @@ def main() -> None:
         for name, numbers in plants.items():
             planted = {f"toy:{number:04}" for number in numbers}
             found = {uid for pattern in patterns if pattern.type == name for uid in pattern.uids}
-            # What is planted for other signals is an error that recurs, too.
+            # The plants of other signals are recurring errors, too.
             if name == "recurring_error":
                 others = {
                     f"toy:{n:04}"

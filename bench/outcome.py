@@ -1,12 +1,12 @@
-"""How a session ended, against what hidden tests say: what each level of evidence is worth, and how
-much of the truth it covers.
+"""Outcomes of sessions compared with hidden tests: the reliability and coverage of each level of
+evidence.
 
     python bench/outcome.py --labelled DIR/labelled
     python bench/outcome.py --labelled DIR/labelled --half tuning    # while writing the rules
 
-Beside our verdicts stands "who spoke last": a session that ends with the agent's words has
-succeeded, one that ends with the user's was abandoned. MCC is that of naming failures: a verdict of
-`fail` against all others, over all sessions.
+The baseline is "who spoke last": a session that ends with the agent's words has succeeded, one that
+ends with the user's was abandoned. MCC is that of naming failures: a verdict of `fail` against all
+others, over all sessions.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def report(title: str, judged: Judged) -> None:
 
 
 def reliability(judged: Judged) -> None:
-    """For each level and what it says: how sure it claims to be, and how often it was right."""
+    """Return the claimed confidence and the observed accuracy of each level and verdict."""
     print(f"  {'level':12} {'verdict':10}{'claimed':>8}{'n':>5}{'coverage':>10}{'observed':>10}")
     groups: dict[tuple[str, str, float], list[bool]] = {}
     for session, found in judged:
@@ -110,7 +110,7 @@ def who_spoke_last(session: Labelled) -> str:
 
 
 def mcc(pairs: Iterable[tuple[bool, bool]]) -> float:
-    """Matthews' correlation of two truth values; 0 where one of them never changes."""
+    """Return Matthews' correlation of two truth values; 0 if one of them is constant."""
     counts = Counter(pairs)
     tp, fp, fn, tn = (
         counts[key] for key in ((True, True), (False, True), (True, False), (False, False))

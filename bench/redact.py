@@ -1,9 +1,9 @@
-"""How much is found, how much is found wrongly, and how fast: `python bench/redact.py FOLDER…`
-(folders of transcripts).
+"""Recall, false positives and speed of the redaction: `python bench/redact.py FOLDER…` (folders of
+transcripts).
 
-Also what is planted by the tests. The shapes here were written apart from the rules, from what
-providers publish, and `HELD_OUT` has the contexts that the rules were not tuned on: their recall is
-printed apart.
+The tests plant these secrets too. The shapes here were written independently of the rules, from
+what providers publish. `HELD_OUT` has contexts that the rules were not tuned on: their recall is
+printed separately.
 """
 
 import json
@@ -230,7 +230,7 @@ dbPassword db-password secretKey api-key privateKey bearerToken X-Api-Key x-auth
 appSecret signing_key master_key accountKey passphrase
 """.split()
 
-# NAME and SECRET stand for what is planted.
+# NAME and SECRET are replaced by the planted values.
 PLACES = {
     "env": "HOST=db1\nNAME=SECRET\nDEBUG=1\n",
     "env quoted": 'NAME="SECRET"\n',
@@ -329,7 +329,7 @@ PLACES = {
     "csv": "name,value\nNAME,SECRET\n",
     "colour": "\x1b[36mNAME\x1b[0m=SECRET",
 }
-# Written when the rules were done, and measured without changing them.
+# Written when the rules were finished, and measured without changing them.
 HELD_OUT = {
     "nginx": 'proxy_set_header NAME "SECRET";',
     "vault": "vault kv put kv/app NAME=SECRET",
@@ -371,7 +371,7 @@ def shape(rng: random.Random, template: str) -> str:
 
 
 def value(rng: random.Random) -> str:
-    """A password or key as people and consoles make them."""
+    """Return a password or key as people and consoles create them."""
     word = rng.choice("Summer Winter Dragon Falcon Monkey Coffee Purple Rocket".split())
     makes: list[Callable[[], str]] = [
         lambda: shape(rng, f"<a{rng.randint(16, 64)}>"),
@@ -423,7 +423,8 @@ def planted_values(
 def recall(
     redactor: Redactor, planted: Iterator[tuple[str, str, str]], missed: list[tuple[str, str]]
 ) -> tuple[float, Counter[str]]:
-    """The share of planted secrets that are gone, and by group how many stayed."""
+    """Return the share of planted secrets that were removed, and the number that stayed by
+    group."""
     total, stayed = 0, Counter[str]()
     for group, secret, text in planted:
         total += 1
@@ -439,7 +440,7 @@ def recall(
 
 
 def values_in(folder: Path) -> Iterator[tuple[bytes, Any]]:
-    """Every JSON line under a folder, and every other text file as one string."""
+    """Yield every JSON line under a folder, and every other text file as one string."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
@@ -522,7 +523,7 @@ def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def hostile(redactor: Redactor) -> None:
-    """A megabyte of each. None may take much longer than any other."""
+    """Return a megabyte of each hostile kind. None may take much longer than the others."""
     units = [
         "a",
         "=",

@@ -1,15 +1,14 @@
-"""Search at a million events: how long an answer takes, snippets included, beside agentsview's
-search on the same transcripts.
+"""Search at a million events: the time of an answer, snippets included, compared with agentsview on
+the same transcripts.
 
     python bench/search.py [--only queries,cold,regex,forget,known] [--mb 3180] [--corpus DIR]
         [--agentsview BIN] [--write]
 
-The transcripts are generated once and kept in `--scratch` with the store made of them (5 GB, and as
-much again for agentsview's own). The queries are made from the store's own vocabulary with a seed,
-and printed, each with its time. Each is timed in `--rounds` rounds in one process, and its best
-counts; the first round, where nothing is in the process's cache yet, is in the remarks.
-
-`--corpus` is the folder `labelled/vorflux` of known items, see _known_item.py.
+The transcripts are generated once and stay in `--scratch` with their store (5 GB, and as much again
+for agentsview's own). The queries are generated from the store's vocabulary with a seed, and
+printed with their times. Each is timed in `--rounds` rounds in one process, and its best time
+counts; the first round, with empty caches, is in the remarks. `--corpus` is the folder
+`labelled/vorflux` of known items, see _known_item.py.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def main() -> None:
 
 
 class Bench:
-    """One method per group of rows; each returns its rows and what else a reader should know."""
+    """One method per group of rows. Each returns its rows and remarks for the reader."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.python, self.rounds = args, args.python, args.rounds
@@ -198,7 +197,7 @@ class Bench:
         ]
 
     def _beside(self, timed: list[Timed]) -> list[Row]:
-        """agentsview on the same transcripts, asked over HTTP as its own page does."""
+        """Query agentsview on the same transcripts over HTTP, as its own page does."""
         binary = None if self.args.alone else self.args.agentsview or find_agentsview(self.scratch)
         if binary is None:
             return []
@@ -368,8 +367,10 @@ WORD = re.compile(r"[a-z][a-z0-9]{2,}")
 
 
 def make_queries(store: SqliteStore, seed: int = 1) -> list[Asked]:
-    """The same for the same store: words that occur together somewhere, by how many events have the
-    rarest of them."""
+    """Return queries of words that occur together, by the number of events with the rarest of them.
+
+    The same store gives the same queries.
+    """
     rng = random.Random(seed)
     counts = vocabulary(store)
     events = store.overview.stats()["events"]
@@ -411,7 +412,7 @@ def make_queries(store: SqliteStore, seed: int = 1) -> list[Asked]:
 
 
 def vocabulary(store: SqliteStore) -> dict[str, int]:
-    """How often each word occurs, which is about in how many events."""
+    """Return how often each word occurs, which is about the number of its events."""
     import apsw
 
     db = apsw.Connection(store.url)
@@ -446,8 +447,8 @@ def cut(values: list[float], percent: int) -> float:
 # ── agentsview ────────────────────────────────────────────────────────────────────────────────────
 @contextmanager
 def agentsview(binary: Path, home: Path, data: Path) -> Iterator[Callable[[str], Answer]]:
-    """Its server over the same home, which is synced and not watched: gives a function that asks a
-    path."""
+    """Run its server over the same home, synced but not watched, and yield a function that
+    requests a path."""
     view = AgentsView(binary, home, data)
     if not (data / "complete").exists():
         done = view.first_sync(full=True)

@@ -1,17 +1,17 @@
-"""runlore against agentsview, and against what the machine can do at all: the rows of the speed
-table about getting sessions in.
+"""runlore compared with agentsview and with the limits of the machine: the rows of the speed table
+about syncing.
 
     python bench/sync.py [--corpus DIR] [--only first,nothing,append,start,memory,disk,agents]
         [--rounds 3] [--scale 1.0] [--write]
 
-Both sides see the same home directory, are run in turn, and the best of `--rounds` counts. The disk
+Both sides see the same home directory, run alternately, and the best of `--rounds` counts. The disk
 is warm. Without agentsview (see peers.py) our side is measured alone. `--scale 0.1` makes every
 generated corpus a tenth as big, to try things out.
 
 `--corpus` is a folder of real Claude Code transcripts in any arrangement (or one with the folders
-`claude-code` and `codex` in it); they are copied into a home directory, because agentsview follows
-no links and wants `<slug>/<session>.jsonl`. How many sessions each side makes of them is part of
-the result. `agents` needs a corpus with a folder for each agent: see `_agents.py`.
+`claude-code` and `codex` in it). They are copied into a home directory, because agentsview follows
+no links and requires `<slug>/<session>.jsonl`. The number of sessions on each side is part of the
+result. `agents` needs a corpus with a folder for each agent: see `_agents.py`.
 """
 
 from __future__ import annotations
@@ -126,8 +126,10 @@ class Runlore:
         return len(json.loads(self.run("ls", "--all", "--all-subagents", "--json").output))
 
     def finds(self, word: str) -> bool:
-        """Whether the index has the word. Asked of the store itself: it costs less than a search
-        and waits for nobody."""
+        """Return True if the index has the word.
+
+        It reads the store directly, which is faster than a search.
+        """
         asked = run(
             [self.python, "-c", FINDS, str(self.data / "runlore.db"), word], self.env, check=False
         )
@@ -140,7 +142,7 @@ class Runlore:
 
 
 class Bench:
-    """One method per group of rows; each returns its rows and what else a reader should know."""
+    """One method per group of rows. Each returns its rows and remarks for the reader."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.corpus: Path | None = args.corpus
@@ -228,7 +230,7 @@ class Bench:
         if theirs:
             theirs.first_sync(full=True)
             sides["agentsview"] = theirs.sync
-        # The floor: the interpreter with what no sync can do without.
+        # The floor: the interpreter with the imports that every sync needs.
         imports = "import msgspec, apsw, zstandard"
         sides["floor"] = lambda: run([self.python, "-c", imports], ours.env)
         best = alternate(sides, max(5, self.rounds))
@@ -308,8 +310,8 @@ class Bench:
         return done
 
     def _watched(self, ours: Runlore, transcript: Path) -> float:
-        """Seconds from an append to the store's last change before the new word is found; the best
-        of three."""
+        """Return the seconds from an append until the new word is in the store; the best of
+        three."""
         watcher = subprocess.Popen(
             ours.command("sync", "--watch"),
             env=ours.env,
@@ -433,8 +435,7 @@ class Bench:
         return rows, ["Everything in the store's folder is counted, the search index included."]
 
     def agents(self) -> tuple[list[Row], list[str]]:
-        """A home with the sessions of all agents, and what so many adapters cost those who do not
-        need them."""
+        """Measure a home with the sessions of all agents, and the cost of unused adapters."""
         if not self.corpus:
             return [], ["Not measured: it needs `--corpus`."]
         home = self._real_home(self.corpus)
@@ -489,7 +490,7 @@ class Bench:
         return Row(label, bar, measured, seconds(mine), seconds(other) if other else ABSENT)
 
     def _with_one_adapter(self, ours: Runlore) -> list[Row]:
-        """The commands that people wait for, beside the same program with a single adapter."""
+        """Compare interactive commands with the same program with a single adapter."""
         small = self.scratch / "one-adapter"
         remove(small)
         shutil.copytree(BENCH.parent / "src", small)
@@ -501,7 +502,7 @@ class Bench:
                 path.unlink()
         alone = Runlore(self.python, Path(ours.env["HOME"]), ours.data)
         alone.env["PYTHONPATH"] = str(small)
-        for side in (ours, alone):  # Both have their code compiled.
+        for side in (ours, alone):  # Both have their bytecode compiled.
             side.run("ls")
         rows = []
         for command in ("--version", "ls"):
@@ -530,7 +531,7 @@ class Bench:
         )
 
     def _home(self, name: str, mb: float, files: int, *options: str) -> Path:
-        """A generated home directory, made once per size and kept for the next run."""
+        """Return a generated home directory, made once per size and reused by the next run."""
         if "--one" not in options:
             mb, files = mb * self.scale, max(10, int(files * self.scale))
         elif mb > 1:
@@ -594,8 +595,8 @@ def _stage_claude(path: Path, corpus: Path, projects: Path) -> None:
 
 
 def _stage_codex(path: Path, sessions: Path) -> None:
-    """`YYYY/MM/DD/rollout-<time>-<id>.jsonl`, after the first record; what does not say goes under
-    its own name."""
+    """Copy as `YYYY/MM/DD/rollout-<time>-<id>.jsonl`, from the first record; others keep their
+    name."""
     with path.open("rb") as file:
         line = file.readline()
     try:

@@ -56,8 +56,7 @@ Cell = tuple[str, str]
 
 
 class Cost(NamedTuple):
-    """In 1e-12 USD: as the ledger has it, by the rules of ccusage, and which rules make a
-    difference."""
+    """In 1e-12 USD: the ledger's, the one by the rules of ccusage, and the rules that differ."""
 
     usd: int
     compat: int
@@ -190,7 +189,7 @@ def _theirs(binary: Path, agent: str, home: Path) -> Side:
             part["modelName"]: part for part in day.get("modelBreakdowns", ())
         }
         for name, part in [("*", day), *(models.items() if isinstance(models, dict) else ())]:
-            # The fast tier is a model of its own there.
+            # There the fast tier is a separate model.
             cell = date, name.removesuffix("-fast")
             tokens[cell] = _plus(tokens.get(cell, NOTHING), _four(part))
             usd = next((part[key] for key in ("cost", "totalCost", "costUSD") if key in part), None)
@@ -240,8 +239,8 @@ def _ours(agent: str, home: Path, data: Path, python: str) -> Side:
 
 
 def _cost(call: Call, usd: int, agent: str) -> Cost:
-    """What the ledger has, and what ccusage would make of the same call: today's price, and no rule
-    that it does not know."""
+    """Return the ledger's cost, and what ccusage would compute for the same call with today's
+    price."""
     if call.invoiced is not None:
         return Cost(usd, call.invoiced, frozenset())
     model = call.model or ("gpt-5" if agent == "codex" else None)
@@ -280,15 +279,15 @@ def _split(call: Call, schedule: Schedule) -> int:
 
 
 def _is_model(model: str | None) -> bool:
-    """Both sides have rows for these alone."""
+    """Return True for the models that both sides have rows for."""
     return bool(model) and model != "<synthetic>"
 
 
-# ── what lies between them ────────────────────────────────────────────────────────────────────────
+# ── the differences ───────────────────────────────────────────────────────────────────────────────
 
 
 class Change(NamedTuple):
-    """What a rule adds to a day and a model because of a file."""
+    """The tokens that a rule adds to a day and a model because of a file."""
 
     day: str
     model: str | None
@@ -386,8 +385,8 @@ def _differences(found: list[Comparison]) -> Iterator[str]:
 
 
 def _net(changes: list[Change]) -> Iterator[Change]:
-    """Without those that only move a call from one file to another, on the same day and for the
-    same model."""
+    """Return the changes without those that only move a call to another file of the same day and
+    model."""
     sums: dict[tuple[str, str | None], Tokens] = defaultdict(lambda: NOTHING)
     for change in changes:
         sums[change.day, change.model] = _plus(sums[change.day, change.model], change.tokens)
@@ -453,8 +452,11 @@ def _whole_days(one: Comparison) -> list[Cell]:
 
 
 def _speed(args: argparse.Namespace, home: Path) -> Iterator[str]:
-    """A report of all agents by day. Of ours, the sync that came before is told beside it: it is
-    done once, and then for what is new."""
+    """Measure a report of all agents by day.
+
+    For runlore the sync before it is listed separately: it is needed once, and then only for new
+    data.
+    """
     ours = Runlore(args.python, home, args.scratch / "usage-data")
     env = {
         "HOME": str(home),
@@ -524,7 +526,7 @@ def _reports(ours: Runlore, rounds: int) -> Iterator[str]:
 
 
 def _stage(corpus: Path, homes: Path) -> list[Path]:
-    """Copies transcripts to where their agents would have put them."""
+    """Copy transcripts to where their agents would have put them."""
     remove(homes)
     for path in sorted((corpus / "claude-code").rglob("*")):
         if path.suffix in (".jsonl", ".txt", ".json") and path.is_file():
@@ -547,7 +549,8 @@ def _stage(corpus: Path, homes: Path) -> list[Path]:
 
 
 def _generate(home: Path, mb: float) -> Path:
-    """Mostly Claude Code's transcripts; of the other two, which are small, as many sessions."""
+    """Generate mostly Claude Code transcripts; of the other two, which are small, the same
+    number."""
     remove(home)
     sessions = max(20, int(mb))
     command = [

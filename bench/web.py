@@ -91,8 +91,8 @@ def main() -> None:
 
 
 def questions(store: Store, number: int, chance: random.Random) -> Iterator[tuple[str, list[str]]]:
-    """Pages by kind. Nothing is asked twice where there is enough to ask."""
-    lines = store.sessions.select(Filter())
+    """Return pages by kind. No page is requested twice if there are enough."""
+    lines = store.sessions(Filter())
     some = chance.sample(lines, min(number, len(lines)))
     repos = sorted({line.repo for line in lines if line.repo}) or ["none"]
     models = sorted({line.model for line in lines if line.model}) or ["none"]
@@ -164,8 +164,7 @@ def questions(store: Store, number: int, chance: random.Random) -> Iterator[tupl
 
 
 async def ask_all(home: Path, pages: dict[str, list[str]]) -> dict[str, list[Asked]]:
-    """The better of two rounds for each question: in the first the disk is read, in the second
-    nothing else is remembered."""
+    """Return the better of two rounds for each page: the first one reads the disk."""
     os.environ["RUNLORE_HOME"] = str(home)
     rounds = []
     for _ in range(2):
@@ -231,8 +230,7 @@ def percentile(values: list[float]) -> float:
 
 
 def long_session(home: Path) -> Row:
-    """The largest session of a store, opened by a process that has its imports and nothing else;
-    the best of three."""
+    """Open the largest session of a store in a process with all imports done; the best of three."""
     with closing(open_store(str(home / "runlore.db"), read_only=True)) as store:
         (line,) = store.sessions.select(Filter(), sort="events", limit=1)
     url = f"/s/{quote(line.uid, safe=':')}"
@@ -254,10 +252,12 @@ async def open_once(home: Path, url: str) -> Asked:
     return await ask(app, url)
 
 
-# ── beside agentsview ─────────────────────────────────────────────────────────────────────────────
+# ── compared with agentsview ──────────────────────────────────────────────────────────────────────
 def beside(args: argparse.Namespace, pages: dict[str, list[str]]) -> list[Row]:
-    """Both APIs on the same transcripts. The better of two asks of each question counts, for
-    both."""
+    """Compare both APIs on the same transcripts.
+
+    The better of two requests counts on both sides.
+    """
     uids = [unquote(path.removeprefix("/s/")) for path in pages["session, first opened"]]
     words = [parse_qs(urlsplit(path).query)["q"][0] for path in pages["search"]]
     with (
@@ -268,8 +268,8 @@ def beside(args: argparse.Namespace, pages: dict[str, list[str]]) -> list[Row]:
             (f"/api/v1/sessions?q={quote(text)}", f"/api/v1/search?q={quote(text)}&limit=20")
             for text in words
         ]
-        # Theirs looks for all words in one message, and has no output of tools: what only one of
-        # both finds says nothing of speed.
+        # agentsview searches for all words in one message and has no tool output: a match on one
+        # side only says nothing about speed.
         both = [
             (own, foreign)
             for own, foreign in searched
@@ -313,7 +313,7 @@ def compared(
 
 @contextmanager
 def served(home: Path) -> Iterator[Callable[[str], Answer]]:
-    """`runlore serve` over a home: gives a function that asks a path."""
+    """Run `runlore serve` over a home and yield a function that requests a path."""
     env = {**os.environ, "RUNLORE_HOME": str(home), "PYTHONPATH": str(BENCH.parent / "src")}
     command = [sys.executable, "-m", "runlore", "serve", "--port", "0", "--json"]
     server = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

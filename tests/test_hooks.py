@@ -90,7 +90,7 @@ def run_sync() -> None:
         pipeline.sync(store, setting, agents=["claude"], workers=0)
 
 
-def said(cwd: object, **more: object) -> bytes:
+def call_json(cwd: object, **more: object) -> bytes:
     return json.dumps(
         {
             "session_id": "x",
@@ -144,10 +144,10 @@ def test_the_agent_gets_the_line_as_it_wants_it(home: Path, repo: Path) -> None:
     again."""
     transcript(home, repo, "fix the flaky test")
     run_sync()
-    plain = answered("start", "codex", stdin=said(repo))
+    plain = answered("start", "codex", stdin=call_json(repo))
     assert plain.decode() == f"{start.describe_earlier(str(repo))}\n"
     assert plain[:1] not in b"{["  # What begins like JSON, and is none, is refused.
-    shaped = json.loads(answered("start", "claude", "--json", stdin=said(repo)))
+    shaped = json.loads(answered("start", "claude", "--json", stdin=call_json(repo)))
     assert shaped == {
         "hookSpecificOutput": {
             "hookEventName": "SessionStart",
@@ -173,7 +173,7 @@ def test_a_start_reads_and_writes_nothing(home: Path, repo: Path) -> None:
         for path in (home / ".runlore").iterdir()
         if not path.name.endswith(("-shm", "-wal"))
     }
-    answered("start", "claude", stdin=said(repo))
+    answered("start", "claude", stdin=call_json(repo))
     assert {
         path: path.stat().st_mtime_ns
         for path in (home / ".runlore").iterdir()
@@ -342,7 +342,7 @@ def test_a_broken_lesson_silences_only_itself(home: Path, repo: Path) -> None:
     teach("abc")
     (home / ".runlore/lessons/bad.md").write_bytes(b"\xff" * 99)
     (home / ".runlore/delivered.jsonl").write_bytes(b"\xffnot json\n{}\n")
-    answer = json.loads(answered("start", "claude", "--json", stdin=said(repo)))[
+    answer = json.loads(answered("start", "claude", "--json", stdin=call_json(repo)))[
         "hookSpecificOutput"
     ]["additionalContext"]
     assert "use pnpm" in answer
@@ -403,21 +403,21 @@ def test_a_failing_command_is_told_the_lesson_on_it_whatever_it_says(
 ) -> None:
     teach("abc", kind="retries", about="make deploy", resolution="log in first")
 
-    def told(
+    def reply_for(
         command: object, session: str, error: str = "Error: connection to host-17 refused"
     ) -> str | None:
         return fail.reply_to_failure(
             "claude", failure(repo, error, session=session, tool_input={"command": command})
         )
 
-    assert "log in first" in (told("cd app && make deploy", "s1") or "")
-    assert told("make deploy", "s1", "Error: nobody listens") is None, "once in a session"
-    assert told("make deploy PROD=1", "s2", "exit code 1") is not None
+    assert "log in first" in (reply_for("cd app && make deploy", "s1") or "")
+    assert reply_for("make deploy", "s1", "Error: nobody listens") is None, "once in a session"
+    assert reply_for("make deploy PROD=1", "s2", "exit code 1") is not None
     teach("odd", kind="retries", about='py "x y"', resolution="quote it")
     assert [one.id for one in chosen(command='py "x y"')] == ["odd"]
     assert [one.id for one in chosen()] == ["abc", "odd"]
     for command in ("make test", ["make deploy"], "", None):
-        assert told(command, "s3") is None
+        assert reply_for(command, "s3") is None
     assert [(one.event, one.fingerprint) for one in notes()] == [("fail", "make deploy")] * 2
 
 
@@ -431,7 +431,7 @@ def test_where_a_lesson_applies_is_told_at_a_start_and_asked_for_at_a_failure(
         "claude", {"cwd": str(repo)}
     )
 
-    def told(session: str, tool: object, path: object) -> bool:
+    def reply_for(session: str, tool: object, path: object) -> bool:
         asked = failure(
             repo,
             "String to replace not found in file.",
@@ -441,11 +441,11 @@ def test_where_a_lesson_applies_is_told_at_a_start_and_asked_for_at_a_failure(
         return fail.reply_to_failure("claude", {**asked, "tool_name": tool}) is not None
 
     assert [
-        told("a", "Edit", "/x/a.sql"),
-        told("b", "Write", "/x/a.sql"),
-        told("c", "Edit", "/x/a.py"),
+        reply_for("a", "Edit", "/x/a.sql"),
+        reply_for("b", "Write", "/x/a.sql"),
+        reply_for("c", "Edit", "/x/a.py"),
     ] == [True, False, False]
-    assert told("d", None, 7), "what is not known rules nothing out"
+    assert reply_for("d", None, 7), "what is not known rules nothing out"
 
 
 def test_a_failing_tool_is_told_what_fixed_it_before(home: Path, repo: Path) -> None:
@@ -548,8 +548,8 @@ def test_whatever_the_store_is_a_call_is_silent(home: Path, repo: Path, what: st
     elif what == "a broken config":
         store.write_bytes(b"")
         (place / "config.toml").write_text("store = [")
-    assert quiet(call("start", "claude", stdin=said(repo)))
-    assert quiet(call("fail", "claude", stdin=said(repo, error="KeyError: 'user'")))
+    assert quiet(call("start", "claude", stdin=call_json(repo)))
+    assert quiet(call("fail", "claude", stdin=call_json(repo, error="KeyError: 'user'")))
     assert place.exists() == (what != "none")
 
 
@@ -561,14 +561,14 @@ def test_a_store_that_is_locked_blocks_nobody(home: Path, repo: Path) -> None:
     with closing(apsw.Connection(str(home / ".runlore/runlore.db"))) as other:
         other.execute("begin exclusive")
         began = time.monotonic()
-        done = call("start", "claude", stdin=said(repo))
+        done = call("start", "claude", stdin=call_json(repo))
         assert (done.returncode, done.stderr) == (0, b"")
         assert time.monotonic() - began < MOST_S
 
 
 def test_an_agent_that_never_closes_stdin_is_not_waited_for(home: Path, repo: Path) -> None:
     """When it has said something whole that is enough, and when it has not the watchdog ends it."""
-    for text in (said(repo), b'{"cwd": "/'):
+    for text in (call_json(repo), b'{"cwd": "/'):
         began = time.monotonic()
         process = start_call("start", "claude")
         assert process.stdin is not None
@@ -616,7 +616,7 @@ def test_modules_in_the_project_are_not_imported(
     for name in ("json.py", "runlore.py", "apsw.py", "pathlib.py", "sitecustomize.py"):
         (repo / name).write_text("open('taken', 'w').close(); print('taken')")
     monkeypatch.setenv("PYTHONPATH", str(repo))
-    assert quiet(call("start", "claude", stdin=said(repo), cwd=repo))
+    assert quiet(call("start", "claude", stdin=call_json(repo), cwd=repo))
     assert not (repo / "taken").exists()
 
 
@@ -660,7 +660,7 @@ def wait_for(is_so: Callable[[], object], seconds: float = 30) -> None:
 def test_an_end_stores_what_is_new_when_the_call_is_long_over(home: Path, repo: Path) -> None:
     transcript(home, repo, "fix the flaky test")
     began = time.monotonic()
-    assert quiet(call("end", "claude", stdin=said(repo, hook_event_name="SessionEnd")))
+    assert quiet(call("end", "claude", stdin=call_json(repo, hook_event_name="SessionEnd")))
     assert time.monotonic() - began < end.DEBOUNCE_S  # It waited for nothing.
     wait_for(lambda: end.last_sync("claude"))
     last = end.last_sync("claude")
@@ -733,7 +733,7 @@ def test_our_own_runs_make_no_sessions(
     monkeypatch.setattr(hook_sync, "DEBOUNCE_S", 0.0)
     for _ in range(2):
         hook_sync.sync("claude")
-        call("start", "claude", stdin=said(repo))
+        call("start", "claude", stdin=call_json(repo))
     setting = config.load()
     with closing(open_store(setting.store)) as store:
         pipeline.sync(store, setting, workers=0)
@@ -1049,7 +1049,7 @@ def test_the_command_that_was_written_works_in_a_shell(
     monkeypatch.delenv("RUNLORE_HOME")
     for _ in range(20):  # As above: on a busy machine it may say nothing.
         done = subprocess.run(
-            command, shell=True, input=said(repo), capture_output=True, timeout=20, check=True
+            command, shell=True, input=call_json(repo), capture_output=True, timeout=20, check=True
         )
         if done.stdout:
             break

@@ -69,7 +69,7 @@ class Lore:
     def search(self, text: str, **options: Any) -> Answer:
         return engine.search(self.store, text, **options)
 
-    def found(self, text: str, **options: Any) -> list[str]:
+    def uids_of(self, text: str, **options: Any) -> list[str]:
         """The names of the sessions, the best first."""
         return names(self.search(text, **options))
 
@@ -110,16 +110,16 @@ def result(text: str, tool: str = "Bash", **more: Any) -> dict[str, Any]:
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────
 def test_a_session_matches_when_every_word_is_in_one_of_its_events(lore: Lore) -> None:
     lore.add("a", "alpha", "beta").add("b", "alpha").add("c", "beta")
-    assert lore.found("alpha beta") == ["a"]
-    assert sorted(lore.found("alpha")) == ["a", "b"]
+    assert lore.uids_of("alpha beta") == ["a"]
+    assert sorted(lore.uids_of("alpha")) == ["a", "b"]
 
 
 def test_case_does_not_matter(lore: Lore) -> None:
     lore.add("a", "ModuleNotFoundError: no module")
     assert (
-        lore.found("modulenotfounderror")
-        == lore.found("MODULENOTFOUNDERROR")
-        == lore.found("ModuleNotFoundError")
+        lore.uids_of("modulenotfounderror")
+        == lore.uids_of("MODULENOTFOUNDERROR")
+        == lore.uids_of("ModuleNotFoundError")
         == ["a"]
     )
 
@@ -135,14 +135,14 @@ def test_accents_do_not_matter(lore: Lore, query: str, text: str) -> None:
 
 def test_a_word_is_not_found_inside_another(lore: Lore) -> None:
     lore.add("a", "string theory")
-    assert lore.found("in") == []
-    assert lore.found("the") == []
+    assert lore.uids_of("in") == []
+    assert lore.uids_of("the") == []
 
 
 def test_words_end_where_an_event_ends(lore: Lore) -> None:
     """Bodies are stored one behind the other without a gap."""
     lore.add("a", "foo", "bar", call("baz"))
-    assert lore.found("foobar") == []
+    assert lore.uids_of("foobar") == []
     assert lore.places("foo bar") == [("a", [0, 1])]
     assert lore.places("tool:bash baz") == [("a", [2])]
 
@@ -175,13 +175,13 @@ def test_words_at_the_ends_of_segments_are_found_and_not_joined(lore: Lore) -> N
         assert lore.places(word) == [("a", [seq])], word
         assert lore.places(f"{word} kind:user_msg -zebra") == [("a", [seq])], word
     assert (
-        lore.found('"north south"')
-        == lore.found("northsouth")
-        == lore.found("needle")
-        == lore.found('"need le"')
+        lore.uids_of('"north south"')
+        == lore.uids_of("northsouth")
+        == lore.uids_of("needle")
+        == lore.uids_of('"need le"')
         == []
     )
-    assert lore.found("north south east west end") == ["a"]
+    assert lore.uids_of("north south east west end") == ["a"]
     assert matches(lore, r"\bnorth$") == [("a", [0])]
     assert matches(lore, r"^le\b") == [("a", [4])]
     assert matches(lore, "need\\s*le") == []
@@ -193,8 +193,8 @@ def test_words_at_the_ends_of_segments_are_found_and_not_joined(lore: Lore) -> N
 def test_a_sign_is_no_part_of_the_word_beside_it(lore: Lore, sign: str) -> None:
     lore.add("a", f"{sign}alpha{sign} beta{sign}gamma parseHttp{sign}")
     for query in ("alpha", "beta", "gamma", "http", '"beta gamma"'):
-        assert lore.found(query) == lore.found(f"{query} kind:user_msg") == ["a"], query
-    assert lore.found("betagamma") == []
+        assert lore.uids_of(query) == lore.uids_of(f"{query} kind:user_msg") == ["a"], query
+    assert lore.uids_of("betagamma") == []
 
 
 def test_a_letter_with_two_small_forms_is_one(lore: Lore) -> None:
@@ -217,7 +217,7 @@ def test_words_of_mixed_case_are_found_whole_and_in_parts(lore: Lore, query: str
 @pytest.mark.parametrize("query", ["parse_http", "parse", "http", "PARSE_HTTP"])
 def test_words_with_underscores_are_found_whole_and_in_parts(lore: Lore, query: str) -> None:
     lore.add("a", "call parse_http(x)").add("b", "nothing")
-    assert lore.found(query) == ["a"]
+    assert lore.uids_of(query) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -226,12 +226,12 @@ def test_words_with_underscores_are_found_whole_and_in_parts(lore: Lore, query: 
 )
 def test_paths_are_found_whole_and_in_parts(lore: Lore, query: str) -> None:
     lore.add("a", "see src/app/main.py, please").add("b", "src, app")
-    assert lore.found(query)[0] == "a"
+    assert lore.uids_of(query)[0] == "a"
 
 
 def test_an_identifier_is_one_word_and_not_its_parts_anywhere(lore: Lore) -> None:
     lore.add("a", "http and parse").add("b", "parse_http")
-    assert lore.found("parse_http") == ["b"]
+    assert lore.uids_of("parse_http") == ["b"]
 
 
 @pytest.mark.parametrize("query", ["“http”", "http…", "→http", "(http)", "http;", "'http'"])
@@ -245,7 +245,7 @@ def test_signs_around_a_word_do_not_matter(lore: Lore, query: str) -> None:
 
 def test_options_are_words_and_not_exclusions(lore: Lore) -> None:
     lore.add("a", "ran make --jobs=4")
-    assert lore.found("make --jobs=4") == ["a"]
+    assert lore.uids_of("make --jobs=4") == ["a"]
 
 
 # ── scripts without spaces ────────────────────────────────────────────────────────────────────────
@@ -276,8 +276,8 @@ def test_chinese_japanese_and_korean_are_found(lore: Lore, text: str, query: str
 
 def test_characters_must_stand_together(lore: Lore) -> None:
     lore.add("a", "搜索 索功").add("b", "搜索功能")
-    assert lore.found("搜索功能") == ["b"]
-    assert lore.found("搜索功") == ["b"]
+    assert lore.uids_of("搜索功能") == ["b"]
+    assert lore.uids_of("搜索功") == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -290,80 +290,80 @@ def test_single_characters_repetition_marks_and_signs_between_are_found(
     lore.add("a", "我把tab关掉了。様々な理由。说：“你好”，世界").add(
         "b", "tab 掉关 様 理由 世界，你好 说我的"
     )
-    assert lore.found(query) == lore.found(f"{query} kind:user_msg") == ["a"]
+    assert lore.uids_of(query) == lore.uids_of(f"{query} kind:user_msg") == ["a"]
     assert marked(lore.search(query))
 
 
 # ── phrases, prefixes, OR, minus ──────────────────────────────────────────────────────────────────
 def test_a_phrase_is_found_in_its_order(lore: Lore) -> None:
     lore.add("a", "connection refused by peer").add("b", "refused connection")
-    assert lore.found('"connection refused"') == ["a"]
+    assert lore.uids_of('"connection refused"') == ["a"]
 
 
 def test_a_phrase_may_have_any_signs_between_its_words(lore: Lore) -> None:
     lore.add("a", "connection — refused").add("b", "connection\n\trefused").add(
         "c", "connection é refused"
     )
-    assert sorted(lore.found('"connection refused"')) == ["a", "b"]
+    assert sorted(lore.uids_of('"connection refused"')) == ["a", "b"]
 
 
 def test_colours_in_a_query_are_no_words(lore: Lore) -> None:
     lore.add("a", "Running \x1b[1mPostToolUse\x1b[22m now")
     assert (
-        lore.found("\x1b[1mPostToolUse\x1b[22m")
-        == lore.found('"Running \x1b[1mPostToolUse\x1b[22m"')
+        lore.uids_of("\x1b[1mPostToolUse\x1b[22m")
+        == lore.uids_of('"Running \x1b[1mPostToolUse\x1b[22m"')
         == ["a"]
     )
 
 
 def test_a_phrase_does_not_lie_across_two_events(lore: Lore) -> None:
     lore.add("a", "the connection", "refused it")
-    assert lore.found('"connection refused"') == []
-    assert lore.found("connection refused") == ["a"]
+    assert lore.uids_of('"connection refused"') == []
+    assert lore.uids_of("connection refused") == ["a"]
 
 
 def test_a_phrase_is_not_found_in_the_parts_that_the_index_appends(lore: Lore) -> None:
     lore.add("a", "parseAlpha betaUrl")
-    assert lore.found('"alpha beta"') == []
+    assert lore.uids_of('"alpha beta"') == []
 
 
 def test_a_quote_that_is_not_closed_is_a_phrase(lore: Lore) -> None:
     lore.add("a", "connection refused").add("b", "refused connection")
-    assert lore.found('"connection refused') == ["a"]
+    assert lore.uids_of('"connection refused') == ["a"]
 
 
 def test_a_prefix_finds_all_words_that_begin_so(lore: Lore) -> None:
     lore.add("a", "timeout").add("b", "timed").add("c", "untimely")
-    assert sorted(lore.found("tim*")) == ["a", "b"]
-    assert lore.found("timeo*") == ["a"]
+    assert sorted(lore.uids_of("tim*")) == ["a", "b"]
+    assert lore.uids_of("timeo*") == ["a"]
 
 
 def test_a_prefix_may_end_a_path(lore: Lore) -> None:
     lore.add("a", "src/app/main.py").add("b", "src/app/other.py")
-    assert lore.found("src/app/ma*") == ["a"]
+    assert lore.uids_of("src/app/ma*") == ["a"]
 
 
 def test_or_joins_its_two_neighbours(lore: Lore) -> None:
     lore.add("a", "alpha gamma").add("b", "beta gamma").add("c", "alpha beta").add("d", "gamma")
-    assert sorted(lore.found("alpha OR beta gamma")) == ["a", "b"]
-    assert sorted(lore.found("gamma alpha OR beta")) == ["a", "b"]
-    assert sorted(lore.found('"alpha gamma" OR "beta gamma"')) == ["a", "b"]
+    assert sorted(lore.uids_of("alpha OR beta gamma")) == ["a", "b"]
+    assert sorted(lore.uids_of("gamma alpha OR beta")) == ["a", "b"]
+    assert sorted(lore.uids_of('"alpha gamma" OR "beta gamma"')) == ["a", "b"]
 
 
 def test_or_without_neighbours_means_nothing(lore: Lore) -> None:
     lore.add("a", "alpha").add("b", "beta")
-    assert lore.found("OR alpha") == lore.found("alpha OR") == ["a"]
-    assert sorted(lore.found("alpha OR OR beta")) == ["a", "b"]
+    assert lore.uids_of("OR alpha") == lore.uids_of("alpha OR") == ["a"]
+    assert sorted(lore.uids_of("alpha OR OR beta")) == ["a", "b"]
 
 
 def test_or_in_small_letters_is_a_word(lore: Lore) -> None:
     lore.add("a", "this or that").add("b", "this that")
-    assert lore.found("this or that") == ["a"]
+    assert lore.uids_of("this or that") == ["a"]
 
 
 def test_or_does_not_reach_across_a_field(lore: Lore) -> None:
     lore.add("a", call("alpha")).add("b", call("alpha beta"))
-    assert lore.found("alpha OR tool:Bash beta") == ["b"]
+    assert lore.uids_of("alpha OR tool:Bash beta") == ["b"]
 
 
 def test_or_joins_no_words_but_its_neighbours(lore: Lore) -> None:
@@ -376,7 +376,7 @@ def test_or_joins_no_words_but_its_neighbours(lore: Lore) -> None:
         groups("alpha -noise OR beta") == groups("alpha kind:edit OR beta") == [["alpha"], ["beta"]]
     )
     lore.add("a", "alpha beta").add("b", "alpha gamma").add("c", "beta gamma")
-    assert lore.found("alpha beta alpha OR gamma") == ["a"]
+    assert lore.uids_of("alpha beta alpha OR gamma") == ["a"]
 
 
 def test_what_no_session_has_of_an_or_is_named_whole(lore: Lore) -> None:
@@ -393,14 +393,14 @@ def test_minus_knows_phrases_accents_and_parts(lore: Lore) -> None:
     lore.add("a", "alpha parseHttp").add("b", "alpha café").add("c", "alpha in a row").add(
         "d", "alpha a in row"
     )
-    assert sorted(lore.found("alpha -http")) == ["b", "c", "d"]
-    assert sorted(lore.found("alpha -cafe")) == ["a", "c", "d"]
-    assert sorted(lore.found('alpha -"in a"')) == ["a", "b", "d"]
+    assert sorted(lore.uids_of("alpha -http")) == ["b", "c", "d"]
+    assert sorted(lore.uids_of("alpha -cafe")) == ["a", "c", "d"]
+    assert sorted(lore.uids_of('alpha -"in a"')) == ["a", "b", "d"]
 
 
 def test_every_word_must_be_in_an_event_that_is_not_left_out(lore: Lore) -> None:
     lore.add("a", "alpha", "beta noise").add("b", "alpha", "beta")
-    assert lore.found("alpha beta -noise") == ["b"]
+    assert lore.uids_of("alpha beta -noise") == ["b"]
 
 
 def test_minus_alone_is_refused(lore: Lore) -> None:
@@ -417,7 +417,7 @@ def test_a_word_and_a_tool_must_be_in_the_same_event(lore: Lore) -> None:
 
 def test_every_word_must_be_in_a_chosen_event(lore: Lore) -> None:
     lore.add("a", call("alpha"), "beta").add("b", call("alpha"), call("beta"))
-    assert lore.found("tool:Bash alpha beta") == ["b"]
+    assert lore.uids_of("tool:Bash alpha beta") == ["b"]
 
 
 def test_errors_are_chosen_by_event(lore: Lore) -> None:
@@ -430,34 +430,34 @@ def test_a_kind_chooses_events(lore: Lore) -> None:
     lore.add("a", "needle", {"kind": "assistant_msg", "text": "other"}).add(
         "b", {"kind": "assistant_msg", "text": "needle"}
     )
-    assert lore.found("kind:user_msg needle") == ["a"]
-    assert lore.found("kind:assistant_msg needle") == ["b"]
-    assert sorted(lore.found("kind:assistant_msg kind:user_msg needle")) == ["a", "b"]
+    assert lore.uids_of("kind:user_msg needle") == ["a"]
+    assert lore.uids_of("kind:assistant_msg needle") == ["b"]
+    assert sorted(lore.uids_of("kind:assistant_msg kind:user_msg needle")) == ["a", "b"]
 
 
 def test_calls_include_edits_and_test_runs(lore: Lore) -> None:
     lore.add("a", {"kind": "edit", "text": "needle"}).add(
         "b", {"kind": "test_run", "text": "needle"}
     ).add("c", "needle")
-    assert sorted(lore.found("kind:tool_call needle")) == ["a", "b"]
-    assert lore.found("kind:edit needle") == ["a"]
+    assert sorted(lore.uids_of("kind:tool_call needle")) == ["a", "b"]
+    assert lore.uids_of("kind:edit needle") == ["a"]
 
 
 def test_a_field_given_twice_means_either(lore: Lore) -> None:
     lore.add("a", call("needle")).add("b", call("needle", tool="Read")).add(
         "c", call("needle", tool="Grep")
     )
-    assert sorted(lore.found("tool:Bash tool:Read needle")) == ["a", "b"]
-    assert sorted(lore.found("session:toy:a session:c needle")) == ["a", "c"]
+    assert sorted(lore.uids_of("tool:Bash tool:Read needle")) == ["a", "b"]
+    assert sorted(lore.uids_of("session:toy:a session:c needle")) == ["a", "c"]
 
 
 def test_a_file_is_named_by_the_end_of_its_path(lore: Lore) -> None:
     lore.add("a", call("read /w/src/main.py", tool="Read", files=["/w/src/main.py"]))
     lore.add("b", call("read /w/src/domain.py", tool="Read", files=["/w/src/domain.py"]), "main.py")
     for name in ("main.py", "src/main.py", "/w/src/main.py", "SRC/Main.py", "src\\main.py"):
-        assert lore.found(f"file:{name}") == ["a"], name
-    assert lore.found("file:ain.py") == []
-    assert lore.found("file:main.py read") == ["a"]
+        assert lore.uids_of(f"file:{name}") == ["a"], name
+    assert lore.uids_of("file:ain.py") == []
+    assert lore.uids_of("file:main.py read") == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -474,13 +474,13 @@ def test_stars_in_the_name_of_a_file(lore: Lore, pattern: str, names_found: list
     lore.add("a", call("read /w/src/main.py", tool="Read", files=["/w/src/main.py"]), "main.rs")
     lore.add("b", call("read /w/src/do_main.py", tool="Read", files=["/w/src/do_main.py"]))
     lore.add("c", call("read /w/app/[id]/page.tsx", tool="Read", files=["/w/app/[id]/page.tsx"]))
-    assert sorted(lore.found(f"file:{pattern}")) == names_found
-    assert sorted(lore.found(f"file:{pattern} read")) == names_found
+    assert sorted(lore.uids_of(f"file:{pattern}")) == names_found
+    assert sorted(lore.uids_of(f"file:{pattern} read")) == names_found
 
 
 def test_the_fields_of_a_file_url_are_none(lore: Lore) -> None:
     lore.add("a", "open file:///tmp/x.html now")
-    assert lore.found("file:///tmp/x.html") == ["a"]
+    assert lore.uids_of("file:///tmp/x.html") == ["a"]
 
 
 def test_filters_alone_show_the_events_they_choose(lore: Lore) -> None:
@@ -490,32 +490,36 @@ def test_filters_alone_show_the_events_they_choose(lore: Lore) -> None:
 
 def test_a_tool_with_signs_in_its_name_is_found(lore: Lore) -> None:
     lore.add("a", call("needle", tool="mcp__git-hub__list.all"))
-    assert lore.found("tool:mcp__git-hub__list.all needle") == ["a"]
+    assert lore.uids_of("tool:mcp__git-hub__list.all needle") == ["a"]
 
 
 def test_the_words_that_mark_kinds_are_in_no_text(lore: Lore) -> None:
     lore.add("a", call("needle"))
-    assert lore.found("zqtoolbash") == []
-    assert lore.found("zqkind*") == []
+    assert lore.uids_of("zqtoolbash") == []
+    assert lore.uids_of("zqkind*") == []
 
 
 # ── which sessions ────────────────────────────────────────────────────────────────────────────────
 def test_session_fields_choose_sessions(lore: Lore) -> None:
     lore.add("one", "needle").add("two", "needle")
-    assert lore.found("needle session:toy:one") == ["one"]
-    assert lore.found("needle session:tw") == ["two"]
-    assert lore.found("needle session:toy:one#0") == ["one"]
-    assert lore.found("needle cwd:/work/two") == ["two"]
-    assert lore.found("needle cwd:*tw*") == ["two"]
-    assert sorted(lore.found("needle agent:toy branch:main")) == ["one", "two"]
-    assert lore.found("needle agent:toy branch:other") == []
+    assert lore.uids_of("needle session:toy:one") == ["one"]
+    assert lore.uids_of("needle session:tw") == ["two"]
+    assert lore.uids_of("needle session:toy:one#0") == ["one"]
+    assert lore.uids_of("needle cwd:/work/two") == ["two"]
+    assert lore.uids_of("needle cwd:*tw*") == ["two"]
+    assert sorted(lore.uids_of("needle agent:toy branch:main")) == ["one", "two"]
+    assert lore.uids_of("needle agent:toy branch:other") == []
 
 
 def test_a_session_is_named_in_all_the_ways_that_other_commands_know(lore: Lore) -> None:
     lore.add("one", {"text": "needle", "at": 0}).add("two", {"text": "needle", "at": 99})
-    assert lore.found("needle session:latest") == lore.found("needle session:LATEST:toy") == ["two"]
-    assert lore.found("needle session:TOY:one") == ["one"]
-    assert sorted(lore.found("needle session:latest session:one")) == ["one", "two"]
+    assert (
+        lore.uids_of("needle session:latest")
+        == lore.uids_of("needle session:LATEST:toy")
+        == ["two"]
+    )
+    assert lore.uids_of("needle session:TOY:one") == ["one"]
+    assert sorted(lore.uids_of("needle session:latest session:one")) == ["one", "two"]
     for name, told in {"nope": "nope", "latest:nope": "nope", "#3": "#3"}.items():
         with pytest.raises(NotFound, match=told):
             lore.search(f"needle session:{name}")
@@ -530,16 +534,16 @@ def test_an_agent_is_known_by_its_adapter_or_by_its_sessions(
     with pytest.raises(QueryError, match="there is no adapter 'other'; there are: toy"):
         lore.search("needle agent:other")
     monkeypatch.setattr(adapters, "names", lambda: ("other",))
-    assert lore.found("needle agent:other") == []
-    assert lore.found("needle agent:toy") == ["a"], (
+    assert lore.uids_of("needle agent:other") == []
+    assert lore.uids_of("needle agent:toy") == ["a"], (
         "the adapter of a stored session need not be installed"
     )
 
 
 def test_times_choose_sessions(lore: Lore) -> None:
     lore.add("old", {"text": "needle", "at": 0}).add("new", {"text": "needle", "at": 10 * 86_400})
-    assert lore.found("needle after:2026-01-05") == ["new"]
-    assert lore.found("needle before:2026-01-05") == ["old"]
+    assert lore.uids_of("needle after:2026-01-05") == ["new"]
+    assert lore.uids_of("needle before:2026-01-05") == ["old"]
     assert parse("after:7d", NOW).sessions[0][0].since == NOW - timedelta(days=7)
 
 
@@ -547,13 +551,13 @@ def test_fields_alone_list_sessions_newest_first(lore: Lore) -> None:
     lore.add("old", {"text": "x", "at": 0}).add("new", {"text": "y", "at": 86_400}).add(
         "mid", {"text": "z", "at": 3600}
     )
-    assert lore.found("agent:toy") == ["new", "mid", "old"]
+    assert lore.uids_of("agent:toy") == ["new", "mid", "old"]
     assert lore.search("agent:toy", limit=2).total == 3
 
 
 def test_an_unknown_field_is_a_word(lore: Lore) -> None:
     lore.add("a", "error:timeout in http://localhost:80")
-    assert lore.found("error:timeout") == lore.found("http://localhost:80") == ["a"]
+    assert lore.uids_of("error:timeout") == lore.uids_of("http://localhost:80") == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -635,7 +639,7 @@ def test_a_sentence_also_finds_sessions_that_lack_a_word(lore: Lore) -> None:
 
 def test_few_words_are_meant_as_they_stand(lore: Lore) -> None:
     lore.add("all", "alpha beta gamma delta").add("most", "alpha beta gamma")
-    assert lore.found("alpha beta gamma delta") == ["all"]
+    assert lore.uids_of("alpha beta gamma delta") == ["all"]
 
 
 def test_what_is_no_word_is_ignored_and_said(lore: Lore) -> None:
@@ -674,27 +678,27 @@ def test_what_was_said_counts_more_than_what_a_tool_printed(lore: Lore) -> None:
     lore.add("printed", result("deadlock")).add(
         "said", {"kind": "assistant_msg", "text": "deadlock"}
     )
-    assert lore.found("deadlock") == ["said", "printed"]
+    assert lore.uids_of("deadlock") == ["said", "printed"]
 
 
 def test_a_session_about_it_comes_before_a_long_one_that_mentions_it(lore: Lore) -> None:
     filler = "some other words here " * 4000
     lore.add("long", *([filler] * 5), "deadlock").add("short", "deadlock")
-    assert lore.found("deadlock") == ["short", "long"]
+    assert lore.uids_of("deadlock") == ["short", "long"]
 
 
 def test_ties_go_to_the_session_that_started_last_and_then_to_the_uid(lore: Lore) -> None:
     for name, at in (("c", 5), ("a", 5), ("z", 9), ("b", 5), ("y", 1)):
         lore.add(name, {"text": "needle", "at": at})
-    assert lore.found("needle") == ["z", "a", "b", "c", "y"]
-    assert lore.found("needle", limit=3) == ["z", "a", "b"]
+    assert lore.uids_of("needle") == ["z", "a", "b", "c", "y"]
+    assert lore.uids_of("needle", limit=3) == ["z", "a", "b"]
 
 
 def test_the_newest_can_come_first(lore: Lore) -> None:
     lore.add("old", "needle needle", {"text": "needle", "at": 0}).add(
         "new", {"text": "one needle", "at": 99}
     )
-    assert lore.found("needle", sort="newest") == ["new", "old"]
+    assert lore.uids_of("needle", sort="newest") == ["new", "old"]
 
 
 def test_the_order_does_not_depend_on_when_and_how_sessions_were_read(
@@ -806,20 +810,20 @@ def test_a_snippet_can_be_made_of_anything(body: bytes, spots: list[tuple[int, i
 def test_a_copy_is_found_once_where_it_happened(lore: Lore) -> None:
     lore.add("first", {"id": "x", "text": "needle"}, "more")
     lore.add("second", {"id": "x2", "of": "x", "text": "needle"}, "other")
-    assert lore.found("needle") == ["first"]
+    assert lore.uids_of("needle") == ["first"]
     assert names(engine.regex(lore.store, "need.e")) == ["first"]
 
 
 def test_what_was_forgotten_is_not_found(lore: Lore) -> None:
     lore.add("a", "needle").add("b", "needle")
-    lore.store.retention.forget(["toy:a"], NOW)
-    assert lore.found("needle") == ["b"]
+    lore.store.forget(["toy:a"], NOW)
+    assert lore.uids_of("needle") == ["b"]
     assert names(engine.regex(lore.store, "needle")) == ["b"]
 
 
 def test_what_is_appended_is_found_at_once(lore: Lore) -> None:
     lore.add("a", "alpha")
-    assert lore.found("needle") == []
+    assert lore.uids_of("needle") == []
     lore.add("a", "needle")
     assert lore.places("needle") == [("a", [1])]
 
@@ -848,11 +852,11 @@ def test_a_long_session_that_does_not_match_hides_no_other(
         lore.add("long", *([call("ls"), result(f"needle {filler}", tool="Read")] * 2))
     lore.add("short", call("needle"), *([result(f"other {filler}", tool="Read")] * 2))
     lore.add("late", *([call("ls"), result(f"needle {filler}", tool="Read")] * 4), call("needle"))
-    assert lore.found("needle")[-1] == "short", "the others are looked at first"
+    assert lore.uids_of("needle")[-1] == "short", "the others are looked at first"
     monkeypatch.setattr(ranked, "MAX_FIRST_PROOFS", 3)
     answer = lore.search("tool:Bash needle")
     assert (sorted(names(answer)), answer.is_partial) == (["late", "short"], False)
-    assert names(answer) == [name for name in lore.found("needle") if name != "long"], (
+    assert names(answer) == [name for name in lore.uids_of("needle") if name != "long"], (
         "in the order of their rank"
     )
     monkeypatch.setattr(ranked, "MAX_PROOFS", 10)
@@ -1037,7 +1041,7 @@ def test_a_damaged_text_hides_neither_its_session_nor_others(lore: Lore, at: int
     } == {"good": 1, "bad": 0}
     assert not lore.search("here").is_damaged
     for query in ("needle kind:user_msg", '"needle here"'):
-        assert lore.found(query) == ["good"], "what cannot be read proves nothing"
+        assert lore.uids_of(query) == ["good"], "what cannot be read proves nothing"
 
 
 def test_of_a_session_with_a_damaged_text_another_is_shown(lore: Lore) -> None:
@@ -1075,7 +1079,7 @@ def test_a_flipped_bit_in_an_event_is_damage(lore: Lore) -> None:
     db.execute("update events set rest = x'c1'")
     db.close()
     assert lore.search("needle file:main.py").is_damaged
-    assert lore.found("needle") == ["a"]
+    assert lore.uids_of("needle") == ["a"]
 
 
 def test_bodies_and_events_of_a_segment_are_of_the_same_moment(
@@ -1157,7 +1161,7 @@ def test_a_regular_expression_sees_what_was_printed_and_shows_it_without_colours
     answer = engine.regex(lore.store, r"\x1b\[31mr")
     assert names(answer) == ["a"]
     assert "\x1b" not in answer.hits[0].events[0].snippet
-    assert lore.found("red") == ["a"]
+    assert lore.uids_of("red") == ["a"]
 
 
 def test_lines_are_the_lines_of_a_text(lore: Lore) -> None:

@@ -188,7 +188,7 @@ def test_abandoned_events_were_paid_for():
 # --- what the model saw ---
 
 
-def seen(events: list[SessionEvent], at: int) -> list[int]:
+def context_seqs(events: list[SessionEvent], at: int) -> list[int]:
     return [it.event.seq for it in model_context(events, at)]
 
 
@@ -210,26 +210,26 @@ def test_the_model_sees_messages_and_not_bookkeeping():
         "completion",
         {"kind": "lifecycle", "view": "context"},
     )
-    assert seen(events, 14) == [1, 2, 3, 4, 7, 8, 9, 10, 12, 14]
+    assert context_seqs(events, 14) == [1, 2, 3, 4, 7, 8, 9, 10, 12, 14]
 
 
 def test_the_model_sees_nothing_of_what_comes_later():
-    assert seen(chain("user_msg", "assistant_msg", "user_msg"), 1) == [0, 1]
-    assert seen(chain("user_msg"), -1) == []
+    assert context_seqs(chain("user_msg", "assistant_msg", "user_msg"), 1) == [0, 1]
+    assert context_seqs(chain("user_msg"), -1) == []
 
 
 def test_the_model_sees_the_line_that_leads_there():
     events = chain(
         "user_msg", "assistant_msg", "user_msg", "assistant_msg", prompt(1), "assistant_msg"
     )
-    assert seen(events, 3) == [0, 1, 2, 3]
-    assert seen(events, 5) == [0, 1, 4, 5]
+    assert context_seqs(events, 3) == [0, 1, 2, 3]
+    assert context_seqs(events, 5) == [0, 1, 4, 5]
 
 
 def test_going_back_to_an_abandoned_line_shows_it_again():
     events = chain("user_msg", prompt(0), prompt(0), {"kind": "assistant_msg", "parent": 1})
-    assert seen(events, 2) == [0, 2]
-    assert seen(events, 3) == [0, 1, 3]
+    assert context_seqs(events, 2) == [0, 2]
+    assert context_seqs(events, 3) == [0, 1, 3]
 
 
 def test_results_of_parallel_calls_are_seen():
@@ -241,7 +241,7 @@ def test_results_of_parallel_calls_are_seen():
         result("b", parent=2),
         "assistant_msg",
     )
-    assert seen(events, 5) == [0, 1, 2, 3, 4, 5]
+    assert context_seqs(events, 5) == [0, 1, 2, 3, 4, 5]
 
 
 COMPACT = {"kind": "lifecycle", "view": "compact"}
@@ -250,13 +250,13 @@ SUMMARY = {"kind": "lifecycle", "view": "summary"}
 
 def test_after_compaction_the_model_sees_the_summary_in_place_of_what_was():
     events = chain("user_msg", "assistant_msg", COMPACT, SUMMARY, "user_msg")
-    assert seen(events, 4) == [3, 4]
-    assert seen(events, 1) == [0, 1]
+    assert context_seqs(events, 4) == [3, 4]
+    assert context_seqs(events, 1) == [0, 1]
 
 
 def test_only_the_last_compaction_counts():
     events = chain("user_msg", COMPACT, SUMMARY, "user_msg", COMPACT, SUMMARY, "user_msg")
-    assert seen(events, 6) == [5, 6]
+    assert context_seqs(events, 6) == [5, 6]
 
 
 def test_a_compaction_may_start_a_chain_of_its_own():
@@ -267,20 +267,20 @@ def test_a_compaction_may_start_a_chain_of_its_own():
         SUMMARY,
         {"kind": "user_msg", "parent": 1},
     )
-    assert seen(events, 4) == [3, 4]
+    assert context_seqs(events, 4) == [3, 4]
 
 
 def test_a_compaction_on_an_abandoned_line_is_undone_with_it():
     events = chain("user_msg", "assistant_msg", "user_msg", COMPACT, SUMMARY, prompt(1))
-    assert seen(events, 4) == [4]
-    assert seen(events, 5) == [0, 1, 5]
+    assert context_seqs(events, 4) == [4]
+    assert context_seqs(events, 5) == [0, 1, 5]
 
 
 def test_compaction_keeps_the_listed_events():
     events = chain(
         "user_msg", "assistant_msg", "user_msg", {**COMPACT, "refs": ("n1", "gone")}, SUMMARY
     )
-    assert seen(events, 4) == [1, 4]
+    assert context_seqs(events, 4) == [1, 4]
 
 
 def test_compaction_keeps_a_segment_with_the_results_beside_it():
@@ -294,7 +294,7 @@ def test_compaction_keeps_a_segment_with_the_results_beside_it():
         {**COMPACT, "refs": ("n1", "..", "n5")},
         SUMMARY,
     )
-    assert seen(events, 7) == [1, 2, 3, 4, 5, 7]
+    assert context_seqs(events, 7) == [1, 2, 3, 4, 5, 7]
 
 
 def test_a_segment_that_does_not_hang_together_is_kept_as_far_as_it_does():
@@ -305,21 +305,21 @@ def test_a_segment_that_does_not_hang_together_is_kept_as_far_as_it_does():
         "assistant_msg",
         {**COMPACT, "refs": ("n1", "..", "n3")},
     )
-    assert seen(broken, 4) == [1, 2, 3]
+    assert context_seqs(broken, 4) == [1, 2, 3]
     headless = chain("user_msg", "assistant_msg", {**COMPACT, "refs": ("gone", "..", "n1")})
-    assert seen(headless, 2) == [1]
+    assert context_seqs(headless, 2) == [1]
 
 
 def test_the_id_of_a_record_names_all_its_blocks():
     blocks = [{"kind": "assistant_msg", "native_id": id_} for id_ in ("r", "r#1", "r#2")]
     listed = chain("user_msg", *blocks, {**COMPACT, "refs": ("r",)}, SUMMARY)
-    assert seen(listed, 5) == [1, 2, 3, 5]
+    assert context_seqs(listed, 5) == [1, 2, 3, 5]
     segment = chain(
         "user_msg", "user_msg", *blocks, {**COMPACT, "refs": ("n1", "..", "r")}, SUMMARY
     )
-    assert seen(segment, 6) == [1, 2, 3, 4, 6]
+    assert context_seqs(segment, 6) == [1, 2, 3, 4, 6]
     exact = chain("user_msg", *blocks, {"kind": "error", "view": "retract", "refs": ("r#1",)})
-    assert seen(exact, 4) == [0, 1, 3]
+    assert context_seqs(exact, 4) == [0, 1, 3]
 
 
 def test_cleared_results_stay_as_empty_places():
@@ -339,14 +339,14 @@ def test_cleared_results_stay_as_empty_places():
 def test_retracted_messages_are_out_from_then_on():
     retract = {"kind": "error", "view": "retract", "refs": ("n1", "n4")}
     events = chain("user_msg", "assistant_msg", retract, "assistant_msg", "assistant_msg")
-    assert seen(events, 1) == [0, 1]
-    assert seen(events, 4) == [0, 3, 4]
+    assert context_seqs(events, 1) == [0, 1]
+    assert context_seqs(events, 4) == [0, 3, 4]
 
 
 def test_what_was_retracted_does_not_come_back_by_compaction():
     retract = {"kind": "error", "view": "retract", "refs": ("n0",)}
     events = chain("user_msg", retract, {**COMPACT, "refs": ("n0",)}, SUMMARY)
-    assert seen(events, 3) == [3]
+    assert context_seqs(events, 3) == [3]
 
 
 def test_side_chains_are_seen_only_from_within():
@@ -354,13 +354,13 @@ def test_side_chains_are_seen_only_from_within():
     events = chain(
         "user_msg", {**side, "parent": None}, side, {"kind": "assistant_msg", "parent": 0}
     )
-    assert seen(events, 3) == [0, 3]
-    assert seen(events, 2) == [1, 2]
+    assert context_seqs(events, 3) == [0, 3]
+    assert context_seqs(events, 2) == [1, 2]
 
 
 def test_events_of_another_session_are_not_seen():
     other = SessionEvent(session_uid="pi:s2", seq=1, kind="assistant_msg")
-    assert seen([*chain("user_msg"), other, event(2, "assistant_msg", 0)], 2) == [0, 2]
+    assert context_seqs([*chain("user_msg"), other, event(2, "assistant_msg", 0)], 2) == [0, 2]
 
 
 # --- calls and results ---
@@ -859,7 +859,7 @@ def test_the_last_event_is_on_the_active_line(events):
 
 @given(forests(), st.integers(-1, 60))
 def test_what_the_model_saw_is_a_part_of_what_happened(events, at):
-    found = seen(events, at)
+    found = context_seqs(events, at)
     assert set(found) <= {seq for seq in seqs(events) if seq <= at}
     assert found == sorted(set(found))
 

@@ -10,7 +10,7 @@ from tests.digest.sessions import UID
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def made(*kinds: str, gap_s: float = 60.0, is_sidechain: bool = False) -> list[SessionEvent]:
+def events_of(*kinds: str, gap_s: float = 60.0, is_sidechain: bool = False) -> list[SessionEvent]:
     """Events of these kinds, with a pause before each prompt."""
     events, now = [], START
     for seq, kind in enumerate(kinds):
@@ -28,50 +28,50 @@ LOOK = ("tool_call", "tool_result")
 
 
 def test_several_prompts_with_work_are_real() -> None:
-    assert quality(made("user_msg", *LOOK, "user_msg", *LOOK, "assistant_msg"), {}) == "real"
+    assert quality(events_of("user_msg", *LOOK, "user_msg", *LOOK, "assistant_msg"), {}) == "real"
 
 
 def test_one_prompt_with_much_work_is_real() -> None:
-    assert quality(made("user_msg", *LOOK * 6), {}) == "real"
+    assert quality(events_of("user_msg", *LOOK * 6), {}) == "real"
 
 
 def test_a_question_and_an_answer_are_trivial() -> None:
-    assert quality(made("user_msg", "assistant_msg"), {}) == "trivial"
+    assert quality(events_of("user_msg", "assistant_msg"), {}) == "trivial"
     assert quality([], {}) == "trivial"
 
 
 def test_one_prompt_with_a_few_calls_is_one_shot() -> None:
-    assert quality(made("user_msg", *LOOK * 3), {}) == "one_shot"
-    assert quality(made("user_msg", "edit"), {}) == "one_shot"
+    assert quality(events_of("user_msg", *LOOK * 3), {}) == "one_shot"
+    assert quality(events_of("user_msg", "edit"), {}) == "one_shot"
 
 
 def test_limits_are_the_users() -> None:
-    events = made("user_msg", *LOOK * 3)
+    events = events_of("user_msg", *LOOK * 3)
     assert quality(events, {}, limits=Limits(trivial_calls=4)) == "trivial"
     assert quality(events, {}, limits=Limits(one_shot_calls=2)) == "real"
 
 
 def test_a_subagent_is_one_whatever_it_did() -> None:
-    events = made("user_msg", *LOOK * 9)
+    events = events_of("user_msg", *LOOK * 9)
     assert quality(events, {}, relation="subagent") == "subagent"
-    assert quality(made("user_msg", *LOOK, is_sidechain=True), {}) == "subagent"
+    assert quality(events_of("user_msg", *LOOK, is_sidechain=True), {}) == "subagent"
 
 
 def test_prompts_that_come_faster_than_anyone_types_are_a_programs() -> None:
     turns = ("user_msg", *LOOK, "assistant_msg") * 4
-    assert quality(made(*turns, gap_s=0.3), {}) == "automated"
-    assert quality(made(*turns, gap_s=30), {}) == "real"
-    assert quality(made(*turns, gap_s=0.3), {}, limits=Limits(pace_s=0.1)) == "real"
+    assert quality(events_of(*turns, gap_s=0.3), {}) == "automated"
+    assert quality(events_of(*turns, gap_s=30), {}) == "real"
+    assert quality(events_of(*turns, gap_s=0.3), {}, limits=Limits(pace_s=0.1)) == "real"
 
 
 def test_a_page_of_rules_for_a_role_is_a_programs() -> None:
-    events = made("user_msg", *LOOK * 9)
+    events = events_of("user_msg", *LOOK * 9)
     assert quality(events, {0: "You are a reviewer. " + "Follow this rule. " * 40}) == "automated"
     assert quality(events, {0: "You are a genius, now fix the parser"}) == "real"
 
 
 def test_the_users_own_programs_are_known_by_their_prompts() -> None:
-    events = made("user_msg", *LOOK * 9)
+    events = events_of("user_msg", *LOOK * 9)
     limits = Limits(automated=["Summarize this log*"])
     assert quality(events, {0: "Summarize this log: a"}, limits=limits) == "automated"
     assert quality(events, {0: "Why does it say: Summarize this log"}, limits=limits) == "real"

@@ -104,7 +104,7 @@ def stored(home: Path, toy: Toy) -> Iterator[tuple[Store, Config]]:
         yield store, config
 
 
-def made(stored: tuple[Store, Config], form: str, first: int = 0, last: int | None = None) -> str:
+def export(stored: tuple[Store, Config], form: str, first: int = 0, last: int | None = None) -> str:
     store, config = stored
     return "".join(
         {"markdown": markdown, "jsonl": jsonl, "html": html}[form](
@@ -117,14 +117,14 @@ def made(stored: tuple[Store, Config], form: str, first: int = 0, last: int | No
 def test_whatever_was_stored_leaves_without_secrets(
     stored: tuple[Store, Config], form: str
 ) -> None:
-    assert SECRET in stored[0].sessions.bodies(UID)[2]
-    text = made(stored, form)
+    assert SECRET in stored[0].bodies(UID)[2]
+    text = export(stored, form)
     assert SECRET not in text
     assert "[redacted:" in text
 
 
 def test_markdown_reads_in_order(stored: tuple[Store, Config]) -> None:
-    text = made(stored, "markdown")
+    text = export(stored, "markdown")
     places = [
         text.index(part)
         for part in (
@@ -144,14 +144,14 @@ def test_a_fence_is_longer_than_any_in_the_text() -> None:
 
 
 def test_json_has_the_session_and_every_event_with_its_text(stored: tuple[Store, Config]) -> None:
-    lines = [json.loads(one) for one in made(stored, "jsonl").splitlines()]
+    lines = [json.loads(one) for one in export(stored, "jsonl").splitlines()]
     assert [one["type"] for one in lines] == ["session"] + ["event"] * 9
     assert [one["seq"] for one in lines[1:]] == list(range(9))
     assert lines[9]["body"] == "It builds."
 
 
 def test_an_html_file_has_all_in_it_and_runs_nothing(stored: tuple[Store, Config]) -> None:
-    page = made(stored, "html")
+    page = export(stored, "html")
     assert "<script" not in page
     assert "<em>fix</em>" in page
     assert not re.search(
@@ -163,12 +163,12 @@ def test_an_html_file_has_all_in_it_and_runs_nothing(stored: tuple[Store, Config
 
 
 def test_a_part_is_the_blocks_of_its_events(stored: tuple[Store, Config]) -> None:
-    text = made(stored, "markdown", first=3, last=3)
+    text = export(stored, "markdown", first=3, last=3)
     assert "**2. Bash**" in text
     assert "It builds" not in text
     assert "a part of it: 1 of 6 entries" in text
     with pytest.raises(NotFound, match="its last is 8"):
-        made(stored, "markdown", first=70)
+        export(stored, "markdown", first=70)
 
 
 def test_the_command_writes_what_is_asked_for(

@@ -48,7 +48,7 @@ def case(n: int, *, met: bool = False, outcome: Outcome = "success", **fields: o
     )
 
 
-def told(cases: list[Case], lesson: str = "abc") -> list[Delivered]:
+def deliveries_to(cases: list[Case], lesson: str = "abc") -> list[Delivered]:
     return [
         Delivered(
             at=one.at, agent="toy", session=one.uid[4:], event="start", lessons=(lesson,), tokens=50
@@ -68,7 +68,7 @@ def simulated(
         cases.append(case(len(cases), met=rng.random() < before))
     lesson = msgspec.structs.replace(LESSON, made_at=cases[-1].at)
     after_cases = [case(len(cases) + n, met=rng.random() < after) for n in range(number)]
-    return lesson, cases + after_cases, told(after_cases)
+    return lesson, cases + after_cases, deliveries_to(after_cases)
 
 
 def judged(*simulation: object) -> Effect:
@@ -138,10 +138,12 @@ def test_a_correction_is_measured_by_whether_it_is_said_again_and_a_note_is_not(
         evidence=("toy:1#1",),
     )
     cases = [case(n, corrected=n < 30) for n in range(60)]
-    found = judged(lesson, cases, told(cases[30:]))
+    found = judged(lesson, cases, deliveries_to(cases[30:]))
     assert (found.verdict, found.recurs.before, found.recurs.after) == ("effective", 29, 0)
     assert (
-        judged(msgspec.structs.replace(lesson, kind="note"), cases, told(cases[30:])).verdict
+        judged(
+            msgspec.structs.replace(lesson, kind="note"), cases, deliveries_to(cases[30:])
+        ).verdict
         == "not measurable"
     )
 
@@ -162,7 +164,7 @@ def test_a_lesson_told_at_failing_tools_is_judged_by_whether_the_error_stays() -
     cases = [failing(n, n % 5 == 0) for n in range(40)] + [
         failing(n, n % 10 != 0) for n in range(40, 80)
     ]
-    notes = [msgspec.structs.replace(one, event="fail") for one in told(cases[40:])]
+    notes = [msgspec.structs.replace(one, event="fail") for one in deliveries_to(cases[40:])]
     found = judged(LESSON, cases, notes)
     assert (found.verdict, found.stays.before, found.stays.after, found.recurs.after_of) == (
         "effective",
@@ -190,7 +192,7 @@ def test_a_command_that_keeps_failing_is_judged_by_whether_it_does_after_a_first
     cases = [failing(n, 5 if n % 5 else 1) for n in range(40)] + [
         failing(n, 1 if n % 10 else 5) for n in range(40, 80)
     ]
-    notes = [msgspec.structs.replace(one, event="fail") for one in told(cases[40:])]
+    notes = [msgspec.structs.replace(one, event="fail") for one in deliveries_to(cases[40:])]
     found = judged(lesson, cases, notes)
     assert (found.verdict, found.compared, found.stays.before, found.stays.after) == (
         "effective",
@@ -354,9 +356,9 @@ def test_a_session_with_a_wrong_clock_does_not_make_all_others_later_ones() -> N
 
 def test_what_was_never_told_has_no_effect_to_tell() -> None:
     cases = [case(n) for n in range(5)]
-    assert measure_effects([LESSON], exposures_by_hooks(told(cases, "other")), cases) == []
+    assert measure_effects([LESSON], exposures_by_hooks(deliveries_to(cases, "other")), cases) == []
     # A session that is not stored yet.
-    [alone] = measure_effects([LESSON], exposures_by_hooks(told([case(77)])), cases)
+    [alone] = measure_effects([LESSON], exposures_by_hooks(deliveries_to([case(77)])), cases)
     assert (alone.verdict, alone.told, alone.recurs.after_of, alone.recurs.before_of) == (
         "too early",
         1,

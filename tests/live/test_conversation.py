@@ -62,7 +62,7 @@ def texts(messages: LiveSession | list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def seen(summary: str, *more: str) -> list[str]:
+def with_summary(summary: str, *more: str) -> list[str]:
     return [SUMMARY_HEAD + summary, SUMMARY_ACK, *more]
 
 
@@ -159,7 +159,13 @@ def test_at_gives_the_view_as_it_was(session: LiveSession) -> None:
     (c,) = say(session, "c")
     compact = session.compact("s")
     say(session, "d")
-    expected = [(a, ["a"]), (b, ["a", "b"]), (back, ["a"]), (c, ["a", "c"]), (compact, seen("s"))]
+    expected = [
+        (a, ["a"]),
+        (b, ["a", "b"]),
+        (back, ["a"]),
+        (c, ["a", "c"]),
+        (compact, with_summary("s")),
+    ]
     for record, view in expected:
         assert texts(session.at(record.id).messages) == view
     assert texts(session.at(0).messages) == []
@@ -180,11 +186,11 @@ def test_a_summary_stands_for_what_it_covers(session: LiveSession) -> None:
         "usage": {"input_tokens": 7},
     }
     say(session, "c")
-    assert texts(session) == seen("ab", "c")
+    assert texts(session) == with_summary("ab", "c")
     assert [m["meta"] for m in session.messages()[:2]] == [{"synthetic": True}] * 2
     session.compact("abc")
     say(session, "d")
-    assert texts(session) == seen("abc", "d")
+    assert texts(session) == with_summary("abc", "d")
 
 
 def test_rewinding_across_a_compaction_restores_what_it_covered(session: LiveSession) -> None:
@@ -194,12 +200,12 @@ def test_rewinding_across_a_compaction_restores_what_it_covered(session: LiveSes
     session.compact("second")
     say(session, "d")
     session.rewind(to=c)
-    assert texts(session) == seen("first", "c")
+    assert texts(session) == with_summary("first", "c")
     session.rewind(to=a)
     assert texts(session) == ["a"]
     session.redo()
     session.redo()
-    assert texts(session) == seen("second", "d")
+    assert texts(session) == with_summary("second", "d")
     session.rewind(to=b)
     say(session, "e")
     assert texts(session) == ["a", "b", "e"]
@@ -212,16 +218,16 @@ def test_a_rewind_and_then_a_compaction_covers_what_is_in_view(session: LiveSess
     assert texts(session) == ["a", "new"]
     session.compact("a and new")
     say(session, "c")
-    assert texts(session) == seen("a and new", "c")
+    assert texts(session) == with_summary("a and new", "c")
 
 
 def test_messages_appended_while_the_summary_was_made_stay(session: LiveSession) -> None:
     _, b = say(session, "a", "b")
     say(session, "meanwhile")
     session.compact("ab", upto=b)
-    assert texts(session) == seen("ab", "meanwhile")
+    assert texts(session) == with_summary("ab", "meanwhile")
     say(session, "later")
-    assert texts(session) == seen("ab", "meanwhile", "later")
+    assert texts(session) == with_summary("ab", "meanwhile", "later")
 
 
 def test_what_was_cleared_is_not_brought_back_by_an_older_compaction(session: LiveSession) -> None:
@@ -230,7 +236,7 @@ def test_what_was_cleared_is_not_brought_back_by_an_older_compaction(session: Li
     say(session, "c")
     # as someone does who looked before it was cleared
     session.record("compact", {"summary": "a", "upto": a.seq})
-    assert texts(session) == seen("a", "c")
+    assert texts(session) == with_summary("a", "c")
 
 
 def test_a_compaction_of_nothing_is_refused(session: LiveSession) -> None:
@@ -247,7 +253,7 @@ def test_a_call_that_waits_is_never_covered(session: LiveSession) -> None:
     session.append(call("t1"))
     session.tool_waiting("t1")
     session.compact("a")
-    assert texts(session) == seen("a", "")
+    assert texts(session) == with_summary("a", "")
     assert [c.fate for c in session.recover().calls] == ["waiting"]
     session.append(result("t1"))
     assert session.messages()[-1] == result("t1")
@@ -259,7 +265,7 @@ def test_a_result_whose_call_was_covered_is_not_sent(session: LiveSession) -> No
     session.append(result("t1"))
     session.compact("a and the call", upto=covered)
     say(session, "b")
-    assert texts(session) == seen("a and the call", "b")
+    assert texts(session) == with_summary("a and the call", "b")
 
 
 def test_the_prompt_for_a_summary_asks_for_five_things() -> None:

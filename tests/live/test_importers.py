@@ -16,7 +16,7 @@ from runlore.live import SessionStore, importers
 CORPUS = Path(__file__).parents[3] / "shared/corpus"
 
 
-def said(role: str, text: str, **more: Any) -> dict[str, Any]:
+def chat_line(role: str, text: str, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": text}], **more}
 
 
@@ -209,10 +209,10 @@ def test_a_wrong_value_costs_its_field(tmp_path: Path, field: str, value: Any) -
 def test_an_old_conversation_is_read_in_steps(tmp_path: Path) -> None:
     folder = chat(
         tmp_path / "c1",
-        said("user", "a"),
-        said("assistant", "b"),
-        said("compact", "sum"),
-        said("user", "c"),
+        chat_line("user", "a"),
+        chat_line("assistant", "b"),
+        chat_line("compact", "sum"),
+        chat_line("user", "c"),
         rewind(2),
     )
     found = importers.read_chat(folder)
@@ -229,9 +229,9 @@ def test_an_old_conversation_is_read_in_steps(tmp_path: Path) -> None:
 
 
 def test_since_format_six_a_compaction_is_one_item_of_the_list(tmp_path: Path) -> None:
-    lines = [said("user", "a", meta={"created_at": "2026-03-01T10:00:00+00:00"}),
-    said("assistant", "b"), said("compact", "sum"),
-             said("user", "c"), rewind(2)]  # fmt: skip
+    lines = [chat_line("user", "a", meta={"created_at": "2026-03-01T10:00:00+00:00"}),
+    chat_line("assistant", "b"), chat_line("compact", "sum"),
+             chat_line("user", "c"), rewind(2)]  # fmt: skip
     newer = importers.read_chat(chat(tmp_path / "c1", *lines, meta={"title": "T"}))
     assert newer.steps[-1].to == 1
     assert newer.title == "T"
@@ -240,7 +240,13 @@ def test_since_format_six_a_compaction_is_one_item_of_the_list(tmp_path: Path) -
 @pytest.mark.parametrize("to", [-1, None, "2", [1], 1.5, True])
 def test_a_rewind_to_no_place_takes_nothing_back(tmp_path: Path, to: Any) -> None:
     found = importers.read_chat(
-        chat(tmp_path / "c1", said("user", "a"), said("user", "b"), rewind(to), said("user", "c"))
+        chat(
+            tmp_path / "c1",
+            chat_line("user", "a"),
+            chat_line("user", "b"),
+            rewind(to),
+            chat_line("user", "c"),
+        )
     )
     assert [step.kind for step in found.steps] == ["message"] * 3
     assert len(found.problems) == 1
@@ -250,28 +256,28 @@ def test_a_rewind_that_says_no_place_goes_to_the_start_and_one_too_far_does_noth
     tmp_path: Path,
 ) -> None:
     found = importers.read_chat(
-        chat(tmp_path / "c1", said("user", "a"), rewind(9), {"role": "rewind"})
+        chat(tmp_path / "c1", chat_line("user", "a"), rewind(9), {"role": "rewind"})
     )
     assert [step.to for step in found.steps] == [-1, 0, -1]
 
 
 @pytest.mark.parametrize("meta", [b"", b"{", b"[]", b"\xff"])
 def test_a_conversation_whose_meta_was_lost_is_still_read(tmp_path: Path, meta: bytes) -> None:
-    found = importers.read_chat(chat(tmp_path / "c1", said("user", "a"), meta=meta))
+    found = importers.read_chat(chat(tmp_path / "c1", chat_line("user", "a"), meta=meta))
     assert len(found.steps) == 1
     assert [problem.reason.partition(":")[0] for problem in found.problems] == ["meta.json"]
 
 
 def test_a_torn_message_does_not_take_the_next_with_it(tmp_path: Path) -> None:
-    torn = json.dumps(said("user", "zwei ä"), ensure_ascii=False).encode()
+    torn = json.dumps(chat_line("user", "zwei ä"), ensure_ascii=False).encode()
     torn = torn[: torn.index("ä".encode()) + 1]
     found = importers.read_chat(
         chat(
             tmp_path / "c1",
-            said("user", "one"),
+            chat_line("user", "one"),
             torn,
-            said("user", "two"),
-            said("user", "three"),
+            chat_line("user", "two"),
+            chat_line("user", "three"),
             torn,
         )
     )
@@ -281,7 +287,7 @@ def test_a_torn_message_does_not_take_the_next_with_it(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_named(tmp_path: Path) -> None:
     found = importers.read_chat(
-        chat(tmp_path / "c1", said("user", "a"), meta={"message_format_version": 9})
+        chat(tmp_path / "c1", chat_line("user", "a"), meta={"message_format_version": 9})
     )
     assert "format 9 is newer" in found.problems[0].reason
 
@@ -317,13 +323,13 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_a_conversation_is_taken_over_with_its_rewinds(store: SessionStore, tmp_path: Path) -> None:
     lines = [
-        said("user", "a"),
-        said("assistant", "b"),
-        said("user", "c"),
+        chat_line("user", "a"),
+        chat_line("assistant", "b"),
+        chat_line("user", "c"),
         rewind(2),
-        said("user", "d"),
+        chat_line("user", "d"),
         rewind(1),
-        said("user", "e"),
+        chat_line("user", "e"),
     ]
     folder = chat(tmp_path / "c1", *lines)
     before = files(folder)
@@ -342,10 +348,10 @@ def test_a_compaction_stands_in_place_of_what_it_covers_and_can_be_rewound(
     importers.import_log(
         chat(
             tmp_path / "c1",
-            said("user", "a"),
-            said("assistant", "b"),
-            said("compact", "sum"),
-            said("user", "c"),
+            chat_line("user", "a"),
+            chat_line("assistant", "b"),
+            chat_line("compact", "sum"),
+            chat_line("user", "c"),
         ),
         store,
     )
@@ -363,13 +369,13 @@ def test_a_rewind_behind_a_compaction_keeps_the_summary(
     store: SessionStore, tmp_path: Path
 ) -> None:
     lines = [
-        said("user", "a"),
-        said("compact", "one"),
-        said("user", "b"),
-        said("compact", "two"),
-        said("user", "c"),
+        chat_line("user", "a"),
+        chat_line("compact", "one"),
+        chat_line("user", "b"),
+        chat_line("compact", "two"),
+        chat_line("user", "c"),
         rewind(2),
-        said("user", "d"),
+        chat_line("user", "d"),
     ]
     importers.import_log(chat(tmp_path / "c1", *lines), store)
     assert [text[-3:] for text in texts(store, "c1")] == ["two", "re.", "d"]
@@ -378,12 +384,15 @@ def test_a_rewind_behind_a_compaction_keeps_the_summary(
 def test_what_is_new_is_taken_over_when_it_is_done_again(
     store: SessionStore, tmp_path: Path
 ) -> None:
-    folder = chat(tmp_path / "c1", said("user", "a"), said("assistant", "b"))
+    folder = chat(tmp_path / "c1", chat_line("user", "a"), chat_line("assistant", "b"))
     assert importers.import_log(folder, store).added == 2
     assert importers.import_log(folder, store).added == 0
     with (folder / "messages.jsonl").open("ab") as file:
         file.write(
-            json.dumps(rewind(1)).encode() + b"\n" + json.dumps(said("user", "c")).encode() + b"\n"
+            json.dumps(rewind(1)).encode()
+            + b"\n"
+            + json.dumps(chat_line("user", "c")).encode()
+            + b"\n"
         )
     assert importers.import_log(folder, store).added == 2
     assert texts(store, "c1") == ["a", "c"]
@@ -397,7 +406,7 @@ def test_interrupted_calls_are_closed_in_the_view_beside_their_call(
         "content": [{"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "make"}}],
     }
     importers.import_log(
-        chat(tmp_path / "c1", said("user", "a"), call, said("user", "and?")), store
+        chat(tmp_path / "c1", chat_line("user", "a"), call, chat_line("user", "and?")), store
     )
     messages = store.open("c1", readonly=True).messages()
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "user"]
@@ -458,7 +467,7 @@ def test_an_old_name_that_could_lead_elsewhere_is_written_anew(
     store: SessionStore, tmp_path: Path
 ) -> None:
     one, other = (
-        importers.import_log(chat(tmp_path / name, said("user", "a")), store).session_id
+        importers.import_log(chat(tmp_path / name, chat_line("user", "a")), store).session_id
         for name in ("my chat", "my-chat ")
     )
     assert one.startswith("my-chat-")
@@ -469,9 +478,9 @@ def test_an_old_name_that_could_lead_elsewhere_is_written_anew(
 def test_a_session_of_ours_is_not_mixed_with_an_old_one_of_its_name(
     store: SessionStore, tmp_path: Path
 ) -> None:
-    store.create(id="c1").append(said("user", "mine"))
+    store.create(id="c1").append(chat_line("user", "mine"))
     with pytest.raises(ReadError, match="another session"):
-        importers.import_log(chat(tmp_path / "c1", said("user", "theirs")), store)
+        importers.import_log(chat(tmp_path / "c1", chat_line("user", "theirs")), store)
     assert texts(store, "c1") == ["mine"]
 
 
@@ -546,7 +555,7 @@ def test_a_folder_of_old_logs_is_taken_over_but_for_what_cannot_be_read(
     store: SessionStore, tmp_path: Path
 ) -> None:
     folder = tmp_path / "sessions"
-    chat(folder / "c1", said("user", "a"))
+    chat(folder / "c1", chat_line("user", "a"))
     (folder / "r1").mkdir()
     (folder / "r1" / "state.json").write_bytes(b"{")
     (folder / "empty").mkdir()

@@ -29,7 +29,7 @@ def texts(session: LiveSession) -> list[str]:
     return [message["content"] for message in session.messages()]
 
 
-def made(store: SessionStore, *said: str) -> Path:
+def create_log(store: SessionStore, *said: str) -> Path:
     with store.create(id="one") as session:
         for text in said:
             session.append(user(text))
@@ -37,7 +37,7 @@ def made(store: SessionStore, *said: str) -> Path:
 
 
 def test_a_tail_torn_at_any_byte_is_set_aside_and_reported(store: SessionStore) -> None:
-    log = made(store, "one", "two", "three €😀 end")
+    log = create_log(store, "one", "two", "three €😀 end")
     whole = log.read_bytes()
     start = whole.rindex(b"\n", 0, -1) + 1
     for cut in range(start + 1, len(whole) - 1):
@@ -55,7 +55,7 @@ def test_a_tail_torn_at_any_byte_is_set_aside_and_reported(store: SessionStore) 
 
 
 def test_a_whole_record_without_its_line_end_is_kept(store: SessionStore) -> None:
-    log = made(store, "one", "two")
+    log = create_log(store, "one", "two")
     log.write_bytes(log.read_bytes()[:-1])
     with store.open("one") as session:
         assert session.append(user("three")).seq == 3
@@ -64,7 +64,7 @@ def test_a_whole_record_without_its_line_end_is_kept(store: SessionStore) -> Non
 
 
 def test_a_torn_batch_is_gone_as_a_whole(store: SessionStore) -> None:
-    log = made(store, "one")
+    log = create_log(store, "one")
     with store.open("one") as session:
         session.append_many([user(f"batch {n}") for n in range(5)])
     log.write_bytes(log.read_bytes()[:-20])
@@ -75,7 +75,7 @@ def test_a_torn_batch_is_gone_as_a_whole(store: SessionStore) -> None:
 
 
 def test_a_handle_that_is_open_sees_what_another_one_could_not_finish(store: SessionStore) -> None:
-    log = made(store, "one")
+    log = create_log(store, "one")
     session = store.open("one")
     session.append(user("two"))
     with log.open("ab") as file:
@@ -86,7 +86,7 @@ def test_a_handle_that_is_open_sees_what_another_one_could_not_finish(store: Ses
 
 
 def test_what_another_writer_finished_but_for_the_line_end_is_counted(store: SessionStore) -> None:
-    log = made(store, "one")
+    log = create_log(store, "one")
     session = store.open("one")
     session.append(user("two"))
     with store.open("one") as other:
@@ -99,7 +99,7 @@ def test_what_another_writer_finished_but_for_the_line_end_is_counted(store: Ses
 
 
 def test_what_another_writer_left_damaged_keeps_its_number(store: SessionStore) -> None:
-    log = made(store, "one")
+    log = create_log(store, "one")
     session = store.open("one")
     session.append(user("two"))
     with store.open("one") as other:
@@ -112,7 +112,7 @@ def test_what_another_writer_left_damaged_keeps_its_number(store: SessionStore) 
 
 
 def test_nuls_after_a_loss_of_power_are_set_aside(store: SessionStore) -> None:
-    log = made(store, "one")
+    log = create_log(store, "one")
     with log.open("ab") as file:
         file.write(b"\0" * 5000)
     with store.open("one") as session:
@@ -136,7 +136,7 @@ def test_nuls_after_a_loss_of_power_are_set_aside(store: SessionStore) -> None:
     ],
 )
 def test_a_log_without_a_record_can_be_written(store: SessionStore, content: bytes) -> None:
-    log = made(store)
+    log = create_log(store)
     log.write_bytes(content)
     with store.open("one") as session:
         assert session.messages() == []
@@ -148,7 +148,7 @@ def test_a_log_without_a_record_can_be_written(store: SessionStore, content: byt
 def test_a_changed_byte_costs_its_record_and_nothing_else(
     store: SessionStore, loops: Callable[[int], int]
 ) -> None:
-    log = made(store, *(f"message {n} €" for n in range(20)))
+    log = create_log(store, *(f"message {n} €" for n in range(20)))
     whole = log.read_bytes()
     rng = random.Random(7)
     for _ in range(loops(1000)):
@@ -172,7 +172,7 @@ def test_a_changed_byte_costs_its_record_and_nothing_else(
 
 
 def test_two_records_that_lost_the_line_end_between_them_are_both_read(store: SessionStore) -> None:
-    log = made(store, "one", "two", "three")
+    log = create_log(store, "one", "two", "three")
     lines = log.read_bytes().split(b"\n")
     log.write_bytes(b"\n".join([lines[0], lines[1] + b"\0garbage" + lines[2], lines[3], b""]))
     session = store.open("one")
@@ -242,7 +242,7 @@ def test_a_file_that_may_not_grow_is_left_as_it_was(store: SessionStore) -> None
 def test_a_folder_that_cannot_be_written_can_be_read(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made(store, "one", "two")
+    create_log(store, "one", "two")
     real = os.open
 
     def read_only(path: Any, flags: int, *rest: Any, **more: Any) -> int:
@@ -268,7 +268,7 @@ def test_a_folder_that_cannot_be_written_can_be_read(
 
 def test_a_log_that_shrank_under_a_handle_goes_on_from_what_is_there(store: SessionStore) -> None:
     """A loss of power may take the end of a file that `process` never promised to keep."""
-    log = made(store, "one", "two", "three")
+    log = create_log(store, "one", "two", "three")
     session = store.open("one")
     session.append(user("four"))
     lines = log.read_bytes().splitlines(True)
@@ -280,7 +280,7 @@ def test_a_log_that_shrank_under_a_handle_goes_on_from_what_is_there(store: Sess
 
 
 def test_a_log_that_was_found_sound_is_checked_again_when_it_changed(store: SessionStore) -> None:
-    log = made(store, *(f"message {n}" for n in range(200)))
+    log = create_log(store, *(f"message {n}" for n in range(200)))
     assert (store.path / "one/snapshots/view").exists()
     assert len(texts(store.open("one"))) == 200
     time.sleep(0.02)  # The clock of a file system ticks every few milliseconds.
@@ -296,7 +296,7 @@ def test_a_log_that_was_found_sound_is_checked_again_when_it_changed(store: Sess
 def test_a_changed_number_leads_nobody_past_good_records(store: SessionStore) -> None:
     """Records are found by the numbers of lines in the middle of the file; one that lies must not
     be followed."""
-    log = made(store, *("x" * 500 for _ in range(400)))
+    log = create_log(store, *("x" * 500 for _ in range(400)))
     whole = log.read_bytes()
     lines = whole.splitlines(keepends=True)
     for number in range(100, 400, 2):
@@ -311,7 +311,7 @@ def test_a_changed_number_leads_nobody_past_good_records(store: SessionStore) ->
 
 
 def test_a_damaged_line_end_of_the_last_record_costs_nothing(store: SessionStore) -> None:
-    log = made(store, "one", "two")
+    log = create_log(store, "one", "two")
     log.write_bytes(log.read_bytes()[:-1] + b"\x0b")
     with store.open("one") as session:
         assert session.append(user("three")).seq == 3
@@ -323,7 +323,7 @@ def test_a_damaged_line_end_of_the_last_record_costs_nothing(store: SessionStore
 
 
 def test_a_torn_tail_that_cannot_be_set_aside_is_an_error_of_ours(store: SessionStore) -> None:
-    log = made(store, "one")
+    log = create_log(store, "one")
     log.write_bytes(log.read_bytes() + b'{"n":2,"i"')
     log.with_suffix(".torn").mkdir()
     with store.open("one") as session:
@@ -337,7 +337,7 @@ def test_a_torn_tail_that_cannot_be_set_aside_is_an_error_of_ours(store: Session
 def test_a_handle_of_a_deleted_session_does_not_write_into_the_next_one_of_its_name(
     store: SessionStore,
 ) -> None:
-    made(store, "old")
+    create_log(store, "old")
     late, other = store.open("one"), store.open("one")
     late.append(user("late"))
     # More than the other handle reads record by record, so it never sees the next record.

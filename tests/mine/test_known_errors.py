@@ -103,7 +103,7 @@ def fix(of: str, change: str = "+fixed", *, how: str = "edit", confidence: float
     )  # fmt: skip
 
 
-def told(answer: Answer) -> list[str]:
+def shown_fixes(answer: Answer) -> list[str]:
     return [found.template for found in answer.found]
 
 
@@ -133,12 +133,12 @@ def test_an_error_is_one_whatever_agent_and_repository_met_it(store: Store) -> N
 def test_what_most_sessions_met_comes_first_and_the_rest_is_counted(store: Store) -> None:
     for n in range(3):
         session(store, f"a{n}", key=None, javac=None) if n else session(store, f"a{n}", key=None)
-    assert told(find_recurring(store, Filter(), NOW)) == [
+    assert shown_fixes(find_recurring(store, Filter(), NOW)) == [
         "KeyError: 'user'",
         "command not found: javac",
     ]
     answer = find_recurring(store, Filter(), NOW, limit=1, min_sessions=1)
-    assert (told(answer), answer.total) == (["KeyError: 'user'"], 2)
+    assert (shown_fixes(answer), answer.total) == (["KeyError: 'user'"], 2)
 
 
 def test_only_the_sessions_that_are_asked_for_count(store: Store) -> None:
@@ -187,7 +187,7 @@ def test_an_error_is_found_by_its_text_with_other_names_and_numbers(store: Store
     answer = find_fixes(
         store, "E   ValueError: too many values to unpack (expected 17)", Filter(), NOW
     )
-    assert (told(answer), answer.found[0].likeness) == (
+    assert (shown_fixes(answer), answer.found[0].likeness) == (
         ["ValueError: too many values to unpack (expected <n>)"],
         1.0,
     )
@@ -208,7 +208,7 @@ def test_every_error_of_a_log_is_looked_for(store: Store) -> None:
             "done",
         ]
     )
-    assert sorted(told(find_fixes(store, log, Filter(), NOW))) == [
+    assert sorted(shown_fixes(find_fixes(store, log, Filter(), NOW))) == [
         "KeyError: 'user'",
         "command not found: javac",
     ]
@@ -219,7 +219,7 @@ def test_where_an_error_is_not_known_the_nearest_is_told(store: Store) -> None:
     answer = find_fixes(
         store, "ValueError: not enough values to unpack (expected 3, got 1)", Filter(), NOW
     )
-    assert told(answer) == ["ValueError: too many values to unpack (expected <n>)"]
+    assert shown_fixes(answer) == ["ValueError: too many values to unpack (expected <n>)"]
     assert 0.5 <= answer.found[0].likeness < 1
 
 

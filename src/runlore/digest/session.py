@@ -238,7 +238,7 @@ def _select_errors(
     errors = keep_weightiest(errors, by_fingerprint, bounded)
     cited = {seq for error in errors for seq in (error.first_seq, error.last_seq)}
     times = {event.seq: event.ts for event in events if event.seq in cited} if cited else {}
-    kept = tuple(
+    selected = tuple(
         msgspec.structs.replace(
             error,
             seqs=_ends(error),
@@ -247,7 +247,7 @@ def _select_errors(
         )
         for error in errors
     )
-    return kept, tuple(
+    return selected, tuple(
         by_fingerprint[error.signature.fingerprint]
         for error in errors
         if error.signature.fingerprint in by_fingerprint
@@ -261,8 +261,8 @@ def keep_weightiest(
     if len(errors) <= MAX_ERRORS:
         return errors
     bounded.count("errors", len(errors) - MAX_ERRORS)
-    kept = sorted(errors, key=lambda error: _weight(error, fixes), reverse=True)[:MAX_ERRORS]
-    return sorted(kept, key=lambda error: error.first_seq)
+    weightiest = sorted(errors, key=lambda error: _weight(error, fixes), reverse=True)[:MAX_ERRORS]
+    return sorted(weightiest, key=lambda error: error.first_seq)
 
 
 def _weight(error: ErrorSummary, fixes: Mapping[str, Fix]) -> tuple[bool, int, int]:

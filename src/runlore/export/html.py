@@ -44,8 +44,8 @@ def html(selection: Selection, *, pictures: bool = False) -> Iterator[str]:
 
     def picture_url(event: SessionEvent, sha: str) -> str:
         with suppress(NotFound):
-            found = images.image(selection.store, event.session_uid, event.seq, sha)
-            return f"data:{found.kind};base64,{b64encode(found.data).decode()}"
+            picture = images.image(selection.store, event.session_uid, event.seq, sha)
+            return f"data:{picture.kind};base64,{b64encode(picture.data).decode()}"
         return ""
 
     def link(uid: str, seq: int | str | None = None) -> str:

@@ -51,13 +51,13 @@ def image(store: Store, uid: str, seq: int, sha: str) -> Image:
         except (ValueError, RecursionError):
             continue
         for text in _texts(value):
-            found = _decoded(text)
+            picture = _decoded(text)
             if (
-                found is not None
-                and sha256(found.data).hexdigest().startswith(sha)
+                picture is not None
+                and sha256(picture.data).hexdigest().startswith(sha)
                 and len(sha) >= 16
             ):
-                return found
+                return picture
     raise NotFound(f"no picture {sha!r} is kept with {uid}#{seq}")
 
 

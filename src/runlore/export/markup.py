@@ -124,12 +124,12 @@ def _linked(tokens: Iterable[Token]) -> Iterator[Token]:
             yield token
             continue
         at = 0
-        for found in _ADDRESS.finditer(token.content):
-            yield Token("text", "", 0, content=token.content[at : found.start()])
-            yield Token("link_open", "a", 1, attrs={"href": found[0]})
-            yield Token("text", "", 0, content=found[0])
+        for match in _ADDRESS.finditer(token.content):
+            yield Token("text", "", 0, content=token.content[at : match.start()])
+            yield Token("link_open", "a", 1, attrs={"href": match[0]})
+            yield Token("text", "", 0, content=match[0])
             yield Token("link_close", "a", -1)
-            at = found.end()
+            at = match.end()
         yield Token("text", "", 0, content=token.content[at:])
 
 

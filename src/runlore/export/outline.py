@@ -223,11 +223,11 @@ def build_blocks(
             left.setdefault(line.forked_at, []).append(LeftBranch(number, len(line.seqs)))
     copied = _runs_of_copies(shown)
     turn_at = {turn.seq: turn for turn in turns}
-    found = []
+    blocks = []
     for event in shown:
         if event.seq in with_call and not left.get(event.seq):
             continue
-        found.append(
+        blocks.append(
             Block(
                 form=form_of(event),
                 event=event,
@@ -238,7 +238,7 @@ def build_blocks(
                 copied=copied.get(event.seq, 0),
             )
         )
-    return found
+    return blocks
 
 
 def form_of(event: SessionEvent) -> Form:
@@ -278,15 +278,15 @@ def belongs(event: SessionEvent) -> bool:
 
 def _runs_of_copies(shown: Sequence[SessionEvent]) -> dict[int, int]:
     """Return the length of each run of copied events, by the seq of its first."""
-    found: dict[int, int] = {}
+    lengths: dict[int, int] = {}
     first: int | None = None
     for event in shown:
         if event.origin is None:
             first = None
         else:
             first = event.seq if first is None else first
-            found[first] = found.get(first, 0) + 1
-    return found
+            lengths[first] = lengths.get(first, 0) + 1
+    return lengths
 
 
 def build_turns(
@@ -332,11 +332,11 @@ def texts(store: Store, uid: str, blocks: Iterable[Block]) -> dict[int, str]:
 def bodies_of(store: Store, uid: str, seqs: Iterable[int]) -> dict[int, str]:
     """Return the bodies of exactly these events, by seq."""
     wanted = sorted(set(seqs))
-    found: dict[int, str] = {}
+    bodies: dict[int, str] = {}
     start = 0
     for n in range(1, len(wanted) + 1):
         if n == len(wanted) or wanted[n] - wanted[n - 1] > MAX_GAP_EVENTS:
-            found.update(store.sessions.bodies(uid, wanted[start], wanted[n - 1]))
+            bodies.update(store.bodies(uid, wanted[start], wanted[n - 1]))
             start = n
     keep = set(wanted)
-    return {seq: body for seq, body in found.items() if seq in keep}
+    return {seq: body for seq, body in bodies.items() if seq in keep}

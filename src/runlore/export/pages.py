@@ -174,8 +174,8 @@ def short_of(text: str, tool: str | None, cwd: str | None) -> str:
 
 def ends(text: str, lines: int) -> str:
     """Return the last lines of an error, where the reason usually is."""
-    kept = [line[:400] for line in clean(text).strip("\n").split("\n")]
-    return "\n".join(kept if len(kept) <= lines else ["…", *kept[-lines:]])
+    all_lines = [line[:400] for line in clean(text).strip("\n").split("\n")]
+    return "\n".join(all_lines if len(all_lines) <= lines else ["…", *all_lines[-lines:]])
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -206,7 +206,7 @@ def _comparison(before: Snapshot | None, now: Snapshot | None) -> Iterator[tuple
 
 
 def _md(text: str) -> str:
-    return _MARKS.sub(lambda found: f"\\{found.group()}", one_line(text))
+    return _MARKS.sub(lambda match: f"\\{match.group()}", one_line(text))
 
 
 def _code(refs: str) -> str:

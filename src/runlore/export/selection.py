@@ -41,10 +41,10 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         """Yield the blocks with their texts, some at a time."""
         for at in range(0, len(self.blocks), PART_BLOCKS):
             some = self.blocks[at : at + PART_BLOCKS]
-            found = texts(self.store, self.outline.session.session_uid, some)
+            bodies = texts(self.store, self.outline.session.session_uid, some)
             yield (
                 [self._clean_block(block) for block in some],
-                {seq: self.clean(text) for seq, text in found.items()},
+                {seq: self.clean(text) for seq, text in bodies.items()},
             )
 
     def _clean_block(self, block: Block) -> Block:
@@ -57,12 +57,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(block, event=self._clean_event(block.event), call=call)
 
     def _clean_event(self, event: SessionEvent) -> SessionEvent:
-        said = {
+        texts = {
             name: self.clean(text)
             for name in ("summary", "tool", "cwd", "git_branch")
             if (text := getattr(event, name))
         }
-        return msgspec.structs.replace(event, files=tuple(map(self.clean, event.files)), **said)
+        return msgspec.structs.replace(event, files=tuple(map(self.clean, event.files)), **texts)
 
 
 def select(

@@ -158,8 +158,8 @@ def _resolve_reference(store: Store, ref: str) -> str:
 def _fingerprint(error: str) -> str:
     if not error.strip():
         return ""
-    found = signature(error)
-    return found.fingerprint if found else ""
+    known = signature(error)
+    return known.fingerprint if known else ""
 
 
 # ── decisions ────────────────────────────────────────────────────────────────────────────────────

@@ -159,9 +159,9 @@ def _count_outcomes(lesson: Lesson, by_id: Mapping[str, Lesson], ends: Sequence[
     if not keys:
         return replace(lesson, kept=0, broken=0)
     since = [end for end in ends if end.at > (lesson.decided_at or lesson.made_at)]
-    kept = {end.root for end in since if end.key in keys}
-    broken = {end.root for end in since if end.key or not end.is_over} - kept
-    return replace(lesson, kept=len(kept), broken=len(broken))
+    followed = {end.root for end in since if end.key in keys}
+    broken = {end.root for end in since if end.key or not end.is_over} - followed
+    return replace(lesson, kept=len(followed), broken=len(broken))
 
 
 # ── decisions ────────────────────────────────────────────────────────────────────────────────────

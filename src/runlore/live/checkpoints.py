@@ -63,8 +63,8 @@ class Checkpoints:
         )
 
     def latest(self, *, clean: bool | None = None) -> Checkpoint | None:
-        found = self.list(clean=clean)
-        return found[-1] if found else None
+        checkpoints = self.list(clean=clean)
+        return checkpoints[-1] if checkpoints else None
 
     def get(self, checkpoint: str | Checkpoint) -> Checkpoint:
         """Return a checkpoint. Raises CheckpointError when it does not exist or was pruned."""

@@ -83,8 +83,8 @@ def decode_all(lines: bytes) -> list[LogRecord] | None:
 
 def head(line: bytes) -> tuple[int, str] | None:
     """Return the seq and id of a line's first record from its first bytes, or None."""
-    found = _head().match(line)
-    return (int(found[1]), found[2].decode()) if found else None
+    match = _head().match(line)
+    return (int(match[1]), match[2].decode()) if match else None
 
 
 def count_heads(line: bytes) -> int:
@@ -97,8 +97,8 @@ def salvage(line: bytes) -> Iterator[LogRecord]:
 
     A lost line end has joined them to something else.
     """
-    starts = [found.start() for found in _head().finditer(line)][:MAX_RECORDS_IN_DAMAGED_LINE]
-    ends = [found.end() for found in _end().finditer(line)][:MAX_RECORDS_IN_DAMAGED_LINE]
+    starts = [match.start() for match in _head().finditer(line)][:MAX_RECORDS_IN_DAMAGED_LINE]
+    ends = [match.end() for match in _end().finditer(line)][:MAX_RECORDS_IN_DAMAGED_LINE]
     done = 0
     for start in starts:
         if start < done:

@@ -30,7 +30,7 @@ def to_anthropic(messages: Sequence[Message]) -> dict[str, Any]:
 
     `system` is left out if there is none.
     """
-    found: list[Message] = []
+    converted: list[Message] = []
     system = [
         _text_block(text)
         for message in messages
@@ -43,16 +43,16 @@ def to_anthropic(messages: Sequence[Message]) -> dict[str, Any]:
         blocks = [block for block in map(_for_anthropic, _sendable(message)) if block is not None]
         if not blocks:
             continue
-        if found and found[-1]["role"] == role:
-            found[-1]["content"] += blocks
+        if converted and converted[-1]["role"] == role:
+            converted[-1]["content"] += blocks
         else:
-            found.append({"role": role, "content": blocks})
-    for message in found:
+            converted.append({"role": role, "content": blocks})
+    for message in converted:
         # A stable sort: only results move.
         message["content"].sort(key=lambda block: block["type"] != "tool_result")
-    if found and found[0]["role"] == "assistant":
-        found.insert(0, {"role": "user", "content": [_text_block(BEGINNING)]})
-    return {"messages": found, **({"system": system} if system else {})}
+    if converted and converted[0]["role"] == "assistant":
+        converted.insert(0, {"role": "user", "content": [_text_block(BEGINNING)]})
+    return {"messages": converted, **({"system": system} if system else {})}
 
 
 def from_anthropic(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
@@ -107,18 +107,18 @@ def to_openai_chat(messages: Sequence[Message]) -> dict[str, Any]:
 
 
 def from_openai_chat(request: Mapping[str, Any] | Sequence[Message]) -> list[Message]:
-    found: list[Message] = []
+    converted: list[Message] = []
     for message in request.get("messages", ()) if isinstance(request, Mapping) else request:
         if _role(message) == "tool":
-            _add_result(found, message.get("tool_call_id"), message.get("content"))
+            _add_result(converted, message.get("tool_call_id"), message.get("content"))
         else:
             content = [
                 *_from_parts(message.get("content")),
                 *_from_chat_calls(message.get("tool_calls")),
             ]
             role = "system" if _role(message) == "developer" else _role(message)
-            found.append({"role": role, "content": _simple(content)})
-    return found
+            converted.append({"role": role, "content": _simple(content)})
+    return converted
 
 
 def _chat(message: Message) -> Iterator[Message]:
@@ -127,8 +127,8 @@ def _chat(message: Message) -> Iterator[Message]:
         yield {"role": "system", "content": "\n\n".join(_texts(message))}
         return
     if role == "assistant":
-        if said := _chat_assistant(blocks):
-            yield said
+        if reply := _chat_assistant(blocks):
+            yield reply
         return
     results = [block for block in blocks if block.get("type") == "tool_result"]
     for block in results:
@@ -205,11 +205,13 @@ def from_openai_responses(request: Mapping[str, Any] | Sequence[Message]) -> lis
     items = (
         request.get("input", request.get("output", ())) if isinstance(request, Mapping) else request
     )
-    found: list[Message] = [{"role": "user", "content": items}] if isinstance(items, str) else []
+    converted: list[Message] = (
+        [{"role": "user", "content": items}] if isinstance(items, str) else []
+    )
     for item in items if not isinstance(items, str) else ():
         kind = item.get("type", "message")
         if kind == "function_call_output":
-            _add_result(found, item.get("call_id"), item.get("output"))
+            _add_result(converted, item.get("call_id"), item.get("output"))
         elif kind == "function_call":
             block = {
                 "type": "tool_use",
@@ -217,22 +219,23 @@ def from_openai_responses(request: Mapping[str, Any] | Sequence[Message]) -> lis
                 "name": item.get("name"),
                 "input": _parsed(item.get("arguments")),
             }
-            _add_block(found, block)
+            _add_block(converted, block)
         elif kind == "reasoning":
             _add_block(
-                found, {"type": "thinking", "thinking": _summary_text(item), "native": dict(item)}
+                converted,
+                {"type": "thinking", "thinking": _summary_text(item), "native": dict(item)},
             )
         elif kind == "message":
             role = "system" if _role(item) == "developer" else _role(item)
             blocks = [*_from_parts(item.get("content"))]
             if role == "assistant":
                 for block in blocks:
-                    _add_block(found, block)
+                    _add_block(converted, block)
             else:
-                found.append({"role": role, "content": _simple(blocks)})
+                converted.append({"role": role, "content": _simple(blocks)})
         else:  # Unknown items are kept and returned unchanged.
-            _add_block(found, {"type": kind, "native": dict(item)})
-    return [{**message, "content": _simple(message["content"])} for message in found]
+            _add_block(converted, {"type": kind, "native": dict(item)})
+    return [{**message, "content": _simple(message["content"])} for message in converted]
 
 
 def _items(message: Message) -> Iterator[dict[str, Any]]:
@@ -438,20 +441,24 @@ def _from_chat_calls(calls: Any) -> Iterator[Block]:
             }
 
 
-def _add_result(found: list[Message], id: Any, output: Any) -> None:
+def _add_result(messages: list[Message], id: Any, output: Any) -> None:
     content: Any = output if isinstance(output, str) else [*_from_parts(output)]
     block = {"type": "tool_result", "tool_use_id": id, "content": content}
-    last = found[-1]["content"] if found and found[-1]["role"] == "user" else None
+    last = messages[-1]["content"] if messages and messages[-1]["role"] == "user" else None
     if isinstance(last, list) and last and all(one.get("type") == "tool_result" for one in last):
         last.append(block)
     else:
-        found.append({"role": "user", "content": [block]})
+        messages.append({"role": "user", "content": [block]})
 
 
-def _add_block(found: list[Message], block: Block) -> None:
-    if not found or found[-1]["role"] != "assistant" or not isinstance(found[-1]["content"], list):
-        found.append({"role": "assistant", "content": []})
-    found[-1]["content"].append(block)
+def _add_block(messages: list[Message], block: Block) -> None:
+    if (
+        not messages
+        or messages[-1]["role"] != "assistant"
+        or not isinstance(messages[-1]["content"], list)
+    ):
+        messages.append({"role": "assistant", "content": []})
+    messages[-1]["content"].append(block)
 
 
 def _summary_text(item: Mapping[str, Any]) -> str:

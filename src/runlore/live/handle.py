@@ -152,21 +152,21 @@ class Handle(ABC):
         """Return a record by seq, id, or itself. Raises LogError when the log has none."""
         name = record.id if isinstance(record, LogRecord) else record
         if isinstance(name, int):
-            found = next(self.records(name - 1), None) if name >= 0 else None
-            found = found if found is not None and found.seq == name else None
+            match = next(self.records(name - 1), None) if name >= 0 else None
+            match = match if match is not None and match.seq == name else None
         else:
-            found = self._find_id(name)
-        if found is None:
+            match = self._find_id(name)
+        if match is None:
             raise LogError(f"{self.id}: no record {str(name)[:80]!r}")
-        return found
+        return match
 
     def _find_id(self, id: str) -> LogRecord | None:
         if self.is_draft:
             return None
         place = self._reader.find(lambda _, other: other <= id)
-        found = next((record for record, _ in self._reader.scan(place) if record.id >= id), None)
-        if found is not None and found.id == id:
-            return found
+        match = next((record for record, _ in self._reader.scan(place) if record.id >= id), None)
+        if match is not None and match.id == id:
+            return match
         # A log that was written by hand may have ids that do not grow.
         return next((record for record, _ in self._reader.scan() if record.id == id), None)
 
@@ -174,11 +174,11 @@ class Handle(ABC):
         """Return a snapshot with its seq, or None when there is none that can be trusted."""
         if self.is_draft:
             return None
-        found = snapshots.read(self.path, name, self._reader)
-        if found is None:
+        snapshot = snapshots.read(self.path, name, self._reader)
+        if snapshot is None:
             return None
-        self._places = {**dict(list(self._places.items())[-8:]), found.seq: found.offset}
-        return found.seq, found.data
+        self._places = {**dict(list(self._places.items())[-8:]), snapshot.seq: snapshot.offset}
+        return snapshot.seq, snapshot.data
 
     def put_snapshot(self, name: str, seq: int, data: bytes) -> None:
         """Store a view as of record `seq`, as a file that can be deleted."""

@@ -114,13 +114,13 @@ class Index:
                     return [*self._select(wanted, limit, offset)]
                 except (apsw.Error, OSError, ValueError):
                     self.forget()
-        found = [
-            seen[0]
+        sessions = [
+            facts[0]
             for name in session_folders(self._folder)
-            if (seen := look(name)) and _matches(seen[0], wanted)
+            if (facts := look(name)) and _matches(facts[0], wanted)
         ]
-        found.sort(key=lambda info: (info.updated_at, info.id), reverse=True)
-        return found[offset : None if limit is None else offset + limit]
+        sessions.sort(key=lambda info: (info.updated_at, info.id), reverse=True)
+        return sessions[offset : None if limit is None else offset + limit]
 
     def update(self, info: SessionInfo, size_bytes: int, *, is_settled: bool = False) -> None:
         """Store the facts of a log up to a byte. `is_settled`: it has no known writer any more."""
@@ -147,15 +147,15 @@ class Index:
         except (apsw.Error, OSError):
             yield lambda _info, _size_bytes: None
             return
-        told: list[tuple[SessionInfo, int]] = []
+        added: list[tuple[SessionInfo, int]] = []
         try:
-            yield lambda info, size_bytes: told.append((info, size_bytes))
+            yield lambda info, size_bytes: added.append((info, size_bytes))
         except BaseException:
             with suppress(apsw.Error):
                 db.execute("rollback")
             raise
         with suppress(apsw.Error, OSError):
-            for info, size_bytes in told:
+            for info, size_bytes in added:
                 self._put(db, info, size_bytes, False)
             if is_current:
                 self._record_folder_ns(db, self._folder_ns())
@@ -232,10 +232,10 @@ class Index:
             return
         there = set(session_folders(self._folder))
         known = {id for (id,) in db.execute("select id from sessions")}
-        found = [seen for name in sorted(there - known) if (seen := look(name))]
+        new = [facts for name in sorted(there - known) if (facts := look(name))]
         db.execute("begin immediate")
         try:
-            for info, size_bytes in found:
+            for info, size_bytes in new:
                 self._put(db, info, size_bytes, self._is_idle(info.id))
             db.executemany("delete from sessions where id = ?", [(id,) for id in known - there])
             self._record_folder_ns(db, now_ns)
@@ -246,19 +246,24 @@ class Index:
 
     def _settle(self, db: apsw.Connection, look: Look) -> None:
         """Compare the recorded size of each unsettled log with its file."""
-        for id, told in list(
+        for id, recorded_bytes in list(
             db.execute("select id, size_bytes from sessions where not is_settled")
         ):
             try:
-                found = os.stat(self._folder / id / LOG)
+                stat = os.stat(self._folder / id / LOG)
             except OSError:  # It was deleted; the folder's time shows that.
                 continue
-            quiet_s = time.time() - found.st_mtime
-            if found.st_size != told and not 0 <= quiet_s < QUIET_S and (seen := look(id)):
-                self._put(db, *seen, False)
-            elif found.st_size == told and quiet_s > SETTLED_S:
+            quiet_s = time.time() - stat.st_mtime
+            if (
+                stat.st_size != recorded_bytes
+                and not 0 <= quiet_s < QUIET_S
+                and (facts := look(id))
+            ):
+                self._put(db, *facts, False)
+            elif stat.st_size == recorded_bytes and quiet_s > SETTLED_S:
                 db.execute(
-                    "update sessions set is_settled = 1 where id = ? and size_bytes = ?", (id, told)
+                    "update sessions set is_settled = 1 where id = ? and size_bytes = ?",
+                    (id, recorded_bytes),
                 )
 
     def _is_idle(self, id: str) -> bool:

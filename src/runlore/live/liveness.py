@@ -155,7 +155,7 @@ def stale(
 
     Paused and finished sessions have no owner.
     """
-    found = []
+    stale_sessions = []
     for listed in store.list(status="active"):
         # A session that cannot be read cannot be judged.
         with suppress(LogError), store.open(listed.id, readonly=True) as session:
@@ -165,10 +165,10 @@ def stale(
             verdict = judge(state.owner, now=now, silent_after=silent_after)
             if verdict in ("dead", "silent"):
                 owner, updated = state.owner, state.timestamps.updated_at
-                found.append(
+                stale_sessions.append(
                     Stale(session_id=listed.id, owner=owner, verdict=verdict, updated_at=updated)
                 )
-    return found
+    return stale_sessions
 
 
 def recover(store: Sessions, *, mark: Mark = "failed", now: datetime | None = None) -> list[Stale]:
@@ -179,14 +179,14 @@ def recover(store: Sessions, *, mark: Mark = "failed", now: datetime | None = No
     meanwhile is left alone: the mark names the owner who died and does not apply to another.
     """
     return [
-        _mark(store, found, mark) if found.verdict == "dead" else found
-        for found in stale(store, now=now)
+        _mark(store, session, mark) if session.verdict == "dead" else session
+        for session in stale(store, now=now)
     ]
 
 
-def _mark(store: Sessions, found: Stale, mark: Mark) -> Stale:
+def _mark(store: Sessions, stale_session: Stale, mark: Mark) -> Stale:
     # Another process holds it, so it is not dead after all.
-    with suppress(LogError), store.open(found.session_id) as session:
-        if session.state.recover(found.owner, mark):
-            return msgspec.structs.replace(found, marked=mark)
-    return found
+    with suppress(LogError), store.open(stale_session.session_id) as session:
+        if session.state.recover(stale_session.owner, mark):
+            return msgspec.structs.replace(stale_session, marked=mark)
+    return stale_session

@@ -197,8 +197,8 @@ class SessionStore:
         status: str | None = None,
         agent: str | None = None,
     ) -> SessionInfo | None:
-        found = self.list(cwd=cwd, status=status, agent=agent, limit=1)
-        return found[0] if found else None
+        sessions = self.list(cwd=cwd, status=status, agent=agent, limit=1)
+        return sessions[0] if sessions else None
 
     def delete(self, id: str) -> None:
         """Move a session to the trash.

@@ -391,7 +391,7 @@ class LogFile:
         if self._keys is None:
             self._keys = dict(self._all_keys())
         known = self._keys
-        found = next(
+        repeated = next(
             (
                 (n, known[key])
                 for n, (_, _, key) in enumerate(items)
@@ -399,9 +399,9 @@ class LogFile:
             ),
             None,
         )
-        if found is None:
+        if repeated is None:
             return []
-        place, seq = found
+        place, seq = repeated
         batch = self._batch_around(seq)
         if len(items) == 1:
             return [record for record in batch if record.seq == seq]

@@ -68,8 +68,8 @@ class LogReader:
 
     def stamp(self) -> tuple[int, int, int, int]:
         """Return a value that changes when anyone changes the file."""
-        found = os.fstat(self.fd)
-        return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+        stat = os.fstat(self.fd)
+        return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino
 
     @property
     def is_in_place(self) -> bool:
@@ -118,7 +118,7 @@ class LogReader:
     def collect(self, low: int, high: int, types: frozenset[str]) -> list[LogRecord]:
         """Return the records of some types from seq `low` to `high`, decoded many lines at a
         time."""
-        found: list[LogRecord] = []
+        matches: list[LogRecord] = []
         for offset, data in self._lots(self.find(lambda n, _: n <= low)):
             end = offset + len(data)
             is_sound = self.is_sound(offset, end) or codec.are_sound(data)
@@ -127,12 +127,12 @@ class LogReader:
                 records = self._decode_each(data, offset)
             elif is_sound:
                 self.trust(offset, end)
-            found += [
+            matches += [
                 record for record in records if low <= record.seq <= high and record.type in types
             ]
             if records and records[-1].seq >= high:
                 break
-        return found
+        return matches
 
     def blocks(self, start: int = 0) -> Iterator[tuple[int, list[bytes]]]:
         """Yield complete lines in blocks of about 128 KB, each with its offset.
@@ -181,11 +181,11 @@ class LogReader:
         low, high = 0, self.size_bytes
         while high - low > BLOCK_BYTES:
             middle = (low + high) // 2
-            found = self._next_head(middle, high)
-            if found is None or not is_before(found[1], found[2]):
+            head = self._next_head(middle, high)
+            if head is None or not is_before(head[1], head[2]):
                 high = middle
             else:
-                low = found[0]
+                low = head[0]
         return low if self._is_as_it_says(low, is_before) else 0
 
     def _is_as_it_says(self, place: int, is_before: Callable[[int, str], bool]) -> bool:
@@ -266,9 +266,9 @@ class LogReader:
                 step *= 2
                 continue
             begin = place + newline + 1
-            found = codec.head(data[newline + 1 : newline + 1 + HEAD_BYTES])
-            if found and begin < limit:
-                return begin, *found
+            head = codec.head(data[newline + 1 : newline + 1 + HEAD_BYTES])
+            if head and begin < limit:
+                return begin, *head
         return None
 
 

@@ -175,7 +175,7 @@ def _progress(result: Any, paused_at: str | None, status: Status) -> SessionProg
 
 def _over(known: SessionState, previous: SessionState) -> SessionState:
     """Return the new state with the fields of the previous one that a result does not have."""
-    kept = (
+    unchanged = (
         "metrics",
         "problems",
         "decisions",
@@ -193,7 +193,7 @@ def _over(known: SessionState, previous: SessionState) -> SessionState:
     parts = ("progress", "result", "timestamps")
     return msgspec.structs.replace(
         known,
-        **{name: getattr(previous, name) for name in kept},
+        **{name: getattr(previous, name) for name in unchanged},
         **{name: getattr(known, name) or getattr(previous, name) for name in filled},
         **{
             name: msgspec.structs.replace(getattr(known, name), extra=getattr(previous, name).extra)
@@ -204,8 +204,8 @@ def _over(known: SessionState, previous: SessionState) -> SessionState:
 
 def _error(run: Any, problems: tuple[dict[str, Any], ...]) -> str | None:
     """Return the error of the run itself, or the last problem that it recorded."""
-    said = _text(run, "error")
-    return said or next(
+    own = _text(run, "error")
+    return own or next(
         (text for problem in reversed(problems) if (text := _text(problem, "description"))), None
     )
 
@@ -240,8 +240,8 @@ def _object(source: Any, name: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise ModelError(f"{name} must be an object, not {type(value).__name__}")
-    made: dict[str, Any] = plain(dict(value))
-    return made
+    copied: dict[str, Any] = plain(dict(value))
+    return copied
 
 
 def _dumps(values: Any) -> tuple[dict[str, Any], ...]:

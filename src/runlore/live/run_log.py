@@ -233,18 +233,18 @@ class RunLog:
 
     def _from_snapshot(self) -> RunView | None:
         """Return the saved view if it is valid. Otherwise the log is folded again."""
-        found = self.log.snapshot(SNAPSHOT)
-        if found is None:
+        snapshot = self.log.snapshot(SNAPSHOT)
+        if snapshot is None:
             return None
         try:
-            version, view = msgspec.msgpack.decode(found[1], type=tuple[int, RunView])
+            version, view = msgspec.msgpack.decode(snapshot[1], type=tuple[int, RunView])
         except (ValueError, RecursionError):
             # msgspec and our own values raise ValueErrors.
             return None
         return (
             view
             if version == FOLD_VERSION
-            and view.seq == found[0]
+            and view.seq == snapshot[0]
             and view.state.session_id == self.session_id
             else None
         )

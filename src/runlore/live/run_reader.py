@@ -65,8 +65,8 @@ def _places(data: bytes, end: int) -> list[tuple[int, int]]:
     if not end:
         return []
     last = data.rfind(b"\n", 0, end - 1) + 1
-    found = _by_heads(data, end, last)
-    return sorted({*(_by_marks(data, end) if found is None else found), (last, end - 1)})
+    ranges = _by_heads(data, end, last)
+    return sorted({*(_by_marks(data, end) if ranges is None else ranges), (last, end - 1)})
 
 
 def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
@@ -77,16 +77,16 @@ def _by_heads(data: bytes, end: int, last: int) -> list[tuple[int, int]] | None:
     one, other = codec.head(data[:HEAD_BYTES]), codec.head(data[last : last + HEAD_BYTES])
     if one is None or other is None or other[0] - one[0] + 1 != data.count(b"\n", 0, end):
         return None
-    found, start = [], 0
+    ranges, start = [], 0
     while start < end:
         stop = data.find(b"\n", start, end)
         place = data.find(TYPE, start, min(stop, start + HEAD_BYTES))
         if place < 0 or not data.startswith(ONE, start):
             return None
         if data.startswith(OURS, place + len(TYPE)):
-            found.append((start, stop))
+            ranges.append((start, stop))
         start = stop + 1
-    return found
+    return ranges
 
 
 def _by_marks(data: bytes, end: int) -> Iterator[tuple[int, int]]:

@@ -300,10 +300,10 @@ class LiveSession(Handle):
         """Return every line of the conversation, ordered by its last record."""
         tree = self._view()
         head = tree.last_node(tree.seq)
-        found = []
+        branches = []
         for tip, parent, count in sorted(tree.tips()):
             record = self.find(tip)
-            found.append(
+            branches.append(
                 Branch(
                     tip=record.id,
                     seq=tip,
@@ -313,7 +313,7 @@ class LiveSession(Handle):
                     ts=record.ts,
                 )
             )
-        return found
+        return branches
 
     def recover(self) -> Recovery:
         """Return the calls that have no result after a crash. Writes nothing and runs nothing."""
@@ -328,7 +328,7 @@ class LiveSession(Handle):
         """
         if usage is None:
             views = (message.get("usage") for message in reversed(self.messages(repaired=False)))
-            usage = next((found for found in views if isinstance(found, dict)), None)
+            usage = next((last for last in views if isinstance(last, dict)), None)
         return should_compact(usage, window, threshold)
 
     @property

@@ -159,20 +159,20 @@ def brief(record: LogRecord) -> LogRecord:
     it."""
     if not record.type.startswith("skill.") or not isinstance(record.payload, dict):
         return record
-    kept = {
+    shortened = {
         name: value
         for name, value in record.payload.items()
         if name not in ("input", "runner_output")
     }
-    attempts = kept.get("attempts")
+    attempts = shortened.get("attempts")
     if isinstance(attempts, list):
-        kept["attempts"] = [
+        shortened["attempts"] = [
             {name: value for name, value in one.items() if name != "runner_output"}
             if isinstance(one, dict)
             else one
             for one in attempts
         ]
-    return msgspec.structs.replace(record, payload=kept)
+    return msgspec.structs.replace(record, payload=shortened)
 
 
 def _apply(entries: dict[str, SkillEntry], record: LogRecord, session_id: str) -> None:
@@ -228,9 +228,9 @@ def attempt_of(data: Mapping[str, Any], number: int) -> SkillAttempt:
     """Return an attempt from plain data, with `verified` derived from its checks."""
     try:
         # Faster than field by field, and usually valid.
-        found = msgspec.convert(data, SkillAttempt)
+        parsed = msgspec.convert(data, SkillAttempt)
     except (ValueError, RecursionError):
-        found = SkillAttempt(
+        parsed = SkillAttempt(
             **_fitting(
                 SkillAttempt, {**data, "checks": msgspec.to_builtins(_checks(data.get("checks")))}
             )
@@ -238,20 +238,20 @@ def attempt_of(data: Mapping[str, Any], number: int) -> SkillAttempt:
     extra = _strange(SkillAttempt, data)
     timestamp = moment_of(data.get("timestamp"))
     return msgspec.structs.replace(
-        found,
-        attempt=found.attempt or number,
+        parsed,
+        attempt=parsed.attempt or number,
         timestamp=timestamp,
-        verified=verified_by(found.checks),
-        extra={**found.extra, **extra} if extra else found.extra,
+        verified=verified_by(parsed.checks),
+        extra={**parsed.extra, **extra} if extra else parsed.extra,
     )
 
 
 def _checks(listed: Any) -> tuple[Check, ...]:
-    found = []
+    checks = []
     for check in listed if isinstance(listed, list | tuple) else ():
         with suppress(ValueError):
-            found.append(msgspec.convert(check, Check))
-    return tuple(found)
+            checks.append(msgspec.convert(check, Check))
+    return tuple(checks)
 
 
 def moment_of(value: Any) -> datetime | None:
@@ -271,12 +271,14 @@ def _updated(entry: SkillEntry, payload: Mapping[str, Any]) -> SkillEntry:
     fields = _fitting(SkillEntry, payload)
     for name in ("id", "session_id", "attempts", "left_out", "final_status", "timestamp"):
         fields.pop(name, None)
-    told = fields.pop("extra", {})
+    extra_fields = fields.pop("extra", {})
     strange = _strange(SkillEntry, payload)
     return msgspec.structs.replace(
         entry,
         **fields,
-        extra={**entry.extra, **told, **strange} if told or strange else entry.extra,
+        extra={**entry.extra, **extra_fields, **strange}
+        if extra_fields or strange
+        else entry.extra,
     )
 
 
@@ -334,14 +336,14 @@ def _types(kind: type[msgspec.Struct]) -> dict[str, Any]:
 def _fitting(kind: type[msgspec.Struct], data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of this struct that the data has with the right type."""
     types = _types(kind)
-    found = {}
+    fitting = {}
     for name, value in data.items():
         if name == "timestamp":
-            found[name] = moment_of(value)
+            fitting[name] = moment_of(value)
         elif name in types:
             with suppress(ValueError, RecursionError):
-                found[name] = msgspec.convert(value, types[name])
-    return found
+                fitting[name] = msgspec.convert(value, types[name])
+    return fitting
 
 
 def _strange(kind: type[msgspec.Struct], data: Mapping[str, Any]) -> dict[str, Any]:

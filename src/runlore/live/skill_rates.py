@@ -53,14 +53,14 @@ def pass_rates(
 
     A window is `Nh` or `Nd`: only invocations that began within it count.
     """
-    found: dict[tuple[str, str | None], Rate] = {}
+    rates: dict[tuple[str, str | None], Rate] = {}
     for entry in within(entries, window, now):
         for model, attempts in _by_model(entry).items():
             key = entry.skill, model
-            found[key] = _counted(
-                found.get(key) or Rate(skill=entry.skill, model=model), entry, attempts
+            rates[key] = _counted(
+                rates.get(key) or Rate(skill=entry.skill, model=model), entry, attempts
             )
-    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] or ""))]
+    return [rates[key] for key in sorted(rates, key=lambda key: (key[0], key[1] or ""))]
 
 
 def pass_rate(
@@ -95,11 +95,11 @@ def within(
 def window_of(text: str) -> timedelta:
     """Parse a window such as `24h` or `7d`. Raises ModelError for anything else."""
     # A longer window would begin before the first datetime.
-    found = re.fullmatch(r"\s*([1-9][0-9]{0,4})\s*([hd])\s*", text)
-    if found is None:
+    match = re.fullmatch(r"\s*([1-9][0-9]{0,4})\s*([hd])\s*", text)
+    if match is None:
         raise ModelError(f"window {text!r} must be a number of hours or days: 24h, 7d")
-    number = int(found[1])
-    return timedelta(hours=number) if found[2] == "h" else timedelta(days=number)
+    number = int(match[1])
+    return timedelta(hours=number) if match[2] == "h" else timedelta(days=number)
 
 
 def result_of(entry: SkillEntry, attempt: SkillAttempt) -> Status:
@@ -120,10 +120,10 @@ def result_of(entry: SkillEntry, attempt: SkillAttempt) -> Status:
 def _by_model(entry: SkillEntry) -> dict[str | None, list[SkillAttempt]]:
     if not entry.attempts:
         return {entry.model_used: []}
-    found: dict[str | None, list[SkillAttempt]] = {}
+    attempts_by_model: dict[str | None, list[SkillAttempt]] = {}
     for attempt in entry.attempts:
-        found.setdefault(attempt.model or entry.model_used, []).append(attempt)
-    return found
+        attempts_by_model.setdefault(attempt.model or entry.model_used, []).append(attempt)
+    return attempts_by_model
 
 
 _COLUMNS: dict[Status, str] = {

@@ -162,10 +162,10 @@ class SkillLog:
 
     def entries(self, *, skill: str | None = None, phase: str | None = None) -> list[SkillEntry]:
         """Return all invocations in the order in which they began, with everything recorded."""
-        found = fold_all(SkillsView(), self._log.records(), self._log.id).entries.values()
+        all_entries = fold_all(SkillsView(), self._log.records(), self._log.id).entries.values()
         return [
             entry
-            for entry in found
+            for entry in all_entries
             if skill in (None, entry.skill) and phase in (None, entry.phase)
         ]
 
@@ -208,12 +208,16 @@ class SkillLog:
         return self._view
 
     def _from_snapshot(self) -> SkillsView:
-        found = self._log.snapshot(SNAPSHOT)
+        snapshot = self._log.snapshot(SNAPSHOT)
         try:
-            view = msgspec.msgpack.decode(found[1], type=SkillsView) if found else None
+            view = msgspec.msgpack.decode(snapshot[1], type=SkillsView) if snapshot else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             view = None  # The log can rebuild it.
-        if view is None or found is None or (view.version, view.seq) != (FOLD_VERSION, found[0]):
+        if (
+            view is None
+            or snapshot is None
+            or (view.version, view.seq) != (FOLD_VERSION, snapshot[0])
+        ):
             return SkillsView()
         return view
 
@@ -433,12 +437,12 @@ def entries_of(
 
 
 def _known(status: str) -> Status:
-    found = status_of(status)
-    if found is None or found == "running":
+    known = status_of(status)
+    if known is None or known == "running":
         raise ModelError(
             f"status {status!r} is not one of pass, fail, skip (or ok, error, skipped)"
         )
-    return found
+    return known
 
 
 def _record_end(error: BaseException | None, record: Any) -> None:

@@ -38,12 +38,12 @@ def read(folder: Path, name: str, reader: LogReader) -> Snapshot | None:
     """Return the snapshot; None if it is missing, empty, damaged, or of another log."""
     try:
         with (folder / FOLDER / name).open("rb") as file:
-            found = msgspec.msgpack.decode(file.read(MAX_BYTES), type=Snapshot)
+            snapshot = msgspec.msgpack.decode(file.read(MAX_BYTES), type=Snapshot)
     except (OSError, ValueError):
         return None
-    if found.check != crc32(found.data) or not found.head or found.offset < 0:
+    if snapshot.check != crc32(snapshot.data) or not snapshot.head or snapshot.offset < 0:
         return None
-    return found if reader.read(found.offset, len(found.head)) == found.head else None
+    return snapshot if reader.read(snapshot.offset, len(snapshot.head)) == snapshot.head else None
 
 
 def write(folder: Path, name: str, snapshot: Snapshot) -> None:

@@ -90,8 +90,8 @@ class Tree(msgspec.Struct):
         while position > floor:
             segment = self._segment(position)
             start = self.starts[segment]
-            if mark is None and (found := self._last_mark(start, position)) is not None:
-                mark, floor = found
+            if mark is None and (last := self._last_mark(start, position)) is not None:
+                mark, floor = last
             ranges.append((max(start, floor + 1), position))
             position = self.parents[segment]
         return mark, [(low, high) for low, high in reversed(ranges) if low <= high]

@@ -262,7 +262,7 @@ def _content(output: Any) -> Any:
 def _unanswered(entries: Sequence[Entry]) -> Iterator[tuple[int, ToolCall]]:
     """Yield the calls without a result after them, each with its position."""
     answered: set[str] = set()
-    found: list[tuple[int, ToolCall]] = []
+    unanswered: list[tuple[int, ToolCall]] = []
     for place in range(len(entries) - 1, -1, -1):
         entry = entries[place]
         answered.update(
@@ -273,8 +273,8 @@ def _unanswered(entries: Sequence[Entry]) -> Iterator[tuple[int, ToolCall]]:
         here = [block for block in calls_of(entry.message) if block["id"] not in answered]
         # An id that is used twice needs two results.
         answered.difference_update(block["id"] for block in calls_of(entry.message))
-        found += [(place, _call(block, entry.record)) for block in reversed(here)]
-    yield from reversed(found)
+        unanswered += [(place, _call(block, entry.record)) for block in reversed(here)]
+    yield from reversed(unanswered)
 
 
 def close_calls(entries: Sequence[Entry], calls: Mapping[str, ToolCall]) -> list[Entry]:
@@ -367,15 +367,15 @@ def _with_results(entry: Entry, in_place: set[int], more: list[dict[str, Any]]) 
     Orphaned and repeated results are dropped.
     """
     own = [*results_of(entry.message)]
-    kept = [block for block in own if id(block) in in_place]
-    if len(kept) == len(own) and not more:
+    own_results = [block for block in own if id(block) in in_place]
+    if len(own_results) == len(own) and not more:
         return entry
     others = [
         block
         for block in entry.message["content"]
         if not (isinstance(block, dict) and block.get("type") == "tool_result")
     ]
-    content = kept + more + others
+    content = own_results + more + others
     return Entry({**entry.message, "content": content}, entry.record) if content else None
 
 

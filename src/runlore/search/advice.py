@@ -47,12 +47,12 @@ def remarks(text: str) -> list[str]:
     """Return remarks on parts of the query that were read as words but look like something else."""
     nothing = ("", "", "")
     parts: list[_Part] = [nothing, *QUERY_PART.findall(text[:MAX_REMARK_CHARS]), nothing]
-    found = dict.fromkeys(
-        lines
+    unique = dict.fromkeys(
+        remark
         for before, part, after in _with_neighbours(parts)
-        if (lines := _remark(before, part, after))
+        if (remark := _remark(before, part, after))
     )
-    return list(found)[:MAX_REMARKS]
+    return list(unique)[:MAX_REMARKS]
 
 
 def _with_neighbours(parts: Sequence[_Part]) -> Iterator[tuple[_Part, _Part, _Part]]:
@@ -111,16 +111,16 @@ def blame(store: Store, query: Query, *, is_words: bool = True) -> list[str]:
     if not is_words:
         return lines
     less = [_without(query, idle)] if idle else list(_relaxed(query))
-    found = [
+    matches = [
         (left_out, number) for left_out, rest in less if (number := _count_matches(store, rest))
     ]
     if (
-        not found
+        not matches
         and len(query.fields) + bool(query.without) > 1
         and (number := _count_matches(store, Query(groups=query.groups)))
     ):
-        found = [(" ".join(left_out for left_out, _ in _relaxed(query)), number)]
-    return lines + [f"without {left_out} there {number}" for left_out, number in found]
+        matches = [(" ".join(left_out for left_out, _ in _relaxed(query)), number)]
+    return lines + [f"without {left_out} there {number}" for left_out, number in matches]
 
 
 def _chooses_nothing(store: Store, query: Query, name: str) -> bool:

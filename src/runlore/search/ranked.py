@@ -109,14 +109,14 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
     A session or agent that chooses none must at least exist.
     """
     is_latest = (chosen.name or "").lower().partition(":")[0] == "latest"
-    found = set() if is_latest else store.sessions.numbers(chosen)
-    if not found and chosen.name is not None:
-        found = store.sessions.numbers(Filter(name=resolve(store, chosen.name), parents_only=False))
-    if not found and chosen.agent is not None and chosen.agent not in adapters.names():
+    numbers = set() if is_latest else store.numbers(chosen)
+    if not numbers and chosen.name is not None:
+        numbers = store.numbers(Filter(name=resolve(store, chosen.name), parents_only=False))
+    if not numbers and chosen.agent is not None and chosen.agent not in adapters.names():
         raise QueryError(
             f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
         )
-    return found
+    return numbers
 
 
 @dataclass
@@ -255,12 +255,16 @@ class _Search:
         return _union([self._term_postings(term.phrases, term.is_prefix, column) for term in group])
 
     def _term_postings(
-        self, asked: Sequence[str], is_prefix: bool = False, column: str | None = None
+        self, phrases: Sequence[str], is_prefix: bool = False, column: str | None = None
     ) -> list[int]:
-        found = [
-            self.store.index.postings(phrase, prefix=is_prefix, column=column) for phrase in asked
+        postings = [
+            self.store.postings(phrase, prefix=is_prefix, column=column) for phrase in phrases
         ]
-        return found[0] if len(found) == 1 else sorted(set(found[0]).intersection(*found[1:]))
+        return (
+            postings[0]
+            if len(postings) == 1
+            else sorted(set(postings[0]).intersection(*postings[1:]))
+        )
 
     def _column(self) -> str | None:
         """Return the column that holds all chosen events, if it is one."""
@@ -283,26 +287,22 @@ class _Search:
             [mark("kind", kind) for kind in kinds],
         ]
         marks += [[mark("is", "error")]] if chosen.is_error else []
-        found = [
-            _union([self.store.index.postings(word) for word in either])
-            for either in marks
-            if either
+        postings = [
+            _union([self.store.postings(word) for word in either]) for either in marks if either
         ]
-        found += [_union([self._naming(file) for file in chosen.files])] if chosen.files else []
-        return sorted(set(found[0]).intersection(*found[1:])) if found else None
+        postings += [_union([self._naming(file) for file in chosen.files])] if chosen.files else []
+        return sorted(set(postings[0]).intersection(*postings[1:])) if postings else None
 
     def _naming(self, file: str) -> list[int]:
         """Return the segments that may have an event on a file.
 
         If its name has no whole word, these are all segments with a call.
         """
-        asked = path_phrases(file)
+        phrases = path_phrases(file)
         return (
-            self._term_postings(asked)
-            if asked
-            else _union(
-                [self.store.index.postings(mark("kind", kind)) for kind in kinds_of("tool_call")]
-            )
+            self._term_postings(phrases)
+            if phrases
+            else _union([self.store.postings(mark("kind", kind)) for kind in kinds_of("tool_call")])
         )
 
     # ── candidates ────────────────────────────────────────────────────────────────────────────────
@@ -335,30 +335,30 @@ class _Search:
         is_loose: bool = False,
     ) -> list[Hit]:
         """Return the best sessions whose text proves the match."""
-        found: dict[int, tuple[int, float, list[EventHit], list[str]]] = {}
+        proofs: dict[int, tuple[int, float, list[EventHit], list[str]]] = {}
         late: list[tuple[int, tuple[int, float]]] = []
         most = MAX_FIRST_PROOFS if len(sessions) > 1 else self.max_proofs
         for rank, (number, score) in enumerate(
             self._prefetched(words, narrow, self._ranked(words, sessions, limit, sort), limit)
         ):
-            if len(found) >= limit or self.is_partial:
+            if len(proofs) >= limit or self.is_partial:
                 break
             proof = self._prove(words, narrow, number, most, is_loose=is_loose)
             if proof is not None:
-                found[rank] = (number, score, *proof)
+                proofs[rank] = (number, score, *proof)
             elif self.is_cut_short:
                 late.append((rank, (number, score)))
         for rank, (number, score) in late:
-            if len(found) >= limit or self.is_partial:
+            if len(proofs) >= limit or self.is_partial:
                 self.is_partial = True
                 break
             proof = self._prove(words, narrow, number, self.max_proofs, is_loose=is_loose)
             if proof is not None:
-                found[rank] = (number, score, *proof)
-        lines = self.store.sessions.lines([number for number, *_ in found.values()])
+                proofs[rank] = (number, score, *proof)
+        lines = self.store.lines([number for number, *_ in proofs.values()])
         return [
             Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
-            for _, (number, score, events, missing) in sorted(found.items())
+            for _, (number, score, events, missing) in sorted(proofs.items())
             if number in lines
         ]
 
@@ -576,10 +576,10 @@ def _counts(segments: Sequence[int], sessions: set[int]) -> dict[int, int]:
     """Return the number of segments for each of the sessions; others may be included."""
     if len(sessions) * 8 < len(segments):
         return {
-            session: len(found) for session in sessions if (found := _of_session(segments, session))
+            session: len(own) for session in sessions if (own := _of_session(segments, session))
         }
     return Counter([segment >> 20 for segment in segments])
 
 
-def _union(found: list[list[int]]) -> list[int]:
-    return found[0] if len(found) == 1 else sorted(set().union(*found))
+def _union(postings: list[list[int]]) -> list[int]:
+    return postings[0] if len(postings) == 1 else sorted(set().union(*postings))

@@ -61,14 +61,14 @@ def regex(
     except StoreError:
         # A text that cannot be unpacked ends the scan; the earlier matches still help.
         scan.is_partial = scan.is_damaged = True
-    lines = store.sessions.lines(list(scan.found))
+    lines = store.lines(list(scan.hits))
     return Answer(
         hits=[
             Hit(session=lines[number], score=0.0, events=hits)
-            for number, hits in scan.found.items()
+            for number, hits in scan.hits.items()
             if number in lines
         ],
-        total=len(scan.found),
+        total=len(scan.hits),
         missing=[],
         ignored=[],
         is_partial=scan.is_partial,
@@ -88,21 +88,21 @@ class _Scan:
             limit,
             events,
         )
-        self.found: dict[int, list[EventHit]] = {}
+        self.hits: dict[int, list[EventHit]] = {}
         self.is_partial = self.is_damaged = False
 
     def run(self, segments: Iterable[int]) -> None:
         """Check the events of these segments until there are enough sessions."""
         for id_ in segments:
             session = id_ >> 20
-            hits = self.found.get(session, [])
-            if len(self.found) >= self.limit and session not in self.found:
+            hits = self.hits.get(session, [])
+            if len(self.hits) >= self.limit and session not in self.hits:
                 self.is_partial = True
                 return
             if len(hits) < self.events:
                 hits = hits + self._events_of(id_)
                 if hits:
-                    self.found[session] = hits[: self.events]
+                    self.hits[session] = hits[: self.events]
 
     def _events_of(self, id_: int) -> list[EventHit]:
         try:

@@ -208,8 +208,8 @@ def parts_of(term: Term) -> list[Term]:
         return []
     names = re.findall(r"\w+", term.text)
     parts = names if len(names) > 1 else TOKEN.findall(term.text)
-    found = [_term(part, is_phrase=False) for part in parts[:MAX_WORDS]] if len(parts) > 1 else []
-    return [part for part in found if part is not None and len(part.text) > 1]
+    terms = [_term(part, is_phrase=False) for part in parts[:MAX_WORDS]] if len(parts) > 1 else []
+    return [part for part in terms if part is not None and len(part.text) > 1]
 
 
 def phrases(text: str) -> tuple[str, ...]:
@@ -217,19 +217,20 @@ def phrases(text: str) -> tuple[str, ...]:
 
     Runs of Chinese, Japanese and Korean are indexed in pairs, so they are separate phrases.
     """
-    found: list[str] = []
+    parts: list[str] = []
     at = 0
     for run in CJK.finditer(text):
-        found += [
+        parts += [
             text[at : run.start()],
             " ".join(pair.decode() for pair in cjk_pairs(run.group())),
         ]
         at = run.end()
-    asked = tuple(phrase for phrase in (*found, text[at:]) if TOKEN.search(phrase))
+    indexed = tuple(phrase for phrase in (*parts, text[at:]) if TOKEN.search(phrase))
     # A single CJK character is in the index only if it is alone or ends a run: the text must prove
     # it.
     return (
-        tuple(phrase for phrase in asked if not CJK.fullmatch(phrase) or len(phrase) > 1) or asked
+        tuple(phrase for phrase in indexed if not CJK.fullmatch(phrase) or len(phrase) > 1)
+        or indexed
     )
 
 
@@ -242,7 +243,7 @@ def path_phrases(path: str) -> tuple[str, ...]:
         for word in TOKEN.finditer(path)
         if not _WILD.search(path[max(0, word.start() - 1) : word.end() + 1])
     ]
-    return tuple(asked for word in whole for asked in phrases(word.group()))
+    return tuple(phrase for word in whole for phrase in phrases(word.group()))
 
 
 def kinds_of(kind: str) -> Sequence[str]:
@@ -263,23 +264,25 @@ def _term(word: str, *, is_phrase: bool) -> Term | None:
     if not tokens:
         return None
     word = word[: tokens[MAX_PHRASE_TOKENS - 1]] if len(tokens) > MAX_PHRASE_TOKENS else word
-    asked = phrases(word)
+    indexed = phrases(word)
     # One character: pairs begin with it.
-    if all(len(phrase) == 1 and CJK.fullmatch(phrase) for phrase in asked):
+    if all(len(phrase) == 1 and CJK.fullmatch(phrase) for phrase in indexed):
         is_prefix = True
     # The marks of kinds and tools in the index are in no text.
-    whole, found = (
+    whole, tokens_of_phrases = (
         TOKEN.findall(word),
-        [token for phrase in asked for token in TOKEN.findall(phrase)],
+        [token for phrase in indexed for token in TOKEN.findall(phrase)],
     )
     needs_proof = (
-        len(found) > 1 or found != whole or any(token.lower().startswith("zq") for token in whole)
+        len(tokens_of_phrases) > 1
+        or tokens_of_phrases != whole
+        or any(token.lower().startswith("zq") for token in whole)
     )
-    return Term(word, asked, is_prefix, needs_proof, is_phrase)
+    return Term(word, indexed, is_prefix, needs_proof, is_phrase)
 
 
 def _sessions(fields: Mapping[str, Sequence[str]], now: datetime) -> tuple[tuple[Filter, ...], ...]:
-    found: list[tuple[Filter, ...]] = []
+    filters: list[tuple[Filter, ...]] = []
     for field, name in _SESSION_FIELDS.items():
         values = list(fields.get(field, ()))
         if field == "session":
@@ -290,8 +293,8 @@ def _sessions(fields: Mapping[str, Sequence[str]], now: datetime) -> tuple[tuple
             else values
         )
         if given:
-            found.append(tuple(Filter(parents_only=False, **{name: value}) for value in given))
-    return tuple(found)
+            filters.append(tuple(Filter(parents_only=False, **{name: value}) for value in given))
+    return tuple(filters)
 
 
 def _when(field: str, text: str, now: datetime) -> datetime:

@@ -139,20 +139,20 @@ class Finder:
         If the term is in the `likely` events, only those are searched. `events` raises the number
         of events.
         """
-        found: Spans = {}
+        spans: Spans = {}
         enough = max(MAX_EVENTS, events)
         if self.first:
-            found = self._find_ascii(page, likely, MAX_SPOTS, enough) or self._find_ascii(
+            spans = self._find_ascii(page, likely, MAX_SPOTS, enough) or self._find_ascii(
                 page, wanted, MAX_SPOTS, enough
             )
         # "cafe" also matches "café". This is slower, so it is tried only if nothing else matched.
-        return found or self._find_wide(page, wanted, MAX_SPOTS)
+        return spans or self._find_wide(page, wanted, MAX_SPOTS)
 
     def events_with(self, page: Page) -> set[int]:
         """Return every event that has the term."""
         everyone = range(len(page.events))
-        found = self._find_ascii(page, everyone, 1, len(everyone)) if self.first else {}
-        return found.keys() | self._find_wide(page, everyone, 1).keys()
+        spans = self._find_ascii(page, everyone, 1, len(everyone)) if self.first else {}
+        return spans.keys() | self._find_wide(page, everyone, 1).keys()
 
     def _find_ascii(self, page: Page, wanted: Iterable[int], most: int, enough: int) -> Spans:
         starts, events = page.starts, page.events
@@ -161,7 +161,7 @@ class Finder:
             if len(self.first) == 1 and not self.is_prefix
             else page.lower.find
         )
-        found: Spans = {}
+        spans: Spans = {}
         for at in wanted:
             low = starts[at]
             high = low + events[at].length
@@ -171,12 +171,12 @@ class Finder:
                 if last is None:
                     first = find(self.first, first + 1, high)
                     continue
-                spots = found.setdefault(at, [])
+                spots = spans.setdefault(at, [])
                 spots.append((first, last))
                 first = find(self.first, last, high) if len(spots) < most else -1
-            if len(found) >= enough:
+            if len(spans) >= enough:
                 break
-        return found
+        return spans
 
     def _finds_letter(self, lower: bytes) -> Callable[[bytes, int, int], int]:
         """Return a `find` for a single letter, which skips the letters inside words."""
@@ -219,11 +219,11 @@ class Finder:
             return None
         return match.end()
 
-    def _has_same_tokens(self, found: bytes) -> bool:
+    def _has_same_tokens(self, text: bytes) -> bool:
         """Return True if no other word lies between the tokens: non-ASCII bytes may be a dash or a
         letter."""
         return [
-            token.translate(_FOLD) for token in TOKEN.findall(found.decode("utf-8", "replace"))
+            token.translate(_FOLD) for token in TOKEN.findall(text.decode("utf-8", "replace"))
         ] == self.tokens
 
     def _is_word_part(self, data: bytes, first: int, last: int, low: int, high: int) -> bool:
@@ -240,7 +240,7 @@ class Finder:
         return False
 
     def _find_wide(self, page: Page, wanted: Iterable[int], most: int) -> Spans:
-        found: Spans = {}
+        spans: Spans = {}
         for at in wanted if not self.first else [at for at in wanted if at in page.accented]:
             body = page.body(at)
             if body.isascii():
@@ -252,10 +252,10 @@ class Finder:
                 last = first + len(text[match.start() : match.end()].encode())
                 done, byte = match.end(), last
                 if last > first:
-                    found.setdefault(at, []).append((first, last))
-                if len(found.get(at, ())) >= most:
+                    spans.setdefault(at, []).append((first, last))
+                if len(spans.get(at, ())) >= most:
                     break
-        return found
+        return spans
 
 
 class _Fold(dict[int, int]):

@@ -49,18 +49,18 @@ def find_compiler_error(lines: list[str], n: int) -> ErrorLine | None:
         if (
             word in line
             and (has_place or number not in _WITH_PLACE)
-            and (found := pattern.match(line))
+            and (match := pattern.match(line))
         ):
-            code, message = found[1] or "", found[2].strip(" ━─═")
+            code, message = match[1] or "", match[2].strip(" ━─═")
             if number == len(_COMPILE) - 1 and not _is_of_compiler(lines, n):
                 return None
             return ErrorLine(
                 "compile", f"{code} {message}".strip(), line.strip(), code, is_strong=number < 3
             )
     if ("ymbol" in line or "undefined ref" in line or "multiple def" in line) and (
-        found := _LINK.match(line)
+        match := _LINK.match(line)
     ):
-        return ErrorLine("compile", f"{found[1]} {found[2]}".strip(), line.strip(), is_strong=True)
+        return ErrorLine("compile", f"{match[1]} {match[2]}".strip(), line.strip(), is_strong=True)
     return None
 
 
@@ -70,8 +70,8 @@ _LINTED = re.compile(rf"(?:{_PLACE}: )?([A-Z]{{1,6}}\d{{2,5}}):? (?:\[\*\] )?(.{
 def find_lint_error(lines: list[str], n: int) -> ErrorLine | None:
     """Return a finding like `file.py:1:2: F401 …`, or a code with an arrow to its place below."""
     line = lines[n - 1] if n and lines[n].lstrip().startswith("--> ") else lines[n]
-    found = _LINTED.match(line)
-    return ErrorLine("compile", f"{found[1]} {found[2]}", line.strip(), found[1]) if found else None
+    match = _LINTED.match(line)
+    return ErrorLine("compile", f"{match[1]} {match[2]}", line.strip(), match[1]) if match else None
 
 
 def _is_of_compiler(lines: list[str], n: int) -> bool:

@@ -95,9 +95,9 @@ _PHP = re.compile(
 
 
 def find_pytest_error(lines: list[str], n: int) -> ErrorLine | None:
-    if (found := _PYTEST_E.match(lines[n])) is None or not found[1].endswith(_EXCEPTION_ENDS):
+    if (match := _PYTEST_E.match(lines[n])) is None or not match[1].endswith(_EXCEPTION_ENDS):
         return None
-    return _exception(found[1], found[2] or "", lines[n][1:])
+    return _exception(match[1], match[2] or "", lines[n][1:])
 
 
 def find_thrown_exception(lines: list[str], n: int) -> ErrorLine | None:
@@ -106,10 +106,10 @@ def find_thrown_exception(lines: list[str], n: int) -> ErrorLine | None:
     In a chain the last cause counts.
     """
     line = lines[n]
-    found = _THROWN.match(line) if _THROWABLE.search(line) else None
-    if found is None or (found[3] is None and not _is_followed_by_frames(lines, n)):
+    match = _THROWN.match(line) if _THROWABLE.search(line) else None
+    if match is None or (match[3] is None and not _is_followed_by_frames(lines, n)):
         return None
-    name, code, message = found.groups()
+    name, code, message = match.groups()
     if name == "Error" and not (
         _is_followed_by_frames(lines, n) or line.startswith("Uncaught") or code
     ):
@@ -126,16 +126,16 @@ def _is_followed_by_frames(lines: list[str], n: int) -> bool:
 
 
 def find_ruby_exception(lines: list[str], n: int) -> ErrorLine | None:
-    found = _RUBY.match(lines[n])
-    return _exception(found[2], found[1], lines[n]) if found else None
+    match = _RUBY.match(lines[n])
+    return _exception(match[2], match[1], lines[n]) if match else None
 
 
 def find_panic(lines: list[str], n: int) -> ErrorLine | None:
-    if found := _PANIC.match(lines[n]):
-        return _exception("panic", found[1], lines[n])
-    if found := _RUST_PANIC.match(lines[n]):
-        message = found[1] or (lines[n + 1].strip() if n + 1 < len(lines) else "")
+    if match := _PANIC.match(lines[n]):
+        return _exception("panic", match[1], lines[n])
+    if match := _RUST_PANIC.match(lines[n]):
+        message = match[1] or (lines[n + 1].strip() if n + 1 < len(lines) else "")
         return _exception("panic", message, f"panicked: {message}")
-    if "PHP" in lines[n] and (found := _PHP.match(lines[n])):
-        return _exception(found[1] or "PHP error", found[2], lines[n])
+    if "PHP" in lines[n] and (match := _PHP.match(lines[n])):
+        return _exception(match[1] or "PHP error", match[2], lines[n])
     return None

@@ -62,8 +62,8 @@ def find_test_failure(lines: list[str], n: int) -> ErrorLine | None:
     if line.lstrip()[:1] not in _TEST_BEGINS and ".py::" not in line and "ERROR" not in line:
         return None
     for word, pattern in _TEST_NAMES:
-        if word in line and (found := pattern.match(line)):
-            name = _FOLDERS.sub("", found[1]) if "/" in found[1] else found[1]
+        if word in line and (match := pattern.match(line)):
+            name = _FOLDERS.sub("", match[1]) if "/" in match[1] else match[1]
             return ErrorLine("test", f"failed test: {name}", line.strip(), is_strong=True)
     return None
 

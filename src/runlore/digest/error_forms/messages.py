@@ -81,10 +81,10 @@ def _has_error_word(low: str) -> bool:
 
 
 def find_git_error(lines: list[str], n: int) -> ErrorLine | None:
-    found = _GIT.match(lines[n])
-    if found is None:
+    match = _GIT.match(lines[n])
+    if match is None:
         return None
-    rejected, conflict, fatal, unapplied, error = found.groups()
+    rejected, conflict, fatal, unapplied, error = match.groups()
     if rejected:
         return ErrorLine("git", f"push rejected {rejected}", lines[n].strip(), is_strong=True)
     if conflict:
@@ -102,8 +102,8 @@ def find_http_error(lines: list[str], n: int) -> ErrorLine | None:
 
 def find_error_message(lines: list[str], n: int) -> ErrorLine | None:
     line = lines[n]
-    found = _SAYS_ERROR.match(line)
-    if found is None or not _WORDY.search(found["message"]) or _is_wrapper(line.lower()):
+    match = _SAYS_ERROR.match(line)
+    if match is None or not _WORDY.search(match["message"]) or _is_wrapper(line.lower()):
         return None
     return ErrorLine("message", strip_prefix(line), line.strip())
 
@@ -137,5 +137,5 @@ def strip_prefix(line: str) -> str:
     line = line.strip()
     if '\\"' in line:  # JSON within a text
         line = line.replace("\\n", " ").replace("\\", "")
-    found = PREFIX.match(line)
-    return line[found.end() :] or line if found else line
+    match = PREFIX.match(line)
+    return line[match.end() :] or line if match else line

@@ -83,13 +83,13 @@ def find_missing_command(lines: list[str], n: int) -> ErrorLine | None:
     """Return one error for each missing command, in whichever words the shell reports it."""
     line = lines[n]
     message = _strip_shell_prefix(line)
-    found = _SHELL_NOT_FOUND.match(message) if message else None
-    for word, pattern in _NOT_FOUND if found is None else ():
-        if word in line and (found := pattern.search(line)):
+    match = _SHELL_NOT_FOUND.match(message) if message else None
+    for word, pattern in _NOT_FOUND if match is None else ():
+        if word in line and (match := pattern.search(line)):
             break
-    if found is None:
+    if match is None:
         return None
-    command = found[1].strip("'\"`").replace("\\", "/").rpartition("/")[2] or found[1]
+    command = match[1].strip("'\"`").replace("\\", "/").rpartition("/")[2] or match[1]
     return ErrorLine(
         "shell", f"command not found: {command}", line.strip(), command, is_strong=True
     )
@@ -120,6 +120,6 @@ def find_shell_error(lines: list[str], n: int) -> ErrorLine | None:
         message = operand[1] + " <path>"
     if (by_shell and len(by_shell) > 3) or operand or _PROGRAM_SAYS.match(message):
         return ErrorLine("shell", message, line.strip(), is_strong=True)
-    if any(name in line for name in _SIGNAL_NAMES) and (found := _SIGNALLED.match(line)):
-        return ErrorLine("shell", found[1], line.strip())
+    if any(name in line for name in _SIGNAL_NAMES) and (match := _SIGNALLED.match(line)):
+        return ErrorLine("shell", match[1], line.strip())
     return None

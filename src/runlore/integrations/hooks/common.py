@@ -30,10 +30,10 @@ def show_lessons(
     now = datetime.now(UTC)
     tool, path = read_tool(call) if fingerprint or command else (None, None)
     place = deliver.Place(agent=agent, repo=repo, tool=tool, path=path)
-    found = deliver.choose_lessons(
+    lessons = deliver.choose_lessons(
         folder, now, config.lessons, place, fingerprint=fingerprint, command=command
     )
-    text, shown = deliver.render_lessons(found, config.lessons.most, config.lessons.max_tokens)
+    text, shown = deliver.render_lessons(lessons, config.lessons.most, config.lessons.max_tokens)
     if not shown:
         return None
     session = str(call.get("session_id") or "")[:MAX_NAME_CHARS]

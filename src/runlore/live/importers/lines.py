@@ -70,11 +70,11 @@ def _values(text: bytes, begins: bytes) -> Iterator[tuple[bytes, Any]]:
         return
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    found = read_loosely(text)  # Bad UTF-8, lone surrogates, two objects on one line.
-    if found:
+    values = read_loosely(text)  # Bad UTF-8, lone surrogates, two objects on one line.
+    if values:
         yield from [
-            (text if len(found) == 1 else repr(value).encode("utf-8", "replace"), value)
-            for value in found
+            (text if len(values) == 1 else repr(value).encode("utf-8", "replace"), value)
+            for value in values
         ]
         return
     start = text.find(begins, 1)

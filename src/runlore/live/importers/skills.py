@@ -35,12 +35,12 @@ def read_skills(file: Path) -> SkillFile:
     the entry before it, or else that of the file.
     """
     problems: list[Problem] = []
-    found: dict[str, SkillEntry] = {}
+    entries: dict[str, SkillEntry] = {}
     session_id = file.name.removesuffix(".jsonl")
     last = None
     for line in read_lines(file, BEGINS, problems):
         name = f"old-{blake2b(line.raw, digest_size=12).hexdigest()}"
-        if name in found:
+        if name in entries:
             problems.append(Problem(line.offset, "the same entry as before; it counts once"))
             continue
         if moment_of(line.data.get("timestamp")) is None:
@@ -52,9 +52,9 @@ def read_skills(file: Path) -> SkillFile:
             )
             last = last or datetime.fromtimestamp(file.stat().st_mtime, UTC)
         base = SkillEntry(id=name, session_id=session_id, timestamp=last)
-        found[name] = _to_entry(line, base, problems)
-        last = found[name].timestamp
-    return SkillFile(session_id, list(found.values()), problems)
+        entries[name] = _to_entry(line, base, problems)
+        last = entries[name].timestamp
+    return SkillFile(session_id, list(entries.values()), problems)
 
 
 def _to_entry(line: Line, base: SkillEntry, problems: list[Problem]) -> SkillEntry:
