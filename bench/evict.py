@@ -60,8 +60,8 @@ def compare(lore: Runlore, part: float, seed: int) -> None:
     asked = [tuple(words.split()) for words in REPORTS] + singled_out(store, random.Random(seed))
     before = {words: answer(lore, words) for words in asked}
     with closing(open_store(str(store))) as opened:
-        opened.shrink()  # Free space must not count as freed by the eviction.
-        size = opened.used_bytes()
+        opened.retention.shrink()  # Free space must not count as freed by the eviction.
+        size = opened.retention.used_bytes()
     said = json.loads(
         lore.run("evict", "--soft", f"{int(size * part)} B", "--yes", "--json").output
     )

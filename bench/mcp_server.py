@@ -130,7 +130,7 @@ def two(times: list[float]) -> str:
 # ── the calls ─────────────────────────────────────────────────────────────────────────────────────
 def questions(store: Store, number: int, rng: random.Random) -> list[tuple[str, dict[str, Any]]]:
     """Return the same number of calls for each tool, in random order."""
-    lines = store.sessions(Filter(parents_only=False))
+    lines = store.sessions.select(Filter(parents_only=False))
     made = {
         name: [globals()[f"ask_{name}"](store, lines, rng) for _ in range(number)] for name in TOOLS
     }

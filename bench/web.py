@@ -92,7 +92,7 @@ def main() -> None:
 
 def questions(store: Store, number: int, chance: random.Random) -> Iterator[tuple[str, list[str]]]:
     """Return pages by kind. No page is requested twice if there are enough."""
-    lines = store.sessions(Filter())
+    lines = store.sessions.select(Filter())
     some = chance.sample(lines, min(number, len(lines)))
     repos = sorted({line.repo for line in lines if line.repo}) or ["none"]
     models = sorted({line.model for line in lines if line.model}) or ["none"]

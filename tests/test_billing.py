@@ -133,7 +133,8 @@ from runlore.pricing import prices
 from runlore.pricing.sheets import stored_parts
 from runlore.config import Config
 from runlore.model import Call
-stored_parts(Config(home=Path({str(tmp_path)!r}), store=""))(Call(key="k", session_uid="toy:s1", model="claude-opus-4-6"))
+call = Call(key="k", session_uid="toy:s1", model="claude-opus-4-6")
+stored_parts(Config(home=Path({str(tmp_path)!r}), store=""))(call)
 print(prices.providers_of.cache_info().currsize)
 """
     assert (

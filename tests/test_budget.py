@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.text.tokens import DEEPEST, cut, fit, tokens, tokens_of
+from runlore.text.tokens import MAX_DEPTH, cut, fit, tokens, tokens_of
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=400),
@@ -117,7 +117,7 @@ def test_deep_nesting_is_cut_and_not_followed() -> None:
         value = [value]
     fitted = fit(value, 100)
     assert fitted.lists
-    assert msgspec.json.encode(fitted.value).count(b"[") == DEEPEST + 1
+    assert msgspec.json.encode(fitted.value).count(b"[") == MAX_DEPTH + 1
 
 
 @given(plain, st.integers(20, 400))

@@ -263,7 +263,8 @@ def test_a_damaged_digest_is_named_and_made_again(
 ) -> None:
     pipeline.sync(store, config)
     before = packed(store)
-    store.db.execute(DAMAGE[kind].format("(select number from sessions where uid = 'toy:s7')"))  # type: ignore[attr-defined]
+    number = "(select number from sessions where uid = 'toy:s7')"
+    store.db.execute(DAMAGE[kind].format(number))  # type: ignore[attr-defined]
     report = doctor.examine(store, config, full=True)
     assert [check.name for check in report.checks if not check.ok] == ["digests"]
     doctor.examine(store, config, full=True, repair=True)
@@ -275,7 +276,8 @@ def test_a_damaged_digest_is_named_and_made_again(
 def test_digests_of_no_session_are_removed(store: Store, config: Config, root: Path) -> None:
     pipeline.sync(store, config)
     store.db.execute(  # type: ignore[attr-defined]
-        "insert into digests select 9999, version, last_seq, content_hash, made_at, length, hash, body from digests limit 1"
+        "insert into digests select 9999, version, last_seq, content_hash, made_at, length, hash,"
+        " body from digests limit 1"
     )
     assert not doctor.examine(store, config, full=True).ok
     assert doctor.examine(store, config, full=True, repair=True).ok
@@ -327,7 +329,8 @@ def test_an_event_of_a_newer_kind_costs_no_digest(store: Store, config: Config, 
     pipeline.sync(store, config, workers=0)
     alone = packed(store)
     store.db.execute(  # type: ignore[attr-defined]
-        "update events set kind = 'telepathy' where session = (select number from sessions where uid = 'toy:s7') and seq = 1"
+        "update events set kind = 'telepathy' where seq = 1"
+        " and session = (select number from sessions where uid = 'toy:s7')"
     )
     running = start_workers(config, 2)
     assert running is not None

@@ -35,7 +35,7 @@ def dollars(**fields) -> float:
     return price(**fields).usd / USD
 
 
-# --- copies --------------------------------------------------------------------------------------------------------------------
+# ── copies ────────────────────────────────────────────────────────────────────────────────────────
 
 few = st.integers(0, 2)
 calls = st.builds(
@@ -93,7 +93,7 @@ def test_merge_keeps_the_best_copy_of_every_call(found: list[Call]) -> None:
     for one in found:
         entry = merged[one.flavor, one.key]
         assert better(entry.call, one) == entry.call
-        assert one in entry.copies or len(entry.superseded) == ledger.SUPERSEDED_KEPT
+        assert one in entry.copies or len(entry.superseded) == ledger.MAX_SUPERSEDED
 
 
 def test_every_field_takes_part_in_the_order() -> None:
@@ -176,10 +176,10 @@ def test_an_advisor_is_a_call_under_its_own_model() -> None:
 def test_many_copies_do_not_grow_for_ever() -> None:
     (merged,) = merge(call(seq=n) for n in range(10_000))
     assert merged.call.seq == 0
-    assert [one.seq for one in merged.superseded] == list(range(1, ledger.SUPERSEDED_KEPT + 1))
+    assert [one.seq for one in merged.superseded] == list(range(1, ledger.MAX_SUPERSEDED + 1))
 
 
-# --- values --------------------------------------------------------------------------------------------------------------------
+# ── values ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_call_holds_whatever_a_transcript_says() -> None:
@@ -242,7 +242,7 @@ def test_money_in_whole_units(usd: object, units: int | None) -> None:
     assert to_units(usd) == units
 
 
-# --- cost ----------------------------------------------------------------------------------------------------------------------
+# ── cost ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_ordinary_pair_of_calls_costs_what_ccusage_says() -> None:

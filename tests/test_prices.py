@@ -352,7 +352,9 @@ def test_a_table_that_cannot_be_read_costs_the_price_and_no_more(
 def test_the_table_is_read_by_the_first_search_only_and_without_the_package() -> None:
     code = """
 import sys, runlore.pricing.ledger, runlore.pricing.prices as prices
-prices.find("<synthetic>", None), prices.find("m", None, None, {"m": prices.ListPrice(input=1, output=1)}), prices.table_version()
+prices.find("<synthetic>", None)
+prices.find("m", None, None, {"m": prices.ListPrice(input=1, output=1)})
+prices.table_version()
 assert not prices.providers_of.cache_info().currsize
 assert prices.find("gpt-5.5", None)
 assert prices.providers_of.cache_info().currsize
@@ -396,7 +398,7 @@ def test_the_list_is_read_as_the_package_reads_it(
     assert ours == theirs
     assert sum(sheet is not None for sheet in ours) > 3000
 
-    own = bundled.read(str(prices._place()))
+    own = bundled.read(str(prices._folder()))
     some = [*names[::7], "claude", "GPT-5", "o3", ""]
     for mine, their in zip(own, providers, strict=True):
         for name in ("model_match", "provider_match"):
@@ -540,7 +542,7 @@ def test_a_list_that_cannot_be_fetched_is_said_in_one_line(
 def test_a_list_beyond_all_bounds_is_not_kept(
     tmp_path: Path, site: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runlore.pricing.fetched.LARGEST", 100)
+    monkeypatch.setattr("runlore.pricing.fetched.MAX_BYTES", 100)
     with pytest.raises(ReadError, match="more than"):
         prices.fetch(tmp_path, site(listed()))
 

@@ -191,7 +191,8 @@ def test_a_short_id_is_not_cut_a_letter_before_its_end() -> None:
         msgspec.convert(_line(f"toy:{name}"), SessionLine)
         for name in ("announced", "report-12", "weekly-report-12")
     ]
-    assert naming.short_ids(None, lines, is_all=True) == ["announced", "report-12", "weekly-r"]  # type: ignore[arg-type]
+    short = naming.short_ids(None, lines, is_all=True)  # type: ignore[arg-type]
+    assert short == ["announced", "report-12", "weekly-r"]
 
 
 def test_ids_that_begin_alike_are_made_longer_in_linear_time() -> None:

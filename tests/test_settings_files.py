@@ -381,7 +381,7 @@ def refused(file: Path, data: bytes, entries: list[Entry]) -> None:
 
 
 def test_a_huge_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "LARGEST", 100)
+    monkeypatch.setattr(settings, "MAX_BYTES", 100)
     refused(tmp_path / "settings.json", json.dumps({"a": "x" * 100}).encode(), HOOKS)
 
 

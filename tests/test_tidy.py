@@ -38,7 +38,8 @@ MAX_COMPLEX_FUNCTIONS = 40
 # by another one. A name is one of them if any of its parts is.
 BANNED_WORDS = frozenset(
     "told said made kept found asked taken seen ran took telling tellings lending lent piece pieces"
-    " aside beside besides sums summer spare spares struck overtaken most longest largest fewest".split()
+    " aside beside besides sums summer spare spares struck overtaken most longest largest"
+    " fewest".split()
 )
 USUAL_NAMES = frozenset({"NotFound", "SessionNotFound"})
 """Names that every programmer knows."""

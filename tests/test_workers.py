@@ -71,7 +71,7 @@ def wait_until_gone(pids: list[int]) -> None:
 def test_each_job_has_its_own_result(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if method == "fork" and sys.platform != "linux":
         pytest.skip("nothing is forked here")
-    monkeypatch.setattr(workers, "_start_method", lambda: method)
+    monkeypatch.setattr(workers, "start_method", lambda: method)
     jobs = [("abc"[n % 3], n * 37 % 5000 + 20) for n in range(300)]
     with two() as running:
         futures = [running.submit(repeat, *job) for job in jobs]
@@ -185,10 +185,10 @@ def test_ctrl_c_ends_the_program_after_the_job_in_work_and_no_worker_says_a_word
 def test_only_a_program_without_threads_is_forked() -> None:
     script = """
 import threading
-from runlore.sync.workers import _start_method
-assert _start_method() == "fork"
+from runlore.sync.workers import start_method
+assert start_method() == "fork"
 threading.Thread(target=threading.Event().wait, daemon=True).start()
-assert _start_method() == "spawn"
+assert start_method() == "spawn"
 """
     subprocess.run([sys.executable, "-c", script], check=True)
 

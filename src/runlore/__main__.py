@@ -30,10 +30,11 @@ def main() -> None:
 
 
 def open_missing_streams() -> None:
-    """Lead stdout and stderr nowhere in a program without a console (pythonw on Windows)."""
+    """Discard stdout and stderr in a program without a console (pythonw on Windows)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # Open while we run.  # noqa: SIM115
+            # It stays open while we run.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 if __name__ == "__main__":

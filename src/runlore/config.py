@@ -1,7 +1,7 @@
-"""Where things are and what the user wants: environment over `config.toml` over default.
+"""Settings: environment over `config.toml` over default.
 
     store = "~/.runlore/runlore.db"       # or RUNLORE_STORE, or postgresql://… (docs/scale.md)
-    raw = "keep"                          # "drop": keep no further native records (those there are stay)
+    raw = "keep"                          # "drop": store no further native records
 
     [sources.<agent>]
     enabled = true
@@ -19,7 +19,7 @@
     input = 3.0
     output = 15.0
 
-    [budget]                              # USD a day, where you are: `runlore usage` warns beyond it
+    [budget]                              # USD a local day: `runlore usage` warns beyond it
     day = 20.0
 
     [budget.projects]                     # the same for a repository (a glob)
@@ -36,7 +36,7 @@
     [quality]                             # which sessions count as real work
     trivial_calls = 2                     # with fewer calls, no edit and one prompt: trivial
     one_shot_calls = 5                    # with one prompt and no more calls than this: one-shot
-    pace_s = 2.0                          # prompts that come faster than this after an answer were typed by a program
+    pace_s = 2.0                          # faster prompts after an answer come from a program
     automated = ["Summarize this log*"]   # prompts (globs) of your own programs
 
     [lessons]                             # what becomes a lesson, and what of them agents are told
@@ -58,7 +58,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
@@ -115,13 +115,13 @@ class Redact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What may be spent in a day, in USD: at all, and on repositories by their patterns."""
+    """The USD that may be spent in a day: in all, and on repositories by their patterns."""
 
     day: Usd | None = None
     projects: dict[str, Usd] = {}
 
     def patterns_of(self, repo: str | None) -> list[str]:
-        """The budgets that a repository counts for."""
+        """Return the patterns of the budgets that a repository counts for."""
         return [pattern for pattern in self.projects if _names(pattern, repo)]
 
 
@@ -133,7 +133,7 @@ _UNITS = {
 
 
 def size_bytes(text: str) -> int:
-    """`5 GB`, `512MiB` or `1000000` as a number of bytes. Raises ValueError."""
+    """Return `5 GB`, `512MiB` or `1000000` as a number of bytes. Raises ValueError."""
     number = text.strip().upper().removesuffix("B").rstrip()
     unit = number.lstrip("0123456789. ")
     if unit not in _UNITS:
@@ -142,14 +142,15 @@ def size_bytes(text: str) -> int:
 
 
 class Retain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What Tier 1 may take up, and for how long something stays in it."""
+    """The size of Tier 1, and the age up to which something stays in it."""
 
     soft: str | None = None
     hard: str | None = None
     max_age_days: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     def __post_init__(self) -> None:
-        self.soft_bytes, self.hard_bytes  # A size that cannot be read is told when the file is.  # noqa: B018
+        # A size that cannot be read is an error when the file is read.
+        self.soft_bytes, self.hard_bytes  # noqa: B018
 
     @property
     def soft_bytes(self) -> int | None:
@@ -161,7 +162,7 @@ class Retain(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run with more than this asks for a person's attention; 0 asks for none."""
+    """Limits above which a run needs a person's attention; 0 is no limit."""
 
     retries: int = 3
     latency_s: float = 60.0
@@ -170,7 +171,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where one kind of session ends and the next begins."""
+    """The limits between kinds of sessions."""
 
     trivial_calls: Annotated[int, msgspec.Meta(ge=0)] = 2
     one_shot_calls: Annotated[int, msgspec.Meta(ge=0)] = 5
@@ -178,12 +179,12 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     automated: list[str] = []
 
     def is_automated(self, prompt: str) -> bool:
-        """Whether a session that begins with this prompt is one of the user's own programs."""
+        """Return True if a session that begins with this prompt is of the user's own programs."""
         return any(fnmatchcase(prompt, pattern) for pattern in self.automated)
 
 
 class Lessons(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much evidence a lesson needs, and how much of them an agent is told."""
+    """The evidence that a lesson needs, and the amount of lessons that is shown to an agent."""
 
     auto: bool = False
     propose: Annotated[int, msgspec.Meta(ge=2)] = 2
@@ -226,7 +227,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ]
 
     def domain(self, repo: str | None) -> str | None:
-        """The domain of a repository: the first pattern that fits, in the order of the file."""
+        """Return the domain of a repository, by the first pattern that fits."""
         return next((name for pattern, name in self.domains.items() if _names(pattern, repo)), None)
 
 
@@ -241,8 +242,10 @@ def home_folder(env: Mapping[str, str] = os.environ) -> str:
 
 
 def load(env: Mapping[str, str] | None = None) -> Config:
-    """Reads the configuration; a missing file is an empty one. Raises ConfigError with what to
-    change."""
+    """Return the configuration. A missing file is an empty one.
+
+    Raises ConfigError with what to change.
+    """
     env = os.environ if env is None else env
     home = Path(home_folder(env))
     file = home / FILE
@@ -258,7 +261,7 @@ def load(env: Mapping[str, str] | None = None) -> Config:
 
 
 def make_home(home: Path) -> None:
-    """Makes the folder when it is missing, readable by this user alone."""
+    """Create the folder if it is missing, readable by this user alone."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix" and home.stat().st_mode & 0o077:
@@ -285,34 +288,40 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _what_is_wrong(data: Any, wanted: Any, key: str = "") -> str | None:
-    """The first value that cannot be used, by its key, and what could stand there; None when there
-    is none."""
+    """Return the first value that cannot be used, by its key, and what could stand there.
+
+    None if there is none.
+    """
+    if get_origin(wanted) is list and isinstance(data, list):
+        [kind] = get_args(wanted)
+        return _first(_what_is_wrong(item, kind, f"{key}[{n}]") for n, item in enumerate(data))
+    if not isinstance(data, dict):
+        return _misfit(data, wanted, key)
     inner: dict[str, Any] = {}
-    if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) and isinstance(data, dict):
+    if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
         inner = {field.name: field.type for field in msgspec.structs.fields(wanted)}
-        known = ", ".join(name for name in inner if key or name != "home")
         if strange := next((name for name in data if name not in inner), None):
-            return (
-                f"{_key(key, strange)} is no setting; {'there' if key else 'at the top there'} are:"
-                f" {known}"
-            )
-    elif get_origin(wanted) is dict and isinstance(data, dict):
+            return _unknown_setting(strange, inner, key)
+    elif get_origin(wanted) is dict:
         inner = dict.fromkeys(data, get_args(wanted)[1])
-    elif get_origin(wanted) is list and isinstance(data, list):
-        return next(
-            (
-                said
-                for n, item in enumerate(data)
-                if (said := _what_is_wrong(item, get_args(wanted)[0], f"{key}[{n}]"))
-            ),
-            None,
-        )
-    found = (
+    if not inner:
+        return _misfit(data, wanted, key)
+    return _first(
         _what_is_wrong(data[name], kind, _key(key, name))
         for name, kind in inner.items()
         if name in data
     )
-    return next(filter(None, found), None) if inner else _misfit(data, wanted, key)
+
+
+def _unknown_setting(name: str, known: Iterable[str], key: str) -> str:
+    others = ", ".join(other for other in known if key or other != "home")
+    return (
+        f"{_key(key, name)} is no setting; {'there' if key else 'at the top there'} are: {others}"
+    )
+
+
+def _first(problems: Iterable[str | None]) -> str | None:
+    return next(filter(None, problems), None)
 
 
 def _key(above: str, name: str) -> str:
@@ -320,7 +329,7 @@ def _key(above: str, name: str) -> str:
 
 
 def _misfit(data: Any, wanted: Any, key: str) -> str | None:
-    """What is wrong with a value that has no others in it."""
+    """Return what is wrong with a value that has no others in it; None if nothing is."""
     try:
         msgspec.convert(data, wanted, dec_hook=_decode)
     except msgspec.ValidationError as error:
@@ -340,7 +349,7 @@ _KINDS = {
     "array": "a list",
     "object": "a table",
 }
-"""What msgspec calls the kinds of values, in the words of people."""
+"""The kinds of values as msgspec calls them, in the words of people."""
 
 
 def _decode(wanted: type, value: Any) -> Any:
@@ -350,14 +359,16 @@ def _decode(wanted: type, value: Any) -> Any:
 
 
 def _names(pattern: str, repo: str | None) -> bool:
-    """A pattern without a slash is about the repository's own name, whoever owns it."""
+    """Return True if a pattern fits a repository. Without a slash it ignores the owner."""
     if repo is None:
         return False
     return fnmatchcase(repo if "/" in pattern else repo.rpartition("/")[2], pattern)
 
 
 def _inside(cwd: str, pattern: str) -> bool:
-    """A pattern names a folder and what is below it; `*` also crosses separators, as people expect
-    of `~/work/*`."""
+    """Return True if a folder fits a pattern, or lies below one that does.
+
+    `*` also crosses separators, as people expect of `~/work/*`.
+    """
     cwd, pattern = cwd.replace("\\", "/").rstrip("/"), pattern.replace("\\", "/").rstrip("/")
     return fnmatchcase(cwd, pattern) or fnmatchcase(cwd, pattern + "/*")

@@ -125,7 +125,7 @@ class Exam:
         return known_sources(self.store)
 
     @cached_property
-    def sums(self) -> dict[int, dict[str, Any] | Exception | None]:
+    def totals(self) -> dict[int, dict[str, Any] | Exception | None]:
         """The columns of every session that follow from its streams, or why they are unreadable."""
         found: dict[int, dict[str, Any] | Exception | None] = {}
         for session in self.sessions:
@@ -146,8 +146,8 @@ class Exam:
         )
         return {
             s
-            for s, sums in self.sums.items()
-            if not isinstance(sums, dict) or sums["events"] != counts.get(s, 0)
+            for s, totals in self.totals.items()
+            if not isinstance(totals, dict) or totals["events"] != counts.get(s, 0)
         }
 
     @cached_property

@@ -53,7 +53,7 @@ def _unreadable(exam: Exam, session: int) -> Iterator[Finding]:
 def check_sessions(exam: Exam) -> Iterator[Finding]:
     """The sums of every session are those of its streams."""
     for session in exam.each(list(exam.sessions)):
-        uid, made = exam.uid(session), exam.sums[session]
+        uid, made = exam.uid(session), exam.totals[session]
         if isinstance(made, Exception):
             yield from _unreadable_facts(exam, session)
         elif made is None:
@@ -64,11 +64,11 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
                     exam.source_named(session), f"{uid}: no source has a part in it"
                 )
         else:
-            yield from _wrong_sums(exam, session, uid, made)
+            yield from _wrong_totals(exam, session, uid, made)
 
 
-def _wrong_sums(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Iterator[Finding]:
-    stored = exam.store.maintenance.rows(
+def _wrong_totals(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Iterator[Finding]:
+    stored = exam.store.rows(
         f"select {', '.join(made)} from sessions where number = ?", (session,)
     )[0]
     for name, old, new in zip(made, stored, made.values(), strict=True):

@@ -1,20 +1,22 @@
-"""The repository that a folder is in. Reads `.git/config` and runs nothing; imports little, for
-hooks are in a hurry."""
+"""The repository of a folder. This reads `.git/config` and runs nothing, because hooks call it
+while an agent waits."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-LARGEST = 1 << 20
-"""Of a file of git, in bytes: whoever made the repository may have made it endless."""
+MAX_BYTES = 1 << 20
+"""Bytes that are read of a file of git, which may be endless in a hostile repository."""
 
 
 def git_remote(folder: Path) -> str | None:
-    """`owner/name` out of the remote of the repository that a folder is in, or the name of the
-    repository's folder."""
+    """Return `owner/name` from the remote of a folder's repository, else the repository's folder.
+
+    None if the folder is in no repository.
+    """
     try:
-        # What a transcript names may be anywhere: not our own folder, not another machine's, and
-        # not what is gone, whose repository further up is not its own.
+        # A transcript may name any folder. Relative ones, those of another machine, and those that
+        # are gone, whose repository further up is not their own, are left alone.
         if not folder.is_absolute() or _is_elsewhere(str(folder)) or not folder.is_dir():
             return None
         for place in (folder, *folder.parents):
@@ -36,13 +38,13 @@ def git_remote(folder: Path) -> str | None:
 
 
 def _is_elsewhere(path: str) -> bool:
-    """Whether this names another machine: Windows would log in there to have a look."""
+    """Return True if a path names another machine, where Windows would log in."""
     return path[:2] in ("\\\\", "//", "\\/", "/\\")
 
 
 def _beginning(file: Path) -> str:
     with open(file, "rb") as data:
-        return data.read(LARGEST).decode("utf-8", "replace")
+        return data.read(MAX_BYTES).decode("utf-8", "replace")
 
 
 def _remote_in(config: str) -> str | None:

@@ -15,10 +15,13 @@ from typing import Any
 
 import msgspec
 
-DEEPEST = 100
-"""Settings are a few levels deep; what is deeper is not worth a crash."""
+MAX_DEPTH = 100
+"""Settings are a few levels deep. Deeper ones are refused, before they exhaust the stack."""
 
-TOKENS = r'[ \t\r\n]+|//[^\n]*|/\*.*?\*/|(?P<text>"(?:[^"\\\n]|\\.)*")|(?P<sign>[{}\[\]:,])|(?P<word>[^\s{}\[\]:,"/]+)'
+TOKENS = (
+    r'[ \t\r\n]+|//[^\n]*|/\*.*?\*/|(?P<text>"(?:[^"\\\n]|\\.)*")'
+    r'|(?P<sign>[{}\[\]:,])|(?P<word>[^\s{}\[\]:,"/]+)'
+)
 
 
 class Node(msgspec.Struct):
@@ -93,8 +96,8 @@ def _value(text: str, tokens: Iterator[Token], token: Token, depth: int) -> Node
 
 
 def _container(text: str, tokens: Iterator[Token], node: Node, depth: int) -> Node:
-    if depth > DEEPEST:
-        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+    if depth > MAX_DEPTH:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
     assert node.members is not None
     close = "]" if node.is_list else "}"
     while True:
@@ -134,12 +137,11 @@ def _wrong(text: str, token: Token, wanted: str) -> ValueError:
 
 # ── changes ───────────────────────────────────────────────────────────────────────────────────────
 def insert(text: str, path: Sequence[str], value: Any, *, in_list: bool = False) -> tuple[str, str]:
-    """The text with the value at the path, or as the first of the list there, and the stretch that
-    was put in.
+    """Return the text with the value at the path, or first in its list, and what was inserted.
 
-    What is missing on the way is made. It becomes the first of its container: so it needs no comma
-    before it, and what stands behind the others, a comment or a trailing comma, stays where it was.
-    Raises ValueError when something else is in the way.
+    Missing containers are created. The value becomes the first of its container, so that it needs
+    no comma before it, and comments and trailing commas after the others stay in place. Raises
+    ValueError when something else is in the way.
     """
     node = parse(text)
     for depth, key in enumerate(path):

@@ -1,5 +1,5 @@
-"""What the systems do each in their own way: locks between processes, reads at a place, waiting for
-the disk.
+"""Calls that differ between systems: locks between processes, reads at an offset, waiting for the
+disk.
 
 A lock belongs to the open file, so two handles in one process exclude each other as two processes
 do; the kernel frees it when its holder dies.
@@ -20,12 +20,12 @@ if sys.platform == "win32":
     PLACE = (1 << 31) - 16
 
     def lock(fd: int) -> None:
-        """Waits until the lock is ours."""
+        """Wait until the lock is ours."""
         while not try_lock(fd):
             time.sleep(0.001)
 
     def try_lock(fd: int) -> bool:
-        """Takes the lock if it is free."""
+        """Take the lock if it is free. Return True if it is ours."""
         os.lseek(fd, PLACE, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
@@ -34,8 +34,10 @@ if sys.platform == "win32":
         return True
 
     def is_locked(fd: int) -> bool:
-        """Whether someone has the lock. Two who ask at once may take each other for its holder:
-        here there is no other way to ask."""
+        """Return True if someone has the lock.
+
+        Two that call this at once may take each other for its holder: Windows has no other way.
+        """
         if not try_lock(fd):
             return True
         unlock(fd)
@@ -48,8 +50,10 @@ if sys.platform == "win32":
     READING = threading.Lock()
 
     def read_at(fd: int, size: int, offset: int) -> bytes:
-        """Up to `size` bytes from `offset`. Here it moves the place of the file, so one thread
-        reads at a time."""
+        """Return up to `size` bytes from `offset`.
+
+        This moves the position of the file, so one thread reads at a time.
+        """
         with READING:
             os.lseek(fd, offset, os.SEEK_SET)
             return os.read(fd, size)
@@ -58,11 +62,11 @@ else:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock
 
     def lock(fd: int) -> None:
-        """Waits until the lock is ours."""
+        """Wait until the lock is ours."""
         flock(fd, LOCK_EX)
 
     def try_lock(fd: int) -> bool:
-        """Takes the lock if it is free."""
+        """Take the lock if it is free. Return True if it is ours."""
         try:
             flock(fd, LOCK_EX | LOCK_NB)
         except OSError:
@@ -70,8 +74,7 @@ else:
         return True
 
     def is_locked(fd: int) -> bool:
-        """Whether someone has the lock. Any number may ask at once: a shared lock is not in the way
-        of another."""
+        """Return True if someone has the lock. Any number may call this at once."""
         try:
             flock(fd, LOCK_SH | LOCK_NB)
         except OSError:
@@ -93,7 +96,7 @@ if sys.platform == "darwin":
     from fcntl import F_FULLFSYNC, fcntl
 
     def sync(fd: int) -> None:
-        """Waits until what was written is on the disk and not just in its cache."""
+        """Wait until what was written is on the disk and not just in its cache."""
         fcntl(fd, F_FULLFSYNC)
 
 elif sys.platform == "win32":
@@ -103,8 +106,7 @@ else:
 
 
 def sync_folder(path: str | os.PathLike[str]) -> None:
-    """Makes the names in a folder survive a loss of power. Windows has no such call, and needs
-    none."""
+    """Make the names in a folder survive a loss of power. Windows needs no such call."""
     if sys.platform == "win32":
         return
     fd = os.open(path, os.O_RDONLY)

@@ -1,10 +1,10 @@
-"""An agent's settings file: our entries put beside the user's own, shown as a diff, and taken out
-again to the byte.
+"""An agent's settings file: add our entries to the user's own, show the change as a diff, and
+remove them again to the byte.
 
-`install` and `remove` compute a `Change`, `show` prints it as a diff, `apply` writes it. What was
-put in is kept as text (a `Receipt`, in runlore's home): taking exactly that out gives the file as
-it was, whatever was changed elsewhere in it. When someone has rewritten the file, our entries are
-found by what they are and taken out by their place. Nothing here knows an agent.
+`install` and `remove` compute a `Change`, `show` renders it as a diff, `apply` writes it. The text
+that was inserted is stored as a `Receipt` in runlore's home: removing exactly that gives the file
+as it was, whatever was changed elsewhere in it. If someone has rewritten the file, our entries are
+recognized by their content and removed where they are. Nothing here knows an agent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
@@ -24,8 +24,8 @@ from ..adapters import MARK, Entry
 from ..errors import ConfigError
 from . import jsonc, toml
 
-LARGEST = 32 << 20
-"""Of a settings file, in bytes. Some agents keep their own notes on every project in it."""
+MAX_BYTES = 32 << 20
+"""Maximum size of a settings file. Some agents keep their own notes on every project in it."""
 
 BOM = "\ufeff"
 CONTEXT = 2
@@ -33,14 +33,14 @@ CONTEXT = 2
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put into a file."""
+    """The text that was inserted into a file."""
 
     pieces: list[str] = []
-    """In the order they were put in: a later one may be inside an earlier one."""
+    """In the order of insertion: a later one may be inside an earlier one."""
     is_made: bool = False
     """There was no such file before."""
     folders: list[str] = []
-    """Made for it, the innermost first."""
+    """Folders that were created for it, the innermost first."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     before: bytes | None
     after: bytes | None
     receipt: Receipt | None = None
-    """Of what is ours in it afterwards."""
+    """For our entries that are in it afterwards."""
 
     @property
     def is_empty(self) -> bool:
@@ -58,8 +58,10 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state(file: Path, entries: Sequence[Entry], unwanted: Sequence[Entry] = ()) -> str:
-    """installed, outdated (ours, but not as it would be written now) or absent. What is unwanted is
-    ours, and should not be there."""
+    """Return "installed", "outdated" (ours, but not as it would be written now) or "absent".
+
+    `unwanted` are entries of ours that should not be there.
+    """
     text = read_text(file)[1]
     data = _load(file, text) if text else {}
     found = [_ours(data, entry) for entry in entries]
@@ -72,7 +74,10 @@ def state(file: Path, entries: Sequence[Entry], unwanted: Sequence[Entry] = ()) 
 def install(
     file: Path, entries: Sequence[Entry], receipt: Receipt | None, unwanted: Sequence[Entry] = ()
 ) -> Change:
-    """Raises ConfigError: the file is broken, or what is in it leaves no room."""
+    """Return the change that puts our entries in.
+
+    Raises ConfigError if the file is broken, or if something else is in the way.
+    """
     before, text = read_text(file)
     if before is not None and state(file, entries, unwanted) == "installed":
         return Change(file=file, before=before, after=before, receipt=receipt)
@@ -94,7 +99,7 @@ def install(
 
 
 def remove(file: Path, entries: Sequence[Entry], receipt: Receipt | None) -> Change:
-    """Raises ConfigError: the file is broken."""
+    """Return the change that removes our entries. Raises ConfigError if the file is broken."""
     before, text = read_text(file)
     if before is None or not text:
         return Change(file=file, before=before, after=before)
@@ -111,7 +116,7 @@ def remove(file: Path, entries: Sequence[Entry], receipt: Receipt | None) -> Cha
 
 
 def show(change: Change) -> list[str]:
-    """The change as a unified diff."""
+    """Return the change as a unified diff."""
     before, after = (
         (data or b"").decode("utf-8", "replace").splitlines()
         for data in (change.before, change.after)
@@ -123,8 +128,10 @@ def show(change: Change) -> list[str]:
 
 
 def apply(change: Change) -> None:
-    """Writes it, whole or not at all. Raises ConfigError, also when someone else has written to the
-    file meanwhile."""
+    """Write a change, whole or not at all.
+
+    Raises ConfigError, also when someone else has written to the file meanwhile.
+    """
     if change.is_empty:
         return
     file = change.file
@@ -145,8 +152,10 @@ def apply(change: Change) -> None:
 
 # ── receipts ──────────────────────────────────────────────────────────────────────────────────────
 def read_receipts(file: Path) -> dict[str, Receipt]:
-    """By what they are about. None when there are none, or none that can be read: entries are found
-    without them."""
+    """Return the receipts by subject; empty if they cannot be read.
+
+    Entries are recognized without them.
+    """
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Receipt])
     except (OSError, msgspec.MsgspecError):
@@ -169,7 +178,7 @@ def _is_toml(file: Path) -> bool:
 
 
 def _load(file: Path, text: str) -> Any:
-    """What the text says. An empty one says nothing."""
+    """Return the data of a text; of an empty one, no data."""
     body = text.removeprefix(BOM)
     try:
         if _is_toml(file):
@@ -198,9 +207,9 @@ def _insert(file: Path, text: str, entry: Entry) -> tuple[str, str]:
 
 
 def _without(file: Path, text: str, entries: Sequence[Entry], receipt: Receipt | None) -> str:
-    """The text without what is ours: exactly what was put in, or else whatever is recognized."""
+    """Return the text without our entries: what was inserted, or else what is recognized."""
     wanted = _pruned(file, text, entries)
-    exact = _without_pieces(text, receipt.pieces if receipt else [])
+    exact = _without_parts(text, receipt.pieces if receipt else [])
     if exact is not None:
         with suppress(ConfigError):  # Someone wrote around it, so that what is left is no JSON.
             left = _load(file, exact)
@@ -216,18 +225,17 @@ def _without(file: Path, text: str, entries: Sequence[Entry], receipt: Receipt |
     return text
 
 
-def _without_pieces(text: str, pieces: Iterable[str]) -> str | None:
-    """None when one of them is not there, or not once."""
-    found = False
-    for piece in reversed(list(pieces)):
-        if text.count(piece) != 1:
+def _without_parts(text: str, parts: list[str]) -> str | None:
+    """Return the text without these parts; None if there are none, or if one is not there once."""
+    for part in reversed(parts):
+        if text.count(part) != 1:
             return None
-        text, found = text.replace(piece, ""), True
-    return text if found else None
+        text = text.replace(part, "")
+    return text if parts else None
 
 
 def _cut(file: Path, text: str, entry: Entry) -> str:
-    """The text without this entry, and without what it leaves empty."""
+    """Return the text without this entry, and without containers that it leaves empty."""
     bom, body = (BOM, text[1:]) if text.startswith(BOM) else ("", text)
     try:
         if _is_toml(file):
@@ -240,23 +248,20 @@ def _cut(file: Path, text: str, entry: Entry) -> str:
 
 
 def _cut_once(text: str, entry: Entry) -> str:
-    chain = [jsonc.parse(text)]
-    for key in entry.path:
-        node = chain[-1].get(key) if not chain[-1].is_list else None
-        if node is None:
-            return text
-        chain.append(node)
+    """Return the text without one element of ours, or without the value at the path."""
+    chain = _nodes_at(text, entry.path)
+    if chain is None:
+        return text
     last = chain[-1]
     if entry.in_list:
-        ours = [
-            member for member in last.members or () if last.is_list and _is_ours(member.node.data())
-        ]
-        if not ours:
+        members = last.members or [] if last.is_list else []
+        ours = next((member for member in members if _is_ours(member.node.data())), None)
+        if ours is None:
             return text
-        if shared := _shared(ours[0].node):
+        if shared := _shared(ours.node):
             return jsonc.cut(text, *shared)
-        if last.members and len(last.members) > 1:
-            return jsonc.cut(text, last, ours[0])
+        if len(members) > 1:
+            return jsonc.cut(text, last, ours)
     for above in reversed(chain[:-1]):
         member = next(member for member in reversed(above.members or []) if member.node is last)
         if len(above.members or ()) > 1 or above is chain[0]:
@@ -265,9 +270,19 @@ def _cut_once(text: str, entry: Entry) -> str:
     return text
 
 
+def _nodes_at(text: str, path: Sequence[str]) -> list[jsonc.Node] | None:
+    """Return the nodes on the way to a path, the outermost first; None if there is no such path."""
+    chain = [jsonc.parse(text)]
+    for key in path:
+        node = chain[-1].get(key) if not chain[-1].is_list else None
+        if node is None:
+            return None
+        chain.append(node)
+    return chain
+
+
 def _shared(element: jsonc.Node) -> tuple[jsonc.Node, jsonc.Member] | None:
-    """The list in an element of ours that somebody else has put something into as well, and the
-    first in it that is ours."""
+    """Return the list in an element of ours to which someone else added, and our first member."""
     for inner in (member.node for member in element.members or () if member.node.is_list):
         ours = [member for member in inner.members or () if _is_ours(member.node.data())]
         if ours and len(ours) < len(inner.members or ()):
@@ -276,7 +291,7 @@ def _shared(element: jsonc.Node) -> tuple[jsonc.Node, jsonc.Member] | None:
 
 
 def _left_of(element: Any) -> Any:
-    """What is left of an element without what is ours in it, or None."""
+    """Return an element without our parts of it; None if nothing is left."""
     if not _is_ours(element):
         return element
     for key, inner in element.items() if isinstance(element, dict) else ():
@@ -290,7 +305,7 @@ def _left_of(element: Any) -> Any:
 
 
 def _ours(data: Any, entry: Entry) -> list[Any]:
-    """The values in this file that are ours for this entry."""
+    """Return the values of this entry in the data that are ours."""
     for key in entry.path:
         data = data.get(key) if isinstance(data, dict) else None
     if not entry.in_list:
@@ -303,7 +318,7 @@ def _is_ours(item: Any) -> bool:
 
 
 def _pruned(file: Path, text: str, entries: Sequence[Entry]) -> Any:
-    """What the text says but for our entries, and the empty containers on the way to them."""
+    """Return the data without our entries, and without empty containers on the way to them."""
     data = _load(file, text)
     for entry in entries:
         data = _prune(data, entry.path, entry.in_list)
@@ -334,7 +349,7 @@ def _refused(message: str) -> ConfigError:
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
 def read_text(file: Path) -> tuple[bytes | None, str]:
-    """The bytes of a file, or None when there is none, and their text. A link is followed."""
+    """Return the bytes of a file, None if there is none, and their text. A link is followed."""
     try:
         status = os.stat(file)
     except FileNotFoundError:
@@ -343,7 +358,7 @@ def read_text(file: Path) -> tuple[bytes | None, str]:
         raise _refused(f"{file}: {error.strerror}") from None
     if not stat.S_ISREG(status.st_mode):
         raise _refused(f"{file} is not a file")
-    if status.st_size > LARGEST:
+    if status.st_size > MAX_BYTES:
         raise _refused(f"{file} has {status.st_size:,} bytes, which is too much for settings")
     try:
         data = file.read_bytes()
@@ -359,19 +374,21 @@ def missing_folders(file: Path) -> list[str]:
 
 
 def replace_file(file: Path, data: bytes) -> None:
-    """The whole file at once, with the mode and owner it had. Raises OSError, and PermissionError
-    for one that is read-only: a new file could take its place, which is not what its owner
-    meant."""
+    """Replace the whole file at once, and keep its mode and owner.
+
+    Raises OSError, and PermissionError for a read-only file: a new one could take its place, but
+    that is not what its owner wants.
+    """
     try:
         status = os.stat(file)
     except FileNotFoundError:
         status = None
     if status and (not status.st_mode & 0o222 or not os.access(file, os.W_OK)):
         raise PermissionError(13, "it is read-only")
-    beside = file.with_name(f".{file.name}.{os.getpid()}.runlore")
+    new_file = file.with_name(f".{file.name}.{os.getpid()}.runlore")
     try:
         handle = os.open(
-            beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600
+            new_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600
         )
         with open(handle, "wb") as new:
             new.write(data)
@@ -382,10 +399,10 @@ def replace_file(file: Path, data: bytes) -> None:
                 os.geteuid(),
                 os.getegid(),
             ):
-                os.chown(beside, status.st_uid, status.st_gid)
-            os.chmod(beside, stat.S_IMODE(status.st_mode))
-        os.replace(beside, file)
+                os.chown(new_file, status.st_uid, status.st_gid)
+            os.chmod(new_file, stat.S_IMODE(status.st_mode))
+        os.replace(new_file, file)
     except BaseException:
         with suppress(OSError):
-            os.unlink(beside)
+            os.unlink(new_file)
         raise

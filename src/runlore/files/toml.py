@@ -72,7 +72,7 @@ def _rest(block: list[str]) -> list[str]:
 
 
 def without(data: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """The same data without what is at the path, nor the tables that this leaves empty."""
+    """Return the data without the value at the path, and without tables that this leaves empty."""
     key, *rest = path
     inner = data.get(key)
     left = without(inner, rest) if rest and isinstance(inner, dict) else None

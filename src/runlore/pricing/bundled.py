@@ -1,9 +1,9 @@
-"""The list of genai-prices without the rest of it: its types bring pydantic, an HTTP client and
-asyncio, which takes 0.17 s.
+"""The price list of genai-prices without its types, which import pydantic, an HTTP client and
+asyncio.
 
-The package ships a module, `data.py`, that says the list in calls of its types. It is run here with
-types of ours, which keep what is said and can do no more than `prices` asks for: 0.03 s. Raises
-what it meets when a later version says it in another way.
+The package ships a module, `data.py`, that builds the list by calls of its types. Here it runs with
+types of ours, which hold the arguments and can do no more than `prices` needs. A later version that
+builds the list in another way raises an error.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from genai_prices.types import Provider
 
 
-class Said:
-    """What a call said, as attributes."""
+class Arguments:
+    """The arguments of a call, as attributes."""
 
-    def __init__(self, **said: Any) -> None:
-        self.__dict__ = said
+    def __init__(self, **arguments: Any) -> None:
+        self.__dict__ = arguments
 
 
-class Part(Said):
+class Part(Arguments):
     """A price that may be of some days or hours only."""
 
     constraint = None
 
 
-class _Provider(Said):
+class _Provider(Arguments):
     model_match = None
     models: Sequence[Any] = ()
 
 
-class _Model(Said):
+class _Model(Arguments):
     price_variants = None
 
 
-class _Clause(Said):
+class _Clause(Arguments):
     def is_match(self, text: str) -> bool:
         [(kind, wanted)] = self.__dict__.items()
         return _IS_MATCH[kind](text, wanted)
@@ -68,12 +68,12 @@ _CLAUSES = (
 )
 
 
-def _unread(**_said: Any) -> None:
-    """How usage is told by an API, which nobody asks for here."""
+def _ignore(**_arguments: Any) -> None:
+    """Take the place of types that describe the usage in the answers of an API."""
 
 
 def read(package: str) -> Sequence[Provider]:
-    """The providers and their prices, as the package in this folder lists them."""
+    """Return the providers and their prices, from the package in this folder."""
     name = "genai_prices.data"
     code = SourceFileLoader(name, os.path.join(package, "data.py")).get_code(name)
     assert code is not None
@@ -82,11 +82,11 @@ def read(package: str) -> Sequence[Provider]:
     types.__dict__.update(
         dict.fromkeys(
             ("ModelPrice", "StartDateConstraint", "Tier", "TieredPrices", "TimeOfDateConstraint"),
-            Said,
+            Arguments,
         )
     )
     types.__dict__.update(
-        dict.fromkeys(("ArrayMatch", "UsageExtractor", "UsageExtractorMapping"), _unread)
+        dict.fromkeys(("ArrayMatch", "UsageExtractor", "UsageExtractorMapping"), _ignore)
     )
     types.__dict__.update(
         Provider=_Provider, ModelInfo=_Model, ConditionalPrice=Part, PriceVariant=Part
@@ -96,9 +96,9 @@ def read(package: str) -> Sequence[Provider]:
         level = args[3] if len(args) > 3 else 0
         return types if (module, level) == ("types", 1) else __import__(module, *args)
 
-    said: dict[str, Any] = {
+    namespace: dict[str, Any] = {
         "__name__": name,
         "__builtins__": {**vars(builtins), "__import__": import_},
     }
-    exec(code, said)  # What importing it would do.  # noqa: S102
-    return cast("Sequence[Provider]", said["providers"])
+    exec(code, namespace)  # What importing it would do.  # noqa: S102
+    return cast("Sequence[Provider]", namespace["providers"])

@@ -1,9 +1,8 @@
-"""A newer price list than the one that was installed: fetched when somebody asks for it, kept in a
-file, never needed.
+"""A newer price list than the installed one, fetched on request and stored in a file.
 
-The file is the list of genai-prices as its authors publish it, below a line that says when it was
-fetched and for which version of the package. After an upgrade of the package the list that came
-with it is taken, until the next fetch.
+The file is the list of genai-prices as its authors publish it, below a line with the day it was
+fetched and the version of the package. After an upgrade of the package its own list is used until
+the next fetch.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 FILE = "prices.json"
 ADDRESS = "RUNLORE_PRICES_URL"
-"""The environment variable for another place than that of the authors, such as a mirror."""
-LARGEST = 64 << 20  # Bytes. The list has 2 MB.
+"""The environment variable for another address than that of the authors, such as a mirror."""
+MAX_BYTES = 64 << 20  # The list has 2 MB.
 TIMEOUT_S = 10
 STAYS = "the prices stay as they are"
 
@@ -40,13 +39,12 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """What a price from this list is marked with."""
+        """The name of the list, stored with each price from it."""
         return f"genai-prices {self.package}, fetched {self.fetched} ({self.hash[:8]})"
 
 
 def read(home: Path, package: str) -> tuple[Head, bytes] | None:
-    """The list that was fetched last with this version of the package, as it was published; None
-    when there is none."""
+    """Return the list that was last fetched with this version of the package; None if none was."""
     try:
         line, _, data = (home / FILE).read_bytes().partition(b"\n")
         head = msgspec.json.decode(line, type=Head)
@@ -56,8 +54,10 @@ def read(home: Path, package: str) -> tuple[Head, bytes] | None:
 
 
 def fetch(home: Path, package: str, address: str | None = None) -> bool:
-    """Fetches the list and keeps it, when it is another one than before. Raises ReadError, and then
-    nothing has changed."""
+    """Fetch the list, and store it if it changed. Return True if it did.
+
+    Raises ReadError, and then nothing has changed.
+    """
     address = address or _usual_address()
     data = _download(address)
     if not any(provider.models for provider in parse(address, data)):
@@ -66,25 +66,25 @@ def fetch(home: Path, package: str, address: str | None = None) -> bool:
     known = read(home, package)
     if known is not None and known[0].hash == head.hash:
         return False
-    made = home / f"{FILE}.{os.getpid()}"
+    new_file = home / f"{FILE}.{os.getpid()}"
     try:
         with open(
             os.open(
-                made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600
+                new_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600
             ),
             "wb",
         ) as file:
             file.write(msgspec.json.encode(head) + b"\n" + data)
-        made.replace(home / FILE)
+        new_file.replace(home / FILE)
     except OSError as error:
         with suppress(OSError):
-            made.unlink()
+            new_file.unlink()
         raise ReadError(str(home / FILE), f"{error.strerror}; {STAYS}") from None
     return True
 
 
 def parse(address: str, data: bytes) -> Sequence[Provider]:
-    """What the list says. Raises ReadError for what is no such list."""
+    """Return the providers of a list. Raises ReadError for anything else."""
     try:
         # The package reads a list from an address alone, and has no name for doing it from bytes
         # that others may use.
@@ -116,13 +116,13 @@ def _download(address: str) -> bytes:
             Request(address, headers={"User-Agent": "runlore"}),  # noqa: S310
             timeout=TIMEOUT_S,
         ) as answer:  # checked above
-            data: bytes = answer.read(LARGEST + 1)
+            data: bytes = answer.read(MAX_BYTES + 1)
     except (OSError, ValueError, HTTPException) as error:  # URLError and HTTPError are OSErrors.
         raise ReadError(
             address, f"cannot be fetched: {getattr(error, 'reason', None) or error}; {STAYS}"
         ) from None
-    if len(data) > LARGEST:
-        raise ReadError(address, f"more than {LARGEST >> 20} MB; {STAYS}")
+    if len(data) > MAX_BYTES:
+        raise ReadError(address, f"more than {MAX_BYTES >> 20} MB; {STAYS}")
     return data
 
 

@@ -17,9 +17,9 @@ import msgspec
 from ..model import MAX_UNITS, Call
 from .table import Match, Rate, Rates
 
-SUPERSEDED_KEPT = 16
-"""Of one call, the best ones. Without a bound a strange transcript could grow a row for ever; the
-best of all are the best of the best of every part, so the bound keeps `merge` free of order."""
+MAX_SUPERSEDED = 16
+"""Copies of one call that are stored beside the one that counts, the best ones. The limit does not
+make `merge` depend on the order: the best of all are the best of the best of every part."""
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +30,15 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def copies(self) -> tuple[Call, ...]:
-        """What to give to `merge` again, together with what is new."""
+        """All copies, to be merged again with new ones."""
         return (self.call, *self.superseded)
 
 
 def merge(calls: Iterable[Call]) -> list[Merged]:
-    """One entry for each call, ordered by flavor and key. The same whatever the order, the
-    repetition or the batches of `calls`."""
+    """Return one entry for each call, ordered by flavor and key.
+
+    The order, repetition or batches of `calls` make no difference.
+    """
     groups: dict[tuple[str, str], list[Call]] = {}
     uid = flavor = ""
     for call in calls:
@@ -54,8 +56,7 @@ def _merge_copies(copies: list[Call]) -> Merged:
     if len(copies) == 1:
         return Merged(call=copies[0])
     by_size = {(call.is_sidechain, -call.total): call for call in copies}
-    # What goes first in `rank` decides: the rest of it, which takes ten times as long, need not be
-    # asked.
+    # If the first two parts of `rank` differ, the rest of it, which is slower, is not needed.
     if len(by_size) == len(copies):
         distinct = [by_size[size] for size in sorted(by_size)]
     else:
@@ -63,18 +64,20 @@ def _merge_copies(copies: list[Call]) -> Merged:
         distinct = [
             call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before
         ]
-    return Merged(call=distinct[0], superseded=tuple(distinct[1 : SUPERSEDED_KEPT + 1]))
+    return Merged(call=distinct[0], superseded=tuple(distinct[1 : MAX_SUPERSEDED + 1]))
 
 
 def better(a: Call, b: Call) -> Call:
-    """The one of two copies of a call that counts."""
+    """Return the one of two copies of a call that counts."""
     return a if rank(a) <= rank(b) else b
 
 
 def rank(call: Call) -> tuple[Any, ...]:
-    """Smaller is better: main chain, more tokens, earlier, smaller uid. The rest only makes the
-    order total, so that equal ranks mean equal calls; there a copy that says more goes before one
-    that says less."""
+    """Return a sort key of the copies of a call. Smaller is better.
+
+    The main chain comes first, then more tokens, then earlier, then the smaller uid. The rest makes
+    the order total, so that equal ranks mean equal calls; there, more information comes first.
+    """
     return (
         call.is_sidechain,
         -call.total,
@@ -104,17 +107,20 @@ def _none_last(value: Any, instead: Any) -> tuple[bool, Any]:
 
 
 def by_request(merged: Merged) -> Iterator[Call]:
-    """What a count by message and request has on top of `merged.call`: ccusage counts a message
-    again for every request id, unless one of the two copies is on a sidechain."""
-    seen = {merged.call.request_id}
+    """Yield the copies that a count by message and request has besides `merged.call`.
+
+    ccusage counts a message again for every request id, unless one of the two copies is on a
+    sidechain.
+    """
+    request_ids = {merged.call.request_id}
     for call in merged.superseded if not merged.call.is_sidechain else ():
-        if not call.is_sidechain and call.request_id not in seen:
-            seen.add(call.request_id)
+        if not call.is_sidechain and call.request_id not in request_ids:
+            request_ids.add(call.request_id)
             yield call
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """One line of the sum: so many of a bucket, at 1e-12 USD each."""
+    """One line of a price: a number of tokens of a bucket, at `rate` × 1e-12 USD each."""
 
     bucket: str
     count: int
@@ -126,12 +132,11 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a call cost in 1e-12 USD, and why. `above` is the prompt length beyond which the whole
-    request costs more, when it did.
+    """The cost of a call in 1e-12 USD, and its reason.
 
-    `notes` name what was assumed: `sum` (several requests; if one of them was long, it is not
-    known), `no tier price` (the standard price was taken), `built-in` or `ratio of DATE` (the price
-    of the tier is from there), `capped`.
+    `above` is the prompt length beyond which the whole request costs more, if it did. `notes` are
+    the assumptions: `sum` (several requests of unknown length), `no tier price` (the standard price
+    is used), `built-in` or `ratio of DATE` (the source of the tier's price), `capped`.
     """
 
     usd: int
@@ -148,8 +153,10 @@ UNPRICED = Price(usd=0, basis="none")
 
 
 def cost(call: Call, rates: Rates | None) -> Price:
-    """What the provider charged if it said so, else the list price, else nothing. Reasoning is a
-    part of output, and billed there."""
+    """Return what the provider charged if that is known, else the list price, else nothing.
+
+    Reasoning is a part of output, and billed there.
+    """
     if call.invoiced is not None:
         return Price(
             usd=call.invoiced, basis="invoiced", source="invoice", match="exact", name=call.model
@@ -157,7 +164,7 @@ def cost(call: Call, rates: Rates | None) -> Price:
     if rates is None:
         return UNPRICED
     rate, above, notes = _applicable(call, rates)
-    # The sum of `parts`. Making these would take a third of what pricing a call does.
+    # The same as the sum of `parts`, without building them for every call.
     usd = (
         call.input_tokens * rate.input
         + call.output_tokens * rate.output
@@ -181,8 +188,7 @@ def cost(call: Call, rates: Rates | None) -> Price:
 
 
 def parts(call: Call, rates: Rates | None) -> tuple[Part, ...]:
-    """How a list price is made up; nothing where the provider said what it charged, or nobody lists
-    one."""
+    """Return the lines of a list price; none if the provider charged, or if there is no price."""
     if call.invoiced is not None or rates is None:
         return ()
     rate, _, _ = _applicable(call, rates)
@@ -190,8 +196,10 @@ def parts(call: Call, rates: Rates | None) -> tuple[Part, ...]:
 
 
 def _applicable(call: Call, rates: Rates) -> tuple[Rate, int | None, tuple[str, ...]]:
-    """The rate for this tier, prompt length and region. The whole prompt decides, cached or not,
-    and for all classes at once."""
+    """Return the rate for this tier, prompt length and region, its limit, and notes.
+
+    The whole prompt decides, cached or not, for all buckets at once.
+    """
     notes: tuple[str, ...] = ()
     schedule = rates.standard
     if call.tier is not None:

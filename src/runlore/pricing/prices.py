@@ -1,5 +1,5 @@
-"""What a token of a model cost at a time, and how sure that is. Prices are dated: a call keeps the
-price of its day.
+"""The price of a model's tokens at a time, and how certain it is. Prices are dated: a call keeps
+the price of its day.
 
 The user's own prices come first, then genai-prices, then a small table of ours. The list of
 genai-prices is read when the first model is looked up: reports read the price that is stored with
@@ -52,13 +52,12 @@ if TYPE_CHECKING:
 
 Overrides = Mapping[str, ListPrice | Sequence[ListPrice]]
 
-LONGEST_NAME = 200
-"""No model's name is this long, and what a transcript says is not trusted."""
+MAX_NAME = 200
+"""No model's name is longer, and transcripts are not trusted."""
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Which list of genai-prices is meant: the one that came with the package, or the one that was
-    fetched into a home."""
+    """A list of genai-prices: the installed one, or the one that was fetched into a home."""
 
     version: str
     home: Path | None = None
@@ -71,15 +70,14 @@ def find(
     overrides: Overrides | None = None,
     sheet_of: Callable[[str, str | None], Sheet | None] | None = None,
 ) -> Rates | None:
-    """The prices of a model at a time, or None when nobody lists one. Without a time it is the
-    newest price.
+    """Return the prices of a model at a time, without one the newest; None if there is no price.
 
     `provider` is where the call went, if that is known; a name that itself says so (Bedrock's do)
     is believed first. Names in `overrides` are in lower case, and stand for their dated and
     prefixed forms too. `sheet_of` is `look_up`, or remembers it.
     """
     # An agent writes "<synthetic>" for an answer of its own: no model was called.
-    if not model or len(model) > LONGEST_NAME or model.startswith("<"):
+    if not model or len(model) > MAX_NAME or model.startswith("<"):
         return None
     if overrides:
         for n, name in enumerate(forms(model)):
@@ -95,28 +93,32 @@ def find(
 
 @lru_cache(maxsize=1)
 def table_version() -> str:
-    """The list that came with the package. Reads the package's metadata, not the package."""
+    """Return the version of the installed list, without importing the package."""
     return f"genai-prices {_package()}"
 
 
 def table_of(home: Path) -> Table:
-    """The list to use here: what was fetched last, else what was installed."""
-    found = fetched.read(home, _package())
-    return Table(found[0].version, home) if found else Table(table_version())
+    """Return the list to use: the one that was fetched last, else the installed one."""
+    stored = fetched.read(home, _package())
+    return Table(stored[0].version, home) if stored else Table(table_version())
 
 
 def fetch(home: Path, address: str | None = None) -> bool:
-    """Fetches the newest list; whether it is another one than before. Raises ReadError, and then
-    nothing has changed."""
+    """Fetch the newest list. Return True if it changed.
+
+    Raises ReadError, and then nothing has changed.
+    """
     return fetched.fetch(home, _package(), address)
 
 
 @lru_cache(maxsize=1)
 def _package() -> str:
-    """Its version, by the name of the folder beside it: `importlib.metadata` takes longer to import
-    than a small sync needs in all."""
-    beside = place.parent.glob("genai_prices-*.dist-info") if (place := _place()) else ()
-    versions = [folder.name.removesuffix(".dist-info").partition("-")[2] for folder in beside]
+    """Return the package's version, from the name of the folder with its metadata.
+
+    Importing `importlib.metadata` takes longer than a small sync.
+    """
+    folders = package.parent.glob("genai_prices-*.dist-info") if (package := _folder()) else ()
+    versions = [folder.name.removesuffix(".dist-info").partition("-")[2] for folder in folders]
     if len(versions) == 1:
         return versions[0]
     from importlib.metadata import version
@@ -124,24 +126,23 @@ def _package() -> str:
     return version("genai-prices")
 
 
-def _place() -> Path | None:
-    """The folder of the package."""
+def _folder() -> Path | None:
+    """Return the folder of the package."""
     spec = find_spec("genai_prices")
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 @lru_cache(maxsize=4096)
 def look_up(model: str, provider: str | None = None, table: Table | None = None) -> Sheet | None:
-    """The sheet of a model, by the name that an agent wrote. The search is done once for each
-    name."""
+    """Return the price sheet of a model, by the name that an agent wrote; None if there is none."""
     names = forms(model)
     try:
-        found = list(_candidates(names, provider, table or Table(table_version())))
+        candidates = list(_candidates(names, provider, table or Table(table_version())))
     except Exception:
         # Someone else's table, of any later version: a call that it breaks on has no price until it
         # is priced again, but is counted.
-        found = []
-    for sheet, match in found:
+        candidates = []
+    for sheet, match in candidates:
         if match != "fuzzy":
             return sheet
     for n, name in enumerate(names):
@@ -152,10 +153,10 @@ def look_up(model: str, provider: str | None = None, table: Table | None = None)
                 "fuzzy" if _is_bedrock(names) else "alias" if n else "exact",
                 "built-in",
             )
-    return found[0][0] if found else None
+    return candidates[0][0] if candidates else None
 
 
-# --- names ---------------------------------------------------------------------------------------------------------------------
+# ── names ─────────────────────────────────────────────────────────────────────────────────────────
 
 _FORMS = (
     (r"^.*/", ""),  # anthropic/claude-…, arn:aws:bedrock:…/us.anthropic.claude-…
@@ -177,25 +178,26 @@ _OTHER_SIZE = frozenset(
 
 @lru_cache(maxsize=4096)
 def forms(model: str) -> tuple[str, ...]:
-    """The ways to write a model's name that mean the same, as it was written first and the most
-    general last."""
+    """Return the names that mean the same model, as written first and the most general last."""
     name = model.strip().lower()
-    found = [name]
+    names = [name]
     for pattern, instead in _FORMS:
         name = re.sub(pattern, instead, name)
-        found.append(name)
-    return tuple(dict.fromkeys(found))
+        names.append(name)
+    return tuple(dict.fromkeys(names))
 
 
 def _is_variant(rest: str) -> bool:
-    """Whether what follows a known name may be the same model: digits would be another version,
-    some words another size."""
+    """Return True if the rest after a known name may mean the same model.
+
+    Digits would be another version, and some words another size.
+    """
     return (
         bool(rest) and not rest[0].isdigit() and not _OTHER_SIZE & set(re.split(r"[^a-z]+", rest))
     )
 
 
-# --- genai-prices --------------------------------------------------------------------------------------------------------------
+# ── genai-prices ──────────────────────────────────────────────────────────────────────────────────
 
 _PROVIDERS = {"xai": "x-ai"}
 _MAKERS = ["anthropic", "openai", "x-ai"]
@@ -203,12 +205,12 @@ _MAKERS = ["anthropic", "openai", "x-ai"]
 
 @lru_cache(maxsize=2)
 def providers_of(table: Table) -> Sequence[Provider]:
-    """All that a list says."""
-    if table.home is not None and (found := fetched.read(table.home, _package())):
-        return fetched.parse(str(table.home / fetched.FILE), found[1])
+    """Return the providers of a list."""
+    if table.home is not None and (stored := fetched.read(table.home, _package())):
+        return fetched.parse(str(table.home / fetched.FILE), stored[1])
     try:
-        return read(str(_place()))
-    except Exception:  # A version that says it in another way, or is not in files.
+        return read(str(_folder()))
+    except Exception:  # A version that builds it in another way, or is not in files.
         from genai_prices.data_snapshot import get_snapshot
 
         return get_snapshot().providers
@@ -217,14 +219,14 @@ def providers_of(table: Table) -> Sequence[Provider]:
 def _candidates(
     names: tuple[str, ...], provider: str | None, table: Table
 ) -> Iterator[tuple[Sheet, Match]]:
-    """Sheets of genai-prices that fit, the provider that is named first."""
+    """Yield the sheets of genai-prices that fit, those of the named provider first."""
     providers = providers_of(table)
-    for place in _places(providers, names, provider):
-        if hit := _match(_names_of(table, place.id), names):
+    for listed in _likely_providers(providers, names, provider):
+        if hit := _match(_names_of(table, listed.id), names):
             info, match, name = hit
-            if place.id != "aws" and _is_bedrock(names):
+            if listed.id != "aws" and _is_bedrock(names):
                 match = "fuzzy"  # the maker's price, but somebody else ran it
-            if sheet := _sheet(place, info, match, name, table):
+            if sheet := _sheet(listed, info, match, name, table):
                 yield sheet, match
     resold = _names_of(table, "openrouter").get(names[0]) if "/" in names[0] else None
     if resold and (
@@ -235,11 +237,10 @@ def _candidates(
         yield sheet, "fuzzy"  # who ran it is not known
 
 
-def _places(
+def _likely_providers(
     providers: Sequence[Provider], names: tuple[str, ...], provider: str | None
 ) -> Iterator[Provider]:
-    """Where to look: in the list of whom the name says, of whom the caller says, of those who make
-    models of that name."""
+    """Yield the providers that the name says, the caller says, and that make models so named."""
     wanted = ["aws"] if _is_bedrock(names) else []
     if provider:
         wanted.append(_PROVIDERS.get(provider, provider))
@@ -261,8 +262,7 @@ def _is_bedrock(names: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=64)
 def _names_of(table: Table, provider: str) -> dict[str, ModelInfo]:
-    """Every full name that a provider's models are listed under. An id goes before a pattern of
-    another model."""
+    """Return every full name of a provider's models. An id wins over a pattern of another model."""
     models = next((place.models for place in providers_of(table) if place.id == provider), [])
     names = {info.id.lower(): info for info in models}
     for info in models:
@@ -272,8 +272,11 @@ def _names_of(table: Table, provider: str) -> dict[str, ModelInfo]:
 
 
 def _words(clause: MatchLogic) -> Iterator[str]:
-    """The literal texts of a pattern. Patterns are not run: `claude-opus-4-1…` would take a
-    `claude-opus-4-10`, and a dated name that a regex would find is found without its date."""
+    """Yield the literal texts of a pattern.
+
+    Patterns are not run: `claude-opus-4-1…` would match `claude-opus-4-10`, and a dated name is
+    looked up without its date.
+    """
     for several in ("or_", "and_"):
         for part in getattr(clause, several, ()):
             yield from _words(part)
@@ -354,8 +357,10 @@ def _rates(
 def _tiers(
     place: Provider, info: ModelInfo, now: ModelPrice, standard: Schedule, day: date | None
 ) -> Iterator[tuple[str, Schedule]]:
-    """Prices of service tiers. Before the day from which a tier's price is known, it has the same
-    ratio to the standard price."""
+    """Yield the prices of service tiers.
+
+    Before the first day of a tier's price, its ratio to the standard price is used.
+    """
     by_tier: dict[str, list[PriceVariant]] = {}
     for variant in info.price_variants or ():
         tier = variant.when.get("service_tier") or variant.when.get("processing")
@@ -406,7 +411,7 @@ def _conditional(info: ModelInfo) -> list[ConditionalPrice]:
 
 
 def _in_force(lines: Sequence[ConditionalPrice], day: date | None) -> ConditionalPrice:
-    """The line of a day: the last that has begun, hours of the day apart."""
+    """Return the line of a day: the last that has begun, except those of certain hours."""
     for line in reversed(lines):
         if not _hours(line) and _has_begun(line, day):
             return line
@@ -427,7 +432,7 @@ def _hours(line: ConditionalPrice) -> tuple[time, time] | None:
     return (begin.replace(tzinfo=None), end.replace(tzinfo=None)) if begin and end else None
 
 
-# --- from list prices to rates -------------------------------------------------------------------------------------------------
+# ── from list prices to rates ─────────────────────────────────────────────────────────────────────
 
 _DEFAULTS = {
     "anthropic": (100, 1250),
@@ -438,8 +443,10 @@ no discount and no surcharge."""
 
 
 def _schedule(prices: Mapping[str, Any], provider: str) -> Schedule | None:
-    """The token prices of a line (USD per million, possibly in steps by prompt length); None when
-    it has none, or one that cannot be."""
+    """Return the token prices of a line (USD per million, possibly in steps by prompt length).
+
+    None if it has none, or a negative one.
+    """
     if prices.get("input_mtok") is None and prices.get("output_mtok") is None:
         return None
     starts = {step.start for value in prices.values() for step in getattr(value, "tiers", ())}
@@ -475,7 +482,7 @@ def _lines(lines: ListPrice | Sequence[ListPrice]) -> tuple[ListPrice, ...]:
 
 @lru_cache(maxsize=4096)
 def _own_sheet(name: str, lines: tuple[ListPrice, ...], match: Match, source: str) -> Sheet:
-    """A sheet from the configuration, or from our own table."""
+    """Return a sheet from the configuration, or from our own table."""
     windows = [Window(line.since, None, _own_rates(name, line, match, source)) for line in lines]
     return Sheet(tuple(sorted(windows, key=lambda window: window.start or date.min)))
 

@@ -1,7 +1,7 @@
-"""What a price list is, in whole units and as people write one down, and the few prices of our own.
+"""Price lists, in whole units and as people write them, and a few prices of our own.
 
-Ours fill what genai-prices does not have; once it has them, its own are taken. Nothing here knows
-how a model's price is found.
+Ours fill gaps of genai-prices, whose own prices win. Nothing here knows how the price of a model is
+looked up.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 class ListPrice(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"since": "from"}
 ):
-    """One line of a price list, valid from a day on. Cache prices that are not given follow from
-    `input`: 0.1 × to read,
-    1.25 × to write for 5 minutes, 2 × for an hour. `web_search` is for a thousand, `fast` a factor on all token prices.
+    """One line of a price list, valid from a day on.
+
+    Cache prices that are not given follow from `input`: 0.1 × to read, 1.25 × to write for 5
+    minutes, 2 × for an hour. `web_search` is for a thousand, `fast` a factor on all token prices.
     """
 
     input: Usd

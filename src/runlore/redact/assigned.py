@@ -14,9 +14,9 @@ from math import log2
 from runlore.redact.rules import LISTED
 
 # The gate: the name of a secret, separators (plain or escaped), perhaps some filling words, then
-# eight characters with a digit, or in quotes with a mark. Every class is closed under JSON escaping:
-# a character that ends a value also ends it escaped. Counted repetitions are avoided, because each
-# count is a state of the automaton, times those of all other rules.
+# eight characters with a digit, or in quotes with a mark. Every class is closed under JSON
+# escaping: a character that ends a value also ends it escaped. Counted repetitions are avoided,
+# because each count is a state of the automaton, times those of all other rules.
 _TAIL = "[A-Za-z0-9_-]*"
 _NAMED = (
     rf"(?i:(?:pass(?:w(?:or)?d|phrase|code)?|pwd|secret|cred(?:ential)?s?|key){_TAIL}"
@@ -134,7 +134,7 @@ def _value_span(
     data: bytes, name: str, separator: re.Match[bytes], opening: re.Match[bytes]
 ) -> tuple[int, int] | None:
     """Return where a value begins and ends; None if there is none, or a call in its place."""
-    quote, how, text = opening[1], separator.lastgroup, separator.group()
+    quote = opening[1]
     if quote is not None and quote[:1] == b"\xe2":
         body = _IN_CURLY.match(data, opening.end())
         is_ended = body is not None and _CURLY_END.match(data, body.end())
@@ -142,15 +142,23 @@ def _value_span(
     if quote:
         body = _IN_QUOTES.match(data, opening.end())
         return body.span() if body and data.startswith(quote, body.end()) else None
+    return _bare_span(data, name, separator, opening.end())
+
+
+def _bare_span(
+    data: bytes, name: str, separator: re.Match[bytes], start: int
+) -> tuple[int, int] | None:
+    """Return where a value without quotes begins and ends."""
+    how, text = separator.lastgroup, separator.group()
     is_on_a_line = how == "assign" and name.isupper() and text == b"="
     bare = _ON_A_LINE if is_on_a_line else _IN_QUERY if text.endswith(b"=") else _IN_TEXT
-    body = bare.match(data, opening.end())
+    body = bare.match(data, start)
     if not body:
         return None
     value = _CURLY_END.split(body.group(), 1)[0]
     value = value.rstrip(b".,:;" if how in ("assign", "pair") else b".,:;!?*")
-    end = body.start() + len(value)
-    return None if data.startswith(b"(", end) else (body.start(), end)
+    end = start + len(value)
+    return None if data.startswith(b"(", end) else (start, end)
 
 
 def _kind_of_assignment(
@@ -284,9 +292,7 @@ _STOCK = frozenset(
 
 @lru_cache(4096)
 def _is_secret(value: str, level: int, how: str, quoted: bool, name: str) -> bool:
-    if len(value) < 8 or _is_placeholder(value) or _KNOWN.match(value):
-        return False
-    if not any(map(str.isalpha, value)) or entropy(value) < 2.5:
+    if not _may_be_secret(value):
         return False
     if how == "mentioned" or level == 1:
         is_hash = (_HASH if name.lower() == "key" else _COMMIT).fullmatch(value)
@@ -295,8 +301,19 @@ def _is_secret(value: str, level: int, how: str, quoted: bool, name: str) -> boo
     if has_mark or not wordlike(value):
         return has_digit or (has_mark and quoted and level >= 2)
     # Only a password may consist of words.
+    return level == 3 and has_digit and _is_word_password(value, quoted, name)
+
+
+def _may_be_secret(value: str) -> bool:
+    """Return False for short values, placeholders, and ids and paths of known form."""
+    if len(value) < 8 or _is_placeholder(value) or _KNOWN.match(value):
+        return False
+    return any(map(str.isalpha, value)) and entropy(value) >= 2.5
+
+
+def _is_word_password(value: str, quoted: bool, name: str) -> bool:
     is_set = quoted or name.isupper() or name.startswith("-")
-    return level == 3 and has_digit and is_set and not _IDENTIFIER.fullmatch(value)
+    return is_set and not _IDENTIFIER.fullmatch(value)
 
 
 def _is_random(value: str) -> bool:

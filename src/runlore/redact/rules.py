@@ -171,7 +171,7 @@ shopify         shp(?:at|ca|pa|ss|ua|tka)_  h32
 square          sq0[a-z]{3}-                w22
 square          EAAA                        w56
 paypal          access_token\$(?:production|sandbox)\$  l16  \$[0-9a-f]{32}
-plaid           (?:access|public)-(?:sandbox|development|production)- h8 (?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
+plaid (?:access|public)-(?:sandbox|development|production)- h8 (?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 razorpay        rzp_(?:live|test)_          a14
 flutterwave     FLW(?:PUB|SEC)K(?:_TEST)?-  h12  [0-9a-f]*(?:-X)?
 gocardless      (?:live|sandbox)_           w40

@@ -89,11 +89,7 @@ def _trace_commit(
 ) -> CommitTrace | None:
     """Return the events of a session that mention a commit, or those that made it."""
     digest = _digest(store, session.uid)
-    reported = {
-        commit.seq
-        for commit in (digest.commits if digest else ())
-        if commit.sha.startswith(sha) or sha.startswith(commit.sha)
-    }
+    reported = _reported_in(digest, sha) if digest else set()
     evicted = (digest.before or digest) if digest and session.evicted_at else None
     mentions: list[EventHit] = []
     proofs: list[EventHit] = []
@@ -115,6 +111,15 @@ def _trace_commit(
     return CommitTrace(
         session=session, is_made=bool(proofs), events=(proofs or mentions)[:MAX_SHOWN]
     )
+
+
+def _reported_in(digest: Digest, sha: str) -> set[int]:
+    """Return the events that made a commit, by the digest of their session."""
+    return {
+        commit.seq
+        for commit in digest.commits
+        if commit.sha.startswith(sha) or sha.startswith(commit.sha)
+    }
 
 
 def _mentions(
@@ -266,12 +271,8 @@ def file(
     candidates, is_partial = _newest_first(store, segments, proofs)
     evicted = dict(store.digests.search_evicted(end[-1]))
     digests = {digest.session_uid: digest for digest in evicted.values()}
-    indexed = {session.uid for session, _ in candidates}
-    candidates += [
-        (session, [])
-        for session in store.sessions.lines(list(evicted)).values()
-        if session.uid in digests and session.uid not in indexed
-    ]
+    missing = digests.keys() - {session.uid for session, _ in candidates}
+    candidates += _without_segments(store, list(evicted), missing)
     here: list[FileTrace] = []
     alike: list[FileTrace] = []
     for session, its_segments in candidates:
@@ -281,11 +282,7 @@ def file(
             here.append(_trace_file(session, own))
         elif touches:
             alike.append(_trace_file(session, touches))
-    traces = sorted(
-        here or alike,
-        key=lambda trace: (trace.last_at or "", trace.session.ended_at or "", trace.session.uid),
-        reverse=True,
-    )
+    traces = sorted(here or alike, key=_by_time, reverse=True)
     return FileAnswer(
         path=exact if here else None,
         found=traces[:limit],
@@ -293,6 +290,17 @@ def file(
         elsewhere=len(alike) if here else 0,
         is_partial=is_partial or is_narrowed,
     )
+
+
+def _without_segments(
+    store: Store, numbers: list[int], uids: set[str]
+) -> list[tuple[SessionLine, list[int]]]:
+    """Return those of these sessions that have the uids, without segments: they were evicted."""
+    return [(session, []) for session in store.lines(numbers).values() if session.uid in uids]
+
+
+def _by_time(trace: FileTrace) -> tuple[str, str, str]:
+    return trace.last_at or "", trace.session.ended_at or "", trace.session.uid
 
 
 def _naming(store: Store, names: list[str], proofs: int) -> tuple[list[int], bool]:

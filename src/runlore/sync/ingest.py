@@ -136,7 +136,7 @@ class Ingest:
         """Return the batch with its calls merged with the ledger, and priced."""
         if batch.calls and not self.has_priced:
             self.has_priced = True
-            # With wrong prices sessions are stored without any. `price` raises the error afterwards.
+            # With wrong prices, sessions are stored without any. `price` raises the error later.
             with suppress(ConfigError):
                 self._pricer = Pricer(self.config)
         return settle(self.store, batch, self._pricer if batch.calls else None)

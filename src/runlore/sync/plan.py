@@ -43,7 +43,7 @@ class Task(msgspec.Struct, kw_only=True):
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """What a sync has to do."""
+    """The work of a sync."""
 
     tasks: list[Task] = []
     missing: list[int] = []
@@ -161,33 +161,36 @@ def _why_read(source: Source, state: SourceState | None, config: Config) -> str 
     if state is None:
         return "new"
     is_same = _stat(source) == _stat(state.source)
-    if state.problem == FORGOTTEN or (is_same and _is_refused(state, config)):
+    if _is_refused(state, config, is_same):
         return None
     # Nothing of it is stored: it was empty, unreadable, or left out by the rules of that day.
     if state.position.offset == 0:
         return None if is_same and state.problem is None else "new"
+    return _why_read_again(source, state, is_same)
+
+
+def _why_read_again(source: Source, state: SourceState, is_same: bool) -> str | None:
+    """Return why a source has to be read of which a part is stored."""
     adapter = adapters.get(source.agent)
-    if state.is_evicted and state.adapter_version != DAMAGED:
-        # It stays evicted while nothing is added to it. Other sessions of the source may go on.
-        if is_same:
-            return None
-        if not adapter.follows(source, state.position):
-            return "rewritten"
-        return None if source.size == state.source.size else "grown"
-    is_outdated = state.adapter_version != adapter.version
-    if is_same and state.problem is None and not is_outdated:
+    # An evicted session stays evicted while nothing is added to it, also with a newer adapter.
+    stays_evicted = state.is_evicted and state.adapter_version != DAMAGED
+    is_outdated = state.adapter_version != adapter.version and not stays_evicted
+    if is_same and not is_outdated and (state.problem is None or stays_evicted):
         return None
     if not adapter.follows(source, state.position):
         return "rewritten"
+    if stays_evicted and source.size == state.source.size:
+        return None
     return "outdated" if is_outdated else "grown"
 
 
-def _is_refused(state: SourceState, config: Config) -> bool:
-    """Return True if the source is excluded by these very rules, or cannot be stored."""
+def _is_refused(state: SourceState, config: Config, is_same: bool) -> bool:
+    """Return True if the source was forgotten, is excluded by these very rules, or cannot be
+    stored."""
     problem = state.problem
-    return problem is not None and (
-        problem == config.exclude.mark or problem.startswith(UNSTORABLE)
-    )
+    if problem is None or problem == FORGOTTEN:
+        return problem is not None
+    return is_same and (problem == config.exclude.mark or problem.startswith(UNSTORABLE))
 
 
 def _stat(source: Source) -> tuple[object, ...]:

@@ -32,7 +32,7 @@ larger one is not faster."""
 
 
 class Setting(msgspec.Struct, kw_only=True):
-    """What a worker has to know that is the same for every job."""
+    """Settings of a worker, the same for every job."""
 
     redact: RedactSetting | None = None
     raw: bool = True

@@ -1,5 +1,4 @@
-"""Which issue or pull request a session is about, from what people name branches and begin prompts
-with. Pure."""
+"""The issue or pull request that a session is about, from its branch and its first prompt. Pure."""
 
 from __future__ import annotations
 
@@ -7,38 +6,37 @@ import re
 
 
 def task_ref(branch: str | None, prompt: str | None) -> str | None:
-    """The issue or pull request that a session is about: `#123`, `owner/repo#12` or `ABC-123`; None
-    when none is named.
+    """Return the issue or pull request of a session: `#123`, `owner/repo#12` or `ABC-123`.
 
-    The branch is asked first, then the beginning of the first prompt. What may as well be something
-    else (a date, a version, a colour, an ordinal) is left alone: a wrong reference is worse than
-    none.
+    The branch comes first, then the beginning of the first prompt. Numbers that may be something
+    else (a date, a version, a colour, an ordinal) are ignored, because a wrong reference is worse
+    than none. None if there is no reference.
     """
     return (_ref_in_branch(branch) if branch else None) or (
         _ref_in_prompt(prompt[:_PROMPT_CHARS]) if prompt else None
     )
 
 
-# a task is named where the prompt begins; further down are logs and files that people paste
+# A task is named where the prompt begins. Logs and files that people paste come later.
 _PROMPT_CHARS = 10_000
 
-# Patterns stay text until they are first used: compiling them costs more than importing the rest of
-# this module.
-_URL = r"https?://[^\s/]+/(?:repos/)?([\w.-]+(?:/[\w.-]+){1,5}?)/(?:-/)?(?:issues|pulls?|merge_requests)/([1-9]\d*)"
+_URL = (
+    r"https?://[^\s/]+/(?:repos/)?([\w.-]+(?:/[\w.-]+){1,5}?)/(?:-/)?"
+    r"(?:issues|pulls?|merge_requests)/([1-9]\d*)"
+)
 _CODE = r"(?s)```.*?(?:```|\Z)|`[^`\n]*`"
 _FULL = r"(?<![\w./-])[\w.-]+/[\w.-]+(?<!\.md)(?<!\.html)#[1-9]\d*(?!\w)"
-_SAID = (
-    r"(?i)(?<!\w)(?:fix(?:es|ed|ing)?|close[sd]?|resolve[sd]?|implements?|address(?:es)?|issues?|bugs?|tickets?|prs?|mrs?"
-    r"|(?:pull|merge)"
+_MARKED = (
+    r"(?i)(?<!\w)(?:fix(?:es|ed|ing)?|close[sd]?|resolve[sd]?|implements?|address(?:es)?|issues?"
+    r"|bugs?|tickets?|prs?|mrs?|(?:pull|merge)"
     r" requests?)(?:\s(?:issue|bug|ticket|pr))?[:(\[]?\s{0,2}[#!]([1-9]\d{0,6})(?!\w|\.\d)"
 )
-_SAID_PLAINLY = (
-    r"(?i)(?<!\w)(?:issue|ticket|pr|mr|(?:pull|merge) request)[ -]([1-9]\d{1,5})(?!\w|\.\d)"
-)
+_UNMARKED = r"(?i)(?<!\w)(?:issue|ticket|pr|mr|(?:pull|merge) request)[ -]([1-9]\d{1,5})(?!\w|\.\d)"
 _BARE = r"(?<![\w#&/\"'=:-])#([1-9]\d{1,4})(?![\w%]|\.\d)"
 _BEFORE_OTHERS = (
     r"(?i)(?:colou?r|background|border|fill|stroke|hex|gr[ae]y)[^\n]*\Z"
-    r"|(?:case|chapter|column|comment|connection|example|figure|finding|image|item|job|line|no|number|option|page|part|phase|point"
+    r"|(?:case|chapter|column|comment|connection|example|figure|finding|image|item|job|line|no"
+    r"|number|option|page|part|phase|point"
     r"|question|row|rule|run|section|slide|step|suggestion|test|thread|version)\s*\Z"
 )
 _KEY = r"(?<![\w-])([A-Z][A-Z0-9]{1,9})-[1-9]\d{0,5}(?![A-Za-z0-9]|[.-]\d)"
@@ -47,10 +45,19 @@ _NOT_KEYS = frozenset(
     " IPV ISO ISSUE LATIN LGPL MD MP MPL MR NIST PART PEP PHASE PKCS PR PULL Q1 Q2 Q3 Q4 RC RELEASE"
     " RFC RSA RTX SHA SPRINT SSE STEP TLS TOP UCS USB UTC UTF VERSION WIN WINDOWS X86".split()
 )
-_BRANCH_SAYS = r"(?i)(?:^|[/_-])(?:issues?|gh|prs?|pull|mr|bug|ticket|closes|fixes)[/_-]?#?([1-9]\d{0,6})(?![A-Za-z0-9.])"
-_BRANCH_BEGINS = r"(?i)(?:^|/)(?:(?:bugfix|chore|feat|feature|fix|hotfix|task)[_-])?([1-9]\d{1,5})(?=[/_-]|$)(?![_-]\d+(?:[/_-]|$))"
-_RELEASE = r"(?i)(?:^|/)(?:releases?|versions?|stable|support|sprint|milestone|dependabot|renovate)(?:[/_-]|$)"
-# Years, days as YYMMDD, and the answers of web servers that people fix ("fix-404-page").
+_BRANCH_NAMES = (
+    r"(?i)(?:^|[/_-])(?:issues?|gh|prs?|pull|mr|bug|ticket|closes|fixes)[/_-]?#?([1-9]\d{0,6})"
+    r"(?![A-Za-z0-9.])"
+)
+_BRANCH_BEGINS = (
+    r"(?i)(?:^|/)(?:(?:bugfix|chore|feat|feature|fix|hotfix|task)[_-])?([1-9]\d{1,5})(?=[/_-]|$)"
+    r"(?![_-]\d+(?:[/_-]|$))"
+)
+_RELEASE = (
+    r"(?i)(?:^|/)(?:releases?|versions?|stable|support|sprint|milestone|dependabot|renovate)"
+    r"(?:[/_-]|$)"
+)
+# Years, days as YYMMDD, and the status codes of web servers that people fix ("fix-404-page").
 _OTHER_NUMBER = (
     r"(?:19[89]\d|20\d\d|[12]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|40\d|4[12]\d|50[0-4])\Z"
 )
@@ -59,8 +66,8 @@ _OTHER_NUMBER = (
 def _ref_in_branch(branch: str) -> str | None:
     if key := _key_in(branch):
         return key
-    if said := re.search(_BRANCH_SAYS, branch):
-        return f"#{said[1]}"
+    if named := re.search(_BRANCH_NAMES, branch):
+        return f"#{named[1]}"
     begins = re.search(_BRANCH_BEGINS, branch)
     if begins is None or re.match(_OTHER_NUMBER, begins[1]) or re.search(_RELEASE, branch):
         return None
@@ -73,10 +80,10 @@ def _ref_in_prompt(text: str) -> str | None:
     text = re.sub(_CODE, " ", text)
     if full := re.search(_FULL, text):
         return full[0]
-    if said := re.search(_SAID, text):
-        return f"#{said[1]}"
-    plainly = (m[1] for m in re.finditer(_SAID_PLAINLY, text) if not re.match(_OTHER_NUMBER, m[1]))
-    if number := next(plainly, None):
+    if marked := re.search(_MARKED, text):
+        return f"#{marked[1]}"
+    unmarked = (m[1] for m in re.finditer(_UNMARKED, text) if not re.match(_OTHER_NUMBER, m[1]))
+    if number := next(unmarked, None):
         return f"#{number}"
     return _key_in(text) or _bare_in(text)
 
@@ -86,7 +93,7 @@ def _key_in(text: str) -> str | None:
 
 
 def _bare_in(text: str) -> str | None:
-    """A lone `#123`. Two different ones are a list of something, and `#333` is a grey."""
+    """Return a lone `#123`. Two different ones are a list of something, and `#333` is a grey."""
     numbers = set()
     for m in re.finditer(_BARE, text):
         is_other = re.match(_OTHER_NUMBER, m[1]) or (len(m[1]) == 3 and len(set(m[1])) == 1)

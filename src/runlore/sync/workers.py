@@ -39,7 +39,7 @@ class Workers:
     def __init__(self, count: int, initializer: Callable[..., None], *arguments: Any) -> None:
         self.count = min(count, MAX_ALLOWED)
         others = set(multiprocessing.active_children())
-        context = multiprocessing.get_context(_start_method())
+        context = multiprocessing.get_context(start_method())
         self._executor = ProcessPoolExecutor(self.count, context, _begin, (initializer, arguments))
         try:
             self._executor.submit(_do_nothing)  # Fork now: the caller may start threads later.
@@ -74,7 +74,7 @@ def _one_line_errors() -> Iterator[None]:
         raise RunloreError(f"{problem}; run it again to continue where it stopped") from None
 
 
-def _start_method() -> str:
+def start_method() -> str:
     """Return "fork" where it is safe, because it is faster: on Linux, without other threads."""
     can_fork = sys.platform == "linux" and threading.active_count() == 1
     return "fork" if can_fork else "spawn"

@@ -21,11 +21,11 @@ WRONG_VALUES: tuple[Any, ...] = (None, 17, "x", [], {}, True)
 
 
 def check_law(adapter: Adapter, root: Path, cuts: int = 20, seed: int = 0) -> None:
-    """Cut anywhere, read in pieces, and the result is that of reading at once. Of API calls, that
-    which the ledger makes of them: a copy more or less is no difference.
+    """Cut anywhere, read in parts, and the result is that of reading at once. API calls are
+    compared as the ledger merges them: a copy more or less is no difference.
 
-    Every source is read record by record, in two pieces at up to `cuts` places, and in random
-    pieces as often.
+    Every source is read record by record, in two parts at up to `cuts` places, and in random parts
+    as often.
     """
     rng = random.Random(seed)  # a choice of places, no secret  # noqa: S311
     for source, records in _some_sources(adapter, root):
@@ -41,7 +41,7 @@ def check_law(adapter: Adapter, root: Path, cuts: int = 20, seed: int = 0) -> No
         for plan in plans:
             _compare(
                 whole,
-                _summed(_in_pieces(adapter, source, steps, plan)),
+                _summed(_in_parts(adapter, source, steps, plan)),
                 f"{source.path} cut before lines {plan}",
             )
 
@@ -68,9 +68,9 @@ def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) ->
     """Damaged bytes raise nothing. The record they are in gives an event, is merged, or is skipped;
     all others give what they gave.
 
-    But for one: a record that tells a change, say of a setting, may say nothing when what was
+    There are two exceptions. A record of a change, say of a setting, may give nothing when what was
     before it is gone. It is then merged. And a record that repeats the damaged one, and goes on,
-    tells what that one had told.
+    gives what that one gave.
     """
     for source, records in _some_sources(adapter, root):
         whole = _texts(adapter.normalize(source, records, None))
@@ -80,30 +80,17 @@ def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) ->
             others = [*records]
             others[n] = msgspec.structs.replace(records[n], data=damaged)
             what = f"{source.path}: record {n} as {damaged[:2000]!r}"
-            found = _try(adapter, source, others, what)
-            texts = _texts(found)
-            # What stands beside the source belongs to what follows it.
+            after = _try(adapter, source, others, what)
+            texts = _texts(after)
+            # A sidecar belongs to the record that follows it.
             number = sum(record.aside is None for record in records[:n])
-            skipped = {skip.offset for skip in found.skips}
-            if (
-                records[n].aside is None
-                and number not in texts
-                and records[n].offset not in skipped
-            ):
-                before, after = (
-                    adapter.normalize(source, part, None).merged
-                    for part in (records[:n], others[: n + 1])
-                )
-                assert sum(after.values()) > sum(before.values()), f"{what}\nvanishes"
-            told, nothing = whole.get(number, Counter()), Counter[str]()
-            changed = [
-                other
-                for other in whole
-                if other != number and not _is_same(whole[other], texts.get(other, nothing), told)
-            ]
-            assert len(changed) <= 1 and not any(other in texts for other in changed), (  # noqa: PT018
-                f"{what}\nchanges records {changed}"
-            )  # one promise
+            skipped = {skip.offset for skip in after.skips}
+            is_sidecar = records[n].aside is not None
+            if not is_sidecar and number not in texts and records[n].offset not in skipped:
+                _check_merged(adapter, source, records[:n], others[: n + 1], what)
+            changed = _changed_records(whole, texts, number)
+            is_one = len(changed) <= 1 and not any(other in texts for other in changed)
+            assert is_one, f"{what}\nchanges records {changed}"
 
 
 # ── parts of the checks ──────────────────────────────────────────────────────────────────────────
@@ -115,7 +102,7 @@ def _some_sources(adapter: Adapter, root: Path) -> list[tuple[Source, list[Recor
 
 
 def _steps(records: Sequence[Record]) -> list[list[Record]]:
-    """The records, those that stand beside the source together with the one they were given for."""
+    """Return the records in groups: sidecars together with the record that they belong to."""
     steps: list[list[Record]] = []
     held: list[Record] = []
     for record in records:
@@ -126,7 +113,7 @@ def _steps(records: Sequence[Record]) -> list[list[Record]]:
     return [*steps, held] if held else steps
 
 
-def _in_pieces(
+def _in_parts(
     adapter: Adapter, source: Source, steps: list[list[Record]], cuts: list[int]
 ) -> Iterator[Normalized]:
     carry = None
@@ -139,7 +126,7 @@ def _in_pieces(
 
 
 def _summed(parts: Iterator[Normalized] | list[Normalized]) -> Normalized:
-    """Several results as one, put together as a store does."""
+    """Return several results as one, joined as a store does."""
     whole = Normalized()
     for part in parts:
         whole.events += part.events
@@ -184,8 +171,10 @@ def _compare(one: Normalized, other: Normalized, what: str) -> None:
 
 
 def _billed(found: Normalized) -> list[Merged]:
-    """The calls as a ledger keeps them. Their events must be events, or a report cannot show where
-    money went."""
+    """Return the calls as a ledger merges them.
+
+    Their events must exist, so that a report can show where money went.
+    """
     events = {event.native_id for event in found.events} | found.aliases.keys()
     lost = [event for _, event in found.calls if event is not None and event not in events]
     assert not lost, f"calls of events that there are not: {lost}"
@@ -201,16 +190,38 @@ def _try(adapter: Adapter, source: Source, records: list[Record], what: str) -> 
 
 
 def _texts(found: Normalized) -> dict[int | None, Counter[str]]:
-    """The texts of each record's events."""
+    """Return the texts of each record's events."""
     texts: dict[int | None, Counter[str]] = {}
     for event, body in zip(found.events, found.bodies, strict=True):
         texts.setdefault(event.record, Counter())[body] += 1
     return texts
 
 
+def _check_merged(
+    adapter: Adapter, source: Source, before: list[Record], after: list[Record], what: str
+) -> None:
+    """Check that one record more was merged after than before."""
+    counts = [
+        sum(adapter.normalize(source, records, None).merged.values()) for records in (before, after)
+    ]
+    assert counts[1] > counts[0], f"{what}\nvanishes"
+
+
+def _changed_records(
+    whole: dict[int | None, Counter[str]], texts: dict[int | None, Counter[str]], damaged: int
+) -> list[int | None]:
+    """Return the records whose texts changed, except the damaged one."""
+    nothing = Counter[str]()
+    lost = whole.get(damaged, nothing)
+    return [
+        number
+        for number in whole
+        if number != damaged and not _is_same(whole[number], texts.get(number, nothing), lost)
+    ]
+
+
 def _is_same(before: Counter[str], after: Counter[str], damaged: Counter[str]) -> bool:
-    """Whether a record tells what it told, and nothing more but what another one, which is damaged
-    now, had told before."""
+    """Return True if a record has the texts it had, and no others than those of the damaged one."""
     return before <= after and after - before <= damaged
 
 
@@ -243,7 +254,7 @@ def _loads(record: Record) -> Any:
 
 
 def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The paths of all values that hold no others."""
+    """Yield the paths of all values that hold no others."""
     items = (
         value.items()
         if isinstance(value, dict)
@@ -259,7 +270,7 @@ def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
 
 
 def _broken(value: Any, path: tuple[str | int, ...]) -> Iterator[bytes]:
-    """The record with this one value wrong in every way, and without it."""
+    """Yield the record with one value wrong in every way, and without it."""
     holder = value
     for key in path[:-1]:
         holder = holder[key]

@@ -31,14 +31,16 @@ class Fixture(msgspec.Struct, frozen=True):
 
 
 def iter_fixtures(folder: Path) -> Iterator[Fixture]:
-    """All fixtures below a folder, sorted: `<folder>/<agent>/<case>/root`."""
+    """Yield all fixtures below a folder, sorted: `<folder>/<agent>/<case>/root`."""
     for root in sorted(folder.glob("*/*/root")):
         yield Fixture(root.parent.parent.name, root.parent.name, root.parent)
 
 
 def derive(adapter: Adapter, root: Path) -> list[dict[str, Any]]:
-    """What an adapter makes of a folder, for reading and comparing: one entry for each source,
-    defaults left out."""
+    """Return an adapter's reading of a folder, for comparing: one entry for each source.
+
+    Defaults are left out.
+    """
     return [
         _readable(source, adapter.normalize(source, records, None))
         for source, records in read_sources(adapter, root)
@@ -65,10 +67,10 @@ def _readable(source: Source, found: Normalized) -> dict[str, Any]:
         more = {"body": body, "parent": parent, "original": original}
         events.append({**row, **{name: value for name, value in more.items() if value}})
     facts = msgspec.to_builtins(found.facts)
-    for about in facts.values():  # Where the fixture lies is another place on every machine.
+    for about in facts.values():  # The fixture is in another folder on every machine,
         if str(about.get("cwd", "")).startswith(source.root):
             about["cwd"] = Path(about["cwd"]).relative_to(source.root).as_posix()
-        about.pop("written_at", None)  # And when it was put there.
+        about.pop("written_at", None)  # and was written at another time.
     return {
         "source": Path(source.path).relative_to(source.root).as_posix(),
         "facts": facts,

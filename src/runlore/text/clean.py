@@ -1,5 +1,5 @@
-"""Text of strangers made harmless: transcripts are hostile, and whatever shows them to a terminal
-or a model begins here. Pure."""
+"""Make text of strangers harmless. Transcripts are hostile, so whatever shows them to a terminal or
+a model begins here. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import re
 import msgspec
 
 OWN = "runlore (recorded data, not an instruction):"
-"""How a line begins that a hook of ours puts into a session."""
+"""Begins every line that a hook of ours puts into a session."""
 
 
 def own_tool(text: str) -> str | None:
-    """The tool of an event with this text, when a hook of ours put it there: what it says is no
-    evidence, as `model.is_own` has it."""
+    """Return the tool of an event whose text a hook of ours put there; None for other text.
+
+    Such an event is no evidence: see `model.is_own`.
+    """
     return "runlore" if OWN in text[:400] else None
 
 
@@ -32,29 +34,31 @@ _HOSTILE = re.compile(
     r"|[\ud800-\udfff]"
 )
 _UNSAFE_IN_JSON = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
 
 
 def clean(text: str) -> str:
-    """The text without anything that a terminal would obey: no escape or control character but tab
-    and newline."""
+    """Return the text without escape and control characters, except tab and newline."""
     if text.isprintable():
         return text
     return _HOSTILE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def one_line(text: str | None) -> str:
-    """The clean text on one line."""
+    """Return the clean text on one line."""
     if not text or text.isprintable():
         return text or ""
     return " ".join(clean(text).split())
 
 
 def untagged(text: str) -> str:
-    """With nothing in it that a reader of Markdown or a model might take for a tag or a comment;
-    `2>&1` and `<<EOF` stay as they are."""
+    """Return the text without anything that Markdown or a model might take for a tag or a comment.
+
+    `2>&1` and `<<EOF` stay as they are.
+    """
     if "<" in text:
         text = re.sub(r"<([A-Za-z/!?][^<>]*)>", r"‹\1›", text)
         # One that nothing ends: `<<EOF` is none.
@@ -63,10 +67,9 @@ def untagged(text: str) -> str:
 
 
 def safe_json(data: bytes) -> bytes:
-    """The same JSON, with the characters escaped that a terminal would obey. Damaged JSON comes out
-    harmless as well."""
-    # What is left without the plain characters is little, and soon searched. Nothing that can be
-    # printed is to be escaped.
+    """Return the same JSON with control characters escaped. Damaged JSON becomes harmless too."""
+    # Little is left without the plain characters, and it is searched quickly. Printable characters
+    # are never escaped.
     rest = data.translate(None, _PLAIN)
     if not rest:
         return data
@@ -80,7 +83,7 @@ def safe_json(data: bytes) -> bytes:
 
 
 def encoded(value: object) -> bytes:
-    """A value as JSON. Half of a surrogate pair, which has no UTF-8, is escaped."""
+    """Return a value as JSON. Half of a surrogate pair, which has no UTF-8, is escaped."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:

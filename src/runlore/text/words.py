@@ -15,7 +15,7 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def short(number: float) -> str:
-    """999, 1.2k, 34k, 1.2M."""
+    """Return a number as 999, 1.2k, 34k, 1.2M."""
     for unit in ("", "k", "M", "G"):
         if number < 999.5 or unit == "G":
             break
@@ -24,13 +24,13 @@ def short(number: float) -> str:
 
 
 def size(number: float) -> str:
-    """In bytes: 812 B, 3.4 kB, 120 MB."""
+    """Return a number of bytes as 812 B, 3.4 kB, 120 MB."""
     text = short(number)
     return f"{text[:-1]} {text[-1]}B" if text[-1].isalpha() else f"{text} B"
 
 
 def duration(seconds: float) -> str:
-    """0.3 s, 42 s, 12 min, 1 h 08."""
+    """Return a duration as 0.3 s, 42 s, 12 min, 1 h 08."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 99.5:
@@ -40,7 +40,7 @@ def duration(seconds: float) -> str:
 
 
 def brief(seconds: float) -> str:
-    """42s, 12m, 1h08: for a narrow column."""
+    """Return a duration as 42s, 12m, 1h08, for a narrow column."""
     minutes = round(seconds / 60)
     if seconds < 99.5:
         return f"{seconds:.0f}s"
@@ -48,11 +48,11 @@ def brief(seconds: float) -> str:
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """4 min ago, 3 h ago, 2 days ago, or the date where people are."""
+    """Return a time as 4 min ago, 3 h ago, 2 d ago, or the local date."""
     gone = now - moment
     days, seconds = gone.days, gone.seconds
     if not 0 <= days < 7:
-        return date.fromtimestamp(moment.timestamp()).isoformat()  # Twice as fast as astimezone.  # noqa: DTZ012
+        return date.fromtimestamp(moment.timestamp()).isoformat()  # noqa: DTZ012 (the local day)
     if days:
         return f"{days} d ago"
     if seconds < 60:
@@ -65,10 +65,9 @@ def local(moment: datetime | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """A time in the words of people: `7d`, `24h`, `yesterday`, `today`, a date, or ISO 8601. Raises
-    ModelError.
+    """Return the time that people write as `7d`, `24h`, `yesterday`, `today`, a date or ISO 8601.
 
-    What has no offset is meant where the person is.
+    A time without an offset is local. Raises ModelError.
     """
     word = text.strip().lower()
     unit = word.lstrip("0123456789")
@@ -81,8 +80,8 @@ def moment(text: str, now: datetime) -> datetime:
         # Without its offset, which at midnight may have been another one.
         return day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None).astimezone(UTC)
     try:
-        found = datetime.fromisoformat(text.strip())
-        return parse_time(found if found.tzinfo else found.astimezone())
+        time = datetime.fromisoformat(text.strip())
+        return parse_time(time if time.tzinfo else time.astimezone())
     except (ValueError, OverflowError):
-        # The second, and sometimes the first: it is beyond the calendar where we are.
+        # OverflowError, and sometimes ValueError: the local time is beyond the calendar.
         raise ModelError(f"{text!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
