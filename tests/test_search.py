@@ -816,7 +816,7 @@ def test_a_copy_is_found_once_where_it_happened(lore: Lore) -> None:
 
 def test_what_was_forgotten_is_not_found(lore: Lore) -> None:
     lore.add("a", "needle").add("b", "needle")
-    lore.store.forget(["toy:a"], NOW)
+    lore.store.retention.forget(["toy:a"], NOW)
     assert lore.uids_of("needle") == ["b"]
     assert names(engine.regex(lore.store, "needle")) == ["b"]
 

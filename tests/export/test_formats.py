@@ -117,7 +117,7 @@ def export(stored: tuple[Store, Config], form: str, first: int = 0, last: int | 
 def test_whatever_was_stored_leaves_without_secrets(
     stored: tuple[Store, Config], form: str
 ) -> None:
-    assert SECRET in stored[0].bodies(UID)[2]
+    assert SECRET in stored[0].sessions.bodies(UID)[2]
     text = export(stored, form)
     assert SECRET not in text
     assert "[redacted:" in text

@@ -68,7 +68,7 @@ def check_sessions(exam: Exam) -> Iterator[Finding]:
 
 
 def _wrong_totals(exam: Exam, session: int, uid: str, made: dict[str, Any]) -> Iterator[Finding]:
-    stored = exam.store.rows(
+    stored = exam.store.maintenance.rows(
         f"select {', '.join(made)} from sessions where number = ?", (session,)
     )[0]
     for name, old, new in zip(made, stored, made.values(), strict=True):

@@ -336,7 +336,7 @@ def bodies_of(store: Store, uid: str, seqs: Iterable[int]) -> dict[int, str]:
     start = 0
     for n in range(1, len(wanted) + 1):
         if n == len(wanted) or wanted[n] - wanted[n - 1] > MAX_GAP_EVENTS:
-            bodies.update(store.bodies(uid, wanted[start], wanted[n - 1]))
+            bodies.update(store.sessions.bodies(uid, wanted[start], wanted[n - 1]))
             start = n
     keep = set(wanted)
     return {seq: body for seq, body in bodies.items() if seq in keep}

@@ -109,9 +109,11 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
     A session or agent that chooses none must at least exist.
     """
     is_latest = (chosen.name or "").lower().partition(":")[0] == "latest"
-    numbers = set() if is_latest else store.numbers(chosen)
+    numbers = set() if is_latest else store.sessions.numbers(chosen)
     if not numbers and chosen.name is not None:
-        numbers = store.numbers(Filter(name=resolve(store, chosen.name), parents_only=False))
+        numbers = store.sessions.numbers(
+            Filter(name=resolve(store, chosen.name), parents_only=False)
+        )
     if not numbers and chosen.agent is not None and chosen.agent not in adapters.names():
         raise QueryError(
             f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
@@ -258,7 +260,7 @@ class _Search:
         self, phrases: Sequence[str], is_prefix: bool = False, column: str | None = None
     ) -> list[int]:
         postings = [
-            self.store.postings(phrase, prefix=is_prefix, column=column) for phrase in phrases
+            self.store.index.postings(phrase, prefix=is_prefix, column=column) for phrase in phrases
         ]
         return (
             postings[0]
@@ -288,7 +290,9 @@ class _Search:
         ]
         marks += [[mark("is", "error")]] if chosen.is_error else []
         postings = [
-            _union([self.store.postings(word) for word in either]) for either in marks if either
+            _union([self.store.index.postings(word) for word in either])
+            for either in marks
+            if either
         ]
         postings += [_union([self._naming(file) for file in chosen.files])] if chosen.files else []
         return sorted(set(postings[0]).intersection(*postings[1:])) if postings else None
@@ -302,7 +306,9 @@ class _Search:
         return (
             self._term_postings(phrases)
             if phrases
-            else _union([self.store.postings(mark("kind", kind)) for kind in kinds_of("tool_call")])
+            else _union(
+                [self.store.index.postings(mark("kind", kind)) for kind in kinds_of("tool_call")]
+            )
         )
 
     # ── candidates ────────────────────────────────────────────────────────────────────────────────
@@ -355,7 +361,7 @@ class _Search:
             proof = self._prove(words, narrow, number, self.max_proofs, is_loose=is_loose)
             if proof is not None:
                 proofs[rank] = (number, score, *proof)
-        lines = self.store.lines([number for number, *_ in proofs.values()])
+        lines = self.store.sessions.lines([number for number, *_ in proofs.values()])
         return [
             Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
             for _, (number, score, events, missing) in sorted(proofs.items())

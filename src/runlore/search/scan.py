@@ -61,7 +61,7 @@ def regex(
     except StoreError:
         # A text that cannot be unpacked ends the scan; the earlier matches still help.
         scan.is_partial = scan.is_damaged = True
-    lines = store.lines(list(scan.hits))
+    lines = store.sessions.lines(list(scan.hits))
     return Answer(
         hits=[
             Hit(session=lines[number], score=0.0, events=hits)

@@ -296,7 +296,9 @@ def _without_segments(
     store: Store, numbers: list[int], uids: set[str]
 ) -> list[tuple[SessionLine, list[int]]]:
     """Return those of these sessions that have the uids, without segments: they were evicted."""
-    return [(session, []) for session in store.lines(numbers).values() if session.uid in uids]
+    return [
+        (session, []) for session in store.sessions.lines(numbers).values() if session.uid in uids
+    ]
 
 
 def _by_time(trace: FileTrace) -> tuple[str, str, str]:
