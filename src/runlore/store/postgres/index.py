@@ -13,11 +13,19 @@ import msgspec
 import zstandard
 
 from ...errors import StoreError
-from ..rows import ASIDE, ERROR, segment_event
+from ..rows import ASIDE, ERROR, INDEX_COLUMNS, segment_event
 from ..segments import unpack
 from ..sql.index import SqlIndex
 from ..sql.sessions import SqlSessions
-from ..tsvectors import COLUMNS, PROVED, SAID, Asked, ask, columns_with, cut_words, unpacker
+from ..tsvectors import (
+    MESSAGE_COLUMNS,
+    PHRASE_CHECK_SEGMENTS,
+    WordQuery,
+    build_query,
+    columns_with,
+    cut_words,
+    unpacker,
+)
 from ..values import Segment, SegmentEvent, Words
 from .connection import Vector
 from .connection import array as array_of
@@ -39,17 +47,19 @@ class PostgresIndex(SqlIndex):
     def __init__(self, db: PostgresDatabase, sessions: SqlSessions) -> None:
         super().__init__(db, sessions)
         self._counted: tuple[str, dict[int, int]] | None = None
-        self._words: tuple[str, dict[tuple[Asked, str | None], list[int]]] = ("", {})
+        self._words: tuple[str, dict[tuple[WordQuery, str | None], list[int]]] = ("", {})
         """Of one version, the segments that have a word, by column."""
-        self._phrases: tuple[str, dict[Asked, dict[int, frozenset[str]]]] = ("", {})
+        self._phrases: tuple[str, dict[WordQuery, dict[int, frozenset[str]]]] = ("", {})
         """Of one version, the segments that have a phrase, with its columns."""
 
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
-        asked = ask(term, prefix=prefix)
+        asked = build_query(term, prefix=prefix)
         if asked is None:
             return []
         if asked.phrase is not None:
-            columns = SAID if column == "said" else (column,) if column else COLUMNS
+            columns = (
+                MESSAGE_COLUMNS if column == "said" else (column,) if column else INDEX_COLUMNS
+            )
             return [
                 id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)
             ]
@@ -58,7 +68,9 @@ class PostgresIndex(SqlIndex):
             # A search asks for a word in all columns, and then in those where someone says it: one
             # round trip brings both.
             wanted = (
-                {None: COLUMNS, "said": SAID} if column in (None, "said") else {column: (column,)}
+                {None: INDEX_COLUMNS, "said": MESSAGE_COLUMNS}
+                if column in (None, "said")
+                else {column: (column,)}
             )
             sql = ", ".join(_ids_with(columns) for columns in wanted.values())
             found = self.db.one(f"select {sql}", (asked.query,))
@@ -69,7 +81,7 @@ class PostgresIndex(SqlIndex):
             }
         return known[asked, column]
 
-    def _known_words(self) -> dict[tuple[Asked, str | None], list[int]]:
+    def _known_words(self) -> dict[tuple[WordQuery, str | None], list[int]]:
         """Return what is remembered of words, which is valid within a snapshot."""
         if self.db.moment is None:
             return {}
@@ -77,7 +89,7 @@ class PostgresIndex(SqlIndex):
             self._words = self.db.moment, {}
         return self._words[1]
 
-    def _proved(self, asked: Asked) -> dict[int, frozenset[str]]:
+    def _proved(self, asked: WordQuery) -> dict[int, frozenset[str]]:
         """The segments that have a phrase, or may have it, ascending, and in which columns.
         Remembered until something is written: a search asks for the same phrase in several
         columns."""
@@ -88,10 +100,12 @@ class PostgresIndex(SqlIndex):
         if asked not in known:
             # A segment of several parts may have the words in different ones.
             parted = "(select string_agg(int8send(id), '') from search where part > 0)"
-            found, more = self.db.one(f"select {_ids_with(COLUMNS)}, {parted}", (asked.query,))
+            found, more = self.db.one(
+                f"select {_ids_with(INDEX_COLUMNS)}, {parted}", (asked.query,)
+            )
             # The newer a session, the higher its number.
             ids = _ascending((found or b"") + (more or b""))
-            older = dict.fromkeys(ids[:-MOST_PROVED], frozenset(COLUMNS))
+            older = dict.fromkeys(ids[:-MOST_PROVED], frozenset(INDEX_COLUMNS))
             known[asked] = older | dict(
                 sorted(self._prove(ids[-MOST_PROVED:], asked.phrase or b""))
             )
@@ -103,15 +117,15 @@ class PostgresIndex(SqlIndex):
             " = any(?::bigint[])"
         )
         unpacked = unpacker()
-        for at in range(0, len(ids), PROVED):
-            some = ids[at : at + PROVED]
+        for at in range(0, len(ids), PHRASE_CHECK_SEGMENTS):
+            some = ids[at : at + PHRASE_CHECK_SEGMENTS]
             for id_, stream in self.db.all(
                 sql, (array_of({id_ >> 20 for id_ in some}), array_of(some))
             ):
                 try:
                     places = columns_with(stream, phrase, unpacked)
                 except zstandard.ZstdError:
-                    places = frozenset(COLUMNS)  # The text itself will tell.
+                    places = frozenset(INDEX_COLUMNS)  # The text itself will tell.
                 if places:
                     yield id_, places
 

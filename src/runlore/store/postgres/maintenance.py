@@ -8,9 +8,10 @@ from typing import Any
 import zstandard
 
 from ...errors import StoreError
+from ..rows import INDEX_COLUMNS
 from ..sql.index import rebuild_segment
 from ..sql.maintenance import SqlMaintenance
-from ..tsvectors import COLUMNS, LONGEST, cut_words, list_words, unpacker
+from ..tsvectors import MAX_WORD_CHARS, cut_words, list_words, unpacker
 from ..values import Row, Segment
 from .database import SNAPSHOT, PostgresDatabase
 from .index import PostgresIndex, word_rows
@@ -73,7 +74,7 @@ class PostgresMaintenance(SqlMaintenance):
         if segment is None:
             return None
         vectors, stream = cut_words(segment)
-        columns = ", ".join(f"tsvectorsend({name})" for name in COLUMNS)
+        columns = ", ".join(f"tsvectorsend({name})" for name in INDEX_COLUMNS)
         sql = f"select {columns} from search where session = ? and id = ? order by part"
         stored = self.db.all(sql, (id_ >> 20, id_))
         if vectors and not stored:
@@ -98,9 +99,9 @@ class PostgresMaintenance(SqlMaintenance):
     def _is_found(self, id_: int, segment: Segment) -> bool:
         """Whether a search finds a segment by the first and the last word of each column."""
         texts = (segment.prompt, segment.reply, segment.tool)
-        for column, text in zip(COLUMNS, texts, strict=True):
+        for column, text in zip(INDEX_COLUMNS, texts, strict=True):
             words = [word.decode() for word in list_words(text)]
-            ends = {word for word in (*words[:1], *words[-1:]) if len(word) < LONGEST}
+            ends = {word for word in (*words[:1], *words[-1:]) if len(word) < MAX_WORD_CHARS}
             if not all(id_ in self.index.postings(word, column=column) for word in ends):
                 return False
         return True
