@@ -27,7 +27,7 @@ class Bodies(Mapping[int, str]):
         """
         self._segments = segments
         self._spans: dict[int, tuple[int, int, int]] = {}
-        self._segment_data: dict[int, bytes] = {}
+        self._data: dict[int, bytes] = {}
         self._texts: dict[int, str] = {}
         self._cached_bytes = 0
         at = 0
@@ -41,15 +41,15 @@ class Bodies(Mapping[int, str]):
         text = self._texts.get(seq)
         if text is None:
             at, offset, length = self._spans[seq]
-            data = self._segment_data.get(at)
+            data = self._data.get(at)
             if data is None:
                 _, _, _, size, hash_, body = self._segments[at]
                 self._cached_bytes += size
                 if self._cached_bytes > MAX_CACHED_BYTES:
-                    self._segment_data.clear()
+                    self._data.clear()
                     self._texts.clear()
                     self._cached_bytes = size
-                data = self._segment_data[at] = unpack(body, size, hash_)
+                data = self._data[at] = unpack(body, size, hash_)
             text = self._texts[seq] = data[offset : offset + length].decode("utf-8", "replace")
         return text
 
