@@ -17,8 +17,8 @@ from .values import Kept
 SUM = 2
 """A flag like `SIDECHAIN`: the figures are the sum of several requests."""
 ALONE = 64
-"""A flag: no other session has a copy of the call. Its absence says nothing, because calls that were
-stored before this flag was introduced do not have it."""
+"""A flag: no other session has a copy of the call. Its absence says nothing, because calls that
+were stored before this flag was introduced do not have it."""
 
 COLUMNS = (
     "key", "seq", "ts", "provider", "model", "tier", "region", "flags", "input_tokens",

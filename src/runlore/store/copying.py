@@ -34,8 +34,8 @@ DERIVED_TABLES = frozenset({"search", "sums", "models", "tariffs"})
 STATE_COLUMNS = (
     "content_hash, last_seq, evicted_at, analyzed_seq, analyzed_hash, usd, pinned, name, tags, note"
 )
-"""Columns of a session of which one differs when anything of it does. Times of storing are not among
-them, so two stores that synced the same sources have the same."""
+"""Columns of a session of which one differs when anything of it does. Times of storing are not
+among them, so two stores that synced the same sources have the same."""
 CONTENT_COLUMNS = 3
 """The number of `STATE_COLUMNS`, from the first on, that depend on the events alone."""
 

@@ -12,16 +12,16 @@ slots can be added up to sums over local days."""
 SIDECHAIN = 1
 """A flag of a call: it was made on a side chain."""
 ABANDONED, RETRIED, FAILED = 4, 8, 16
-"""Flags of a call that led nowhere: it is on an abandoned branch, repeats an attempt that failed, or
-made an attempt that failed."""
+"""Flags of a call that led nowhere: it is on an abandoned branch, repeats an attempt that failed,
+or made an attempt that failed."""
 UNPLACED = 32
 """A flag of a call without an event, in a session in which something led nowhere."""
 WASTED = ABANDONED | RETRIED | FAILED
 MARKS = WASTED | UNPLACED
 """The flags that are derived from the digest of the session; the others come with the call."""
 MARKED_FROM = 9
-"""The first version of digests with dead ends. With an older digest, the calls of a session have none
-of these flags, whatever they led to."""
+"""The first version of digests with dead ends. With an older digest, the flags of a session's calls
+do not say whether they led nowhere."""
 
 
 class Filter(NamedTuple):
@@ -97,7 +97,7 @@ class CallSum(NamedTuple):
     web_searches: int
     usd: int
     unpriced: int
-    """The number of calls that have no price, or none yet. A call whose model is a placeholder of the
-    agent (`<…>`) needs none and is not counted."""
+    """The number of calls that have no price, or none yet. A call whose model is a placeholder of
+    the agent (`<…>`) needs none and is not counted."""
     fuzzy: int
     """The number of calls with the price of a model whose name is only similar."""

@@ -51,7 +51,8 @@ def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | Non
     open_: _OpenSegment | None = _OpenSegment.continuing(tail) if tail is not None else None
     for row, body in zip(rows, bodies, strict=True):
         if open_ is not None and row[SEQ] // BLOCK != open_.first_seq // BLOCK:
-            # Segments of a session must not overlap, and another source may have the blocks between.
+            # Segments of a session must not overlap, and another source may have the blocks
+            # between.
             segments.append(open_.close())
             open_ = None
         if open_ is None:
@@ -69,7 +70,7 @@ def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | Non
 
 
 def pack_one(rows: list[list[Any]], bodies: Sequence[bytes | None]) -> Segment:
-    """Return the bodies as one segment, whatever its size, and set in each row where its body is."""
+    """Return the bodies as one segment of any size, and set in each row where its body is."""
     open_ = _OpenSegment(rows[0][SEQ])
     for row, body in zip(rows, bodies, strict=True):
         if body is not None:
@@ -115,8 +116,8 @@ class _OpenSegment:
     def close(self) -> Segment:
         data = b"".join(self.bodies)
         prompt, reply, tool = (index_text(texts) for texts in self.texts)
-        # Kinds and tools are indexed as words that occur in no text, so that a filter on events need
-        # not decompress every segment.
+        # Kinds and tools are indexed as words that occur in no text, so that a filter on events
+        # need not decompress every segment.
         marks = {mark("kind", kind) for kind, _, _ in self.kinds}
         marks |= {mark("tool", name) for _, name, _ in self.kinds if name}
         marks |= {mark("is", "error") for _, _, error in self.kinds if error}

@@ -50,7 +50,7 @@ _MAX_CACHED_BYTES = 64
 class WordQuery(msgspec.Struct, frozen=True):
     """A search for a word or phrase: a tsquery, and the phrase to check its matches for."""
 
-    query: str
+    tsquery: str
     phrase: bytes | None
 
 
@@ -73,10 +73,10 @@ def build_query(term: str, *, prefix: bool) -> WordQuery | None:
     words = tokenize(term.encode("utf-8", "replace"))
     if not words:
         return None
-    query = " & ".join(f"'{word[:MAX_WORD_CHARS]}'" for word in words) + (":*" if prefix else "")
+    tsquery = " & ".join(f"'{word[:MAX_WORD_CHARS]}'" for word in words) + (":*" if prefix else "")
     if len(words) == 1 and len(words[0]) < MAX_WORD_CHARS:
-        return WordQuery(query, None)
-    return WordQuery(query, f" {' '.join(words)}{'' if prefix else ' '}".encode())
+        return WordQuery(tsquery, None)
+    return WordQuery(tsquery, f" {' '.join(words)}{'' if prefix else ' '}".encode())
 
 
 def columns_with(stream: bytes, phrase: bytes, unpack: Callable[[bytes], bytes]) -> frozenset[str]:

@@ -12,8 +12,8 @@ from ..model import Call, Digest
 from ..timeline import Tally
 
 Words = list[tuple[bytes | None, bytes | None, bytes | None]]
-"""The rows of a segment in PostgreSQL's table `search`: the words of its prompts, replies and tools,
-each once, as binary tsvectors."""
+"""The rows of a segment in PostgreSQL's table `search`: the words of its prompts, replies and
+tools, each once, as binary tsvectors."""
 CutWords = tuple[Words, bytes]
 """The words as above, and all words in their order, packed."""
 
@@ -64,8 +64,8 @@ class SourceState(msgspec.Struct, kw_only=True):
     missing_at: str | None = None
     problem: str | None = None
     is_evicted: bool = False
-    """True if some of its events were evicted. The next read cannot continue it, only derive it again
-    as a whole."""
+    """True if some of its events were evicted. The next read cannot continue it, only derive it
+    again as a whole."""
 
 
 class Resume(msgspec.Struct, kw_only=True):
@@ -100,9 +100,9 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """None if they cannot be read."""
     made: Tally
     is_ordered: bool = True
-    """False if the numbers do not follow the order of the source, as after a newer adapter found more
-    events, or if the original of a copy was forgotten. Totals that depend on the order or on the
-    text cannot be checked then."""
+    """False if the numbers do not follow the order of the source, as after a newer adapter found
+    more events, or if the original of a copy was forgotten. Totals that depend on the order or on
+    the text cannot be checked then."""
 
     @property
     def differences(self) -> dict[str, tuple[Any, Any]]:
@@ -144,7 +144,7 @@ class Piece(msgspec.Struct, kw_only=True):
     originals: list[tuple[int, int]]
     """(row, hash of the original's native id) for rows that the agent says are copies."""
     digest: Digest | None = None
-    """The digest of the session. It is valid if the piece is the whole session and has no copies."""
+    """The digest of the session, valid if the piece is the whole session and has no copies."""
 
 
 class PriceRow(msgspec.Struct, frozen=True, gc=False):
@@ -187,8 +187,8 @@ class Batch(msgspec.Struct, kw_only=True):
     redact_version: str
     pieces: list[Piece]
     aliases: list[tuple[int, int]]
-    """Records without an event, in order: (hash of the native id, hash of the native id of the event
-    before it)."""
+    """Records without an event, in order: (hash of the native id, hash of the native id of the
+    event before it)."""
     records: list[tuple[int, int, int, bytes]]
     """Chunks of native records: (first, count, length, packed)."""
     merged: dict[str, int]
@@ -218,8 +218,8 @@ class Put(msgspec.Struct, kw_only=True):
     copies: int = 0
     forgotten: int = 0
     overtaken: int = 0
-    """Number of sessions that have turned out to contain copies of events of this batch. They are to
-    be derived again."""
+    """Number of sessions that have turned out to contain copies of events of this batch. They are
+    to be derived again."""
 
 
 class SegmentEvent(msgspec.Struct, frozen=True, gc=False):

@@ -149,12 +149,12 @@ def cjk_words(text: bytes) -> list[bytes]:
             pairs += [text[i : i + 6] for i in range(first, last - 3, 3)] or [text[first:last]]
             if last - first > 3:
                 others.add(text[last - 3 : last])
-            others.update(_words_beside(text, first, last))
+            others.update(_adjacent_words(text, first, last))
         at = classes.find(1, run.end())
     return pairs + sorted(others)
 
 
-def _words_beside(text: bytes, first: int, last: int) -> Iterator[bytes]:
+def _adjacent_words(text: bytes, first: int, last: int) -> Iterator[bytes]:
     """Yield the words directly before and after a run of characters."""
     if first and 32 < text[first - 1] < 127:
         start = max(0, first - MAX_IDENTIFIER_BYTES)
@@ -165,7 +165,7 @@ def _words_beside(text: bytes, first: int, last: int) -> Iterator[bytes]:
 
 
 def cjk_pairs(text: str) -> list[bytes]:
-    """Return the pairs of neighbouring characters of each Chinese, Japanese or Korean run, in order.
+    """Return the pairs of neighbouring characters in all runs that `CJK` matches, in order.
 
     A run of one character is returned as it is.
     """

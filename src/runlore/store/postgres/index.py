@@ -31,12 +31,12 @@ from .connection import Vector
 from .connection import array as array_of
 from .database import PostgresDatabase
 
-REMEMBERED = 100
-"""Phrases of which it is known where they are."""
+MAX_CACHED_QUERIES = 100
+"""Maximum number of words, and of phrases, whose segments are cached."""
 
-MOST_PROVED = 40_000
-"""Segments in which a phrase is proved, the newest: a second's work. Of older ones it is said that
-they have it, and whoever reads them sees whether that is so."""
+MAX_PHRASE_SEGMENTS = 40_000
+"""Maximum number of segments in which a phrase is checked, the newest first. Older segments that
+have its words are returned without a check, and the reader of their text notices."""
 
 
 class PostgresIndex(SqlIndex):
@@ -46,104 +46,110 @@ class PostgresIndex(SqlIndex):
 
     def __init__(self, db: PostgresDatabase, sessions: SqlSessions) -> None:
         super().__init__(db, sessions)
-        self._counted: tuple[str, dict[int, int]] | None = None
+        self._sizes: tuple[str, dict[int, int]] | None = None
+        """A version, and the number of segments by session in that version."""
         self._words: tuple[str, dict[tuple[WordQuery, str | None], list[int]]] = ("", {})
-        """Of one version, the segments that have a word, by column."""
+        """A version, and the segments that have a word by column, in that version."""
         self._phrases: tuple[str, dict[WordQuery, dict[int, frozenset[str]]]] = ("", {})
-        """Of one version, the segments that have a phrase, with its columns."""
+        """A version, and the segments that have a phrase with its columns, in that version."""
 
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
-        asked = build_query(term, prefix=prefix)
-        if asked is None:
+        query = build_query(term, prefix=prefix)
+        if query is None:
             return []
-        if asked.phrase is not None:
+        if query.phrase is not None:
             columns = (
                 MESSAGE_COLUMNS if column == "said" else (column,) if column else INDEX_COLUMNS
             )
             return [
-                id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)
+                id_
+                for id_, places in self._find_phrase(query).items()
+                if not places.isdisjoint(columns)
             ]
         known = self._known_words()
-        if (asked, column) not in known:
-            # A search asks for a word in all columns, and then in those where someone says it: one
-            # round trip brings both.
+        if (query, column) not in known:
+            # A search asks for a word in all columns, and then in those of messages. One round trip
+            # gets both.
             wanted = (
                 {None: INDEX_COLUMNS, "said": MESSAGE_COLUMNS}
                 if column in (None, "said")
                 else {column: (column,)}
             )
             sql = ", ".join(_ids_with(columns) for columns in wanted.values())
-            found = self.db.one(f"select {sql}", (asked.query,))
-            if len(known) >= REMEMBERED:
+            row = self.db.one(f"select {sql}", (query.tsquery,))
+            if len(known) >= MAX_CACHED_QUERIES:
                 known.clear()
             known |= {
-                (asked, name): _ascending(ids) for name, ids in zip(wanted, found, strict=True)
+                (query, name): _sorted_ids(ids) for name, ids in zip(wanted, row, strict=True)
             }
-        return known[asked, column]
+        return known[query, column]
 
     def _known_words(self) -> dict[tuple[WordQuery, str | None], list[int]]:
-        """Return what is remembered of words, which is valid within a snapshot."""
+        """Return the cache of words, which is valid within a snapshot."""
         if self.db.moment is None:
             return {}
         if self._words[0] != self.db.moment:
             self._words = self.db.moment, {}
         return self._words[1]
 
-    def _proved(self, asked: WordQuery) -> dict[int, frozenset[str]]:
-        """The segments that have a phrase, or may have it, ascending, and in which columns.
-        Remembered until something is written: a search asks for the same phrase in several
-        columns."""
+    def _find_phrase(self, query: WordQuery) -> dict[int, frozenset[str]]:
+        """Return the segments that have a phrase, or may have it, ascending, with its columns.
+
+        They are cached until something is written, because a search asks for the same phrase in
+        several columns.
+        """
         version = self.db.version()
-        if self._phrases[0] != version or len(self._phrases[1]) >= REMEMBERED:
+        if self._phrases[0] != version or len(self._phrases[1]) >= MAX_CACHED_QUERIES:
             self._phrases = version, {}
         known = self._phrases[1]
-        if asked not in known:
-            # A segment of several parts may have the words in different ones.
-            parted = "(select string_agg(int8send(id), '') from search where part > 0)"
-            found, more = self.db.one(
-                f"select {_ids_with(INDEX_COLUMNS)}, {parted}", (asked.query,)
+        if query not in known:
+            # A segment with several rows may have the words in different rows.
+            divided = "(select string_agg(int8send(id), '') from search where part > 0)"
+            matches, others = self.db.one(
+                f"select {_ids_with(INDEX_COLUMNS)}, {divided}", (query.tsquery,)
             )
             # The newer a session, the higher its number.
-            ids = _ascending((found or b"") + (more or b""))
-            older = dict.fromkeys(ids[:-MOST_PROVED], frozenset(INDEX_COLUMNS))
-            known[asked] = older | dict(
-                sorted(self._prove(ids[-MOST_PROVED:], asked.phrase or b""))
+            ids = _sorted_ids((matches or b"") + (others or b""))
+            older = dict.fromkeys(ids[:-MAX_PHRASE_SEGMENTS], frozenset(INDEX_COLUMNS))
+            known[query] = older | dict(
+                sorted(self._check_phrase(ids[-MAX_PHRASE_SEGMENTS:], query.phrase or b""))
             )
-        return known[asked]
+        return known[query]
 
-    def _prove(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:
+    def _check_phrase(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:
+        """Yield the segments among these that have a phrase, with its columns."""
         sql = (
             "select id, coalesce(stream, '') from segments where session = any(?::bigint[]) and id"
             " = any(?::bigint[])"
         )
-        unpacked = unpacker()
+        unpack_stream = unpacker()
         for at in range(0, len(ids), PHRASE_CHECK_SEGMENTS):
             some = ids[at : at + PHRASE_CHECK_SEGMENTS]
             for id_, stream in self.db.all(
                 sql, (array_of({id_ >> 20 for id_ in some}), array_of(some))
             ):
                 try:
-                    places = columns_with(stream, phrase, unpacked)
+                    columns = columns_with(stream, phrase, unpack_stream)
                 except zstandard.ZstdError:
-                    places = frozenset(INDEX_COLUMNS)  # The text itself will tell.
-                if places:
-                    yield id_, places
+                    columns = frozenset(INDEX_COLUMNS)  # The reader of the text will notice.
+                if columns:
+                    yield id_, columns
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
-        found = self._segment_rows([id], files)
-        return _segment(found[0][1:]) if found else None
+        rows = self._segment_rows([id], files)
+        return _read_segment(rows[0][1:]) if rows else None
 
     def segments(
         self, ids: Sequence[int], *, files: bool = True
     ) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
-        found = {}
+        segments = {}
         for id_, *row in self._segment_rows(ids, files) if ids else ():
             with suppress(StoreError):
-                found[id_] = _segment(row)
-        return found
+                segments[id_] = _read_segment(row)
+        return segments
 
     def _segment_rows(self, ids: Sequence[int], files: bool) -> list[Any]:
-        # One statement, so that the rows are of this body, even when another process derives the
+        # One statement, so that the rows belong to this body, even if another process derives the
         # session again meanwhile.
         names = (
             "seq",
@@ -173,18 +179,19 @@ class PostgresIndex(SqlIndex):
 
     def sizes(self) -> dict[int, int]:
         version = self.db.version()
-        if self._counted is None or self._counted[0] != version:
-            (found,) = self.db.one("select string_agg(int8send(session), '') from segments")
-            self._counted = version, Counter(_numbers(found))
-        return self._counted[1]
+        if self._sizes is None or self._sizes[0] != version:
+            (packed,) = self.db.one("select string_agg(int8send(session), '') from segments")
+            self._sizes = version, Counter(_numbers(packed))
+        return self._sizes[1]
 
     def write(self, session: int, first: int, last: int, segment: Segment) -> None:
         self.write_all(session, [(first, last, segment)])
 
     def write_all(self, session: int, segments: list[tuple[int, int, Segment]]) -> None:
+        """Write segments by (first, last, segment), in place of those with the same first event."""
         if not segments:
             return
-        top = session << 20
+        next_id = session << 20
         ids: dict[int, int] = {}
         if self.db.seen is not None and session in self.db.seen.fresh:
             self.db.seen.fresh.discard(session)
@@ -192,7 +199,7 @@ class PostgresIndex(SqlIndex):
             sql = "select first_seq, id, max(id) over () from segments where session = ?"
             wanted = {first for first, _, _ in segments}
             for first, id_, last_id in self.db.all(sql, (session,)):
-                top = last_id + 1
+                next_id = last_id + 1
                 if first in wanted:
                     ids[first] = id_
         if ids:
@@ -201,14 +208,14 @@ class PostgresIndex(SqlIndex):
         for first, last, segment in segments:
             id_ = ids.get(first)
             if id_ is None:
-                id_, top = top, top + 1
+                id_, next_id = next_id, next_id + 1
             rows.append((id_, first, last, segment))
         self.add(session, rows)
 
     def add(
         self, session: int, rows: Sequence[tuple[int, int, int, Segment]], *, ahead: bool = False
     ) -> None:
-        """Adds segments by (id, first, last, segment)."""
+        """Add segments by (id, first, last, segment)."""
         if any(id_ > session << 20 | 0xFFFFF for id_, *_ in rows):
             raise StoreError("a session has more than a million segments")
         segments, words = [], []
@@ -223,21 +230,18 @@ class PostgresIndex(SqlIndex):
         self._phrases = "", {}
 
     def drop(self, where: str, bindings: tuple[Any, ...]) -> None:
-        gone = [
-            id_
-            for (id_,) in self.db.all(f"delete from segments where {where} returning id", bindings)
-        ]
-        self.drop_words(gone)
+        rows = self.db.all(f"delete from segments where {where} returning id", bindings)
+        self.drop_words([id_ for (id_,) in rows])
 
     def drop_words(self, ids: Sequence[int]) -> None:
-        """Removes what the index has of these segments."""
+        """Remove the words of these segments from the index."""
         self._phrases = "", {}
         if ids:
             sql = "delete from search where session = any(?::bigint[]) and id = any(?::bigint[])"
             self.db.execute(sql, (array_of({id_ >> 20 for id_ in ids}), array_of(ids)))
 
 
-def _segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
+def _read_segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
     length, hash_, body, *columns = row
     try:
         events = (
@@ -251,8 +255,11 @@ def _segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
 
 
 def _ids_with(columns: Sequence[str]) -> str:
-    """Return an expression for the segments that have the word ?1 in one of the columns, as bytes:
-    a common word has tens of thousands, and one value is read faster than as many rows."""
+    """Return an expression for the ids of the segments that have the word ?1 in one of the columns.
+
+    They are packed in one value: a common word has tens of thousands, and as many rows would be
+    read much more slowly.
+    """
     test = " or ".join(f"{name} @@ ?1::tsquery" for name in columns)
     return f"(select string_agg(int8send(id), '') from search where {test})"
 
@@ -260,11 +267,11 @@ def _ids_with(columns: Sequence[str]) -> str:
 def _numbers(packed: bytes | None) -> array[int]:
     numbers = array("q", packed or b"")
     if sys.byteorder == "little":
-        numbers.byteswap()  # The network has the high byte first.
+        numbers.byteswap()  # The server sends the high byte first.
     return numbers
 
 
-def _ascending(packed: bytes | None) -> list[int]:
+def _sorted_ids(packed: bytes | None) -> list[int]:
     return sorted(set(_numbers(packed)))
 
 

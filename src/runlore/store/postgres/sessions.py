@@ -1,4 +1,4 @@
-"""Sessions of a PostgreSQL store, where they are read in another way than in SQLite."""
+"""Reads of sessions in a PostgreSQL store that differ from those in SQLite."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class PostgresSessions(SqlSessions):
     def number(self, uid: str) -> int | None:
         if self.db.seen is None:
             return super().number(uid)
-        found = self.db.seen.numbers.get(uid)
-        if found is None and (found := super().number(uid)) is not None:
-            self.db.seen.numbers[uid] = found
-        return found
+        number = self.db.seen.numbers.get(uid)
+        if number is None and (number := super().number(uid)) is not None:
+            self.db.seen.numbers[uid] = number
+        return number
 
     def numbers(self, chosen: Filter) -> set[int]:
         where, bindings = session_filter(self.db, chosen)
-        (found,) = self.db.one(f"select array_agg(number) from sessions {where}", bindings)
-        return set(found or ())
+        (numbers,) = self.db.one(f"select array_agg(number) from sessions {where}", bindings)
+        return set(numbers or ())

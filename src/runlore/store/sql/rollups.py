@@ -18,8 +18,8 @@ from .filters import session_filter
 from .sessions import UNCOVERED
 
 _WHOLE_UNITS = 1_000_000
-"""Money is added up in two parts, the whole multiples of this and the rest. Otherwise 92 calls of the
-maximum price would overflow 64 bits."""
+"""Money is added up in two parts, the whole multiples of this and the rest. Otherwise 92 calls of
+the maximum price would overflow 64 bits."""
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -183,8 +183,8 @@ class Rollups:
         sql = (
             f"select session from (select * from (select * from ({right}) m except select * from"
             f" sums) a union all select * from (select * from sums except select * from ({right})"
-            f" m) b) c union select number from sessions s where usd is distinct from (select {_USD}"
-            " from sums where session = s.number)"
+            " m) b) c union select number from sessions s where usd is distinct from"
+            f" (select {_USD} from sums where session = s.number)"
         )
         return [session for (session,) in self.db.all(sql)]
 
@@ -294,8 +294,8 @@ class Rollups:
                 " not null)"
             )
         where = f"where {' and '.join(tests)}" if tests else ""
-        # The unary plus keeps SQLite from reading all calls in the order of their sessions, which is
-        # much slower.
+        # The unary plus keeps SQLite from reading all calls in the order of their sessions, which
+        # is much slower.
         levels = self._levels | {"session": "+c.session"} | {name: f"c.{name}" for name in more}
         columns = ", ".join(
             f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items()

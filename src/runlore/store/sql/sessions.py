@@ -47,7 +47,7 @@ _MAX_UIDS_IN_QUERY = 500
 UNCOVERED = (
     "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
 )
-"""The test for sessions without a digest of all that is stored. An index has the same expression."""
+"""The test for sessions without a digest of all that is stored. An index has the same test."""
 
 EVENT = (
     "seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary,"

@@ -40,7 +40,7 @@ class Terms:
         return self._number_of("models", MODEL, tuple(values))
 
     def tariff(self, values: Iterable[Any]) -> int | None:
-        """Return the number of a tariff, by the values of `TARIFF`; None for a call without a price.
+        """Return the number of a tariff, by the values of `TARIFF`; None if there is no price.
 
         The number is negative if a newer list of prices may have a better price. The index over
         negative numbers finds such calls.
