@@ -349,5 +349,9 @@ def without_password(url: str) -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # In containers without a name for the user.
+    except (
+        OSError,
+        KeyError,
+        ImportError,
+    ):  # Containers and Windows may have no name for the user.
         return "unknown"

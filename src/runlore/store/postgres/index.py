@@ -57,31 +57,24 @@ class PostgresIndex(SqlIndex):
         query = build_query(term, prefix=prefix)
         if query is None:
             return []
-        if query.phrase is not None:
-            columns = (
-                MESSAGE_COLUMNS if column == "said" else (column,) if column else INDEX_COLUMNS
-            )
-            return [
-                id_
-                for id_, places in self._find_phrase(query).items()
-                if not places.isdisjoint(columns)
-            ]
+        if query.phrase is None:
+            return self._find_word(query, column)
+        columns = _columns_of(column)
+        matches = self._find_phrase(query)
+        return [id_ for id_, places in matches.items() if not places.isdisjoint(columns)]
+
+    def _find_word(self, query: WordQuery, column: str | None) -> list[int]:
+        """Return the segments that have a word in a column, ascending."""
         known = self._known_words()
         if (query, column) not in known:
             # A search asks for a word in all columns, and then in those of messages. One round trip
             # gets both.
-            wanted = (
-                {None: INDEX_COLUMNS, "said": MESSAGE_COLUMNS}
-                if column in (None, "said")
-                else {column: (column,)}
-            )
-            sql = ", ".join(_ids_with(columns) for columns in wanted.values())
+            names = (None, "said") if column in (None, "said") else (column,)
+            sql = ", ".join(_ids_with(_columns_of(name)) for name in names)
             row = self.db.one(f"select {sql}", (query.tsquery,))
             if len(known) >= MAX_CACHED_QUERIES:
                 known.clear()
-            known |= {
-                (query, name): _sorted_ids(ids) for name, ids in zip(wanted, row, strict=True)
-            }
+            known |= {(query, name): _sorted_ids(ids) for name, ids in zip(names, row, strict=True)}
         return known[query, column]
 
     def _known_words(self) -> dict[tuple[WordQuery, str | None], list[int]]:
@@ -252,6 +245,13 @@ def _read_segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
         raise StoreError(
             f"events of a segment are damaged ({error}); run `runlore doctor`"
         ) from None
+
+
+def _columns_of(column: str | None) -> tuple[str, ...]:
+    """Return the columns that a search for a column means: all for None, two for `said`."""
+    if column is None:
+        return INDEX_COLUMNS
+    return MESSAGE_COLUMNS if column == "said" else (column,)
 
 
 def _ids_with(columns: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -107,26 +107,9 @@ class PostgresTransfer(SqlTransfer):
             if before is not None and self.db.one(_OTHER_AUTHORS, (author, *before)):
                 # Replacing the session would lose the parts of others. The next sync derives the
                 # parts of this author again.
-                for _, source, *_ in taken.streams:
-                    self.db.execute(
-                        "update sources set adapter_version = ? where number = ?",
-                        (OVERTAKEN, source),
-                    )
+                self._derive_again(source for _, source, *_ in taken.streams)
                 return int(before[0])
-            names: dict[str, Any] = {
-                "author": author,
-                "machine": taken.session.get("machine") or self.db.machine,
-            }
-            if name != uid:
-                names |= {"uid": name, "native_session_id": name.partition(":")[2], **_NO_DIGEST}
-                taken = msgspec.structs.replace(taken, digest=None, errors=[])
-            streams = [
-                (block, source, *_clean_packed(facts, tally), hash_)
-                for block, source, facts, tally, hash_ in taken.streams
-            ]
-            number = super().take_session(
-                msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams)
-            )
+            number = super().take_session(self._adapt(taken, author, name))
             if before is not None:
                 self.db.execute(
                     "update claims set session = ? where session = ?", (number, *before)
@@ -134,6 +117,31 @@ class PostgresTransfer(SqlTransfer):
             if name != uid:
                 self._claims.add(author, uid, number)
             return number
+
+    def _derive_again(self, sources: Iterable[int]) -> None:
+        """Mark these sources, so that the next sync derives them again."""
+        for source in sources:
+            self.db.execute(
+                "update sources set adapter_version = ? where number = ?", (OVERTAKEN, source)
+            )
+
+    def _adapt(self, taken: Taken, author: str, name: str) -> Taken:
+        """Return the session as this database stores it: with an author, under a uid, without NUL.
+
+        Under another uid it has no digest.
+        """
+        columns: dict[str, Any] = {
+            "author": author,
+            "machine": taken.session.get("machine") or self.db.machine,
+        }
+        if name != taken.session["uid"]:
+            columns |= {"uid": name, "native_session_id": name.partition(":")[2], **_NO_DIGEST}
+            taken = msgspec.structs.replace(taken, digest=None, errors=[])
+        streams = [
+            (block, source, *_clean_packed(facts, tally), hash_)
+            for block, source, facts, tally, hash_ in taken.streams
+        ]
+        return msgspec.structs.replace(taken, session={**taken.session, **columns}, streams=streams)
 
     def _take_row(self, row: dict[str, Any]) -> int:
         month = month_of(parse_time(row["started_at"]) if row["started_at"] else None)
