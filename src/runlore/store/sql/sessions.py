@@ -166,6 +166,7 @@ class SqlSessions:
         session = self.number(uid)
         if session is None:
             return []
+        # Without the bodies, which may be megabytes and are not needed here.
         spans = self.segment_rows(session, first, last, "id, first_seq, last_seq")
         rows = self.counted_rows(session, first, last)
         # A remainder of an evicted event has its summary only in its body.
