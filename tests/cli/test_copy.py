@@ -80,7 +80,7 @@ def test_a_file_into_a_server_and_back_is_the_same_store(
         counts = [
             [
                 store.maintenance.rows(f"select count(*) from {table}")
-                for table in sorted(copying.COPIED)
+                for table in sorted(copying.COPIED_TABLES)
             ]
             for store in (one, two, three)
         ]
@@ -120,7 +120,7 @@ def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
 ) -> None:
     assert run("sync").exit_code == 0
     here, there = str(home / ".runlore/runlore.db"), server.make_schema()
-    taken = copying._session
+    taken = copying.read_session
 
     def stop_at_the_second(source: Store, number: int, sources: dict[int, int]) -> Any:
         if number == 2:
@@ -128,7 +128,7 @@ def test_a_copy_that_was_stopped_goes_on_and_brings_what_is_new(
         return taken(source, number, sources)
 
     with monkeypatch.context() as patch:
-        patch.setattr(copying, "_session", stop_at_the_second)
+        patch.setattr(copying, "read_session", stop_at_the_second)
         stopped = run("copy", here, there)
         assert (stopped.exit_code, "the same command goes on from there" in stopped.stderr) == (
             status,
@@ -186,4 +186,4 @@ def test_every_table_is_copied_or_made_again(tmp_path: Path) -> None:
         }
     assert {
         name for name in tables if not name.startswith("search_")
-    } == copying.COPIED | copying.MADE_AGAIN
+    } == copying.COPIED_TABLES | copying.DERIVED_TABLES

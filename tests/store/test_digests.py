@@ -220,7 +220,7 @@ def test_of_a_large_session_only_a_part_is_held_at_a_time(
     store: Store, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent.put(*(line(id=f"e{n}", text=f"{n} " * 20_000) for n in range(40)))
-    monkeypatch.setattr("runlore.store.bodies.HELD_BYTES", 200_000)
+    monkeypatch.setattr("runlore.store.bodies.MAX_CACHED_BYTES", 200_000)
     _, bodies = store.digests.timeline("toy:s1")
     assert dict(bodies) == store.sessions.bodies("toy:s1")
     assert [bodies[n][:3] for n in (39, 0, 20)] == ["39 ", "0 0", "20 "]

@@ -39,7 +39,7 @@ from runlore.store.postgres import connection, index
 from runlore.store.postgres.connection import PostgresConnection, Sending
 from runlore.store.postgres.database import as_regex, without_password
 from runlore.store.postgres.months import PARTITIONED, partition
-from runlore.store.postgres.pool import MOST, _pools
+from runlore.store.postgres.pool import MAX_CONNECTIONS, _pools
 from runlore.store.postgres.store import PostgresStore
 from runlore.sync import ingest, pipeline
 from runlore.sync.prepare import Job, Preparer, Setting
@@ -65,7 +65,7 @@ def store(address: str) -> Iterator[PostgresStore]:
 @pytest.fixture
 def is_little_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is put is sent while more is made, however little it is."""
-    monkeypatch.setattr(connection, "ENOUGH_BYTES", 0)
+    monkeypatch.setattr(connection, "MIN_SEND_BYTES", 0)
 
 
 @pytest.fixture
@@ -447,7 +447,7 @@ def test_many_new_sources_are_put_with_as_many_questions_as_a_few(
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize("enough", [0, 5_000, connection.ENOUGH_BYTES])
+@pytest.mark.parametrize("enough", [0, 5_000, connection.MIN_SEND_BYTES])
 def test_what_was_put_is_known_before_it_is_sent(
     store: PostgresStore,
     toy: Toy,
@@ -456,7 +456,7 @@ def test_what_was_put_is_known_before_it_is_sent(
     monkeypatch: pytest.MonkeyPatch,
     enough: int,
 ) -> None:
-    monkeypatch.setattr(connection, "ENOUGH_BYTES", enough)
+    monkeypatch.setattr(connection, "MIN_SEND_BYTES", enough)
     monkeypatch.setattr(ingest, "MAX_GROUP", 1)
     write_home(tmp_path / "homes/one", "one")
     write_home(tmp_path / "homes/two", "two")
@@ -517,7 +517,7 @@ def test_rows_that_a_table_refuses_are_told_by_the_next_statement(store: Postgre
 def test_rows_wait_until_there_are_enough_of_them(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "ENOUGH_BYTES", 100_000)
+    monkeypatch.setattr(connection, "MIN_SEND_BYTES", 100_000)
     copied: list[str] = []
     copy = Cursor.copy
 
@@ -625,7 +625,7 @@ def test_a_phrase_of_common_words_is_proved_in_the_newest_and_shown_only_where_i
         put(store, toy, tmp_path / f"toy/{n}.jsonl", line(id=f"{n}", text=text, at=n))
     exact = store.index.postings("green pear")
     assert len(exact) == 3
-    monkeypatch.setattr(index, "MOST_PROVED", 2)
+    monkeypatch.setattr(index, "MAX_PHRASE_SEGMENTS", 2)
     monkeypatch.setattr(store.index, "_phrases", ("", {}))
     possible = store.index.postings("green pear")
     assert len(possible) == 4, "the newest two are looked into, the older three are not"
@@ -762,7 +762,7 @@ def test_a_server_that_is_restarted_again_and_again_costs_nothing_but_time(
 def test_who_waits_for_a_server_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(StoreError, match="refused"):
         PostgresConnection(
-            "postgresql://127.0.0.1:1/nowhere", "postgresql://127.0.0.1:1/nowhere", patience_s=0.3
+            "postgresql://127.0.0.1:1/nowhere", "postgresql://127.0.0.1:1/nowhere", max_away_s=0.3
         )
     (said,) = caplog.messages
     assert said.startswith("runlore: postgresql://127.0.0.1:1/nowhere: ")
@@ -822,7 +822,7 @@ import os, signal
 from psycopg import Copy
 from runlore.sync import ingest, pipeline
 from runlore.store.postgres import connection
-ingest.MAX_GROUP, connection.ENOUGH_BYTES = 4, 0
+ingest.MAX_GROUP, connection.MIN_SEND_BYTES = 4, 0
 write = Copy.write_row
 def stop(copy, row):
     write(copy, row)
@@ -928,11 +928,11 @@ def test_many_readers_of_a_process_share_a_few_connections(
     for thread in threads:
         thread.join()
     assert answers == [1] * 12
-    assert 0 < most <= MOST
+    assert 0 < most <= MAX_CONNECTIONS
     with ExitStack() as stack:
-        for _ in range(MOST):
+        for _ in range(MAX_CONNECTIONS):
             stack.enter_context(stores.lend())
-        assert connections(server) - before == MOST, "and while they wait they have none"
+        assert connections(server) - before == MAX_CONNECTIONS, "and while they wait they have none"
 
 
 def test_a_reader_goes_on_after_the_server_was_restarted(

@@ -17,7 +17,7 @@ from runlore.doctor import file_checks
 from runlore.model import Digest
 from runlore.store import Batch, Store, open_store
 from runlore.store.postgres.store import PostgresStore
-from runlore.store.tsvectors import LONGEST
+from runlore.store.tsvectors import MAX_WORD_CHARS
 from tests.postgres import Server
 from tests.store.test_contract import Agent
 from tests.store.test_postgres import is_right
@@ -446,7 +446,7 @@ def test_a_phrase_is_found_by_the_transaction_that_puts_it(
 def test_a_word_that_is_longer_than_the_index_has_is_right(
     store: PostgresStore, agents: Agents, config: Config
 ) -> None:
-    long = "x" * (LONGEST + 40)
+    long = "x" * (MAX_WORD_CHARS + 40)
     agents.say("s", f"{long} apple")
     (id_,) = store.index.postings("apple")
     assert store.index.postings(long) == [id_]

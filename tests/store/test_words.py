@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 
 from runlore.store import Segment
 from runlore.store.segments import cut_words
-from runlore.store.tsvectors import LONGEST as LONGEST_KEPT
-from runlore.store.tsvectors import cut, list_words, unpacker
+from runlore.store.tsvectors import MAX_WORD_CHARS, list_words, tokenize, unpacker
 from runlore.store.tsvectors import cut_words as cut_of
-from runlore.store.words import LONGEST, blank_signs, camel_parts, cjk_pairs, index_text
+from runlore.store.words import (
+    MAX_IDENTIFIER_BYTES,
+    blank_signs,
+    camel_parts,
+    cjk_pairs,
+    index_text,
+)
 
 
 def test_words_of_mixed_case_are_cut_in_parts() -> None:
@@ -34,7 +39,7 @@ def test_a_word_at_either_end_is_seen() -> None:
 
 
 def test_long_runs_are_data_and_not_identifiers() -> None:
-    assert camel_parts(b"aB" * LONGEST) == []
+    assert camel_parts(b"aB" * MAX_IDENTIFIER_BYTES) == []
     assert camel_parts(b"x" * 62 + b"Yz") == [b"Yz", b"x" * 62]
 
 
@@ -61,7 +66,7 @@ def test_many_words_over_many_kilobytes_are_all_seen() -> None:
 
 @given(st.lists(st.sampled_from("A B a b 1 2 _".split()), max_size=80).map("".join))
 def test_the_parts_are_those_of_every_word_with_an_inner_beginning(text: str) -> None:
-    words = [word for word in re.findall("[A-Za-z0-9]+", text) if len(word) <= LONGEST]
+    words = [word for word in re.findall("[A-Za-z0-9]+", text) if len(word) <= MAX_IDENTIFIER_BYTES]
     mixed = [word for word in words if re.search("[a-z0-9][A-Z]|[A-Z][A-Z][a-z0-9]", word)]
     parts = {
         part for word in mixed for part in re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", word)
@@ -95,12 +100,12 @@ def test_any_text_can_be_indexed_and_stays_whole(texts: list[str]) -> None:
 @given(st.text(st.characters() | st.sampled_from(" .-_AZaz09é́ß字日")))
 def test_much_text_is_cut_as_sqlite_cuts_it(text: str) -> None:
     data = text.encode("utf-8", "replace")
-    assert list_words(data) == [word.encode() for word in cut(data)]
+    assert list_words(data) == [word.encode() for word in tokenize(data)]
 
 
 def test_a_long_word_of_another_script_is_cut_as_sqlite_cuts_it() -> None:
     data = ("plain " + "é字、" * 100 + " Ünd").encode()
-    assert list_words(data) == [word.encode() for word in cut(data)]
+    assert list_words(data) == [word.encode() for word in tokenize(data)]
 
 
 def test_words_are_listed_in_order() -> None:
@@ -158,7 +163,7 @@ def test_words_that_a_worker_cut_are_those_that_the_store_would_have() -> None:
 
 
 def test_the_index_has_each_word_once_in_order_and_as_much_of_it_as_it_holds() -> None:
-    long = "x" * LONGEST_KEPT
+    long = "x" * MAX_WORD_CHARS
     tool = f"Ünd 字 {long}y {long}z {long} {long[1:]}".encode()
     segment = Segment(
         first_seq=0,

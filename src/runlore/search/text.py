@@ -17,7 +17,7 @@ import msgspec
 
 from ..model import is_own
 from ..store import SegmentEvent, SessionLine
-from ..store.words import CJK, LONGEST, blank_escapes, part_spans
+from ..store.words import CJK, MAX_IDENTIFIER_BYTES, blank_escapes, part_spans
 from .syntax import TOKEN, Term
 
 SNIPPET_BYTES = 160
@@ -228,8 +228,8 @@ class Finder:
 
     def _is_word_part(self, data: bytes, first: int, last: int, low: int, high: int) -> bool:
         """Return True if this is a part of a word like parseHttpUrl."""
-        before = _RUN_BEFORE.search(data, max(low, first - LONGEST - 1), first)
-        after = _RUN_AFTER.match(data, last, min(high, last + LONGEST + 1))
+        before = _RUN_BEFORE.search(data, max(low, first - MAX_IDENTIFIER_BYTES - 1), first)
+        after = _RUN_AFTER.match(data, last, min(high, last + MAX_IDENTIFIER_BYTES + 1))
         assert after is not None
         start = before.start() if before else first
         for begin, end in part_spans(data[start : after.end()]):

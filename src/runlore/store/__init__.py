@@ -1,8 +1,9 @@
-"""The store: where everything that was read is kept. `open_store(url)` picks the database.
+"""The store: a database with all sessions. `open_store(url)` picks the kind of database.
 
-`contracts.py` has what a store can be asked, in ten small parts; `values.py` and `filters.py` have the
-values that it is given and returns. `pieces.py` turns events into rows and segments. The packages
-`sqlite` and `postgres` are the two databases, and `sql` what they have in common.
+`contracts.py` and `upkeep.py` declare the ten small parts of a store. `values.py` and `filters.py`
+have the values that it is given and returns. `rows.py` turns events into rows, `segments.py` packs
+their bodies. The packages `sqlite` and `postgres` are the two databases, and `sql` is what they
+have in common.
 """
 
 from __future__ import annotations
@@ -65,9 +66,11 @@ __all__ = [
 
 
 def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) -> Store:
-    """Opens the store at a path or in a database, making it when it is missing. One of many readers
-    in a process `is_shared`: in a server they have few connections together, each for the time of a
-    snapshot. Raises StoreError, StoreTooNew."""
+    """Open the store at a path or in a database server; create it if it is missing.
+
+    Use `is_shared` for one of many readers in a process. In a database server they share a few
+    connections, and each has one for the time of a snapshot. Raises StoreError, StoreTooNew.
+    """
     if is_server(url):
         try:
             from .postgres.store import PostgresStore
@@ -86,14 +89,18 @@ def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) ->
 
 
 def is_server(url: str) -> bool:
-    """Whether a store is in a server. One that is takes the words of a text, cut, in its place
-    (`takes_cut_words`)."""
+    """Return True if the store is in a database server.
+
+    Such a store is given the tokens of a segment in place of its texts (`takes_cut_words`).
+    """
     return url.startswith(("postgresql://", "postgres://"))
 
 
 def open_for_reading(url: str, *, is_shared: bool = False) -> Store:
-    """The store that is there, for questions. Raises StoreMissing with what to do when there is
-    none yet."""
+    """Open an existing store for reading.
+
+    Raises StoreMissing, with what to do about it, if there is none yet.
+    """
     if "://" not in url and not os.path.exists(os.path.expanduser(url)):
         raise StoreMissing(
             "there is no store yet; run `runlore sync`, or `runlore demo` for one to look at"

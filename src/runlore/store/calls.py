@@ -1,5 +1,4 @@
-"""API calls as a store keeps them: from a `Call` to a row of the ledger, and back. Pure; knows no
-database and no price."""
+"""API calls as rows of the ledger, and back. Pure; knows no database and no price."""
 
 from __future__ import annotations
 
@@ -16,10 +15,10 @@ from .natives import native_hash
 from .values import Kept
 
 SUM = 2
-"""A flag, as is `SIDECHAIN`: the figure stands for several requests."""
+"""A flag like `SIDECHAIN`: the figures are the sum of several requests."""
 ALONE = 64
-"""Another: no other session has a copy of it. Calls from before there was this flag do not have it,
-so not to have it says nothing."""
+"""A flag: no other session has a copy of the call. Its absence says nothing, because calls that
+were stored before this flag was introduced do not have it."""
 
 COLUMNS = (
     "key", "seq", "ts", "provider", "model", "tier", "region", "flags", "input_tokens",
@@ -27,52 +26,52 @@ COLUMNS = (
     "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens", "web_searches",
     "invoiced", "request_id", "superseded",
 )  # fmt: skip
-"""What is kept of a call, besides its hash and its session. `seq` is where its event is now; in the
-copies it says nothing."""
+"""The columns of a call, besides its hash and its session. `seq` is the present number of its
+event; it has no meaning in the copies."""
 PRICED = (*COLUMNS[2:13], "web_searches", "invoiced")
-"""What the price of a call follows from."""
-_PRICED = [COLUMNS.index(name) for name in PRICED]
+"""The columns that determine the price of a call."""
+_PRICED_INDEXES = [COLUMNS.index(name) for name in PRICED]
 
-_COPIED = (
+_COPIED_FIELDS = (
     "session_uid", "seq", "ts", "provider", "model", "tier", "region", "input_tokens",
     "output_tokens", "cache_read_tokens",
     "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens", "web_searches",
     "is_sidechain", "is_sum", "invoiced",
     "request_id",
 )  # fmt: skip
-"""What may differ between the copies of a call. Only added to at the end: what is stored names them
-by their place."""
+"""The fields that may differ between the copies of a call. Stored copies name a field by its index
+in this tuple, so new fields are added only at the end."""
 
-_PLACES: dict[int | str, str] = dict(enumerate(_COPIED))
-_REQUEST = _COPIED.index("request_id")
+_FIELD_BY_INDEX: dict[int | str, str] = dict(enumerate(_COPIED_FIELDS))
+_REQUEST_ID = _COPIED_FIELDS.index("request_id")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[dict[int | str, Any]]).decode
 
 
 def hash_of(call: Call) -> int:
-    """What the ledger finds a call by: the same for every copy of it."""
+    """Return the number by which the ledger finds a call; it is the same for every copy of it."""
     return _hash_of(call.session_uid, call.key)
 
 
 @lru_cache(maxsize=1 << 13)
 def _hash_of(uid: str, key: str) -> int:
-    # A call is looked for half a dozen times while it is put.
+    # Cached, because a put looks for the same call several times.
     return native_hash(uid.partition(":")[0], "call:" + key)
 
 
 def costs_alike(one: Call, other: Call) -> bool:
-    """Whether everything that a price follows from is the same."""
+    """Return True if two calls are alike in everything that determines a price."""
     return _priced(one) == _priced(other)
 
 
 def _priced(call: Call) -> list[Any]:
     row = to_row(Kept(call=call))
-    return [row[n] for n in _PRICED]
+    return [row[n] for n in _PRICED_INDEXES]
 
 
 def to_row(kept: Kept) -> list[Any]:
-    """The values of `COLUMNS`."""
+    """Return the values of `COLUMNS` for a call."""
     call = kept.call
     flags = call.is_sidechain * SIDECHAIN | call.is_sum * SUM | _is_alone(kept) * ALONE
     return [
@@ -92,15 +91,17 @@ def _is_alone(kept: Kept) -> bool:
 
 
 def _pack_copies(call: Call, copies: Iterable[Call]) -> bytes:
-    """Of each copy only what is not as in the call that counts: a tenth of all of it, and there is
-    one for every second call."""
-    counts = {**asdict(call), "seq": -1}
+    """Pack the copies of a call, each as the fields that differ from the call that counts.
+
+    Copies are frequent, and most of their fields are the same.
+    """
+    counted = {**asdict(call), "seq": -1}
     return _encode(
         [
             {
-                n: mine
-                for n, name in enumerate(_COPIED)
-                if (mine := getattr(copy, name)) != counts[name]
+                n: value
+                for n, name in enumerate(_COPIED_FIELDS)
+                if (value := getattr(copy, name)) != counted[name]
             }
             for copy in copies
         ]
@@ -108,39 +109,40 @@ def _pack_copies(call: Call, copies: Iterable[Call]) -> bytes:
 
 
 def _unpack_copies(call: Call, data: bytes) -> tuple[Call, ...]:
-    counts = {**asdict(call), "seq": -1}
-    found = []
-    for copy in _decode(data):
-        if "key" in copy:  # Stores of before format 6 have all of it.
-            found.append(msgspec.convert(copy, Call))
+    counted = {**asdict(call), "seq": -1}
+    copies = []
+    for fields in _decode(data):
+        if "key" in fields:  # Before format 6, a copy was stored with all of its fields.
+            copies.append(msgspec.convert(fields, Call))
         else:
-            found.append(
-                Call(
-                    **{**counts, **{_PLACES[n]: value for n, value in copy.items() if n in _PLACES}}
-                )
-            )
-    return tuple(found)
+            changes = {
+                _FIELD_BY_INDEX[n]: value for n, value in fields.items() if n in _FIELD_BY_INDEX
+            }
+            copies.append(Call(**{**counted, **changes}))
+    return tuple(copies)
 
 
 def has_other_request(superseded: bytes) -> bool:
-    """Whether a copy has another request id than the call that counts. Unpacking it takes ten times
-    as long."""
-    return any(_REQUEST in copy or "key" in copy for copy in _decode(superseded))
+    """Return True if a packed copy has another request id than the call that counts.
+
+    This is cheaper than unpacking the copies.
+    """
+    return any(_REQUEST_ID in copy or "key" in copy for copy in _decode(superseded))
 
 
 def from_row(uid: str, row: Sequence[Any]) -> Kept:
-    """The call of these values, made in the session of this uid."""
+    """Return the call of these values, which belongs to the session of this uid."""
     (
-        key, seq, ts, provider, model, tier, region, flags, given, made, read, short_written,
-        long_written, reasoning, searches, invoiced,
+        key, seq, ts, provider, model, tier, region, flags, fresh, output, read, written_5m,
+        written_1h, reasoning, searches, invoiced,
         request_id, superseded,
     ) = row  # fmt: skip
     call = Call(
         key=key, session_uid=uid, seq=seq, ts=parse_time(ts) if ts else None, provider=provider,
         model=model, tier=tier, region=region,
-        input_tokens=given, output_tokens=made, cache_read_tokens=read,
-        cache_write_5m_tokens=short_written,
-        cache_write_1h_tokens=long_written, reasoning_tokens=reasoning, web_searches=searches,
+        input_tokens=fresh, output_tokens=output, cache_read_tokens=read,
+        cache_write_5m_tokens=written_5m,
+        cache_write_1h_tokens=written_1h, reasoning_tokens=reasoning, web_searches=searches,
         is_sidechain=bool(flags & SIDECHAIN), is_sum=bool(flags & SUM), invoiced=invoiced,
         request_id=request_id,
     )  # fmt: skip

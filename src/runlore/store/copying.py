@@ -1,9 +1,8 @@
-"""From one store into another, whatever databases they are in: everything, and only what is not
-there yet.
+"""Copies all of a store that another does not have yet, whatever databases they are in.
 
-A session is taken over whole and in one transaction, so a copy that was stopped goes on where it
-stopped. It is of one moment, also while a sync writes to the store it is taken from. Numbers are
-given anew; uids, seqs, hashes and text stay what they are.
+A session is copied as a whole and in one transaction, so a copy that was stopped continues where it
+stopped. The copy is of one moment, also while a sync writes to the source. Sources and sessions get
+new numbers; uids, seqs, hashes and text stay the same.
 """
 
 from __future__ import annotations
@@ -21,77 +20,50 @@ from .rows import ROW
 from .sql.terms import TARIFF
 from .values import Taken
 
-SOURCE = (
+SOURCE_COLUMNS = (
     "agent", "path", "root", "machine", "size", "mtime_ns", "inode", "offset", "head", "tail",
     "records", "carry", "adapter_version",
     "redact_version", "merged", "discovered_at", "synced_at", "missing_at", "problem",
 )  # fmt: skip
-COPIED = frozenset(
+COPIED_TABLES = frozenset(
     "sessions sources streams skips tombstones events segments natives aliases records calls"
     " digests errors".split()
 )
-MADE_AGAIN = frozenset({"search", "sums", "models", "tariffs"})
-"""Tables that follow from the others, or are written with them."""
-STATE = (
+DERIVED_TABLES = frozenset({"search", "sums", "models", "tariffs"})
+"""Tables that are derived from the others, or written with them."""
+STATE_COLUMNS = (
     "content_hash, last_seq, evicted_at, analyzed_seq, analyzed_hash, usd, pinned, name, tags, note"
 )
-CONTENT = 3
-"""What is another when something of a session is; when its events are, the first so many. Not when
-it was stored: two stores that were synced by themselves have the same."""
+"""Columns of a session of which one differs when anything of it does. Times of storing are not
+among them, so two stores that synced the same sources have the same."""
+CONTENT_COLUMNS = 3
+"""The number of `STATE_COLUMNS`, from the first on, that depend on the events alone."""
 
 Progress = Callable[[int, int], None]
 
 
 class Copied(msgspec.Struct, kw_only=True):
-    """What a copy did."""
+    """The result of a copy."""
 
     sessions: int = 0
     events: int = 0
     calls: int = 0
     unchanged: int = 0
-    """Sessions that were there already."""
+    """Sessions that the target had already."""
     forgotten: int = 0
-    """Sessions that were forgotten there, and stay so."""
+    """Sessions that were forgotten in the target, and stay so."""
 
 
 def copy(source: Store, target: Store, progress: Progress | None = None) -> Copied:
-    """Takes over all that is in `source`. What else is in `target` stays. Raises StoreError."""
-    done = Copied()
+    """Copy everything from `source` to `target`; what else is in `target` stays.
+
+    Raises StoreError.
+    """
+    result = Copied()
     with source.snapshot():
-        numbers = _sources(source, target)
-        wanted = source.maintenance.rows(
-            f"select number, uid, author, {STATE} from sessions order by number"
-        )
-        known = {
-            uid: (author, tuple(state))
-            for uid, author, *state in target.maintenance.rows(
-                f"select uid, author, {STATE} from sessions"
-            )
-        }
-        sessions: dict[int, int] = {}
-        forgotten = target.sources.tombstones()
-        for at, (number, uid, author, *state) in enumerate(wanted):
-            name, whose = target.transfer.name_of(uid, author)
-            owner, there = known.get(name, (None, ()))
-            # Of what is someone else's there, and of what has another name, nothing is taken but
-            # what it holds.
-            compared = len(state) if name == uid and owner == whose else CONTENT
-            if uid in forgotten:
-                done.forgotten += 1
-            elif there[:compared] == tuple(state)[:compared]:
-                done.unchanged += 1
-                ((sessions[number],),) = target.maintenance.rows(
-                    "select number from sessions where uid = ?", (name,)
-                )
-            else:
-                taken = _session(source, number, numbers)
-                sessions[number] = target.transfer.take_session(taken)
-                done.sessions += 1
-                done.events += len(taken.events)
-                done.calls += len(taken.calls)
-            if progress:
-                progress(at + 1, len(wanted))
-        _rest(source, target, numbers, sessions)
+        sources = _copy_sources(source, target)
+        sessions = _copy_sessions(source, target, sources, result, progress)
+        _copy_rest(source, target, sources, sessions)
         target.transfer.take_claims(
             [
                 (author, uid, sessions[number])
@@ -99,24 +71,14 @@ def copy(source: Store, target: Store, progress: Progress | None = None) -> Copi
                 if number in sessions
             ]
         )
-        gone = [
-            (uid, when)
-            for uid, when in source.maintenance.rows("select uid, forgotten_at from tombstones")
-        ]
-        target.transfer.take_tombstones(gone)
-        if left := [
-            uid
-            for uid in target.sources.tombstones().intersection(uid for uid, _ in gone)
-            if target.sessions.get(uid) is not None
-        ]:
-            target.retention.forget(left, datetime.now(UTC))
-    return done
+        _copy_tombstones(source, target)
+    return result
 
 
-def _sources(source: Store, target: Store) -> dict[int, int]:
-    """The numbers of the sources, there and here."""
-    names = ", ".join(f'"{name}"' for name in ("number", *source.transfer.source_columns, *SOURCE))
-    columns = ("number", *source.transfer.source_columns, *SOURCE)
+def _copy_sources(source: Store, target: Store) -> dict[int, int]:
+    """Copy the sources; return their numbers in the target by those in `source`."""
+    columns = ("number", *source.transfer.source_columns, *SOURCE_COLUMNS)
+    names = ", ".join(f'"{name}"' for name in columns)
     rows = (
         dict(zip(columns, row, strict=True))
         for row in source.maintenance.rows(f"select {names} from sources order by number")
@@ -124,13 +86,56 @@ def _sources(source: Store, target: Store) -> dict[int, int]:
     return {row["number"]: target.transfer.take_source(row) for row in rows}
 
 
-def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
+def _copy_sessions(
+    source: Store,
+    target: Store,
+    sources: dict[int, int],
+    result: Copied,
+    progress: Progress | None,
+) -> dict[int, int]:
+    """Copy the sessions that differ; return the numbers in the target by those in `source`."""
+    rows = source.maintenance.rows(
+        f"select number, uid, author, {STATE_COLUMNS} from sessions order by number"
+    )
+    known = {
+        uid: (author, tuple(state))
+        for uid, author, *state in target.maintenance.rows(
+            f"select uid, author, {STATE_COLUMNS} from sessions"
+        )
+    }
+    numbers: dict[int, int] = {}
+    forgotten = target.sources.tombstones()
+    for n, (number, uid, author, *state) in enumerate(rows, 1):
+        name, owner = target.transfer.name_of(uid, author)
+        known_owner, known_state = known.get(name, (None, ()))
+        # Of a session of another author, or under another name, only the content is compared.
+        compared = len(state) if name == uid and known_owner == owner else CONTENT_COLUMNS
+        if uid in forgotten:
+            result.forgotten += 1
+        elif known_state[:compared] == tuple(state)[:compared]:
+            result.unchanged += 1
+            ((numbers[number],),) = target.maintenance.rows(
+                "select number from sessions where uid = ?", (name,)
+            )
+        else:
+            session = read_session(source, number, sources)
+            numbers[number] = target.transfer.take_session(session)
+            result.sessions += 1
+            result.events += len(session.events)
+            result.calls += len(session.calls)
+        if progress:
+            progress(n, len(rows))
+    return numbers
+
+
+def read_session(source: Store, number: int, sources: dict[int, int]) -> Taken:
+    """Return all that is stored of a session, with the numbers of its sources in the target."""
     columns = source.transfer.session_columns()
     (row,) = source.maintenance.rows(
         f"select {', '.join(columns)} from sessions where number = ?", (number,)
     )
-    event = ", ".join(f'"{name}"' for name in ROW)
-    calls = ("hash", *COLUMNS, "usd", *TARIFF, "old_usd")
+    event_columns = ", ".join(f'"{name}"' for name in ROW)
+    call_columns = ("hash", *COLUMNS, "usd", *TARIFF, "old_usd")
     digest = source.maintenance.rows(
         "select version, last_seq, content_hash, made_at, length, hash, body from digests where"
         " session = ?",
@@ -142,9 +147,9 @@ def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
     )
     return Taken(
         session=dict(zip(columns, row, strict=True)),
-        streams=[(block, sources.get(where, -1), *rest) for block, where, *rest in streams],
+        streams=[(block, sources.get(origin, -1), *rest) for block, origin, *rest in streams],
         events=source.maintenance.rows(
-            f"select {event} from events where session = ? order by seq", (number,)
+            f"select {event_columns} from events where session = ? order by seq", (number,)
         ),
         segments=source.maintenance.rows(
             "select first_seq, last_seq, length, hash, body from segments where session = ? order"
@@ -155,9 +160,9 @@ def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
             "select hash, seq from natives where session = ?", (number,)
         ),
         calls=[
-            dict(zip(calls, call, strict=True))
+            dict(zip(call_columns, call, strict=True))
             for call in source.maintenance.rows(
-                f"select {', '.join(calls)} from ledger where session = ?", (number,)
+                f"select {', '.join(call_columns)} from ledger where session = ?", (number,)
             )
         ],
         digest=next(iter(digest), None),
@@ -167,11 +172,13 @@ def _session(source: Store, number: int, sources: dict[int, int]) -> Taken:
     )
 
 
-def _rest(source: Store, target: Store, sources: dict[int, int], sessions: dict[int, int]) -> None:
-    """Native records, skips and aliases of each source, where they differ in number or size."""
-    sizes = "select source, count(*), sum(length) from records group by source"
-    there = {number: (count, int(size)) for number, count, size in target.maintenance.rows(sizes)}
-    here = {number: (count, int(size)) for number, count, size in source.maintenance.rows(sizes)}
+def _copy_rest(
+    source: Store, target: Store, sources: dict[int, int], sessions: dict[int, int]
+) -> None:
+    """Copy the native records, skips and aliases of each source that differs in number or size."""
+    sql = "select source, count(*), sum(length) from records group by source"
+    there = {number: (count, int(size)) for number, count, size in target.maintenance.rows(sql)}
+    here = {number: (count, int(size)) for number, count, size in source.maintenance.rows(sql)}
     for old, new in sources.items():
         skips = source.maintenance.rows(
             'select "offset", reason from skips where source = ?', (old,)
@@ -190,3 +197,16 @@ def _rest(source: Store, target: Store, sources: dict[int, int], sessions: dict[
         )
         mapped = [(h, sessions[session], seq) for h, session, seq in aliases if session in sessions]
         target.transfer.take_rest(new, records, skips, mapped)
+
+
+def _copy_tombstones(source: Store, target: Store) -> None:
+    """Copy the tombstones, and forget in the target what was forgotten in `source`."""
+    tombstones = [
+        (uid, when)
+        for uid, when in source.maintenance.rows("select uid, forgotten_at from tombstones")
+    ]
+    target.transfer.take_tombstones(tombstones)
+    # The target may refuse tombstones of sessions of other authors.
+    accepted = target.sources.tombstones().intersection(uid for uid, _ in tombstones)
+    if remaining := [uid for uid in accepted if target.sessions.get(uid) is not None]:
+        target.retention.forget(remaining, datetime.now(UTC))

@@ -1,7 +1,6 @@
-"""Which calls of a session led nowhere, by what its digest says of its events. Pure; knows no
-database.
+"""Marks the API calls of a session that led nowhere, from its digest. Pure; knows no database.
 
-An attempt is charged with the call in which the model made it. A call may be marked for several
+An attempt is charged to the call in which the model made it. A call may be marked for several
 reasons.
 """
 
@@ -17,37 +16,50 @@ _BITS = {"abandoned": ABANDONED, "retries": RETRIED, "failed": FAILED}
 
 
 def dead_ends_of(digest: Digest) -> dict[str, tuple[int, ...]]:
-    """Of one that was made before digests knew and whose events have left, these are the calls that
-    were found when they did."""
-    calls = {
+    """Return the dead ends of a digest by reason, as triples of events.
+
+    A digest from before version 9 has none. If its session was evicted, it has the events of the
+    calls that led nowhere (`waste`) instead.
+    """
+    from_waste = {
         name: tuple(seq for seq in seqs for _ in range(3)) for name, seqs in digest.waste.items()
     }
-    return digest.dead_ends or calls
+    return digest.dead_ends or from_waste
 
 
-def charge(dead_ends: Mapping[str, Sequence[int]], told: Iterable[int]) -> dict[int, int]:
-    """By event of a call, the flags that say how it led nowhere; `told` are the events of all calls
-    of the session, -1 for a call that has none: where something led nowhere, nobody knows whether
-    that did."""
-    every = sorted(set(told))
+def charge(dead_ends: Mapping[str, Sequence[int]], call_seqs: Iterable[int]) -> dict[int, int]:
+    """Return by seq of a call's event the flags that say why the call led nowhere.
+
+    `call_seqs` are the events of all calls of the session; -1 is a call without an event. If
+    something in the session led nowhere, such a call is flagged as unplaced.
+    """
+    seqs = sorted(set(call_seqs))
     flags: dict[int, int] = {}
-    if every[:1] == [-1]:
-        del every[0]
+    if seqs[:1] == [-1]:
+        del seqs[0]
         if any(dead_ends.values()):
             flags[-1] = UNPLACED
     for name, bit in _BITS.items():
         numbers = iter(dead_ends.get(name, ()))
         for seq, first, last in zip(numbers, numbers, numbers, strict=True):
-            begin, end = bisect_left(every, first), bisect_right(every, last)
-            for call in every[begin:end] if bit == ABANDONED else _caller(every, seq, begin, end):
+            begin, end = bisect_left(seqs, first), bisect_right(seqs, last)
+            is_stretch = bit == ABANDONED
+            for call in seqs[begin:end] if is_stretch else _find_caller(seqs, seq, begin, end):
                 flags[call] = flags.get(call, 0) | bit
     return flags
 
 
-def _caller(told: Sequence[int], seq: int, begin: int, end: int) -> Sequence[int]:
-    """Where the call is told in which an attempt was made. Agents tell it with the first or with
-    the last block of an answer: of those in the same run of blocks the nearest before, else the
-    nearest after, else the one before the run."""
-    before = bisect_right(told, seq, begin, end)
-    at = before - 1 if before > begin else begin if begin < end else begin - 1
-    return told[at : at + 1] if at >= 0 else ()
+def _find_caller(call_seqs: list[int], seq: int, begin: int, end: int) -> list[int]:
+    """Return the event of the call in which an attempt was made, or nothing.
+
+    Agents record a call with the first or with the last block of an answer. Among the events
+    between `begin` and `end`, which are those of the same answer, it is the nearest one before the
+    attempt, or else the nearest one after it. If there is none, it is the last one before the
+    answer.
+    """
+    after = bisect_right(call_seqs, seq, begin, end)
+    if after > begin:
+        return [call_seqs[after - 1]]
+    if begin < end:
+        return [call_seqs[begin]]
+    return [call_seqs[begin - 1]] if begin else []

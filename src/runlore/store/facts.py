@@ -1,4 +1,4 @@
-"""What is known of a session, put together from several batches or sources."""
+"""The facts of a session, combined from several batches or sources."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from ..adapters import Facts
 
 
 def update_facts(old: Facts | None, new: Facts) -> Facts:
-    """What a stream says after a further batch: what is new wins, but for titles, where a lesser
-    one does not."""
+    """Return the facts of a stream after a further batch.
+
+    New values replace old ones, except that a title does not replace one of a higher rank.
+    """
     if old is None:
         return new
     changes = {
@@ -24,12 +26,15 @@ def update_facts(old: Facts | None, new: Facts) -> Facts:
 
 
 def fold_facts(parts: Sequence[Facts]) -> Facts:
-    """What several streams say of one session: the first answer wins, but for titles, where the
-    better one does."""
+    """Return the facts of a session from those of its streams.
+
+    The first stream with a value wins. The title is the one of the highest rank, and of equal ones
+    the last; the model is the last one, and `written_at` the latest.
+    """
     first = parts[0]
     best = max(enumerate(parts), key=lambda item: (item[1].title_rank, item[0]))[1]
 
-    def answer(name: str) -> Any:
+    def first_value(name: str) -> Any:
         return next((value for part in parts if (value := getattr(part, name)) is not None), None)
 
     return msgspec.structs.replace(
@@ -37,8 +42,8 @@ def fold_facts(parts: Sequence[Facts]) -> Facts:
         title=best.title,
         title_rank=best.title_rank,
         **{
-            n: answer(n)
-            for n in (
+            name: first_value(name)
+            for name in (
                 "cwd",
                 "git_branch",
                 "repo",

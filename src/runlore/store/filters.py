@@ -1,4 +1,4 @@
-"""What lists and reports ask of a store, and the sums that they are given."""
+"""Filters of sessions and of API calls, and the sums that reports are made of."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 SLOT = 900
-"""Seconds. Every time zone of today differs from UTC by a multiple of it, so sums over slots become
-sums over local days."""
+"""Seconds of a slot. Every time zone of today differs from UTC by a multiple of it, so sums over
+slots can be added up to sums over local days."""
 
 SIDECHAIN = 1
-"""Of the flags of a call: it was made beside the main line."""
+"""A flag of a call: it was made on a side chain."""
 ABANDONED, RETRIED, FAILED = 4, 8, 16
-"""It led nowhere: it lies on an abandoned line, repeats an attempt that failed, or made one that
-did."""
+"""Flags of a call that led nowhere: it is on an abandoned branch, repeats an attempt that failed,
+or made an attempt that failed."""
 UNPLACED = 32
-"""It has no event, in a session in which something led nowhere."""
+"""A flag of a call without an event, in a session in which something led nowhere."""
 WASTED = ABANDONED | RETRIED | FAILED
 MARKS = WASTED | UNPLACED
-"""The flags that follow from the digest of the session; the others come with the call."""
+"""The flags that are derived from the digest of the session; the others come with the call."""
 MARKED_FROM = 9
-"""The version of the first digests that say what led nowhere. With an older one the flags of a
-session's calls say nothing of it."""
+"""The first version of digests with dead ends. With an older digest, the flags of a session's calls
+do not say whether they led nowhere."""
 
 
 class Filter(NamedTuple):
-    """Which sessions a listing is about. Repo is a glob for the whole name or for what follows its
-    last slash; cwd, branch and model are globs, or a part of the name; a cwd that is a whole path
-    is that folder and what lies below. Times are compared with the session's end (`since`) and
-    start (`until`)."""
+    """A filter of sessions.
+
+    `repo` is a glob for the whole name, or for the part after its last slash. `cwd`, `branch` and
+    `model` are globs, or a part of the name; a `cwd` that is a whole path means that folder and
+    everything below it. `since` is compared with the end of a session, `until` with its start.
+    """
 
     agent: str | None = None
     repo: str | None = None
@@ -46,17 +48,19 @@ class Filter(NamedTuple):
     pinned: bool = False
     tag: str | None = None
     min_usd: float | None = None
-    """What it cost at least. A session without a price costs nothing."""
+    """The minimum cost. A session without a price costs nothing."""
     parents_only: bool = True
-    """Leave subagents out: they are shown under their parent."""
+    """Leave out subagents, which are shown under their parent."""
     parent_uid: str | None = None
     name: str | None = None
-    """The beginning of a uid or of a native id: a session and its subagents."""
+    """The beginning of a uid or of a native id. It matches a session and its subagents."""
 
 
 class CallFilter(NamedTuple):
-    """Which calls a report is about, those from `since` on and before `until`. The words for
-    sessions mean what they mean in `Filter`; the model is that of the call."""
+    """A filter of API calls: those from `since` on and before `until`.
+
+    The fields about sessions have the same meaning as in `Filter`. `model` is that of the call.
+    """
 
     since: datetime | None = None
     until: datetime | None = None
@@ -67,17 +71,20 @@ class CallFilter(NamedTuple):
     branch: str | None = None
     machine: str | None = None
     session: str | None = None
-    """A uid: that session, and its subagents."""
+    """A uid. It matches that session and its subagents."""
     is_subagent: bool | None = None
-    """Only what subagents and side chains did, or only what they did not."""
+    """True: only calls of subagents and side chains. False: only the others."""
     is_doubtful: bool = False
-    """Only those without a price, with that of a model whose name is only alike, or with something
-    assumed about it. For sums by a `price_…`: others are not made of single calls."""
+    """Only calls without a price, with the price of a model whose name is only similar, or with an
+    assumption about the price. Only for sums by a `price_…` key: other sums are not computed from
+    single calls."""
 
 
 class CallSum(NamedTuple):
-    """What some calls add up to, by what they have in common. Exact: `usd` is in 1e-12 USD and may
-    need more than 64 bits."""
+    """The sum of the API calls that have the same keys.
+
+    It is exact: `usd` is in 1e-12 USD and may need more than 64 bits.
+    """
 
     keys: tuple[Any, ...]
     calls: int
@@ -90,7 +97,7 @@ class CallSum(NamedTuple):
     web_searches: int
     usd: int
     unpriced: int
-    """Of the calls: those that have no price, or none yet. What an agent says in a model's place
-    needs none."""
+    """The number of calls that have no price, or none yet. A call whose model is a placeholder of
+    the agent (`<…>`) needs none and is not counted."""
     fuzzy: int
-    """Those with the price of a model whose name is only alike."""
+    """The number of calls with the price of a model whose name is only similar."""

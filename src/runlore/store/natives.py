@@ -1,4 +1,4 @@
-"""The number by which a store finds a native id. Pure."""
+"""The numbers by which a store finds native ids. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _HIDDEN = "hidden="
 _HIDDEN_LENGTH = len(_HIDDEN) + 16
 
 _number = struct.Struct("<q").unpack
-_empty = blake2b(digest_size=8)  # A copy is made in a third of the time that a new one takes.
+_empty = blake2b(digest_size=8)  # Copying it is cheaper than creating a new one.
 
 
 def native_hash(flavor: str, native_id: str) -> int:
-    """A signed 64-bit number for a native id: what the store finds it by."""
+    """Return the signed 64-bit number by which a store finds a native id."""
     if len(native_id) == _HIDDEN_LENGTH and native_id.startswith(_HIDDEN):
         return int.from_bytes(bytes.fromhex(native_id[len(_HIDDEN) :]), "little", signed=True)
     hashed = _empty.copy()
@@ -23,5 +23,5 @@ def native_hash(flavor: str, native_id: str) -> int:
 
 
 def hidden_id(flavor: str, native_id: str) -> str:
-    """A name for a native id that must not be stored as it is, with the same hash."""
+    """Return a name with the same hash, for a native id that must not be stored as it is."""
     return _HIDDEN + native_hash(flavor, native_id).to_bytes(8, "little", signed=True).hex()

@@ -1,4 +1,4 @@
-"""An event as a row of table `events`: written, read, and changed in place."""
+"""Events as rows of the table `events`: encoding, decoding and changing them. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from .cleaning import Cleaner
 from .values import SegmentEvent
 
 SIDECHAIN, ERROR, GONE, CUT, ASIDE = 1, 2, 4, 8, 16
-"""CUT: all that an eviction left of a part of a session, to be read again with it. ASIDE: another
-store of the agent tells it better; it can be read by its number, because it may be cited, and is
-found in no other way."""
+"""Flags of an event. GONE: its source no longer has it. CUT: a remainder that an eviction has left;
+it is replaced when the session is read again. ASIDE: another source of a higher rank has this part
+of the session. Such an event can be read by its number, because it may be cited, but nothing else
+shows it."""
 
 ROW = (
     "seq", "ts", "kind", "parent_seq", "tool", "action", "flags", "exit_code", "native_id",
@@ -46,8 +47,10 @@ SEQ, TS, KIND, PARENT, TOOL, FLAGS, NATIVE_ID, CALL_ID, SUMMARY, OFFSET, LENGTH,
     13,
 )
 
-_COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
-"""Which column of the index a kind's body goes to; all others go to the third, `tool`."""
+INDEX_COLUMNS = ("prompt", "reply", "tool")
+"""The columns of the search index."""
+_INDEX_COLUMN = {"user_msg": 0, "assistant_msg": 1, "thinking": 1}
+"""The column of the index for the bodies of a kind; all others go to the third, `tool`."""
 
 
 class Rest(
@@ -73,8 +76,10 @@ class Rest(
         original="h",
     ),
 ):
-    """The fields of an event that have no column of their own; short names, because they are on
-    every row."""
+    """The fields of an event that have no column of their own.
+
+    They are stored under short names, because every row has them.
+    """
 
     role: str | None = None
     native: str | None = None
@@ -92,7 +97,7 @@ class Rest(
     refs: tuple[str, ...] = ()
     extra: dict[str, Any] = {}
     original: int | None = None
-    """The hash of the native id that the agent says this is a copy of."""
+    """The hash of the native id of the original, if the agent says that this is a copy."""
 
 
 _encode_rest = msgspec.msgpack.Encoder().encode
@@ -101,14 +106,19 @@ _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 
 
 def column_of(kind: str) -> str:
-    """The column of the index that has the bodies of this kind."""
-    return ("prompt", "reply", "tool")[_COLUMN.get(kind, 2)]
+    """Return the column of the index that has the bodies of this kind."""
+    return INDEX_COLUMNS[column_index(kind)]
+
+
+def column_index(kind: str) -> int:
+    """Return the number of the index column that has the bodies of this kind, from 0 on."""
+    return _INDEX_COLUMN.get(kind, 2)
 
 
 def make_row(
     event: SessionEvent, seq: int, parent_seq: int | None, original: int | None = None
 ) -> list[Any]:
-    """An event as a row, its body still to be placed."""
+    """Return an event as a row that has no place for its body yet."""
     usage, ts = event.usage, event.ts
     rest = Rest(
         event.role,
@@ -157,7 +167,7 @@ def make_row(
 
 
 def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEvent:
-    """The event of a row. A kind or a field that a newer version wrote is kept as it is."""
+    """Return the event of a row. A kind or a field of a newer version is preserved."""
     (
         seq,
         ts,
@@ -176,7 +186,8 @@ def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEve
     ) = row
     rest = _decode_rest(blob)
     try:
-        return SessionEvent(  # Named one by one: with a dictionary of them it takes a third longer.
+        # Fields are named one by one, because this is faster than passing a dictionary.
+        return SessionEvent(
             session_uid=uid, seq=seq, ts=parse_time(ts) if ts else None, kind=kind,
             parent_seq=parent, tool=tool, action=action,
             is_sidechain=bool(flags & SIDECHAIN), is_error=bool(flags & ERROR),
@@ -192,15 +203,18 @@ def read_row(uid: str, row: Sequence[Any], ref: str | None = None) -> SessionEve
     except ValueError:
         if kind in KINDS:
             raise
-        # A kind of a newer version: cannot be made here, can be kept.
+        # A kind of a newer version: the constructor rejects it, so it is set afterwards.
         event = read_row(uid, [seq, ts, "lifecycle", *row[3:]], ref)
         force_setattr(event, "kind", kind)
         return event
 
 
 def read_briefly(uid: str, row: Sequence[Any]) -> SessionEvent:
-    """The event of (seq, kind, parent, flags, call id, tool, summary, rest), as an outline has it:
-    without times, and most without the last three. A kind of a newer version is `lifecycle`."""
+    """Return an event as an outline has it, without times.
+
+    The row is (seq, kind, parent, flags, call id, tool, summary, rest); the last three are None in
+    most rows. A kind of a newer version becomes `lifecycle`.
+    """
     seq, kind, parent, flags, call_id, tool, summary, blob = row
     rest = _decode_rest(blob) if blob is not None else None
     return SessionEvent(
@@ -213,8 +227,10 @@ def read_briefly(uid: str, row: Sequence[Any]) -> SessionEvent:
 
 
 def segment_event(row: Sequence[Any]) -> SegmentEvent:
-    """What a search asks of a row: (seq, kind, ts, tool, whether it is an error, rest or None,
-    offset, length)."""
+    """Return an event as a search needs it.
+
+    The row is (seq, kind, ts, tool, error flag, rest or None, offset, length).
+    """
     seq, kind, ts, tool, is_error, rest, offset, length = row
     return SegmentEvent(
         seq,
@@ -229,8 +245,10 @@ def segment_event(row: Sequence[Any]) -> SegmentEvent:
 
 
 def with_origin(row: Sequence[Any], origin: str | None, summary: str | None = None) -> list[Any]:
-    """The row of a copy: it says where it happened, and has no body and no tokens of its own.
-    Without an origin, and with another summary, it is the place of something that was forgotten."""
+    """Return the row of a copy, which names its origin and has no body and no tokens of its own.
+
+    Without an origin it is the placeholder of a forgotten event, with the given summary.
+    """
     rest = _decode_rest(row[REST])
     copy = msgspec.structs.replace(
         rest, origin=origin, usage=None, tokens=0, extra={}, files=rest.files if origin else ()
@@ -239,14 +257,17 @@ def with_origin(row: Sequence[Any], origin: str | None, summary: str | None = No
 
 
 def without_body(row: Sequence[Any]) -> list[Any]:
-    """The row with its body still to be placed."""
+    """Return the row without a place for its body."""
     return [*row[:OFFSET], None, None, row[REST]]
 
 
 def cut_down(row: list[Any]) -> None:
-    """Marks a row whose body was just placed as what an eviction has left, without what is known
-    elsewhere then: what it was called in `natives`, what it took in the ledger, and what it says in
-    its body. One that is no longer in its source is all that there is of it."""
+    """Reduce a row, whose body was just placed, to the remainder that an eviction leaves.
+
+    Fields that are stored elsewhere are removed: the native id (in `natives`), the usage (in the
+    ledger) and the summary (in the body). A row that its source no longer has is only marked,
+    because nothing else has its fields.
+    """
     row[FLAGS] |= CUT
     if row[FLAGS] & GONE:
         return
@@ -263,28 +284,27 @@ def cut_down(row: list[Any]) -> None:
 
 
 def with_record(rest: bytes, record: int | None) -> bytes:
-    """The rest of a row whose native record has another number now."""
+    """Return the rest of a row with another number of its native record."""
     return _encode_rest(msgspec.structs.replace(_decode_rest(rest), record=record))
 
 
 def copied(rest: bytes) -> tuple[str | None, int | None]:
-    """Of a row's rest: where the event happened, when this is a reference to it; and the hash of
-    what it is a copy of."""
+    """Return the origin of a row that is a copy, and the hash of its original; None for others."""
     try:
-        found = _decode_rest(rest)
+        fields = _decode_rest(rest)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # Damaged: the doctor has it derived again, and this is a part of that.
+        # A damaged row must not stop the doctor, which has it derived again.
         return None, None
-    return found.origin, found.original
+    return fields.origin, fields.original
 
 
 def record_of(row: Sequence[Any]) -> int | None:
-    """The number of a row's native record."""
+    """Return the number of a row's native record."""
     return _decode_rest(row[REST]).record
 
 
 def redact_row(row: Sequence[Any], cleaner: Cleaner) -> list[Any] | None:
-    """The row without secrets, or None when it has none."""
+    """Return the row without its secrets; None if it has none."""
     text = cleaner.text
     rest = _decode_rest(row[REST])
     changed = msgspec.structs.replace(
@@ -300,8 +320,10 @@ def redact_row(row: Sequence[Any], cleaner: Cleaner) -> list[Any] | None:
 
 
 def outside(seq: int) -> int:
-    """A parent that is not numbered within the stream but within the session is written as -1 -
-    seq; and back."""
+    """Encode the seq of a parent that counts within the session and not within the stream.
+
+    Such a parent is written as -1 - seq. The same function decodes it.
+    """
     return -1 - seq
 
 

@@ -1,7 +1,9 @@
-"""Bodies of consecutive events, compressed into segments with their words. Pure, and run in the worker processes.
+"""Segments: the compressed bodies of consecutive events, with their words. Pure; runs in workers.
 
-The boundaries of segments follow from the sequence of events alone: a segment is closed by the event that brings it to
-64 KB, and one that is still open is filled up by the next read. So the store is the same wherever the input was cut."""
+The boundaries of segments depend on the sequence of events alone. A segment is closed by the event
+that brings it to 64 KB, and one that is still open is filled up by the next read. So the store is
+the same wherever the input was cut.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,22 @@ import zstandard
 
 from ..adapters import Record
 from ..errors import StoreError
-from ..model import (
-    BLOCK,
-    is_own,
-)
+from ..model import BLOCK, is_own
 from . import tsvectors
-from .rows import _COLUMN, ASIDE, ERROR, FLAGS, KIND, LENGTH, OFFSET, SEQ, TOOL
+from .rows import ASIDE, ERROR, FLAGS, KIND, LENGTH, OFFSET, SEQ, TOOL, column_index
 from .values import Delta, Segment, Tail
 from .words import index_text, mark
 
 SEGMENT_BYTES = 64 * 1024
+"""Size of the bodies at which a segment is closed."""
 
 RECORDS_BYTES = 1024 * 1024
-"""Native records are packed a megabyte at a time: they are read rarely, and larger pieces compress
-better."""
+"""Size at which a chunk of native records is closed. Larger chunks compress better, and native
+records are rarely read."""
 
 
 class _Packers(threading.local):
-    """One of each for each thread: two that use the same one get each other's bytes, or the process
-    ends."""
+    """A compressor and a decompressor for each thread. They must not be shared between threads."""
 
     def __init__(self) -> None:
         self.pack = zstandard.ZstdCompressor(level=1).compress
@@ -44,17 +43,20 @@ _packers = _Packers()
 
 
 def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | None) -> list[Segment]:
-    """Places the bodies in segments, the first of which continues `tail`, and notes in each row
-    where its body is."""
+    """Return the bodies as segments, and set in each row where its body is.
+
+    The first segment continues `tail`.
+    """
     segments: list[Segment] = []
-    open_: _Open | None = _Open.of(tail) if tail is not None else None
+    open_: _OpenSegment | None = _OpenSegment.continuing(tail) if tail is not None else None
     for row, body in zip(rows, bodies, strict=True):
         if open_ is not None and row[SEQ] // BLOCK != open_.first_seq // BLOCK:
-            # Another source may have the blocks between: segments of a session do not overlap.
+            # Segments of a session must not overlap, and another source may have the blocks
+            # between.
             segments.append(open_.close())
             open_ = None
         if open_ is None:
-            open_ = _Open(row[SEQ])
+            open_ = _OpenSegment(row[SEQ])
         if body is not None:
             row[OFFSET], row[LENGTH] = open_.length, len(body)
             open_.add(row[KIND], row[TOOL], row[FLAGS], body)
@@ -68,8 +70,8 @@ def pack(rows: list[list[Any]], bodies: Sequence[bytes | None], tail: Tail | Non
 
 
 def pack_one(rows: list[list[Any]], bodies: Sequence[bytes | None]) -> Segment:
-    """The same as one segment, whatever its size."""
-    open_ = _Open(rows[0][SEQ])
+    """Return the bodies as one segment of any size, and set in each row where its body is."""
+    open_ = _OpenSegment(rows[0][SEQ])
     for row, body in zip(rows, bodies, strict=True):
         if body is not None:
             row[OFFSET], row[LENGTH] = open_.length, len(body)
@@ -78,7 +80,7 @@ def pack_one(rows: list[list[Any]], bodies: Sequence[bytes | None]) -> Segment:
     return open_.close()
 
 
-class _Open:
+class _OpenSegment:
     """A segment that is being filled."""
 
     __slots__ = ("bodies", "first_seq", "kinds", "last_seq", "length", "texts")
@@ -89,16 +91,16 @@ class _Open:
         self.bodies: list[bytes] = []
         self.texts: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
         self.kinds: dict[tuple[str, str | None, int], list[bytes]] = {}
-        """By kind, tool and whether it failed, which of the texts a body goes to: of thousands of
-        events there are a dozen."""
+        """The list that a body is added to, by kind, tool and error flag of its event."""
 
     @classmethod
-    def of(cls, tail: Tail) -> _Open:
-        made = cls(tail.first_seq)
+    def continuing(cls, tail: Tail) -> _OpenSegment:
+        """Return an open segment that has the contents of `tail`."""
+        segment = cls(tail.first_seq)
         for kind, tool, flags, offset, length in tail.events:
-            made.add(kind, tool, flags, tail.data[offset : offset + length])
-        made.last_seq = tail.last_seq
-        return made
+            segment.add(kind, tool, flags, tail.data[offset : offset + length])
+        segment.last_seq = tail.last_seq
+        return segment
 
     def add(self, kind: str, tool: str | None, flags: int, body: bytes) -> None:
         self.bodies.append(body)
@@ -108,14 +110,14 @@ class _Open:
         key = kind, tool, flags & ERROR
         texts = self.kinds.get(key)
         if texts is None:
-            texts = self.kinds[key] = [] if is_own(tool) else self.texts[_COLUMN.get(kind, 2)]
+            texts = self.kinds[key] = [] if is_own(tool) else self.texts[column_index(kind)]
         texts.append(body)
 
     def close(self) -> Segment:
         data = b"".join(self.bodies)
         prompt, reply, tool = (index_text(texts) for texts in self.texts)
-        # What events there are, as words that nobody writes: a filter on events then need not
-        # unpack every segment.
+        # Kinds and tools are indexed as words that occur in no text, so that a filter on events
+        # need not decompress every segment.
         marks = {mark("kind", kind) for kind, _, _ in self.kinds}
         marks |= {mark("tool", name) for _, name, _ in self.kinds if name}
         marks |= {mark("is", "error") for _, _, error in self.kinds if error}
@@ -134,13 +136,13 @@ class _Open:
 
 
 def cut_words(segment: Segment) -> None:
-    """Has the words of a segment in place of its texts: for a store that takes them so."""
+    """Replace the texts of a segment by their tokens, for a store that `takes_cut_words`."""
     segment.cut = tsvectors.cut_words(segment)
     segment.prompt = segment.reply = segment.tool = b""
 
 
 def pack_text(data: bytes) -> tuple[int, bytes, bytes]:
-    """The length, the hash and the packed bytes of something that is kept in one delta."""
+    """Return the length of the data, the hash of its packed bytes, and the packed bytes."""
     body = _packers.pack(data)
     return len(data), _hash(body), body
 
@@ -150,7 +152,7 @@ def _hash(data: bytes) -> bytes:
 
 
 def unpack(body: bytes, length: int, hash_: bytes) -> bytes:
-    """The bodies of a segment. Raises StoreError when they are not what was stored."""
+    """Return the bodies of a segment. Raises StoreError if they are not what was stored."""
     try:
         data = _packers.unpack(body, max_output_size=length)
     except zstandard.ZstdError as error:
@@ -161,8 +163,10 @@ def unpack(body: bytes, length: int, hash_: bytes) -> bytes:
 
 
 def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, int, bytes]]:
-    """Native records as (number of the first, count, length, packed), a megabyte each. Small files
-    beside the source are packed with them and not counted."""
+    """Return native records as chunks of (number of the first, count, length, packed bytes).
+
+    Records of sidecars are packed with them and not counted.
+    """
     packed: list[tuple[int, int, int, bytes]] = []
     chunk: list[tuple[int, bytes, str | None]] = []
     count = size = 0
@@ -172,10 +176,10 @@ def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, 
         packed.append((first, count, len(data), _packers.pack(data)))
 
     for record in records:
-        data, aside = record.data, record.aside
-        chunk.append((record.offset, data, aside))
+        data, sidecar = record.data, record.aside
+        chunk.append((record.offset, data, sidecar))
         size += len(data)
-        if aside is None:
+        if sidecar is None:
             count += 1
             if size >= RECORDS_BYTES:
                 close()
@@ -186,14 +190,14 @@ def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, 
 
 
 def unpack_records(body: bytes, length: int) -> list[Record]:
-    """What `pack_records` packed."""
+    """Return the records of a chunk that `pack_records` packed."""
     data = _packers.unpack(body, max_output_size=length)
     chunk = msgspec.msgpack.decode(data, type=list[tuple[int, bytes, str | None]])
-    return [Record(line, offset, aside) for offset, line, aside in chunk]
+    return [Record(line, offset, sidecar) for offset, line, sidecar in chunk]
 
 
 def bodies_of(delta: Delta) -> list[bytes | None]:
-    """The bodies of a delta's rows, out of its segments."""
+    """Return the bodies of a delta's rows, from its segments."""
     spans = [(s.last_seq, unpack(s.body, s.length, s.hash)) for s in delta.segments]
     bodies: list[bytes | None] = []
     at = 0

@@ -18,19 +18,20 @@ import apsw
 import msgspec
 import zstandard
 
+from .rows import INDEX_COLUMNS
 from .values import CutWords, Segment
 
-COLUMNS = ("prompt", "reply", "tool")
-SAID = COLUMNS[:2]
+MESSAGE_COLUMNS = INDEX_COLUMNS[:2]
+"""The columns with prompts and replies, without the output of tools."""
 
-LONGEST = 500
+MAX_WORD_CHARS = 500
 """Maximum characters of a word in the index: PostgreSQL takes words of up to 2,046 bytes. A word of
 this length may have been cut, so it is checked like a phrase."""
 
-VECTOR_BYTES = 500_000
+MAX_VECTOR_BYTES = 500_000
 """Maximum bytes of the words in one tsvector, which holds a megabyte."""
 
-PROVED = 500
+PHRASE_CHECK_SEGMENTS = 500
 """Number of segments whose words are fetched at a time to check a phrase."""
 
 _compress = zstandard.ZstdCompressor(level=1).compress
@@ -42,14 +43,14 @@ _FOREIGN = bytes(c >= 0x80 for c in range(256))
 _SIGNS = ("→".encode(), "—".encode(), "│".encode())
 """Signs that are not part of a word. Most non-ASCII words are ASCII words next to one of these,
 such as the arrow after line numbers."""
-_SHORT = 64
+_MAX_CACHED_BYTES = 64
 """Maximum bytes of a non-ASCII word whose tokens are cached."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class WordQuery(msgspec.Struct, frozen=True):
     """A search for a word or phrase: a tsquery, and the phrase to check its matches for."""
 
-    query: str
+    tsquery: str
     phrase: bytes | None
 
 
@@ -67,33 +68,33 @@ def list_words(text: bytes) -> list[bytes]:
     return low.split() if low.isascii() else _fold_foreign(low).split()
 
 
-def ask(term: str, *, prefix: bool) -> Asked | None:
-    """Return what to ask for a term; None when there is no word in it."""
-    words = cut(term.encode("utf-8", "replace"))
+def build_query(term: str, *, prefix: bool) -> WordQuery | None:
+    """Return the query for a term; None if there is no word in it."""
+    words = tokenize(term.encode("utf-8", "replace"))
     if not words:
         return None
-    marks = [""] * (len(words) - 1) + [":*" if prefix else ""]
-    query = " & ".join(f"'{word[:LONGEST]}'{mark}" for word, mark in zip(words, marks, strict=True))
-    is_plain = len(words) == 1 and len(words[0]) < LONGEST
-    return Asked(query, None if is_plain else f" {' '.join(words)}{'' if prefix else ' '}".encode())
+    tsquery = " & ".join(f"'{word[:MAX_WORD_CHARS]}'" for word in words) + (":*" if prefix else "")
+    if len(words) == 1 and len(words[0]) < MAX_WORD_CHARS:
+        return WordQuery(tsquery, None)
+    return WordQuery(tsquery, f" {' '.join(words)}{'' if prefix else ' '}".encode())
 
 
 def columns_with(stream: bytes, phrase: bytes, unpack: Callable[[bytes], bytes]) -> frozenset[str]:
-    """Return the columns that have the phrase in a packed stream, unpacked by an `unpacker`."""
+    """Return the columns in which a packed stream has the phrase. `unpack` is an `unpacker()`."""
     text = unpack(stream)
     if phrase not in text:
         return frozenset()
-    lines = zip(COLUMNS, text.split(b"\n"), strict=False)
+    lines = zip(INDEX_COLUMNS, text.split(b"\n"), strict=False)
     return frozenset(column for column, line in lines if phrase in line)
 
 
 def unpacker() -> Callable[[bytes], bytes]:
-    """Return what unpacks streams, in one thread."""
+    """Return a function that unpacks streams, for use in one thread."""
     return zstandard.ZstdDecompressor().decompress
 
 
-def cut(text: bytes) -> list[str]:
-    """Return the words of a text in order, cut by the tokenizer of SQLite's index itself."""
+def tokenize(text: bytes) -> list[str]:
+    """Return the words of a text in order, split by the tokenizer of SQLite's index itself."""
     try:
         words: list[str] = _tokenizer()(text)
     except UnicodeError:
@@ -109,29 +110,29 @@ def _fold_foreign(low: bytes) -> bytes:
     for sign in _SIGNS:
         low = low.replace(sign, b" ")
     foreign = low.translate(_FOREIGN)
-    pieces: list[bytes] = []
-    at = 0
-    here = foreign.find(1)
-    while here >= 0:
-        first = low.rfind(b" ", at, here) + 1 or at
-        last = low.find(b" ", here)
+    parts: list[bytes] = []
+    end = 0
+    at = foreign.find(1)
+    while at >= 0:
+        first = low.rfind(b" ", end, at) + 1 or end
+        last = low.find(b" ", at)
         if last < 0:
             last = len(low)
-        pieces += (low[at:first], _cut_foreign(low[first:last]))
-        at, here = last, foreign.find(1, last)
-    pieces.append(low[at:])
-    return b"".join(pieces)
+        parts += (low[end:first], _tokenize_foreign(low[first:last]))
+        end, at = last, foreign.find(1, last)
+    parts.append(low[end:])
+    return b"".join(parts)
 
 
-def _cut_foreign(word: bytes) -> bytes:
-    return _cut_again(word) if len(word) <= _SHORT else _cut(word)
+def _tokenize_foreign(word: bytes) -> bytes:
+    return _cached_tokens(word) if len(word) <= _MAX_CACHED_BYTES else _join_tokens(word)
 
 
-def _cut(word: bytes) -> bytes:
-    return " ".join(cut(word)).encode()
+def _join_tokens(word: bytes) -> bytes:
+    return " ".join(tokenize(word)).encode()
 
 
-_cut_again = lru_cache(maxsize=1 << 15)(_cut)
+_cached_tokens = lru_cache(maxsize=1 << 15)(_join_tokens)
 
 
 @cache
@@ -143,12 +144,14 @@ def _tokenizer() -> Any:
 
 
 def _parts(words: set[bytes]) -> Iterator[list[bytes]]:
-    """Yield the words as tsvectors hold them: in order, cut where they are too long, and in several
-    lists where they are too many."""
-    if max(map(len, words), default=0) > LONGEST:
-        words = {word.decode()[:LONGEST].encode() for word in words}
+    """Yield the words as tsvectors hold them: in order, and cut to their maximum length.
+
+    If they are too many for one tsvector, there are several lists.
+    """
+    if max(map(len, words), default=0) > MAX_WORD_CHARS:
+        words = {word.decode()[:MAX_WORD_CHARS].encode() for word in words}
     ordered = sorted(words)
-    if sum(map(len, ordered)) + len(ordered) < VECTOR_BYTES:
+    if sum(map(len, ordered)) + len(ordered) < MAX_VECTOR_BYTES:
         yield from [ordered] if ordered else []
         return
     part: list[bytes] = []
@@ -156,7 +159,7 @@ def _parts(words: set[bytes]) -> Iterator[list[bytes]]:
     for word in ordered:
         part.append(word)
         size += len(word) + 1
-        if size >= VECTOR_BYTES:
+        if size >= MAX_VECTOR_BYTES:
             yield part
             part, size = [], 0
     if part:
@@ -164,7 +167,10 @@ def _parts(words: set[bytes]) -> Iterator[list[bytes]]:
 
 
 def _vector(words: list[bytes]) -> bytes:
-    """Return a tsvector as PostgreSQL sends it: how many words there are; and each in order, with a
-    zero byte behind it and the number of its positions, none."""
+    """Return a tsvector in PostgreSQL's binary format.
+
+    It has the number of words, then each word in order, followed by a zero byte and by the number
+    of its positions, which is 0.
+    """
     end = b"\0\0\0"
     return struct.pack(">i", len(words)) + end.join(words) + end

@@ -1,13 +1,9 @@
-"""The values that a store is given and returns.
-
-One protocol, one contract suite over every database that speaks it. The store keeps and links; it
-does not know what an agent's records mean, and it decides nothing about ranking or rendering.
-"""
+"""The values that a store is given and returns. See `contracts.py` for its methods."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,19 +11,15 @@ from ..adapters import Facts, Position, Skip, Source
 from ..model import Call, Digest
 from ..timeline import Tally
 
-if TYPE_CHECKING:
-    pass
-
-
 Words = list[tuple[bytes | None, bytes | None, bytes | None]]
-"""The words of a segment's prompts, replies and tools, each once, as binary tsvectors: the rows of
-PostgreSQL's table `search`."""
+"""The rows of a segment in PostgreSQL's table `search`: the words of its prompts, replies and
+tools, each once, as binary tsvectors."""
 CutWords = tuple[Words, bytes]
-"""The same, and all words in order, packed."""
+"""The words as above, and all words in their order, packed."""
 
 
 class Segment(msgspec.Struct, kw_only=True):
-    """The bodies of consecutive events, packed, with the words to find them by."""
+    """The packed bodies of consecutive events, and the texts to index them by."""
 
     first_seq: int
     last_seq: int
@@ -38,21 +30,21 @@ class Segment(msgspec.Struct, kw_only=True):
     reply: bytes
     tool: bytes
     cut: CutWords | None = None
-    """The words as a store that `takes_cut_words` keeps them, in place of the texts."""
+    """The words, in place of the texts, for a store that `takes_cut_words`."""
 
 
 class Tail(msgspec.Struct, kw_only=True):
-    """The last segment of a stream while there is room in it: the next events are added to it."""
+    """The last segment of a stream while it is not full. The next events are added to it."""
 
     first_seq: int
     last_seq: int
     data: bytes
     events: list[tuple[str, str | None, int, int, int]]
-    """Of each body in it: the event's kind, tool and flags, and its offset and length."""
+    """For each body (kind, tool and flags of its event, offset, length)."""
 
 
 class StreamState(msgspec.Struct, kw_only=True):
-    """Where a stream stands: what the next read of its source goes on from."""
+    """The state of a stream, from which the next read of its source continues."""
 
     block: int
     facts: Facts
@@ -72,51 +64,49 @@ class SourceState(msgspec.Struct, kw_only=True):
     missing_at: str | None = None
     problem: str | None = None
     is_evicted: bool = False
-    """Whether something of what was read from it has been evicted: it cannot be gone on with, only
-    derived again."""
+    """True if some of its events were evicted. The next read cannot continue it, only derive it
+    again as a whole."""
 
 
 class Resume(msgspec.Struct, kw_only=True):
-    """What the next read of a source goes on from."""
+    """The state from which the next read of a source continues."""
 
     carry: bytes | None = None
     streams: dict[str, StreamState] = msgspec.field(default_factory=dict)
 
 
 FORGOTTEN = "forgotten"
-"""The problem of a source that holds nothing but what was forgotten: it is not read again."""
+"""The problem of a source with forgotten sessions only. It is not read again."""
 
 DAMAGED = 0
-"""The adapter version of a source whose stored events are to be derived again, whatever made
-them."""
+"""The adapter version of a source whose stored events are to be derived again, whatever version
+wrote them."""
 
 STALE_COPIES = -1
-"""The adapter version of a source with events that have turned out to be copies: derived again,
-they refer to the originals."""
+"""The adapter version of a source with events that have turned out to be copies. It is derived
+again, so that they refer to the originals."""
 
 Row = tuple[Any, ...]
-"""An event as it is stored, without its session: see `rows.ROW`. Tuples, because there are
-millions of them."""
+"""A row of a table. For an event, the columns of `rows.ROW`, without its session."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals of one stream, as they are stored (None: they cannot be read) and as its events
-    give them."""
+    """The totals of one stream: as stored, and as computed from its events."""
 
     blocks: list[int]
-    """Those that have the totals: the last of them, where there are several, all."""
+    """The blocks that have totals. If there are several, the last one gets the totals of all."""
     source: int
     stored: Tally | None
+    """None if they cannot be read."""
     made: Tally
     is_ordered: bool = True
-    """False when numbers do not follow the order of the source, as after a newer adapter found more
-    events, or when something that was copied is forgotten: then what depends on the order, or on
-    the words, cannot be known."""
+    """False if the numbers do not follow the order of the source, as after a newer adapter found
+    more events, or if the original of a copy was forgotten. Totals that depend on the order or on
+    the text cannot be checked then."""
 
     @property
     def differences(self) -> dict[str, tuple[Any, Any]]:
-        """By name what is stored and what it should be, of all that can be known from the
-        events."""
+        """The stored and the right value by name, for totals that can be checked and are wrong."""
         names = ["events", "copies", "errors", "turns", "usage", "started_at", "ended_at", "kinds"]
         if self.is_ordered:
             names += ["retries", "wall_clock_s", "first_prompt"]
@@ -127,7 +117,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def better(self) -> Tally:
-        """The totals as they should be."""
+        """The right totals."""
         if self.stored is None:
             return self.made
         return msgspec.structs.replace(
@@ -136,8 +126,10 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delta(msgspec.Struct, kw_only=True):
-    """What a batch adds to one session. Sequence numbers count within the stream; the store adds
-    the block."""
+    """The events that a batch adds to one session.
+
+    Sequence numbers count within the stream; the store adds the block.
+    """
 
     session_uid: str
     facts: Facts
@@ -146,17 +138,17 @@ class Delta(msgspec.Struct, kw_only=True):
     rows: list[Row]
     segments: list[Segment]
     natives: list[int]
-    """Of each row, the hash of its native id; 0 when it has none."""
+    """For each row the hash of its native id; 0 if it has none."""
     links: list[tuple[int, int]]
-    """(row, hash of the parent's native id), for parents that are not in this batch."""
+    """(row, hash of the parent's native id) for parents that are not in this batch."""
     originals: list[tuple[int, int]]
-    """(row, hash of the native id it is a copy of, as the agent says)."""
+    """(row, hash of the original's native id) for rows that the agent says are copies."""
     digest: Digest | None = None
-    """Of all that the session is, if this is all of it and nothing in it turns out to be a copy."""
+    """The digest of the session, valid if the delta is the whole session and has no copies."""
 
 
 class PriceRow(msgspec.Struct, frozen=True, gc=False):
-    """What one call cost, in 1e-12 USD, and how that is known."""
+    """The price of one call in 1e-12 USD, and how it was determined."""
 
     hash: int
     usd: int
@@ -170,20 +162,21 @@ class PriceRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A call in the ledger: the copy that counts, and those that do not."""
+    """A call in the ledger: the copy that counts, and the superseded copies."""
 
     call: Call
     superseded: tuple[Call, ...] = ()
     event: int = 0
-    """The hash of the native id of the event where it was made; 0 when that is not known, or was
-    said before."""
+    """The hash of the native id of its event; 0 if that is not known or was stored before."""
     price: PriceRow | None = None
-    """What it cost, when that is known already."""
+    """The price, if it is known already."""
 
 
 class Batch(msgspec.Struct, kw_only=True):
-    """A part of one source, read, normalized, redacted and packed: one `put`, one step of its
-    position."""
+    """A part of one source, read, normalized, redacted and packed.
+
+    One `put` stores it and moves the position of the source.
+    """
 
     source: Source
     since: int
@@ -194,31 +187,31 @@ class Batch(msgspec.Struct, kw_only=True):
     redact_version: str
     deltas: list[Delta]
     aliases: list[tuple[int, int]]
-    """Records without an event, in order: the hash of their native id, and of that of the event
-    that they follow."""
+    """Records without an event, in order: (hash of the native id, hash of the native id of the
+    event before it)."""
     records: list[tuple[int, int, int, bytes]]
-    """Native records: (first, count, length, packed)."""
+    """Chunks of native records: (first, count, length, packed)."""
     merged: dict[str, int]
     skips: list[Skip]
     size: int
-    """How many bytes of the source this is."""
+    """The number of bytes of the source in this batch."""
     is_gone: bool = False
-    """The records came out of the store: the source itself is still missing."""
+    """True if the records came from the store, because the source itself is missing."""
     calls: list[Kept] = []
-    """For the ledger: as the source has them, and once they are settled as they are to be kept."""
+    """Calls for the ledger: as the source has them, and later as they are settled."""
 
 
 class Billed(msgspec.Struct, frozen=True, kw_only=True):
-    """A call with what it cost: None as long as it is not priced."""
+    """A call with its price, which is None as long as there is none."""
 
     kept: Kept
     price: PriceRow | None = None
     old_usd: int | None = None
-    """What it was first counted with, when it was priced again since."""
+    """The first price, if the call was priced again since."""
 
 
 class Put(msgspec.Struct, kw_only=True):
-    """What a `put` did."""
+    """The result of a `put`."""
 
     sessions: set[str]
     events: int = 0
@@ -232,7 +225,7 @@ class Put(msgspec.Struct, kw_only=True):
 
 
 class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
-    """An event as a search sees it: what filters ask for, and where its body is in the segment."""
+    """An event as a search needs it: the fields of filters, and the place of its body."""
 
     seq: int
     kind: str
@@ -245,8 +238,7 @@ class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Taken(msgspec.Struct, kw_only=True):
-    """A session as another store has it, to be taken over: rows without the number that it has
-    there."""
+    """A session of another store: its rows, without the number that it has there."""
 
     session: dict[str, Any]
     streams: list[Row]
@@ -264,7 +256,7 @@ class Taken(msgspec.Struct, kw_only=True):
 
 
 class SessionError(msgspec.Struct, frozen=True, gc=False):
-    """One error of one session. `fixed_seq` is None when it never went away."""
+    """One error of one session. `fixed_seq` is None if it was not fixed."""
 
     uid: str
     agent: str
@@ -285,7 +277,7 @@ class SessionError(msgspec.Struct, frozen=True, gc=False):
 
 
 class Weight(msgspec.Struct, frozen=True, gc=False):
-    """What a session takes up, and what is to be known before it may leave."""
+    """The size of a session, and what decides whether it may be evicted."""
 
     uid: str
     parent_uid: str | None
@@ -294,18 +286,18 @@ class Weight(msgspec.Struct, frozen=True, gc=False):
     events: int
     is_pinned: bool
     is_covered: bool
-    """Whether its digest covers all that is stored of it."""
+    """True if its digest covers all that is stored of it."""
     is_evicted: bool
-    """Whether nothing is there any more that could leave."""
+    """True if nothing is left to evict."""
     is_shown_elsewhere: bool
-    """Whether a session that has not been evicted refers to what happened here: its text would go
-    as well."""
+    """True if a session that is not evicted has copies of events of this one. They would lose their
+    text as well."""
     body_bytes: int
-    """What its bodies take, packed."""
+    """The packed size of its bodies."""
 
 
 class Bulk(msgspec.Struct, frozen=True, gc=False):
-    """The native records that are kept of a source, packed, and the sessions that they are of."""
+    """The packed native records of a source, and the sessions that they belong to."""
 
     source: int
     path: str
@@ -314,7 +306,7 @@ class Bulk(msgspec.Struct, frozen=True, gc=False):
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True):
-    """What people say of a session."""
+    """Marks that people set on a session."""
 
     pinned: bool = False
     name: str | None = None
@@ -323,7 +315,7 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreState(NamedTuple):
-    """How much is stored, and when it last changed."""
+    """The size of the store, and when it last changed."""
 
     sessions: int
     events: int
@@ -342,7 +334,7 @@ class Hour(NamedTuple):
 
 
 class AgentTotals(NamedTuple):
-    """How much is stored of an agent."""
+    """The amount that is stored of an agent."""
 
     sources: int
     source_bytes: int

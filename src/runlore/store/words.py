@@ -1,21 +1,22 @@
-"""The text that the index is given: what was said, plus the parts of words that its tokenizer would
-not cut.
+"""The text for the search index: the bodies, and parts of words that its tokenizer does not split.
 
-unicode61 splits at everything that is not a letter or a digit, so `parse_http` and `src/main.py`
-are found in parts. It keeps `parseHttpUrl` whole, and takes a run of Chinese or Japanese, and what
-stands beside it without a space, for one word: for these, their parts and their pairs of characters
-are appended. Such words are looked for in the text's classes of characters (`bytes.translate`): a
-pattern that begins with one byte leaps from capital to capital, where one over the text itself
-would stop at every letter.
+The tokenizer (unicode61) splits at everything that is not a letter or a digit, so the parts of
+`parse_http` and `src/main.py` are found. It does not split `parseHttpUrl`. It also treats a run of
+Chinese or Japanese characters, together with the text next to it, as one word. For these, the parts
+and the pairs of characters are appended to the text.
+
+Such words are searched in the text's classes of characters (`bytes.translate`). There a pattern can
+begin with one byte, and skips everything between two capitals.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
-LONGEST = 64
-"""A longer run of letters and digits is not an identifier but data."""
+MAX_IDENTIFIER_BYTES = 64
+"""A longer run of letters and digits is considered data and not an identifier."""
 
 _OTHER, _LOWER, _UPPER = b"\0", b"\1", b"\2"
 _CLASS = b"".join(
@@ -23,57 +24,62 @@ _CLASS = b"".join(
     for c in range(256)
 )
 _BOUNDARY = re.compile(rb"\x02(?:(?<=\x01\x02)|\x02\x01)[\x01\x02]*+")
-"""Of classes: the first inner beginning of a word, as in parseHttp and in HTTPServer, and all that
-follows of it."""
+"""A pattern over classes: the first boundary inside a word, as in parseHttp and in HTTPServer, and
+the rest of the word."""
 
 _PARTS = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 CJK = re.compile(
     "[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
-"""A run of characters of the scripts that are written without spaces."""
+"""A run of characters of Chinese, Japanese or Korean."""
 _CJK_BYTES = re.compile(rb"(?:[\xe3-\xec\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf])+")
 _CJK_CLASS = bytes(0xE3 <= c <= 0xED or c == 0xEF for c in range(256))
-"""What a character of these scripts begins with in UTF-8: dashes and arrows are far more
-frequent."""
+"""The bytes that begin a character of these scripts in UTF-8. Other non-ASCII characters, such as
+dashes and arrows, are far more frequent."""
 _BEFORE_CJK = re.compile(rb"[!-~]+\Z")
 _AFTER_CJK = re.compile(rb"[!-~]+")
 
 _ESCAPE = re.compile(rb"\x1b\[[0-9;:?]*[A-Za-z]")
 _SIGNS = ((b"\xf0\x9f", 4), (b"\xee", 3))
-"""How emoji, and the glyphs of a prompt, begin in UTF-8, and how many bytes they are. To unicode61
-the latter, and what is younger than its tables, are letters: of `done` with a smile behind it, it
-makes a word that nobody looks for."""
+"""The first bytes of emoji and of the glyphs of a shell prompt in UTF-8, and their number of bytes.
+unicode61 takes the glyphs, and emoji that are newer than its tables, for letters. It would make one
+word of `done` and an emoji that follows it."""
 
 
 def index_text(texts: list[bytes]) -> bytes:
-    """The texts in UTF-8, one after another, and behind them the parts of their words."""
+    """Return the texts in UTF-8, followed by the parts of their words."""
     text = blank_signs(blank_escapes(b"\n".join(texts)))
-    more = camel_parts(text)
+    parts = camel_parts(text)
     if not text.isascii() and any(
         1 in body.translate(_CJK_CLASS) for body in texts if not body.isascii()
     ):
-        more += cjk_words(text)
-    return b"%b\n%b" % (text, b" ".join(more)) if more else text
+        parts += cjk_words(text)
+    return b"%b\n%b" % (text, b" ".join(parts)) if parts else text
 
 
 def blank_escapes(text: bytes) -> bytes:
-    """The text with blanks for the codes that colour a terminal, so that they are no part of the
-    words behind them."""
+    """Return the text with blanks in place of terminal escape codes.
+
+    Otherwise they would be part of the words that follow them.
+    """
     return _ESCAPE.sub(lambda match: b" " * len(match.group()), text) if b"\x1b" in text else text
 
 
 def blank_signs(text: bytes) -> bytes:
-    """The text with blanks for emoji and glyphs, so that they are no part of the words beside
-    them."""
+    """Return the text with blanks in place of emoji and glyphs.
+
+    Otherwise they would be part of the words next to them.
+    """
     for sign, size in _SIGNS:
-        first = sign[:1]  # One byte is looked for forty times as fast as two.
+        first = sign[:1]  # Searching for one byte is much faster than for two.
         at = text.find(first)
         if at < 0:
             continue
         blank, out = b" " * size, bytearray(text)
         while at >= 0:
             if text.startswith(sign, at):
-                out[at : at + size] = blank  # As many bytes: a body is made of whole characters.
+                # The length stays the same. The text has whole characters, so none is cut.
+                out[at : at + size] = blank
             at = text.find(first, at + size)
         text = bytes(out)
     return text
@@ -81,14 +87,15 @@ def blank_signs(text: bytes) -> bytes:
 
 @lru_cache(1024)
 def mark(what: str, name: str) -> str:
-    """The word that stands in the index for a kind, a tool or a state of an event. No tokenizer
-    cuts it."""
+    """Return the word that stands in the index for a kind, a tool or a state of an event.
+
+    The tokenizer does not split it.
+    """
     return "zq" + what + "".join(c if c.isalnum() else "9" for c in name.lower())
 
 
 def camel_parts(text: bytes) -> list[bytes]:
-    """Return the parts of every word like parseHttpUrl or HTTPServer2 in the text, each once,
-    sorted."""
+    """Return the parts of all words like parseHttpUrl or HTTPServer2, each once, sorted."""
     return sorted({part for word in _mixed_words(text) for part in _parts_of(word)})
 
 
@@ -98,9 +105,11 @@ def _parts_of(word: bytes) -> tuple[bytes, ...]:
 
 
 def part_spans(word: bytes) -> list[tuple[int, int]]:
-    """Where in a word of letters and digits the parts are that `camel_parts` finds; a plain word
-    has none."""
-    if len(word) > LONGEST or not _BOUNDARY.search(word.translate(_CLASS)):
+    """Return the spans of the parts that `camel_parts` finds in a word of letters and digits.
+
+    A plain word has none.
+    """
+    if len(word) > MAX_IDENTIFIER_BYTES or not _BOUNDARY.search(word.translate(_CLASS)):
         return []
     return [match.span() for match in _PARTS.finditer(word) if len(match.group()) > 1]
 
@@ -108,27 +117,29 @@ def part_spans(word: bytes) -> list[tuple[int, int]]:
 def _mixed_words(text: bytes) -> set[bytes]:
     words: set[bytes] = set()
     classes = text.translate(_CLASS)
-    before, add = classes.rfind, words.add
+    rfind, add = classes.rfind, words.add
     for boundary in _BOUNDARY.finditer(classes):
         at, last = boundary.span()
-        first = before(_OTHER, 0, at) + 1
-        if last - first <= LONGEST:
+        first = rfind(_OTHER, 0, at) + 1
+        if last - first <= MAX_IDENTIFIER_BYTES:
             add(text[first:last])
     return words
 
 
 def cjk_words(text: bytes) -> list[bytes]:
-    """The pairs, and what they do not hold: the last character of each run, and the words that
-    stand beside one."""
+    """Return the words of all Chinese, Japanese and Korean runs in the text.
+
+    They are the pairs of neighbouring characters, the last character of each run, and the words
+    directly before and after a run.
+    """
     pairs: list[bytes] = []
-    more: set[bytes] = set()
-    # The runs are found among the first bytes of such characters: a pattern that looks through all
-    # of the text takes ten times as long.
+    others: set[bytes] = set()
+    # Searching for the first byte of such characters is much faster than a pattern over the text.
     classes = text.translate(_CJK_CLASS)
     at = classes.find(1)
     while at >= 0:
         run = _CJK_BYTES.match(text, at)
-        if run is None:  # A byte that begins no character.
+        if run is None:  # The byte begins no character of these scripts.
             at = classes.find(1, at + 1)
             continue
         offset = run.start()
@@ -137,21 +148,27 @@ def cjk_words(text: bytes) -> list[bytes]:
             last = offset + 3 * part.end()
             pairs += [text[i : i + 6] for i in range(first, last - 3, 3)] or [text[first:last]]
             if last - first > 3:
-                more.add(text[last - 3 : last])
-            if (
-                first
-                and 32 < text[first - 1] < 127
-                and (before := _BEFORE_CJK.search(text, max(0, first - LONGEST), first))
-            ):
-                more.add(before.group())
-            if after := _AFTER_CJK.match(text, last, last + LONGEST):
-                more.add(after.group())
+                others.add(text[last - 3 : last])
+            others.update(_adjacent_words(text, first, last))
         at = classes.find(1, run.end())
-    return pairs + sorted(more)
+    return pairs + sorted(others)
+
+
+def _adjacent_words(text: bytes, first: int, last: int) -> Iterator[bytes]:
+    """Yield the words directly before and after a run of characters."""
+    if first and 32 < text[first - 1] < 127:
+        start = max(0, first - MAX_IDENTIFIER_BYTES)
+        if before := _BEFORE_CJK.search(text, start, first):
+            yield before.group()
+    if after := _AFTER_CJK.match(text, last, last + MAX_IDENTIFIER_BYTES):
+        yield after.group()
 
 
 def cjk_pairs(text: str) -> list[bytes]:
-    """Every two neighbouring characters of each Chinese, Japanese or Korean run, in order."""
+    """Return the pairs of neighbouring characters in all runs that `CJK` matches, in order.
+
+    A run of one character is returned as it is.
+    """
     pairs: list[str] = []
     for run in CJK.findall(text):
         pairs += [run[i : i + 2] for i in range(len(run) - 1)] or [run]

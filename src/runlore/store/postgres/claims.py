@@ -1,4 +1,4 @@
-"""Claims: which stored session an author means by a uid, where someone else has it too."""
+"""Claims: the stored session that an author means by a uid, if another author has the uid too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Claims:
         self.db = db
 
     def of_author(self) -> dict[str, str]:
-        """Return by uid the one under which it is stored for this author, where they differ."""
+        """Return by uid the uid under which a session of this author is stored, if they differ."""
         if self.db.notes is not None and self.db.notes.claims is not None:
             return self.db.notes.claims
         sql = (

@@ -1,11 +1,12 @@
 """A connection to PostgreSQL that understands the SQL of the package `sql`.
 
-Placeholders are `?` and `?1`; a NUL, which no text of PostgreSQL can hold, becomes the sign for it;
-what the server or the network is to blame for becomes a StoreError. Knows no table.
+Placeholders are `?` and `?1`. A NUL, which no text of PostgreSQL can hold, becomes a visible sign.
+Errors of the server and of the network become a StoreError. Knows no table.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import threading
@@ -24,19 +25,18 @@ from ...errors import StoreError, StoreLost
 from ..sql.database import plain
 from .pool import Share
 
-PATIENCE_S = 60
-"""How long a server may be away before a sync gives up on it."""
+MAX_AWAY_S = 60
+"""Maximum seconds that a server may be away before a sync gives up."""
 
 SETTINGS = {
-    "statement_timeout": "10min",  # Giving room back writes a whole table anew.
-    # A machine that was closed in mid-sync must not keep the others waiting.
+    "statement_timeout": "10min",  # Giving space back rewrites whole tables.
+    # A machine that was suspended in the middle of a sync must not keep others waiting.
     "idle_in_transaction_session_timeout": "2min",
-    # Every question here has an index, also while the server does not know yet how large a table
-    # is.
+    # Every query has an index. The server may not know yet how large a table is.
     "enable_seqscan": "off",
-    # The same statements come again and again, and none depends on what it is given.
+    # The same statements are run again and again, and their best plan does not depend on values.
     "plan_cache_mode": "force_generic_plan",
-    "jit": "off",  # Compiling takes longer than any answer.
+    "jit": "off",  # Compiling takes longer than the queries.
     "work_mem": "64MB",
     "maintenance_work_mem": "256MB",
 }
@@ -45,31 +45,33 @@ FOR_READING = {"default_transaction_read_only": "on", "statement_timeout": "2min
 
 OPTIONS: dict[str, Any] = dict(
     autocommit=True, connect_timeout=10, application_name="runlore",
-    # A server that vanished is noticed within a minute,
+    # The loss of a server is noticed within a minute, also while something is sent to it.
     keepalives_idle=30, keepalives_interval=10, keepalives_count=3,
-    tcp_user_timeout=60_000,  # also by who is sending something to it.
+    tcp_user_timeout=60_000,
 )  # fmt: skip
 
-FEW, FEWEST = 16, 2
-"""When so many rows wait, they are inserted one by one, all tables in one round trip. When there
-are more, only those of a table that has no more than so many: COPY takes a round trip for each
-table, and client and server as long as two or three such statements."""
+MAX_INSERTED_ROWS = 16
+"""Maximum number of waiting rows that are all inserted one by one, in one round trip."""
 
-ENOUGH_BYTES = 512 * 1024
-"""Of rows that are sent while more is read. For fewer a thread is not worth its while."""
+MAX_INSERTED_ROWS_PER_TABLE = 2
+"""Maximum number of a table's rows that are inserted one by one if more rows wait in total. A COPY
+needs a round trip for each table, and costs as much as two or three inserts."""
 
-MANY = 100
-"""So many times a statement waits with others; for more of them it does not."""
+MIN_SEND_BYTES = 512 * 1024
+"""Minimum size of rows that are sent in a thread while more are prepared."""
+
+MAX_WAITING_ROWS = 100
+"""Maximum number of rows with which a statement waits to be sent; with more it is sent at once."""
 
 SWITCH_S = 0.0005
-"""How long who sends rows waits for who makes the next ones: a socket takes a tenth of a megabyte
-at a time."""
+"""The switch interval of threads while rows are sent. A socket takes little at a time, so the
+thread that sends has to run often."""
 
-CANCEL_S = 2
-"""How long a server may take to be told that nobody waits for its answer."""
+MAX_CANCEL_S = 2
+"""Maximum seconds for telling a server that nobody waits for its answer."""
 
-START_S = 0.1
-"""How long a thread that was started may take until it runs."""
+MAX_START_S = 0.1
+"""Maximum seconds until a thread that was started runs."""
 
 _AMONG = re.compile(r"\bin \(select value from carray\((\?\d*)\)\)")
 _NUMBERS = re.compile(r"carray\((\?\d*)\)")
@@ -89,17 +91,17 @@ _AGAIN = (
 
 Statements = Sequence[tuple[str, Sequence[Any]]]
 Rows = dict[str, list[Sequence[Any]]]
-"""By table, or by table and columns as in `insert into`."""
+"""Rows by table, or by table and columns as in `insert into`."""
 
 
 class Vector(bytes):
-    """A tsvector in its binary form: see `words.py`."""
+    """A tsvector in its binary form: see `tsvectors.py`."""
 
 
 class VectorDumper(Dumper):
     """Sends a `Vector` as it is."""
 
-    oid = 3614  # Of tsvector, in every PostgreSQL.
+    oid = 3614  # The type tsvector, in every PostgreSQL.
     format = Format.BINARY
 
     def dump(self, obj: Vector) -> bytes:
@@ -107,8 +109,11 @@ class VectorDumper(Dumper):
 
 
 class PostgresConnection:
-    """One connection, or for many readers of a process one of those that they share, for as long as
-    it is needed. Commits every statement by itself unless a transaction was begun."""
+    """One connection. Every statement is committed by itself unless a transaction was begun.
+
+    With `is_shared` it is one of the connections that the readers of a process share, and it is
+    held only for a statement or a transaction.
+    """
 
     def __init__(
         self,
@@ -117,34 +122,33 @@ class PostgresConnection:
         *,
         read_only: bool = False,
         is_shared: bool = False,
-        patience_s: float = 0,
+        max_away_s: float = 0,
     ) -> None:
         self.name = name
         self._url, self._read_only = url, read_only
         self._has_begun = False
-        self._later: list[tuple[str, Sequence[Any]]] = []
-        """Statements that change something and answer nothing. They are sent with the next
-        question: each round trip takes as long as the server, or the network, needs to wake up."""
+        self._deferred: list[tuple[str, Sequence[Any]]] = []
+        """Statements without an answer. They are sent with the next query, to save round trips."""
         self._rows: Rows = {}
-        """Rows that are to be added. They are sent with the next question as well, and before the
-        statements."""
+        """Rows to be added. They are sent with the next query as well, before the statements."""
         self._size = 0
-        """Of the texts and bytes in these."""
+        """The size of the texts and bytes in these rows."""
         self._types: dict[str, list[int]] = {}
-        """Of the columns of these tables."""
+        """The types of the columns that rows are added to."""
         self._sending: Sending | None = None
         self._last: psycopg.Cursor[Any] | None = None
         self._share: Share | None = None
         if is_shared:
             self._share = Share(url, OPTIONS, self._set_up)
         else:
-            self._line = self._connect_within(patience_s)
+            self._line = self._connect_within(max_away_s)
 
     @property
     def _connection(self) -> psycopg.Connection[Any]:
-        """When nothing is being sent on it any more. Raises what that did."""
+        """The connection, once nothing is being sent. Raises the error of the sending thread."""
         if self._sending is not None:
-            # Interrupted, it is waited for once more: two cannot speak on one line.
+            # `_sending` is reset after the wait: if this is interrupted, the next use waits again,
+            # because two threads must not use the connection together.
             self._sending.wait()
             error, self._sending = self._sending.error, None
             if error is not None:
@@ -161,7 +165,7 @@ class PostgresConnection:
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
         settings = SETTINGS | (FOR_READING if self._read_only else {})
-        # One plan for each statement, whatever the size of its numbers.
+        # All integers have one type, so that each statement has one plan.
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(Vector, VectorDumper)
         connection.execute(
@@ -171,7 +175,7 @@ class PostgresConnection:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """With a connection for one statement, when there is none for a transaction."""
+        """Take a shared connection for one statement, unless a transaction has one."""
         if self._share is None or self._has_begun:
             yield
             return
@@ -183,35 +187,36 @@ class PostgresConnection:
             self._share.give_back(self._line)
 
     def connect_again(self) -> None:
-        """After a connection was lost. Waits for a server that is being restarted. Raises
-        StoreError."""
+        """Connect again after a connection was lost. Raises StoreError.
+
+        Waits for a server that is being restarted.
+        """
         if self._share is None:
             self._line.close()
-            self._line = self._connect_within(PATIENCE_S)
+            self._line = self._connect_within(MAX_AWAY_S)
 
     def _connect_within(self, seconds: float) -> psycopg.Connection[Any]:
         until = time.monotonic() + seconds
-        is_told = False
+        has_warned = False
         while True:
             try:
                 return self._connect()
             except StoreError as error:
                 if time.monotonic() > until:
                     raise
-                if not is_told:
-                    import logging  # Where nobody listens, it goes to stderr.
-
+                if not has_warned:
+                    # Without a handler, a warning is printed on stderr.
                     logging.getLogger(__name__).warning(
                         "runlore: %s; trying again for %d s", error, seconds
                     )
-                    is_told = True
+                    has_warned = True
                 time.sleep(0.1)
 
     def execute(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
         if sql.startswith("rollback"):
             self._drop_waiting()
         if self._has_begun and is_plain_write(sql):
-            self._wait_with(sql, bindings)
+            self._defer(sql, bindings)
             return None
         for attempt in range(2):
             try:
@@ -220,35 +225,39 @@ class PostgresConnection:
             except StoreLost:
                 if self._has_begun or attempt:
                     raise
-                self.connect_again()  # Nothing was begun, so nothing is lost by asking again.
+                self.connect_again()  # There is no transaction, so the statement can be repeated.
         raise AssertionError("returned or raised")
 
-    def _wait_with(self, sql: str, bindings: Sequence[Any]) -> None:
-        """Keeps a statement until the next question. What no column can hold is told at once: then
-        it is known whose it is."""
+    def _defer(self, sql: str, bindings: Sequence[Any]) -> None:
+        """Keep a statement until the next query.
+
+        A value that no column can hold raises an error at once, while it is known where it belongs.
+        """
         check_row(bindings)
-        self._later.append((sql, bindings))
+        self._deferred.append((sql, bindings))
 
     def _run(self, sql: str, bindings: Sequence[Any]) -> psycopg.Cursor[Any]:
-        """The statement, and before it those that wait, in one round trip."""
+        """Run the statements that wait, and then this one, in one round trip; return its cursor."""
         self._send_rows()
-        waiting, self._later = self._later, []
+        deferred, self._deferred = self._deferred, []
         with self.translate_errors():
-            if not waiting:
+            if not deferred:
                 return self._connection.execute(translate(sql), _bind(sql, bindings), binary=True)
             with self._connection.pipeline():
-                for early, values in waiting:
-                    self._last = self._connection.execute(translate(early), _bind(early, values))
+                for earlier, values in deferred:
+                    self._last = self._connection.execute(
+                        translate(earlier), _bind(earlier, values)
+                    )
                 return self._connection.execute(translate(sql), _bind(sql, bindings), binary=True)
 
     def script(self, sql: str) -> None:
-        """Several statements, without values."""
+        """Run several statements without values."""
         self.flush()
         with self.translate_errors():
             self._connection.execute(sql)
 
     def ask(self, questions: Sequence[tuple[str, Sequence[Any]]]) -> list[list[Any]]:
-        """The answers to several questions, in one round trip."""
+        """Return the answers to several queries, in one round trip."""
         self.flush()
         with self._connected(), self.translate_errors(), self._connection.pipeline():
             cursors = [
@@ -258,82 +267,89 @@ class PostgresConnection:
             return [cursor.fetchall() for cursor in cursors]
 
     def flush(self) -> None:
-        """Sends what waits. Only then is it known that the database takes it."""
+        """Send what waits. Only now the database may report an error in it."""
         self._send_rows()
-        if self._later:
+        if self._deferred:
             self._run("select 1", ())
 
     def send_behind(self) -> None:
-        """Sends what waits, when it is enough, while more is made: the next statement waits for
-        that, and raises what it did."""
-        if self._size >= ENOUGH_BYTES:
-            line, rows, later = self._connection, self._take_rows(), self._later
-            self._later = []
-            # Known before it begins: whoever is interrupted in between has to wait for it.
-            self._sending = Sending(lambda is_wanted: self._send(line, rows, later, is_wanted))
+        """Send what waits in a thread, if it is enough, while the caller prepares more.
+
+        The next statement waits for the thread, and raises its error.
+        """
+        if self._size >= MIN_SEND_BYTES:
+            line, rows, deferred = self._connection, self._pop_rows(), self._deferred
+            self._deferred = []
+            # Assigned before the start: if this is interrupted, the thread has to be waited for.
+            self._sending = Sending(lambda is_wanted: self._send(line, rows, deferred, is_wanted))
             try:
                 self._sending.start()
-            except RuntimeError:  # No thread is to be had.
+            except RuntimeError:  # The system has no thread left.
                 self._sending = None
-                self._send(line, rows, later)
+                self._send(line, rows, deferred)
 
     def _send_rows(self) -> None:
         if self._rows:
-            self._send(self._connection, self._take_rows())
+            self._send(self._connection, self._pop_rows())
 
-    def _take_rows(self) -> Rows:
+    def _pop_rows(self) -> Rows:
         rows, self._rows, self._size = self._rows, {}, 0
         for into in rows:
-            self._types_of(into)  # While the connection is free to be asked.
+            self._types_of(into)  # Now, while the connection is free for a query.
         return rows
 
     def _drop_waiting(self) -> None:
         self._size = 0
-        self._later.clear()
+        self._deferred.clear()
         self._rows.clear()
 
     def _types_of(self, into: str) -> list[int]:
         if into not in self._types:
             table, _, columns = into.partition(" ")
             with self.translate_errors():
-                found = self._connection.execute(
+                description = self._connection.execute(
                     f"select {columns.strip('()') or '*'} from {table} limit 0"
                 ).description
-            self._types[into] = [column.type_code for column in found or ()]
+            self._types[into] = [column.type_code for column in description or ()]
         return self._types[into]
 
     def _send(
         self,
         line: psycopg.Connection[Any],
         rows: Rows,
-        later: Statements = (),
+        deferred: Statements = (),
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Sends rows, a few together by INSERT, many by COPY; and statements behind them."""
-        most = FEW if sum(map(len, rows.values())) <= FEW else FEWEST
-        few = {into: some for into, some in rows.items() if len(some) <= most}
+        """Send rows, a few by INSERT and many by COPY, and then statements."""
+        is_small = sum(map(len, rows.values())) <= MAX_INSERTED_ROWS
+        max_inserted = MAX_INSERTED_ROWS if is_small else MAX_INSERTED_ROWS_PER_TABLE
+        inserted = {into: some for into, some in rows.items() if len(some) <= max_inserted}
         with self.translate_errors():
-            if few:
+            if inserted:
+                _insert_rows(line, inserted)
+            for into in rows.keys() - inserted.keys():
+                self._copy_rows(line, into, rows[into], is_wanted)
+            if deferred:
                 with line.pipeline():
-                    for into, some in few.items():
-                        for row in some:
-                            line.execute(
-                                f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row
-                            )
-            for into in rows.keys() - few.keys():
-                with (
-                    line.cursor() as cursor,
-                    cursor.copy(f"copy {into} from stdin (format binary)") as copy,
-                ):
-                    copy.set_types(self._types[into])
-                    for row in rows[into]:
-                        if not is_wanted():
-                            raise StoreLost(f"{self.name}: what was being sent was taken back")
-                        copy.write_row(row)
-            if later:
-                with line.pipeline():
-                    for sql, values in later:
+                    for sql, values in deferred:
                         self._last = line.execute(translate(sql), _bind(sql, values))
+
+    def _copy_rows(
+        self,
+        line: psycopg.Connection[Any],
+        into: str,
+        rows: Sequence[Sequence[Any]],
+        is_wanted: Callable[[], bool],
+    ) -> None:
+        with (
+            line.cursor() as cursor,
+            cursor.copy(f"copy {into} from stdin (format binary)") as copy,
+        ):
+            copy.set_types(self._types[into])
+            for row in rows:
+                if not is_wanted():
+                    raise StoreLost(f"{self.name}: what was being sent was taken back")
+                copy.write_row(row)
 
     def begin(self, words: str = "") -> None:
         if self._share is not None:
@@ -354,29 +370,30 @@ class PostgresConnection:
         self._end()
 
     def rollback(self) -> None:
-        """Ends the transaction, also one that was lost with its connection."""
+        """End the transaction, also one that was lost with its connection."""
         self._drop_waiting()
         if self._sending is not None:
             self._sending.stop()
-            self._sending = None  # What went wrong with it does not matter any more.
+            self._sending = None  # Its error does not matter any more.
         try:
             if self._has_begun and not self._line.closed:
                 self._run("rollback", ())
         except StoreError:
-            # Interrupted in the middle of a statement, it cannot be said: the server is told to
-            # leave off.
+            # After an interruption in the middle of a statement, none can be sent.
             self._abandon()
         finally:
             self._end()
 
     def _abandon(self) -> None:
-        """Closes a connection on which the server may be at something. It would go on with it to
-        the end, and nobody could write before: that who asked has left, it notices when it
-        answers."""
+        """Cancel the running statement and close the connection.
+
+        Otherwise the server would run the statement to its end, and block other writers until then:
+        it notices a closed connection only when it answers.
+        """
         try:
             with suppress(psycopg.Error):
-                self._line.cancel_safe(timeout=CANCEL_S)
-        finally:  # Also when somebody loses patience.
+                self._line.cancel_safe(timeout=MAX_CANCEL_S)
+        finally:  # Also if this is interrupted again.
             self._line.close()
 
     def _end(self) -> None:
@@ -386,21 +403,24 @@ class PostgresConnection:
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         values = list(rows)
-        if self._has_begun and len(values) <= MANY:
+        if self._has_begun and len(values) <= MAX_WAITING_ROWS:
             for row in values:
-                self._wait_with(sql, row)
+                self._defer(sql, row)
         elif values:
             self.flush()
             with self.translate_errors(), self._connection.cursor() as cursor:
                 cursor.executemany(translate(sql), [_bind(sql, row) for row in values])
 
     def copy(self, into: str, rows: Sequence[Sequence[Any]], *, ahead: bool = False) -> None:
-        """Adds rows to a table, with its columns, or to those that `into` names: a few together by
-        INSERT, many by COPY. With `ahead` also before the statements that wait: these are about
-        other rows. Raises OverflowError or UnicodeError when a column cannot hold a value."""
+        """Add rows to a table, or to the columns of it that `into` names.
+
+        A few rows are sent by INSERT, many by COPY. With `ahead` they may be sent before the
+        statements that wait, which must be about other rows. Raises
+        OverflowError or UnicodeError if a column cannot hold a value.
+        """
         if not rows:
             return
-        if self._later and not ahead:
+        if self._deferred and not ahead:
             self.flush()
         self._size += sum(map(check_row, rows))
         self._rows.setdefault(into, []).extend(rows)
@@ -408,7 +428,7 @@ class PostgresConnection:
             self._send_rows()
 
     def changes(self) -> int:
-        """How many rows the last statement changed."""
+        """Return how many rows the last statement changed."""
         self.flush()
         return self._last.rowcount if self._last is not None else 0
 
@@ -443,13 +463,16 @@ class PostgresConnection:
 
 
 class Sending:
-    """Rows on their way, in a thread. One for each time: a process with threads is not to be
-    forked, and workers are, between two syncs."""
+    """A thread that sends rows once.
+
+    It does not stay, because workers are forked between two syncs, and a process with threads
+    should not fork.
+    """
 
     def __init__(self, send: Callable[[Callable[[], bool]], None]) -> None:
-        """`send` is given a function to ask whether they are still wanted."""
+        """Take the function that sends. It is given another one: are the rows still wanted?"""
         self.error: BaseException | None = None
-        """What went wrong, when they had to be waited for."""
+        """The error of the thread, known after `wait`."""
         self._is_wanted = True
         self._interval = sys.getswitchinterval()
         self._thread = threading.Thread(
@@ -457,34 +480,43 @@ class Sending:
         )
 
     def start(self) -> None:
-        """Raises RuntimeError when the system has no thread left."""
+        """Start the thread. Raises RuntimeError if the system has none left."""
         self._thread.start()
         sys.setswitchinterval(SWITCH_S)
 
     def _run(self, send: Callable[[Callable[[], bool]], None]) -> None:
         try:
             send(lambda: self._is_wanted)
-        except BaseException as error:  # It is raised where it is waited for.
+        except BaseException as error:  # Raised again by whoever waits for the thread.
             self.error = error
 
     def wait(self) -> None:
-        """Until they are there, or cannot be."""
-        # Interrupted over starting it: it may come up in a moment, or never.
+        """Wait until the rows are sent, or sending failed."""
+        # If the start was interrupted, the thread may run in a moment, or never.
         if self._thread.ident is None:
-            time.sleep(START_S)
+            time.sleep(MAX_START_S)
         if self._thread.ident is not None:
             self._thread.join()
         sys.setswitchinterval(self._interval)
 
     def stop(self) -> None:
-        """The same, but what is not on its way yet need not be sent."""
+        """Tell the thread to send no further rows, and wait for it."""
         self._is_wanted = False
         self.wait()
 
 
+def _insert_rows(line: psycopg.Connection[Any], rows: Rows) -> None:
+    with line.pipeline():
+        for into, some in rows.items():
+            for row in some:
+                line.execute(f"insert into {into} values (%s{', %s' * (len(row) - 1)})", row)
+
+
 def check_row(row: Sequence[Any]) -> int:
-    """Return the size of the texts and bytes in a row. Raises OverflowError or UnicodeError when
-    there is something in it that no column can hold."""
+    """Return the size of the texts and bytes in a row.
+
+    Raises OverflowError or UnicodeError if it has a value that no column can hold.
+    """
     size = 0
     for value in row:
         if isinstance(value, str):
@@ -498,19 +530,18 @@ def check_row(row: Sequence[Any]) -> int:
 
 @lru_cache(maxsize=512)
 def is_plain_write(sql: str) -> bool:
-    """Whether a statement changes something, and answers nothing that anyone waits for."""
+    """Return True if a statement changes rows and returns none."""
     return sql.lstrip().startswith(("insert", "update", "delete")) and "returning" not in sql
 
 
 def array(numbers: Iterable[int]) -> str:
-    """Numbers as PostgreSQL reads them, for `any(?::bigint[])`: ten times as fast as adapting
-    each."""
+    """Return numbers as a value for `any(?::bigint[])`. A text is much faster than a list here."""
     return "{" + ",".join(map(str, numbers)) + "}"
 
 
 @lru_cache(maxsize=512)
 def translate(sql: str) -> str:
-    """The same statement for PostgreSQL."""
+    """Return the statement in PostgreSQL's dialect."""
     sql = _BYTES.sub(r"'\\x\1'::bytea", sql.replace("%", "%%"))
     if sql.lstrip().startswith("insert or ignore"):
         sql = sql.replace("insert or ignore", "insert", 1) + " on conflict do nothing"

@@ -1,7 +1,8 @@
-"""The database of a PostgreSQL store: how it is opened, locked and upgraded.
+"""The database of a PostgreSQL store: opening, locking and upgrading it.
 
-One transaction writes at a time, so that a copy always finds its original. What takes long in a sync,
-reading and packing, is done before."""
+One transaction writes at a time, so that a copy always finds its original. The slow steps of a
+sync, reading and packing, are done before.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ from urllib.parse import urlsplit, urlunsplit
 from ...errors import StoreBusy, StoreError, StoreMissing, StoreTooNew, StoreTooOld
 from ..sql.database import Database, migrations, plain, without_nul
 from ..sql.lookup import Question
-from .connection import PATIENCE_S, SETTINGS, PostgresConnection, array
+from .connection import MAX_AWAY_S, SETTINGS, PostgresConnection, array
 from .months import Months
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 _WRITE, _MIGRATE, _SYNC = 1, 2, 4
-"""The purposes of locks; see also `months.DIVIDE`."""
+"""The numbers of locks; see also `months.PARTITION_LOCK`."""
 
 SNAPSHOT = "isolation level repeatable read read only"
 
@@ -45,7 +46,7 @@ class PostgresDatabase(Database):
     epoch_of = "floor(extract(epoch from {}::timestamptz))::bigint"
     source_key = ("reader", "agent", "path")
     source_columns = ("reader", "author")
-    # Whoever stored a call first has it: nobody can take it from them.
+    # A call stays with the author who stored it first.
     may_replace_call = (
         "where (select author from sessions where number = calls.session) is not distinct from"
         " (select author from sessions where number = excluded.session)"
@@ -75,7 +76,7 @@ class PostgresDatabase(Database):
         self.notes: AuthorNotes | None = None
         """While this connection alone may write, what it knows of authors and need not ask again."""
         self.moment: str | None = None
-        """Within a snapshot, its version."""
+        """The version of the open snapshot; None outside of one."""
         self.months = Months(self)
         self.pending.append(self.months)
         self._second: PostgresConnection | None = None
@@ -105,10 +106,10 @@ class PostgresDatabase(Database):
             raise StoreError(f"{self.url}: of an older format; run `runlore sync` once")
         with self.transaction():
             self._lock(_MIGRATE)
-            # Another sync may be about to make a month, for which it would wait for us.
+            # Another sync may be about to create a partition, and would wait for this transaction.
             self.lock_for_writing()
             self.connection.execute("set local statement_timeout = 0")
-            version = self._format()  # Another process may have done it while this one waited.
+            version = self._format()  # Another process may have migrated it meanwhile.
             for number, sql in steps:
                 if number > version:
                     self.connection.script(sql)
@@ -117,8 +118,10 @@ class PostgresDatabase(Database):
                     )
 
     def _format(self) -> int:
-        """Return the number of the last migration; 0 in an empty schema. Raises StoreError when the
-        schema has something else in it."""
+        """Return the number of the last migration; 0 for an empty schema.
+
+        Raises StoreError if the schema has tables of something else.
+        """
         if self.one("select current_schema()")[0] is None:
             raise StoreError(
                 f"{self.url}: the schema of its search_path does not exist; create it first"
@@ -142,15 +145,13 @@ class PostgresDatabase(Database):
         return 0
 
     def has_table(self, table: str) -> bool:
-        # Not `to_regclass`: it may not see what another process has just made.
-        return (
-            self.one(
-                "select 1 from pg_class where relname = ? and relnamespace ="
-                " current_schema()::regnamespace",
-                (table,),
-            )
-            is not None
+        """Return True if the schema of the store has a table of this name."""
+        # Not `to_regclass`, which may not know a table that another process has just created.
+        sql = (
+            "select 1 from pg_class where relname = ? and relnamespace ="
+            " current_schema()::regnamespace"
         )
+        return self.one(sql, (table,)) is not None
 
     def close(self) -> None:
         self.connection.close()
@@ -158,11 +159,12 @@ class PostgresDatabase(Database):
 
     @property
     def second(self) -> PostgresConnection:
-        """A second connection, for what must not be a part of the open transaction, or is done
-        beside it. Kept while a sync lasts: a server takes 10 ms for a new one, and longer until
-        that knows the tables."""
+        """A second connection, for statements that must not be part of the open transaction.
+
+        It stays open for the length of a sync, because opening one is slow.
+        """
         if self._second is None:
-            self._second = PostgresConnection(self._private_url, self.url, patience_s=PATIENCE_S)
+            self._second = PostgresConnection(self._private_url, self.url, max_away_s=MAX_AWAY_S)
         return self._second
 
     def _close_second(self) -> None:
@@ -200,22 +202,26 @@ class PostgresDatabase(Database):
             self._has_lock = True
             self.notes = AuthorNotes()
 
-    def _lock(self, what: int) -> None:
-        """Until the transaction ends. Waits as long as it takes: whoever has it is at work, or is
-        thrown out by the server."""
+    def _lock(self, number: int) -> None:
+        """Hold a lock until the transaction ends.
+
+        There is no limit to the wait: the holder is at work, or the server ends its transaction.
+        """
         self.connection.execute("set local statement_timeout = 0")
         self.connection.execute(
-            "select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (what,)
+            "select pg_advisory_xact_lock(?::int, hashtext(current_schema()))", (number,)
         )
         self.connection.execute(f"set local statement_timeout = '{SETTINGS['statement_timeout']}'")
 
     @contextmanager
     def sync_lock(self) -> Iterator[None]:
-        """One sync for each author and machine. What several write at once is put in order by
-        `put`."""
-        # A connection of its own: the server lets go of the lock when it is lost, whatever becomes
-        # of the other.
-        lock = PostgresConnection(self._private_url, self.url, patience_s=PATIENCE_S)
+        """Hold the lock of the one sync of this author and machine. Raises StoreBusy.
+
+        Syncs of others may run at the same time; their transactions write one after the other.
+        """
+        # The lock has a connection of its own, whatever happens to the other one. The server
+        # releases the lock when this connection is lost.
+        lock = PostgresConnection(self._private_url, self.url, max_away_s=MAX_AWAY_S)
         try:
             sql = "select pg_try_advisory_lock(?::int, hashtext(current_schema() || ' ' || ?))"
             if not lock.execute(sql, (_SYNC, self.reader)).fetchone()[0]:
@@ -224,7 +230,7 @@ class PostgresDatabase(Database):
         finally:
             self._close_second()
             with suppress(StoreError):
-                # The server notices a closed connection a moment later.
+                # Explicitly, because the server notices a closed connection only a moment later.
                 lock.execute("select pg_advisory_unlock_all()")
             lock.close()
 
@@ -235,7 +241,7 @@ class PostgresDatabase(Database):
             return
         self.connection.begin(SNAPSHOT)
         try:
-            self.moment = self.version()  # The moment is that of the first read.
+            self.moment = self.version()  # The first read determines the moment.
             yield
         finally:
             self.moment = None
@@ -258,12 +264,12 @@ class PostgresDatabase(Database):
 
     @property
     def reader(self) -> str:
-        """Who reads the sources that this store is told of."""
+        """The author and machine that read the sources of this store object."""
         return f"{self.author}@{self.machine}"
 
     @property
     def own_sources(self) -> tuple[str, tuple[Any, ...]]:
-        """Paths mean nothing elsewhere."""
+        """The test for sources of this author and machine: paths have no meaning elsewhere."""
         return "reader = ?", (self.reader,)
 
     @property
@@ -271,7 +277,7 @@ class PostgresDatabase(Database):
         return "author = ?", (self.author,)
 
     def session_columns(self) -> list[str]:
-        # Once: each question takes as long as the one that it is for.
+        # Cached, because this query takes as long as the one it is needed for.
         if self._columns is None:
             sql = (
                 "select attname from pg_attribute where attrelid = 'sessions'::regclass and attnum"
@@ -281,15 +287,15 @@ class PostgresDatabase(Database):
         return self._columns
 
     def translate_errors(self) -> AbstractContextManager[None]:
-        return nullcontext()  # The connection does it.
+        return nullcontext()  # The connection translates them.
 
     @property
     def in_snapshot(self) -> bool:
-        """Whether a transaction for reading is open."""
+        """True if a transaction for reading is open."""
         return self.in_transaction and not self._is_open
 
     def version(self) -> str:
-        """Which transactions have ended: another when one has written."""
+        """Return the version of the database, which changes with every transaction that writes."""
         return self.moment or str(self.one("select pg_current_snapshot()::text")[0])
 
     def file_bytes(self) -> int:
@@ -309,11 +315,13 @@ class PostgresDatabase(Database):
 
 
 def as_regex(pattern: str, *, is_part: bool = False) -> str:
-    """A glob of SQLite as a regular expression. One without signs means the whole text, or with
-    `is_part` a part of it."""
+    """Return a glob of SQLite as a regular expression.
+
+    A pattern without wildcards means the whole text, or with `is_part` a part of it.
+    """
     if is_part and not any(char in pattern for char in "*?["):
         return _escaped(pattern)
-    made, at = "", 0
+    regex, at = "", 0
     while at < len(pattern):
         char = pattern[at]
         at += 1
@@ -322,13 +330,13 @@ def as_regex(pattern: str, *, is_part: bool = False) -> str:
             first = at + negative
             end = pattern.find("]", first + 1)
             if end < 0:
-                return "^(?!.*)"  # SQLite finds nothing by a class that does not end.
+                return "^(?!.*)"  # In SQLite, a class without an end matches nothing.
             inner = re.sub(r"([\\\[\]^:.=])", r"\\\1", pattern[first:end])
-            made += f"[{'^' if negative else ''}{inner}]"
+            regex += f"[{'^' if negative else ''}{inner}]"
             at = end + 1
         else:
-            made += {"*": ".*", "?": "."}.get(char) or _escaped(char)
-    return f"^{made}$"
+            regex += {"*": ".*", "?": "."}.get(char) or _escaped(char)
+    return f"^{regex}$"
 
 
 def _escaped(text: str) -> str:
@@ -336,7 +344,7 @@ def _escaped(text: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """The address as it may be shown."""
+    """Return an address that may be shown."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     query = "&".join(word for word in parts.query.split("&") if not word.startswith("password="))
@@ -346,5 +354,9 @@ def without_password(url: str) -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # A container without a name for its user, or Windows.
+    except (
+        OSError,
+        KeyError,
+        ImportError,
+    ):  # Containers and Windows may have no name for the user.
         return "unknown"

@@ -15,22 +15,30 @@ import zstandard
 from ...errors import StoreError
 from ..changes import NewSegment
 from ..planning import MAX_SEGMENTS
-from ..rows import ASIDE, ERROR, segment_event
+from ..rows import ASIDE, ERROR, INDEX_COLUMNS, segment_event
 from ..segments import unpack
 from ..sql.index import SqlIndex
 from ..sql.sessions import SqlSessions
-from ..tsvectors import COLUMNS, PROVED, SAID, Asked, ask, columns_with, cut_words, unpacker
+from ..tsvectors import (
+    MESSAGE_COLUMNS,
+    PHRASE_CHECK_SEGMENTS,
+    WordQuery,
+    build_query,
+    columns_with,
+    cut_words,
+    unpacker,
+)
 from ..values import Segment, SegmentEvent, Words
 from .connection import Vector
 from .connection import array as array_of
 from .database import PostgresDatabase
 
-REMEMBERED = 100
-"""Phrases of which it is known where they are."""
+MAX_CACHED_QUERIES = 100
+"""Maximum number of words, and of phrases, whose segments are cached."""
 
-MOST_PROVED = 40_000
-"""Segments in which a phrase is proved, the newest: a second's work. Of older ones it is said that
-they have it, and whoever reads them sees whether that is so."""
+MAX_PHRASE_SEGMENTS = 40_000
+"""Maximum number of segments in which a phrase is checked, the newest first. Older segments that
+have its words are returned without a check, and the reader of their text notices."""
 
 
 class PostgresIndex(SqlIndex):
@@ -40,98 +48,103 @@ class PostgresIndex(SqlIndex):
 
     def __init__(self, db: PostgresDatabase, sessions: SqlSessions) -> None:
         super().__init__(db, sessions)
-        self._counted: tuple[str, dict[int, int]] | None = None
-        self._words: tuple[str, dict[tuple[Asked, str | None], list[int]]] = ("", {})
-        """Of one version, the segments that have a word, by column."""
-        self._phrases: tuple[str, dict[Asked, dict[int, frozenset[str]]]] = ("", {})
-        """Of one version, the segments that have a phrase, with its columns."""
+        self._sizes: tuple[str, dict[int, int]] | None = None
+        """A version, and the number of segments by session in that version."""
+        self._words: tuple[str, dict[tuple[WordQuery, str | None], list[int]]] = ("", {})
+        """A version, and the segments that have a word by column, in that version."""
+        self._phrases: tuple[str, dict[WordQuery, dict[int, frozenset[str]]]] = ("", {})
+        """A version, and the segments that have a phrase with its columns, in that version."""
 
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
-        asked = ask(term, prefix=prefix)
-        if asked is None:
+        query = build_query(term, prefix=prefix)
+        if query is None:
             return []
-        if asked.phrase is not None:
-            columns = SAID if column == "said" else (column,) if column else COLUMNS
-            return [
-                id_ for id_, places in self._proved(asked).items() if not places.isdisjoint(columns)
-            ]
-        known = self._known_words()
-        if (asked, column) not in known:
-            # A search asks for a word in all columns, and then in those where someone says it: one
-            # round trip brings both.
-            wanted = (
-                {None: COLUMNS, "said": SAID} if column in (None, "said") else {column: (column,)}
-            )
-            sql = ", ".join(_ids_with(columns) for columns in wanted.values())
-            found = self.db.one(f"select {sql}", (asked.query,))
-            if len(known) >= REMEMBERED:
-                known.clear()
-            known |= {
-                (asked, name): _ascending(ids) for name, ids in zip(wanted, found, strict=True)
-            }
-        return known[asked, column]
+        if query.phrase is None:
+            return self._find_word(query, column)
+        columns = _columns_of(column)
+        matches = self._find_phrase(query)
+        return [id_ for id_, places in matches.items() if not places.isdisjoint(columns)]
 
-    def _known_words(self) -> dict[tuple[Asked, str | None], list[int]]:
-        """Return what is remembered of words, which is valid within a snapshot."""
+    def _find_word(self, query: WordQuery, column: str | None) -> list[int]:
+        """Return the segments that have a word in a column, ascending."""
+        known = self._known_words()
+        if (query, column) not in known:
+            # A search asks for a word in all columns, and then in those of messages. One round trip
+            # gets both.
+            names = (None, "said") if column in (None, "said") else (column,)
+            sql = ", ".join(_ids_with(_columns_of(name)) for name in names)
+            row = self.db.one(f"select {sql}", (query.tsquery,))
+            if len(known) >= MAX_CACHED_QUERIES:
+                known.clear()
+            known |= {(query, name): _sorted_ids(ids) for name, ids in zip(names, row, strict=True)}
+        return known[query, column]
+
+    def _known_words(self) -> dict[tuple[WordQuery, str | None], list[int]]:
+        """Return the cache of words, which is valid within a snapshot."""
         if self.db.moment is None:
             return {}
         if self._words[0] != self.db.moment:
             self._words = self.db.moment, {}
         return self._words[1]
 
-    def _proved(self, asked: Asked) -> dict[int, frozenset[str]]:
-        """The segments that have a phrase, or may have it, ascending, and in which columns.
-        Remembered until something is written: a search asks for the same phrase in several
-        columns."""
+    def _find_phrase(self, query: WordQuery) -> dict[int, frozenset[str]]:
+        """Return the segments that have a phrase, or may have it, ascending, with its columns.
+
+        They are cached until something is written, because a search asks for the same phrase in
+        several columns.
+        """
         version = self.db.version()
-        if self._phrases[0] != version or len(self._phrases[1]) >= REMEMBERED:
+        if self._phrases[0] != version or len(self._phrases[1]) >= MAX_CACHED_QUERIES:
             self._phrases = version, {}
         known = self._phrases[1]
-        if asked not in known:
-            # A segment of several parts may have the words in different ones.
-            parted = "(select string_agg(int8send(id), '') from search where part > 0)"
-            found, more = self.db.one(f"select {_ids_with(COLUMNS)}, {parted}", (asked.query,))
-            # The newer a session, the higher its number.
-            ids = _ascending((found or b"") + (more or b""))
-            older = dict.fromkeys(ids[:-MOST_PROVED], frozenset(COLUMNS))
-            known[asked] = older | dict(
-                sorted(self._prove(ids[-MOST_PROVED:], asked.phrase or b""))
+        if query not in known:
+            # A segment with several rows may have the words in different rows.
+            divided = "(select string_agg(int8send(id), '') from search where part > 0)"
+            matches, others = self.db.one(
+                f"select {_ids_with(INDEX_COLUMNS)}, {divided}", (query.tsquery,)
             )
-        return known[asked]
+            # The newer a session, the higher its number.
+            ids = _sorted_ids((matches or b"") + (others or b""))
+            older = dict.fromkeys(ids[:-MAX_PHRASE_SEGMENTS], frozenset(INDEX_COLUMNS))
+            known[query] = older | dict(
+                sorted(self._check_phrase(ids[-MAX_PHRASE_SEGMENTS:], query.phrase or b""))
+            )
+        return known[query]
 
-    def _prove(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:
+    def _check_phrase(self, ids: list[int], phrase: bytes) -> Iterator[tuple[int, frozenset[str]]]:
+        """Yield the segments among these that have a phrase, with its columns."""
         sql = (
             "select id, coalesce(stream, '') from segments where session = any(?::bigint[]) and id"
             " = any(?::bigint[])"
         )
-        unpacked = unpacker()
-        for at in range(0, len(ids), PROVED):
-            some = ids[at : at + PROVED]
+        unpack_stream = unpacker()
+        for at in range(0, len(ids), PHRASE_CHECK_SEGMENTS):
+            some = ids[at : at + PHRASE_CHECK_SEGMENTS]
             for id_, stream in self.db.all(
                 sql, (array_of({id_ >> 20 for id_ in some}), array_of(some))
             ):
                 try:
-                    places = columns_with(stream, phrase, unpacked)
+                    columns = columns_with(stream, phrase, unpack_stream)
                 except zstandard.ZstdError:
-                    places = frozenset(COLUMNS)  # The text itself will tell.
-                if places:
-                    yield id_, places
+                    columns = frozenset(INDEX_COLUMNS)  # The reader of the text will notice.
+                if columns:
+                    yield id_, columns
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
-        found = self._segment_rows([id], files)
-        return _segment(found[0][1:]) if found else None
+        rows = self._segment_rows([id], files)
+        return _read_segment(rows[0][1:]) if rows else None
 
     def segments(
         self, ids: Sequence[int], *, files: bool = True
     ) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
-        found = {}
+        segments = {}
         for id_, *row in self._segment_rows(ids, files) if ids else ():
             with suppress(StoreError):
-                found[id_] = _segment(row)
-        return found
+                segments[id_] = _read_segment(row)
+        return segments
 
     def _segment_rows(self, ids: Sequence[int], files: bool) -> list[Any]:
-        # One statement, so that the rows are of this body, even when another process derives the
+        # One statement, so that the rows belong to this body, even if another process derives the
         # session again meanwhile.
         names = (
             "seq",
@@ -161,10 +174,10 @@ class PostgresIndex(SqlIndex):
 
     def sizes(self) -> dict[int, int]:
         version = self.db.version()
-        if self._counted is None or self._counted[0] != version:
-            (found,) = self.db.one("select string_agg(int8send(session), '') from segments")
-            self._counted = version, Counter(_numbers(found))
-        return self._counted[1]
+        if self._sizes is None or self._sizes[0] != version:
+            (packed,) = self.db.one("select string_agg(int8send(session), '') from segments")
+            self._sizes = version, Counter(_numbers(packed))
+        return self._sizes[1]
 
     def add(self, segments: Sequence[NewSegment], *, is_new: bool) -> None:
         rows, words = [], []
@@ -190,21 +203,18 @@ class PostgresIndex(SqlIndex):
         self.add([NewSegment(id_, session, first, last, segment)], is_new=False)
 
     def drop(self, where: str, bindings: tuple[Any, ...]) -> None:
-        gone = [
-            id_
-            for (id_,) in self.db.all(f"delete from segments where {where} returning id", bindings)
-        ]
-        self.drop_words(gone)
+        rows = self.db.all(f"delete from segments where {where} returning id", bindings)
+        self.drop_words([id_ for (id_,) in rows])
 
     def drop_words(self, ids: Sequence[int]) -> None:
-        """Removes what the index has of these segments."""
+        """Remove the words of these segments from the index."""
         self._phrases = "", {}
         if ids:
             sql = "delete from search where session = any(?::bigint[]) and id = any(?::bigint[])"
             self.db.execute(sql, (array_of({id_ >> 20 for id_ in ids}), array_of(ids)))
 
 
-def _segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
+def _read_segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
     length, hash_, body, *columns = row
     try:
         events = (
@@ -217,9 +227,19 @@ def _segment(row: Sequence[Any]) -> tuple[bytes, list[SegmentEvent]]:
         ) from None
 
 
+def _columns_of(column: str | None) -> tuple[str, ...]:
+    """Return the columns that a search for a column means: all for None, two for `said`."""
+    if column is None:
+        return INDEX_COLUMNS
+    return MESSAGE_COLUMNS if column == "said" else (column,)
+
+
 def _ids_with(columns: Sequence[str]) -> str:
-    """Return an expression for the segments that have the word ?1 in one of the columns, as bytes:
-    a common word has tens of thousands, and one value is read faster than as many rows."""
+    """Return an expression for the ids of the segments that have the word ?1 in one of the columns.
+
+    They are packed in one value: a common word has tens of thousands, and as many rows would be
+    read much more slowly.
+    """
     test = " or ".join(f"{name} @@ ?1::tsquery" for name in columns)
     return f"(select string_agg(int8send(id), '') from search where {test})"
 
@@ -227,11 +247,11 @@ def _ids_with(columns: Sequence[str]) -> str:
 def _numbers(packed: bytes | None) -> array[int]:
     numbers = array("q", packed or b"")
     if sys.byteorder == "little":
-        numbers.byteswap()  # The network has the high byte first.
+        numbers.byteswap()  # The server sends the high byte first.
     return numbers
 
 
-def _ascending(packed: bytes | None) -> list[int]:
+def _sorted_ids(packed: bytes | None) -> list[int]:
     return sorted(set(_numbers(packed)))
 
 

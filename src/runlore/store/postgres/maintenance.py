@@ -1,4 +1,4 @@
-"""Checks and repairs of a PostgreSQL store, where they differ from those of SQLite."""
+"""Checks and repairs of a PostgreSQL store that differ from those of SQLite."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import zstandard
 
 from ...errors import StoreError
+from ..rows import INDEX_COLUMNS
 from ..sql.index import rebuild_segment
 from ..sql.maintenance import SqlMaintenance
-from ..tsvectors import COLUMNS, LONGEST, cut_words, list_words, unpacker
+from ..tsvectors import MAX_WORD_CHARS, cut_words, list_words, unpacker
 from ..values import Row, Segment
 from .database import SNAPSHOT, PostgresDatabase
 from .index import PostgresIndex, word_rows
@@ -55,9 +56,11 @@ class PostgresMaintenance(SqlMaintenance):
             " s.session = w.session and s.id = w.id)"
         )
         wrong = {id_: "is in the index and nowhere else" for (id_,) in self.db.all(stray)}
-        every = self.db.all("select id from segments order by id") if ids is None else ()
-        for id_ in [id_ for (id_,) in every] if ids is None else ids:
-            if problem := self._find_problem(id_, is_sample=ids is not None):
+        is_sample = ids is not None
+        if ids is None:
+            ids = [id_ for (id_,) in self.db.all("select id from segments order by id")]
+        for id_ in ids:
+            if problem := self._find_problem(id_, is_sample=is_sample):
                 wrong[id_] = problem
             if step is not None:
                 step(1)
@@ -73,34 +76,36 @@ class PostgresMaintenance(SqlMaintenance):
         if segment is None:
             return None
         vectors, stream = cut_words(segment)
-        columns = ", ".join(f"tsvectorsend({name})" for name in COLUMNS)
+        columns = ", ".join(f"tsvectorsend({name})" for name in INDEX_COLUMNS)
         sql = f"select {columns} from search where session = ? and id = ? order by part"
         stored = self.db.all(sql, (id_ >> 20, id_))
         if vectors and not stored:
             return "is not in the index"
         if stored != vectors or not self._has_stream(id_, stream):
             return "the index has other words"
-        if is_sample and not self._is_found(id_, segment):
+        if is_sample and not self._can_find(id_, segment):
             return "a search does not find its words"
         return None
 
     def _has_stream(self, id_: int, stream: bytes) -> bool:
+        """Return True if the list of a segment's words is stored as it should be."""
         (stored,) = self.db.one(
             "select coalesce(stream, '') from segments where session = ? and id = ?",
             (id_ >> 20, id_),
         )
         unpack = unpacker()
         try:
-            return unpack(stored) == unpack(stream)  # Another zstd may have packed it otherwise.
+            # Other versions of zstd may give other packed bytes.
+            return unpack(stored) == unpack(stream)
         except zstandard.ZstdError:
             return False
 
-    def _is_found(self, id_: int, segment: Segment) -> bool:
-        """Whether a search finds a segment by the first and the last word of each column."""
+    def _can_find(self, id_: int, segment: Segment) -> bool:
+        """Return True if a search for the first and last word of each column finds the segment."""
         texts = (segment.prompt, segment.reply, segment.tool)
-        for column, text in zip(COLUMNS, texts, strict=True):
+        for column, text in zip(INDEX_COLUMNS, texts, strict=True):
             words = [word.decode() for word in list_words(text)]
-            ends = {word for word in (*words[:1], *words[-1:]) if len(word) < LONGEST}
+            ends = {word for word in (*words[:1], *words[-1:]) if len(word) < MAX_WORD_CHARS}
             if not all(id_ in self.index.postings(word, column=column) for word in ends):
                 return False
         return True

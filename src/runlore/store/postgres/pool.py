@@ -1,8 +1,8 @@
-"""Connections that the readers of one process share: a server of pages or of tools has many
-threads, and a database few connections.
+"""Connections that the readers of one process share.
 
-Not for a sync: it has one transaction open all the time, and starts workers, which a process with
-the threads of a pool should not.
+A web or MCP server has many threads, and a database has few connections. A sync does not use the
+pool: it has one transaction open all the time, and it forks workers, which a process with the
+threads of a pool should not do.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-MOST = 4
-"""At the same time, for each database: whoever comes fifth waits."""
+MAX_CONNECTIONS = 4
+"""Maximum number of connections to a database at the same time. Further readers wait."""
 
-WAIT_S = 30
-IDLE_S = 60
-"""Then a connection that nobody needs is closed: of fifty people's servers hardly one is asked at
-any time."""
+MAX_WAIT_S = 30
+"""Maximum seconds that a reader waits for a connection."""
+MAX_IDLE_S = 60
+"""Seconds after which an unused connection is closed. Most servers of a team are idle."""
 
 Connection = psycopg.Connection[Any]
 
@@ -29,7 +29,7 @@ _guard = threading.Lock()
 
 
 class Share:
-    """One reader's part in the connections to a database."""
+    """The share of one reader in the connections to a database."""
 
     def __init__(
         self, url: str, options: dict[str, Any], set_up: Callable[[Connection], None]
@@ -41,21 +41,22 @@ class Share:
         self._pool = pool
 
     def take(self) -> Connection:
-        """A connection that works. Raises psycopg.OperationalError."""
+        """Return a connection that works. Raises psycopg.OperationalError."""
         try:
             return self._pool.getconn()
         except PoolTimeout:
-            # Says what is wrong with the server, when something is.
+            # If something is wrong with the server, this raises an error that says what.
             psycopg.connect(self._url, **self._options).close()
             raise psycopg.OperationalError(
-                f"all {MOST} connections have been busy for {WAIT_S} s"
+                f"all {MAX_CONNECTIONS} connections have been busy for {MAX_WAIT_S} s"
             ) from None
 
     def give_back(self, connection: Connection) -> None:
+        """Return a connection to the pool."""
         self._pool.putconn(connection)
 
     def leave(self) -> None:
-        """The last to leave closes the connections."""
+        """Give up this share. With the last one, the connections are closed."""
         with _guard:
             pool, readers = _pools[self._url]
             if readers > 1:
@@ -74,9 +75,9 @@ def _open(
         configure=set_up,
         check=ConnectionPool.check_connection,
         min_size=0,
-        max_size=MOST,
-        timeout=WAIT_S,
-        max_idle=IDLE_S,
+        max_size=MAX_CONNECTIONS,
+        timeout=MAX_WAIT_S,
+        max_idle=MAX_IDLE_S,
         num_workers=1,
         name="runlore",
         open=True,

@@ -1,4 +1,4 @@
-"""How a PostgreSQL store drops sessions and gives room back."""
+"""Dropping sessions of a PostgreSQL store, and giving back the space of its tables."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .connection import array
 from .database import AuthorNotes, PostgresDatabase
 from .months import PARTITIONED, partition
 
-_OLDER = (
+_OLDER_TRANSACTION = (
     "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
     " and greatest(age(backend_xmin), age(backend_xid)) > age(?::text::xid) limit 1"
 )
-"""Whether another transaction here sees what was there before this one."""
+"""The test for other transactions in this database that see rows from before a transaction."""
 
-WAIT_S = 10.0
-"""How long who gives room back waits for others that may still read what was there."""
+MAX_WAIT_S = 10.0
+"""Maximum seconds to wait for transactions that may still read deleted rows."""
 
 
 class PostgresRetention(SqlRetention):
@@ -51,7 +51,7 @@ class PostgresRetention(SqlRetention):
         ):
             self.db.execute(f"delete from {table} where session = any(?::bigint[])", (these,))
         self.db.execute("delete from sessions where number = any(?::bigint[])", (these,))
-        # Native records of one file cannot be told apart by session, so all of the file's go.
+        # Native records of a source cannot be divided by session, so all of them are dropped.
         for table in ("records", "skips", "aliases"):
             self.db.execute(f"delete from {table} where source = any(?::bigint[])", (sources,))
         self.db.execute(
@@ -84,8 +84,8 @@ class PostgresRetention(SqlRetention):
             self.db.lock_for_writing()
             self.db.months.drop_empty(self.db.months.emptied)
         self._wait_for_older()
-        # Deleted rows keep their bytes until their table is written anew. That locks it, so only
-        # what was deleted from is.
+        # The bytes of deleted rows stay until their table is rewritten. That locks the table, so
+        # only partitions from which rows were deleted are rewritten.
         parts = [
             partition(table, month)
             for month in sorted(self.db.months.emptied)
@@ -109,10 +109,12 @@ class PostgresRetention(SqlRetention):
         self.db.months.emptied.clear()
 
     def _wait_for_older(self) -> None:
-        """Until nobody can see any more what was deleted, for a while: whoever began before may
-        (the server, when it counts rows), and a table that is written anew keeps it for them, and
-        its index as well."""
+        """Wait for a while until no transaction can see the deleted rows any more.
+
+        Transactions that began before can, such as those of the server's own statistics. A table
+        that is rewritten keeps the rows for them, and so does its index.
+        """
         (mark,) = self.db.one("select pg_current_xact_id()::xid::text")
-        until = time.monotonic() + WAIT_S
-        while self.db.one(_OLDER, (mark,)) is not None and time.monotonic() < until:
+        until = time.monotonic() + MAX_WAIT_S
+        while self.db.one(_OLDER_TRANSACTION, (mark,)) is not None and time.monotonic() < until:
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Rows as columns of PostgreSQL can hold them: without NUL."""
+"""Rows without NUL, which no text of PostgreSQL can hold."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..sql.database import plain, without_nul
 ACTION, CALL = 5, 9
 
 _TEXTS = (KIND, TOOL, ACTION, CALL, SUMMARY)
-"""The columns of a row with text that may be anything; the native id apart."""
+"""The columns of a row with text of any kind, without the native id."""
 
 
 def clean_row(row: list[Any], flavor: str) -> list[Any]:
-    """A row, with its session before it, as the columns of `events` can hold it."""
+    """Remove NULs from a row that begins with its session; return the same row."""
     for n in _TEXTS:
         if row[n + 1] and "\0" in row[n + 1]:
             row[n + 1] = plain(row[n + 1])
     native_id = row[NATIVE_ID + 1]
-    if native_id and "\0" in native_id:  # Its hash must stay what it is.
+    if native_id and "\0" in native_id:  # The new id has the same hash.
         row[NATIVE_ID + 1] = hidden_id(flavor, native_id)
     return row
 

@@ -1,4 +1,4 @@
-"""Sessions of a PostgreSQL store, where they are read in another way than in SQLite."""
+"""Reads of sessions in a PostgreSQL store that differ from those in SQLite."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class PostgresSessions(SqlSessions):
 
     def numbers(self, chosen: Filter) -> set[int]:
         where, bindings = session_filter(self.db, chosen)
-        (found,) = self.db.one(f"select array_agg(number) from sessions {where}", bindings)
-        return set(found or ())
+        (numbers,) = self.db.one(f"select array_agg(number) from sessions {where}", bindings)
+        return set(numbers or ())

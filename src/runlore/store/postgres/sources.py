@@ -1,4 +1,4 @@
-"""Sources of a PostgreSQL store: those that this author and machine read."""
+"""Sources of a PostgreSQL store: those of this author and machine."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ class PostgresSources(SqlSources):
         self.claims = claims
 
     def resume(self, source: int) -> Resume:
-        found = super().resume(source)
-        # What is stored under another name is known to its source by its own.
+        resume = super().resume(source)
+        # The source has the original uid of a session that is stored under another one.
         names = {
             stored: uid
             for uid, stored in self.claims.of_author().items()
-            if stored in found.streams
+            if stored in resume.streams
         }
-        streams = {names.get(uid, uid): state for uid, state in found.streams.items()}
-        return msgspec.structs.replace(found, streams=streams) if names else found
+        streams = {names.get(uid, uid): state for uid, state in resume.streams.items()}
+        return msgspec.structs.replace(resume, streams=streams) if names else resume
 
     def unsettled_once(self) -> Iterator[list[SourceState]]:
-        """Of every machine of this author. One that is syncing has its lock, and looks for itself
-        when it has let go of that."""
+        """Yield unsettled sources of every machine of this author.
+
+        A machine that is syncing holds its lock, and looks for them itself afterwards.
+        """
         sql = (
             f"select distinct reader from sources where author = ? and {STALE_AND_STORED} order"
             " by 1"

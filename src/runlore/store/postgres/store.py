@@ -1,4 +1,4 @@
-"""The PostgreSQL store, put together of its parts."""
+"""The PostgreSQL store, composed of its parts."""
 
 from __future__ import annotations
 

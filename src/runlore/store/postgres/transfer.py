@@ -1,8 +1,12 @@
-"""Transfers into a PostgreSQL store: in bulk, each session in its month, and without touching what is someone else's."""
+"""Transfers into a PostgreSQL store.
+
+Rows are sent in bulk, each session to the partition of its month. Sessions of other authors are not
+changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,14 +24,14 @@ from .database import AuthorNotes, PostgresDatabase
 from .months import month_of
 from .rows import clean_row, clean_stream
 
-_OTHERS = (
+_OTHER_AUTHORS = (
     "select 1 from streams t join sources s on s.number = t.source where s.author != ? and"
     " t.session = ? limit 1"
 )
-"""Whether someone else has added to a session."""
+"""The test for sources of other authors in a session."""
 
 _NO_DIGEST: dict[str, Any] = dict.fromkeys(("analyzed_at", "analyzed_seq", "analyzed_hash"))
-"""Of a session under another name: one names its session, and is made anew."""
+"""Values for a session under another uid. A digest contains the uid, so it is made again."""
 
 
 class PostgresTransfer(SqlTransfer):
@@ -54,19 +58,21 @@ class PostgresTransfer(SqlTransfer):
         }
         with self.db.transaction():
             self.db.lock_for_writing()
-            found = self.db.one(
+            known = self.db.one(
                 "select number from sources where reader = ? and agent = ? and path = ?",
                 (row["reader"], row["agent"], row["path"]),
             )
-            return self._take_source_row(row, None if found is None else int(found[0]))
+            return self._take_source_row(row, None if known is None else int(known[0]))
 
     def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
-        whose = author or self.db.author
-        return self._name_for(whose, uid), whose
+        owner = author or self.db.author
+        return self._name_for(owner, uid), owner
 
     def _name_for(self, author: str, uid: str) -> str:
-        """The uid under which a session of an author is, or would be, stored: beside someone
-        else's, which stays as it is."""
+        """Return the uid under which a session of an author is, or would be, stored.
+
+        It is another one if the uid belongs to a session of another author.
+        """
         claim = self.db.one(
             "select s.uid from claims c join sessions s on s.number = c.session where c.author = ?"
             " and c.uid = ?",
@@ -74,15 +80,15 @@ class PostgresTransfer(SqlTransfer):
         )
         if claim is not None:
             return str(claim[0])
-        there = self.db.one("select author from sessions where uid = ?", (uid,))
-        return uid if there is None or there[0] in (author, None) else f"{uid}~{author}"
+        known = self.db.one("select author from sessions where uid = ?", (uid,))
+        return uid if known is None or known[0] in (author, None) else f"{uid}~{author}"
 
     def take_session(self, taken: Taken) -> int:
         uid, author = taken.session["uid"], taken.session.get("author") or self.db.author
         with self.db.transaction():
             self.db.lock_for_writing()
             name = self._name_for(author, uid)
-            found = self.db.one(
+            known = self.db.one(
                 "select number, content_hash, last_seq, evicted_at is not null from sessions where"
                 " uid = ?",
                 (uid,),
@@ -92,34 +98,17 @@ class PostgresTransfer(SqlTransfer):
                 taken.session["last_seq"],
                 taken.session["evicted_at"] is not None,
             )
-            # The same as someone else has.
-            if found is not None and name != uid and found[1:] == content:
-                self._claims.add(author, uid, found[0])
-                return int(found[0])
+            # Another author has a session with the same content.
+            if known is not None and name != uid and known[1:] == content:
+                self._claims.add(author, uid, known[0])
+                return int(known[0])
             before = self.db.one("select number from sessions where uid = ?", (name,))
-            if before is not None and self.db.one(_OTHERS, (author, *before)):
-                # What they have of it would be lost. What this one adds is derived again by the
-                # next sync.
-                for _, source, *_ in taken.streams:
-                    self.db.execute(
-                        "update sources set adapter_version = ? where number = ?",
-                        (STALE_COPIES, source),
-                    )
+            if before is not None and self.db.one(_OTHER_AUTHORS, (author, *before)):
+                # Replacing the session would lose the parts of others. The next sync derives the
+                # parts of this author again.
+                self._derive_again(source for _, source, *_ in taken.streams)
                 return int(before[0])
-            names: dict[str, Any] = {
-                "author": author,
-                "machine": taken.session.get("machine") or self.db.machine,
-            }
-            if name != uid:
-                names |= {"uid": name, "native_session_id": name.partition(":")[2], **_NO_DIGEST}
-                taken = msgspec.structs.replace(taken, digest=None, errors=[])
-            streams = [
-                (block, source, *_cleaned(facts, tally), hash_)
-                for block, source, facts, tally, hash_ in taken.streams
-            ]
-            number = super().take_session(
-                msgspec.structs.replace(taken, session={**taken.session, **names}, streams=streams)
-            )
+            number = super().take_session(self._adapt(taken, author, name))
             if before is not None:
                 self.db.execute(
                     "update claims set session = ? where session = ?", (number, *before)
@@ -127,6 +116,31 @@ class PostgresTransfer(SqlTransfer):
             if name != uid:
                 self._claims.add(author, uid, number)
             return number
+
+    def _derive_again(self, sources: Iterable[int]) -> None:
+        """Mark these sources, so that the next sync derives them again."""
+        for source in sources:
+            self.db.execute(
+                "update sources set adapter_version = ? where number = ?", (STALE_COPIES, source)
+            )
+
+    def _adapt(self, taken: Taken, author: str, name: str) -> Taken:
+        """Return the session as this database stores it: with an author, under a uid, without NUL.
+
+        Under another uid it has no digest.
+        """
+        columns: dict[str, Any] = {
+            "author": author,
+            "machine": taken.session.get("machine") or self.db.machine,
+        }
+        if name != taken.session["uid"]:
+            columns |= {"uid": name, "native_session_id": name.partition(":")[2], **_NO_DIGEST}
+            taken = msgspec.structs.replace(taken, digest=None, errors=[])
+        streams = [
+            (block, source, *_clean_packed(facts, tally), hash_)
+            for block, source, facts, tally, hash_ in taken.streams
+        ]
+        return msgspec.structs.replace(taken, session={**taken.session, **columns}, streams=streams)
 
     def _take_row(self, row: dict[str, Any]) -> int:
         month = month_of(parse_time(row["started_at"]) if row["started_at"] else None)
@@ -155,7 +169,7 @@ class PostgresTransfer(SqlTransfer):
                 self._claims.add(author, uid, session)
 
     def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
-        """But for those of sessions that are someone else's here."""
+        """Store tombstones, except those of sessions that belong to other authors here."""
         sql = (
             "select uid from sessions where uid = any(?) and author is distinct from ? and author"
             " is not null"
@@ -164,7 +178,7 @@ class PostgresTransfer(SqlTransfer):
         super().take_tombstones([row for row in rows if row[0] not in others])
 
 
-def _cleaned(facts: bytes, tally: bytes) -> tuple[bytes, bytes]:
+def _clean_packed(facts: bytes, tally: bytes) -> tuple[bytes, bytes]:
     clean_facts, clean_tally = clean_stream(
         msgspec.msgpack.decode(facts, type=Facts), msgspec.msgpack.decode(tally, type=Tally)
     )

@@ -1,4 +1,4 @@
-"""The database as every part of a store is given it: statements, transactions, a dialect.
+"""The database as the parts of a store use it: statements, transactions, and a dialect.
 
 Statements are written once for both databases. They have `?` and `?1` for values, `x''` for bytes,
 `insert or ignore`, and `carray(?)` for a table of numbers, given as `ids()` returns it. Knows no
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 NUL = "\N{SYMBOL FOR NULL}"
-"""Stands for a NUL, which no text of PostgreSQL can hold."""
+"""The sign that replaces a NUL, which no text of PostgreSQL can hold."""
 
 Test = tuple[str, tuple[Any, ...]]
 """A condition in SQL, and its values."""
@@ -36,7 +36,7 @@ class Connection(Protocol):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """True if a transaction is open."""
 
 
 class Pending(Protocol):
@@ -55,15 +55,15 @@ class Database(ABC):
     instr: ClassVar[str]
     """The function that returns the position of a text in another, 0 if it is not there."""
     has_bytes: ClassVar[str]
-    """A test whether bytes contain others: an expression with {} for the former."""
+    """An expression that is true if bytes, in place of {}, contain a value."""
     epoch_of: ClassVar[str]
-    """The seconds since 1970 of a time in ISO 8601: an expression with {} for it."""
+    """An expression for the seconds since 1970 of a time in ISO 8601, in place of {}."""
     source_key: ClassVar[tuple[str, ...]] = ("agent", "path")
     """The columns that identify a source."""
     source_columns: ClassVar[tuple[str, ...]] = ()
     """Columns of a source that only this database has."""
     may_replace_call: ClassVar[str] = ""
-    """A condition on a stored call: only then may another take its place."""
+    """The condition under which another call may replace a stored one."""
 
     url: str
     machine: str | None = None
@@ -158,19 +158,19 @@ class Database(ABC):
         """Open a transaction, or go on in the one that is open."""
 
     def lock_for_writing(self) -> None:
-        """Keep other writers out until the transaction ends."""
+        """Lock out other writers until the transaction ends. In a file, a transaction does so."""
         return
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Open a transaction that nobody else writes beside."""
+        """Open a transaction, and lock out other writers."""
         with self.transaction():
             self.lock_for_writing()
             yield
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Do a part of a transaction that may fail alone: what came before it stays."""
+        """Open a part of a transaction that may fail alone; earlier changes stay."""
         with self.transaction():
             self.flush()
             self.execute("savepoint step")

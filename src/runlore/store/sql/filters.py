@@ -1,28 +1,30 @@
-"""Filters of sessions as SQL, for every part of a store that chooses sessions."""
+"""Filters of sessions as SQL, for all parts of a store."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ...model import format_time
 from ...text.clean import encoded
 from ..filters import Filter
-from .database import Database
+from .database import Database, Test
 
 
 def session_filter(db: Database, chosen: Filter) -> tuple[str, list[Any]]:
-    """The filter as SQL."""
-    parts: list[str] = []
-    bindings: list[Any] = []
+    """Return a filter as a `where` clause and its values; the clause is empty if it takes all."""
+    tests = [
+        *_name_tests(db, chosen),
+        *_pattern_tests(db, chosen),
+        *_time_and_text_tests(db, chosen),
+        *_mark_tests(db, chosen),
+    ]
+    bindings = [value for _, values in tests for value in values]
+    return ("where " + " and ".join(sql for sql, _ in tests)) if tests else "", bindings
 
-    def add(sql: str, *values: Any) -> None:
-        parts.append(sql)
-        bindings.extend(values)
 
-    def like(column: str, pattern: str | None) -> None:
-        if pattern is not None:
-            add(*db.glob(f"lower({column})", pattern.lower(), is_part=True))
-
+def _name_tests(db: Database, chosen: Filter) -> Iterator[Test]:
+    """Yield the tests of columns that are compared as a whole, and of the repository."""
     equal = {
         "flavor": chosen.agent,
         "domain": chosen.domain,
@@ -33,54 +35,64 @@ def session_filter(db: Database, chosen: Filter) -> tuple[str, list[Any]]:
     }
     for column, value in equal.items():
         if value is not None:
-            add(f"{column} = ?", value)
+            yield f"{column} = ?", (value,)
     if chosen.name is not None:
-        add(
+        yield (
             "(uid >= ? and uid < ? or native_session_id >= ? and native_session_id < ?)",
-            *[chosen.name, chosen.name + "\U0010ffff"] * 2,
+            (chosen.name, chosen.name + "\U0010ffff") * 2,
         )
-    # The whole name, or what follows its last slash: `api` is also `acme/api`, and never
+    # The whole name, or the part after its last slash: `api` is also `acme/api`, and never
     # `api-docs`.
     if chosen.repo is not None:
-        own = "substr(repo, length(rtrim(repo, replace(repo, '/', ''))) + 1)"
+        last_part = "substr(repo, length(rtrim(repo, replace(repo, '/', ''))) + 1)"
         (whole, pattern), (last, _) = (
-            db.glob(f"lower({name})", chosen.repo.lower()) for name in ("repo", own)
+            db.glob(f"lower({name})", chosen.repo.lower()) for name in ("repo", last_part)
         )
-        add(f"({whole} or {last})", pattern, pattern)
-    if chosen.cwd is not None and _is_whole(chosen.cwd):
+        yield f"({whole} or {last})", (pattern, pattern)
+
+
+def _pattern_tests(db: Database, chosen: Filter) -> Iterator[Test]:
+    """Yield the tests of the folder, the branch and the model."""
+    patterns = {"cwd": chosen.cwd, "git_branch": chosen.branch, "model": chosen.model}
+    if chosen.cwd is not None and _is_whole_path(chosen.cwd):
+        del patterns["cwd"]
         folder = chosen.cwd.rstrip("/\\")
-        add(
+        yield (
             "(cwd = ? or substr(cwd, 1, cast(? as int)) in (?, ?))",
-            folder,
-            len(folder) + 1,
-            folder + "/",
-            folder + "\\",
+            (folder, len(folder) + 1, folder + "/", folder + "\\"),
         )
-    else:
-        like("cwd", chosen.cwd)
-    like("git_branch", chosen.branch)
-    like("model", chosen.model)
+    for column, pattern in patterns.items():
+        if pattern is not None:
+            test, value = db.glob(f"lower({column})", pattern.lower(), is_part=True)
+            yield test, (value,)
+
+
+def _time_and_text_tests(db: Database, chosen: Filter) -> Iterator[Test]:
+    """Yield the tests of times and of a text in the title, the name or the folder."""
     if chosen.since is not None:
-        add("ended_at >= ?", format_time(chosen.since))
+        yield "ended_at >= ?", (format_time(chosen.since),)
     if chosen.until is not None:
-        add("started_at < ?", format_time(chosen.until))
+        yield "started_at < ?", (format_time(chosen.until),)
     if chosen.text is not None:
-        has = (
+        contains = (
             f"{db.instr}(lower(coalesce({column}, '')), ?) > 0"
             for column in ("title", "name", "cwd")
         )
-        add(f"({' or '.join(has)})", *[chosen.text.lower()] * 3)
+        yield f"({' or '.join(contains)})", (chosen.text.lower(),) * 3
+
+
+def _mark_tests(db: Database, chosen: Filter) -> Iterator[Test]:
+    """Yield the tests of marks, totals and the kind of session."""
     if chosen.pinned:
-        add("pinned = 1")
+        yield "pinned = 1", ()
     if chosen.tag is not None:
-        add(f"{db.instr}(tags, ?) > 0", encoded(chosen.tag).decode())
+        yield f"{db.instr}(tags, ?) > 0", (encoded(chosen.tag).decode(),)
     if chosen.errors:
-        add("errors > 0")
+        yield "errors > 0", ()
     if chosen.min_usd is not None:
-        add("usd >= ?", chosen.min_usd)
+        yield "usd >= ?", (chosen.min_usd,)
     if chosen.parents_only and chosen.parent_uid is None:
-        add("coalesce(relation, '') != 'subagent'")
-    return ("where " + " and ".join(parts)) if parts else "", bindings
+        yield "coalesce(relation, '') != 'subagent'", ()
 
 
 def high(last: int | None) -> int:
@@ -88,8 +100,8 @@ def high(last: int | None) -> int:
     return (1 << 62) if last is None else last
 
 
-def _is_whole(path: str) -> bool:
-    """Whether it begins at the root, and has no signs of a pattern."""
+def _is_whole_path(path: str) -> bool:
+    """Return True if a path begins at the root and has no wildcards."""
     is_from_root = path.startswith("/") or (
         path[:1].isascii() and path[:1].isalpha() and path[1:3] in (":\\", ":/")
     )

@@ -1,4 +1,4 @@
-"""The search index, as far as both databases read it in the same way."""
+"""The part of the search index that is the same in both databases."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from ..values import Segment, SegmentEvent
 from .database import Database
 from .sessions import SqlSessions
 
-_SCANNED_BYTES = 1 << 20
-"""What a thread is given at a time."""
+_MAX_THREADS = 4
+_MAX_WAITING = 8
+"""Maximum number of batches that wait for a thread."""
+_BATCH_BYTES = 1 << 20
+"""Bytes of decompressed bodies that a thread is given at a time."""
 
 
 class SqlIndex(ABC):
@@ -46,10 +49,9 @@ class SqlIndex(ABC):
 
     def scan(self, numbers: Sequence[int], test: Callable[[bytes], bool]) -> Iterator[int]:
         sql = "select id, length, body from segments where session = ? order by first_seq"
-        # Decompression and RE2 let go of Python's lock, and a second thread brings 1.7 times the
-        # speed; more would wait for it.
-        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-            ahead: deque[Future[list[int]]] = deque()
+        # Threads help, because decompression and RE2 release the interpreter's lock.
+        with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+            jobs: deque[Future[list[int]]] = deque()
             rows: list[tuple[int, int, bytes]] = []
             size = 0
             try:
@@ -57,36 +59,39 @@ class SqlIndex(ABC):
                     more = self.db.all(sql, (number,))
                     rows += more
                     size += sum(length for _, length, _ in more)
-                    if size >= _SCANNED_BYTES:
-                        ahead.append(pool.submit(_passing, rows, test))
+                    if size >= _BATCH_BYTES:
+                        jobs.append(pool.submit(_find_matching, rows, test))
                         rows, size = [], 0
-                    if len(ahead) > 8:
-                        yield from ahead.popleft().result()
-                ahead.append(pool.submit(_passing, rows, test))
-                while ahead:
-                    yield from ahead.popleft().result()
+                    if len(jobs) > _MAX_WAITING:
+                        yield from jobs.popleft().result()
+                jobs.append(pool.submit(_find_matching, rows, test))
+                while jobs:
+                    yield from jobs.popleft().result()
             finally:
-                for job in ahead:
+                for job in jobs:
                     job.cancel()
 
 
-def _passing(rows: list[tuple[int, int, bytes]], test: Callable[[bytes], bool]) -> list[int]:
-    # One for each thread. Hashes are for `doctor`: they cost as much again.
-    unpack_one = zstandard.ZstdDecompressor().decompress
-    found = []
+def _find_matching(rows: list[tuple[int, int, bytes]], test: Callable[[bytes], bool]) -> list[int]:
+    """Return the ids of the (id, length, body) whose decompressed body passes the test."""
+    # Each thread needs its own decompressor. Hashes are checked by the doctor, not here.
+    decompress = zstandard.ZstdDecompressor().decompress
+    ids = []
     for id_, length, body in rows:
         try:
-            passes = test(unpack_one(body, max_output_size=length))
+            is_match = test(decompress(body, max_output_size=length))
         except zstandard.ZstdError:
-            passes = True  # Whoever unpacks it is told that it is damaged.
-        if passes:
-            found.append(id_)
-    return found
+            is_match = True  # Reading the segment later reports the damage.
+        if is_match:
+            ids.append(id_)
+    return ids
 
 
 def rebuild_segment(sessions: SqlSessions, id_: int) -> Segment | None:
-    """The segment with its words, from its bodies; None when it is not there, or is broken, which
-    is another finding."""
+    """Return a segment with its texts, rebuilt from its bodies.
+
+    Return None if it is not there, or if it is damaged, which another check reports.
+    """
     sql = (
         "select session, first_seq, last_seq, length, hash, body from segments where session = ?"
         " and id = ?"
@@ -97,7 +102,7 @@ def rebuild_segment(sessions: SqlSessions, id_: int) -> Segment | None:
     session, first, last, length, hash_, body = row
     try:
         data = unpack(body, length, hash_)
-    except Exception:  # A damaged length makes zstd raise what it likes.
+    except Exception:  # With a damaged length, zstandard may raise anything.
         return None
     rows = [list(row) for row in sessions.rows(session, first, last)]
     bodies = [

@@ -1,4 +1,4 @@
-"""Checks and repairs. The doctor decides what is to be done."""
+"""Checks and repairs. The doctor decides which of them are run."""
 
 from __future__ import annotations
 
@@ -61,37 +61,33 @@ class SqlMaintenance(ABC):
         sql = (
             "select block, tally, hash from streams where session = ? and source = ? order by block"
         )
-        found = []
+        totals = []
         for (source,) in self.db.all(
             "select distinct source from streams where session = ? order by source", (session,)
         ):
             streams = self.db.all(sql, (session, source))
             stored = {block: _decode(tally, Tally) for block, tally, _ in streams}
             for homes, blocks in readings([(block, hash_) for block, _, hash_ in streams]):
-                events = [
-                    _as_counted(uid, n * BLOCK + row[SEQ] % BLOCK, row)
-                    for n, block in enumerate(blocks)
-                    for row in self.sessions.rows(session, block * BLOCK, (block + 1) * BLOCK - 1)
-                ]
-                is_ordered = homes == blocks[:1] and all(event.origin != "" for event in events)
-                known = [tally for home in homes if (tally := stored[home]) is not None]
-                total = (
-                    None
-                    if len(known) < len(homes)
-                    else known[0]
-                    if len(homes) == 1
-                    else merge(known)
-                )
-                found.append(
+                events = self._events_in(uid, session, blocks)
+                totals.append(
                     Counted(
                         blocks=homes,
                         source=source,
-                        stored=total,
+                        stored=_merge_known([stored[home] for home in homes]),
                         made=Tally().add(events),
-                        is_ordered=is_ordered,
+                        is_ordered=homes == blocks[:1]
+                        and all(event.origin != "" for event in events),
                     )
                 )
-        return found
+        return totals
+
+    def _events_in(self, uid: str, session: int, blocks: list[int]) -> list[SessionEvent]:
+        """Return the events of a reading, numbered as if its blocks followed each other."""
+        return [
+            _as_counted(uid, n * BLOCK + row[SEQ] % BLOCK, row)
+            for n, block in enumerate(blocks)
+            for row in self.sessions.rows(session, block * BLOCK, (block + 1) * BLOCK - 1)
+        ]
 
     def recount(self, sessions: Sequence[int], *, streams: bool = False) -> None:
         with self.db.transaction(), self.db.translate_errors():
@@ -100,25 +96,25 @@ class SqlMaintenance(ABC):
             for session in sessions:
                 if streams:
                     self._salvage("session = ?", (session,))
-                for counted in self.tallies(session) if streams else ():
-                    for tally, block in zip(
-                        [counted.better] + [Tally()] * len(counted.blocks),
-                        reversed(counted.blocks),
-                        strict=False,
-                    ):
-                        packed = msgspec.msgpack.encode(tally)
-                        self.db.execute(
-                            "update streams set tally = ? where session = ? and block = ?",
-                            (packed, session, block),
-                        )
-                # Sums may be left of a session that is not there; then they go, and nothing is to
-                # be folded.
+                    for counted in self.tallies(session):
+                        self._write_tallies(session, counted)
+                # A session may be missing of which rollups are left. These are dropped at the end
+                # of the transaction, and there are no totals to update.
                 for (uid,) in self.db.all("select uid from sessions where number = ?", (session,)):
                     self.totals.update(uid)
 
+    def _write_tallies(self, session: int, counted: Counted) -> None:
+        """Write the right totals to the last of the blocks, and empty ones to the others."""
+        tallies = [counted.better] + [Tally()] * len(counted.blocks)
+        for tally, block in zip(tallies, reversed(counted.blocks), strict=False):
+            self.db.execute(
+                "update streams set tally = ? where session = ? and block = ?",
+                (msgspec.msgpack.encode(tally), session, block),
+            )
+
     def relink(self, sessions: Sequence[int]) -> None:
-        # Where a source is to be derived again, this is all that remembers the numbers of the
-        # events that it lost.
+        # If a source is to be derived again, the rows of its lost events stay: nothing else has the
+        # numbers of these events.
         lost = (
             f"select 1 from streams join sources on number = source and adapter_version = {DAMAGED}"
             f" where session = natives.session and block = natives.seq / {BLOCK} and not exists"
@@ -133,8 +129,8 @@ class SqlMaintenance(ABC):
                 self.db.executemany("insert or ignore into natives values (?, ?, ?)", rows)
 
     def derive_again(self, sources: Sequence[int]) -> None:
-        # Where nothing was read a sync sees nothing to replace, hence an offset that is not 0; the
-        # reading sets it right.
+        # A sync replaces nothing of a source with offset 0, so it is at least 1. The next read sets
+        # it right.
         sql = (
             f'update sources set adapter_version = {DAMAGED}, "offset" = case when "offset" > 1'
             ' then "offset" else 1 end where number = ?'
@@ -143,19 +139,21 @@ class SqlMaintenance(ABC):
             for number in sources:
                 self.db.execute(sql, (number,))
                 self._salvage("source = ?", (number,))
-                # A segment that lies in no block would be overlooked.
-                nowhere = (
+                # Replacing the blocks of the source would miss a segment that is in no block.
+                in_no_block = (
                     f"(first_seq < 0 or first_seq / {BLOCK} not in (select block from streams s"
                     " where s.session = segments.session))"
                 )
                 self.index.drop(
-                    f"session in (select session from streams where source = ?) and {nowhere}",
+                    f"session in (select session from streams where source = ?) and {in_no_block}",
                     (number,),
                 )
 
     def _salvage(self, where: str, bindings: tuple[Any, ...]) -> None:
-        """Puts what the session says in the place of what its streams say, where that cannot be
-        read: no sync could go on."""
+        """Replace the facts and totals of streams that cannot be decoded by those of the session.
+
+        Otherwise no sync could continue the streams.
+        """
         for session, block, facts, tally in self.db.all(
             f"select session, block, facts, tally from streams where {where}", bindings
         ):
@@ -167,15 +165,15 @@ class SqlMaintenance(ABC):
             if row is None:
                 continue
             native_id, title, cwd, branch, model, task, parent, relation = row
-            known = Facts(
+            of_session = Facts(
                 native_session_id=native_id, title=title, title_rank=1, cwd=cwd, git_branch=branch,
                 model=model, task_ref=task,
                 parent_uid=parent, relation=relation,
             )  # fmt: skip
-            better = (_decode(facts, Facts) or known, _decode(tally, Tally) or Tally())
+            readable = (_decode(facts, Facts) or of_session, _decode(tally, Tally) or Tally())
             self.db.execute(
                 "update streams set facts = ?, tally = ? where session = ? and block = ?",
-                (*map(msgspec.msgpack.encode, better), session, block),
+                (*map(msgspec.msgpack.encode, readable), session, block),
             )
 
     def drop_strays(self, sessions: Sequence[int]) -> None:
@@ -259,28 +257,41 @@ class SqlMaintenance(ABC):
 
 
 def readings(streams: list[tuple[int, bytes]]) -> list[tuple[list[int], list[int]]]:
-    """(homes, blocks) of each reading of a source in a session. A home has a hash, and the totals.
-    A block without one goes on where the home before it was full; with no home before it, it was
-    replaced by the reading that follows. Where something that is gone from the source was put back,
-    blocks are shared, and all is one."""
+    """Return (homes, blocks) for each reading of a source in a session.
+
+    A home is a block with a hash; it has the totals. A block without a hash continues the home
+    before it, which was full. If no home is before it, the reading that follows has replaced it. If
+    events that are gone from the source were put back, blocks are shared, and all of them are one
+    reading.
+    """
     if any(hash_ == PUT_BACK for _, hash_ in streams):
         return [([block for block, hash_ in streams if hash_], [block for block, _ in streams])]
-    found: list[tuple[list[int], list[int]]] = []
+    pairs: list[tuple[list[int], list[int]]] = []
     before: list[int] = []
     for block, hash_ in streams:
         if hash_:
-            found.append(([block], [*before, block]))
+            pairs.append(([block], [*before, block]))
             before = []
-        elif found:
-            found[-1][1].append(block)
+        elif pairs:
+            pairs[-1][1].append(block)
         else:
             before.append(block)
-    return found
+    return pairs
+
+
+def _merge_known(tallies: list[Tally | None]) -> Tally | None:
+    """Return the sum of totals; None if one of them is unknown."""
+    known = [tally for tally in tallies if tally is not None]
+    if len(known) < len(tallies):
+        return None
+    return known[0] if len(known) == 1 else merge(known)
 
 
 def _as_counted(uid: str, seq: int, row: Row) -> SessionEvent:
-    """The event as its stream counted it. What was a copy, and has no origin since that was
-    forgotten, is a copy of nothing."""
+    """Return the event as its stream counted it.
+
+    A copy whose original was forgotten has no origin any more; its origin is "" here.
+    """
     event = read_row(uid, [seq, *row[1:PARENT], None, *row[PARENT + 1 :]])
     return (
         msgspec.structs.replace(event, origin="")

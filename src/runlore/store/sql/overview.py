@@ -1,4 +1,4 @@
-"""Counts over all sessions."""
+"""Counts and totals over all sessions and sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..filters import SLOT
 from ..values import AgentTotals, Hour, LastSession, StoreState
 from .database import Database
 
-_TOP = "coalesce(relation, '') != 'subagent'"
+_NO_SUBAGENT = "coalesce(relation, '') != 'subagent'"
 
 
 class SqlOverview:
@@ -27,18 +27,18 @@ class SqlOverview:
 
     def stats(self) -> dict[str, Any]:
         tables = ("sessions", "sources", "events", "segments", "records", "skips")
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             name: self.db.one(f"select count(*) from {name}")[0] for name in tables
         }
-        found["body_bytes"] = int(self.db.one("select coalesce(sum(length), 0) from segments")[0])
-        found["source_bytes"] = int(self.db.one("select coalesce(sum(size), 0) from sources")[0])
-        found["file_bytes"] = self.db.file_bytes()
-        return found
+        figures["body_bytes"] = int(self.db.one("select coalesce(sum(length), 0) from segments")[0])
+        figures["source_bytes"] = int(self.db.one("select coalesce(sum(size), 0) from sources")[0])
+        figures["file_bytes"] = self.db.file_bytes()
+        return figures
 
     def hours(self, since: datetime) -> list[Hour]:
         sql = (
             "select substr(started_at, 1, 13), count(*), sum(turns), sum(errors) from sessions"
-            f" where {_TOP} and started_at >= ? group by 1"
+            f" where {_NO_SUBAGENT} and started_at >= ? group by 1"
         )
         return [
             Hour(
@@ -62,7 +62,7 @@ class SqlOverview:
     def common_values(self, column: str, limit: int) -> list[tuple[str, int]]:
         assert column.isidentifier()
         sql = (
-            f"select {column}, count(*) from sessions where {_TOP} and {column} is not null"
+            f"select {column}, count(*) from sessions where {_NO_SUBAGENT} and {column} is not null"
             f" group by {column} order by 2 desc, 1 limit ?"
         )
         return [(value, int(count)) for value, count in self.db.all(sql, (limit,))]
@@ -73,7 +73,7 @@ class SqlOverview:
         return int(count), int(events)
 
     def last_session(self, repo: str | None, cwd: str) -> tuple[int, LastSession | None]:
-        these = f"from sessions where {'repo' if repo else 'cwd'} = ? and {_TOP}"
+        these = f"from sessions where {'repo' if repo else 'cwd'} = ? and {_NO_SUBAGENT}"
         sql = (
             f"select uid, coalesce(name, title), ended_at, outcome {these}"
             " order by ended_at desc, uid limit 1"

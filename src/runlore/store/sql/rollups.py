@@ -1,5 +1,7 @@
-"""Rollups: precomputed totals of API calls, by session, model, flags and quarter of an hour. Reports are made
-of them."""
+"""Rollups: precomputed totals of API calls by session, model, flags and quarter of an hour.
+
+Reports are computed from them.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from .database import Database
 from .filters import session_filter
 from .sessions import UNCOVERED
 
-_PART = 1_000_000
-"""Money is added up in two parts, whole ones of this and the rest: what one call may cost at most
-would overflow after 92 calls."""
+_WHOLE_UNITS = 1_000_000
+"""Money is added up in two parts, the whole multiples of this and the rest. Otherwise 92 calls of
+the maximum price would overflow 64 bits."""
 
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -30,8 +32,8 @@ _TOKENS = (
 _SUMS = {
     "calls": "count(*)",
     **{name: f"cast(sum(c.{name}) as bigint)" for name in _TOKENS},
-    "whole": f"cast(coalesce(sum(c.usd / {_PART}), 0) as bigint)",
-    "rest": f"cast(coalesce(sum(c.usd % {_PART}), 0) as bigint)",
+    "whole": f"cast(coalesce(sum(c.usd / {_WHOLE_UNITS}), 0) as bigint)",
+    "rest": f"cast(coalesce(sum(c.usd % {_WHOLE_UNITS}), 0) as bigint)",
     "unpriced": (
         "count(*) filter (where (c.usd is null or c.basis = 'none') and (c.model is null or c.model"
         " not like '<%'))"
@@ -45,7 +47,8 @@ _USD = (
     "case when sum(priced) > 0 then (cast(sum(whole) as double precision) * 1000000.0 +"
     " cast(sum(rest) as double precision)) / 1e12 end"
 )
-"""In the same steps in both databases, so that the same calls give the same number."""
+"""The cost of a session in USD. Both databases compute it in the same steps, so that the same calls
+give the same number."""
 
 _OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _SUMS)
 
@@ -53,7 +56,7 @@ _UNMARKED = (
     f"(select number from sessions where {UNCOVERED} union all select session from digests where"
     f" version < {MARKED_FROM})"
 )
-"""The sessions whose digest does not say of all of their calls what led nowhere."""
+"""The sessions without a digest that says of all of their calls whether they led nowhere."""
 
 _KEYS = {
     "agent": "s.flavor",
@@ -76,8 +79,8 @@ _KEYS = {
 _IF_ANY = "having count(*) > 0"
 
 _EPOCH = 719_163
-"""The ordinal of 1970-01-01. Counting seconds from day 1 on, none are negative, and division always
-rounds the same way."""
+"""The ordinal of 1970-01-01. Seconds are counted from day 1 on, so that none are negative: both
+databases then round a division in the same way."""
 
 _TOPS = (
     "with recursive tops (number, uid, top) as (select s.number, s.uid, p.number from sessions s"
@@ -90,12 +93,12 @@ _TO_TOPS = (
     " left join tops t on t.number = g.session join sessions u on u.number = coalesce(t.top,"
     " g.session)"
 )
-"""The session that a subagent works for. By numbers, also when they are grouped: by uid 10,000
-sessions take twice as long."""
+"""Joins the session that a subagent works for. Sessions are joined and grouped by number, which is
+faster than by uid."""
 
-_TOLD = "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens"
+_EVENT_TOKENS = "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens"
 
-_COUNTED = (
+_CALL_TOKENS = (
     "input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens +"
     " cache_write_1h_tokens"
 )
@@ -108,7 +111,7 @@ _BELOW = (
 
 
 class Rollups:
-    """Reads and keeps the rollups."""
+    """Reads and writes the rollups."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
@@ -123,12 +126,12 @@ class Rollups:
         assert prices or not chosen.is_doubtful
         table, bindings = self._calls_in(chosen, prices) if prices else self._rollups_in(chosen)
         where, more = self._where(chosen)
+        tops, to_tops = (_TOPS, _TO_TOPS) if "session" in by else ("", "")
+        uses_sessions = any("s." in key for key in keys)
+        sessions = " join sessions s on s.number = g.session" if uses_sessions else ""
         sql = (
-            f"{_TOPS if 'session' in by else ''}select"
-            f" {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
-            f"{' join sessions s on s.number = g.session' if any('s.' in key for key in keys) else ''}"
-            f"{_TO_TOPS if 'session' in by else ''} {where}"
-            f" {'group by ' + ', '.join('u.number' if key == 'u.uid' else str(n) for n, key in enumerate(keys, 1)) if keys else _IF_ANY}"
+            f"{tops}select {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
+            f"{sessions}{to_tops} {where} {_group_by(keys)}"
         )
         return [_sum(row, len(keys)) for row in self.db.all(sql, [*bindings, *more])]
 
@@ -149,19 +152,19 @@ class Rollups:
 
     def gaps(self, agent: str | None) -> tuple[int, list[tuple[str, int, int]]]:
         where, bindings = session_filter(self.db, Filter(parents_only=False, agent=agent))
-        told = f"(select number as session, {_TOLD} as tokens from sessions {where}) g"
-        counted = f"(select session, {_COUNTED} as tokens from sums) g"
+        events = f"(select number as session, {_EVENT_TOKENS} as tokens from sessions {where}) g"
+        calls = f"(select session, {_CALL_TOKENS} as tokens from sums) g"
         by_top = (
             "select coalesce(t.top, g.session) as top, sum(g.tokens) as tokens from {} left join"
             " tops t on t.number = g.session group by 1"
         )
-        both = f"({by_top.format(told)}) e join ({by_top.format(counted)}) c on c.top = e.top"
+        both = f"({by_top.format(events)}) e join ({by_top.format(calls)}) c on c.top = e.top"
         rows = self.db.all(f"{_TOPS}select e.top, e.tokens, c.tokens from {both}", bindings)
-        # Events of an agent that tells no usage with them say nothing about the calls.
+        # Events of an agent that records no usage with them say nothing about the calls.
         wrong = {
-            int(top): (int(events), int(calls))
-            for top, events, calls in rows
-            if events and events != calls
+            int(top): (int(of_events), int(of_calls))
+            for top, of_events, of_calls in rows
+            if of_events and of_events != of_calls
         }
         sql = "select number, uid from carray(?) w join sessions on number = w.value"
         uids = self.db.all(sql, (self.db.ids(wrong),)) if wrong else []
@@ -176,26 +179,28 @@ class Rollups:
         return None if first is None else (first, last)
 
     def wrong_rollups(self) -> list[int]:
-        made = f"select {self._columns} from ledger c group by 1, 2, 3, 4"
+        right = f"select {self._columns} from ledger c group by 1, 2, 3, 4"
         sql = (
-            f"select session from (select * from (select * from ({made}) m except select * from"
-            f" sums) a union all select * from (select * from sums except select * from ({made}) m)"
-            f" b) c union select number from sessions s where usd is distinct from (select {_USD}"
-            " from sums where session = s.number)"
+            f"select session from (select * from (select * from ({right}) m except select * from"
+            f" sums) a union all select * from (select * from sums except select * from ({right})"
+            " m) b) c union select number from sessions s where usd is distinct from"
+            f" (select {_USD} from sums where session = s.number)"
         )
         return [session for (session,) in self.db.all(sql)]
 
     def write_rollups(self) -> None:
-        """Makes the sums of the sessions whose calls changed. Once for a transaction: a long
-        session comes in many parts."""
+        """Write the rollups of the sessions whose calls changed.
+
+        This is done once for a transaction, because a long session comes in many parts.
+        """
         if not self.changed:
             return
         these = "(select c.value from carray(?) c)"
         sessions = self.db.ids(sorted(self.changed))
         self.db.execute(f"delete from sums where session in {these}", (sessions,))
         self.db.execute(
-            f"insert into sums select {self._columns} from ledger c where c.session in {these} group"
-            " by 1, 2, 3, 4",
+            f"insert into sums select {self._columns} from ledger c where c.session in {these}"
+            " group by 1, 2, 3, 4",
             (sessions,),
         )
         self.db.execute(
@@ -231,7 +236,7 @@ class Rollups:
 
     @property
     def _columns(self) -> str:
-        """The columns of table `sums`, made of calls."""
+        """The columns of the table `sums`, computed from calls."""
         return ", ".join([*self._levels.values(), *_SUMS.values(), _PRICED_SUM])
 
     @property
@@ -244,8 +249,11 @@ class Rollups:
         }
 
     def _rollups_in(self, chosen: CallFilter) -> tuple[str, list[Any]]:
-        """The sums of a time. What is not a whole slot, at its beginning and its end, is made from
-        the calls themselves."""
+        """Return the rollups of a period as a table, and its values.
+
+        Where the period begins or ends inside a slot, the rollups of this part are computed from
+        the calls.
+        """
         since, until = _slot(chosen.since, up=True), _slot(chosen.until, up=False)
         if since is None and until is None:
             return "sums", []
@@ -262,14 +270,17 @@ class Rollups:
         return f"({table})", bindings
 
     def _calls_in(self, chosen: CallFilter, more: Sequence[str] = ()) -> tuple[str, list[Any]]:
-        """The same sums, made of the calls of a time."""
+        """Return rollups of a period, computed from its calls, as a table, and its values.
+
+        They are also divided by the columns in `more`.
+        """
         times = [
             (f"c.ts {sign} ?", format_time(time))
             for sign, time in ((">=", chosen.since), ("<", chosen.until))
             if time is not None
         ]
         tests = [test for test, _ in times]
-        # There is no index by time: it would be as large as a fifth of the calls.
+        # There is no index of calls by time, because of its size. The rollups have the sessions.
         slots = [
             f"slot {sign} {_slot(time, up=False)}"
             for sign, time in ((">=", chosen.since), ("<=", chosen.until))
@@ -283,8 +294,8 @@ class Rollups:
                 " not null)"
             )
         where = f"where {' and '.join(tests)}" if tests else ""
-        # The sign keeps SQLite from reading all calls in the order of their sessions, which takes
-        # five times as long.
+        # The unary plus keeps SQLite from reading all calls in the order of their sessions, which
+        # is much slower.
         levels = self._levels | {"session": "+c.session"} | {name: f"c.{name}" for name in more}
         columns = ", ".join(
             f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items()
@@ -294,7 +305,16 @@ class Rollups:
         ]
 
 
+def _group_by(keys: Sequence[str]) -> str:
+    """Return the end of a statement with these keys; without keys, it has one row or none."""
+    if not keys:
+        return _IF_ANY
+    columns = ("u.number" if key == "u.uid" else str(n) for n, key in enumerate(keys, 1))
+    return f"group by {', '.join(columns)}"
+
+
 def _edges(chosen: CallFilter, since: int | None, until: int | None) -> Iterator[CallFilter]:
+    """Yield the parts of a period before the slot `since` and from the slot `until` on."""
     if since is not None and until is not None and until < since:
         yield chosen
         return
@@ -305,15 +325,16 @@ def _edges(chosen: CallFilter, since: int | None, until: int | None) -> Iterator
 
 
 def _slot(time: datetime | None, *, up: bool) -> int | None:
+    """Return the slot of a time, or with `up` the first one that does not begin before it."""
     if time is None:
         return None
     slots = (time - _START) / timedelta(seconds=SLOT)
-    # There is no time after the last slot of that year.
+    # After the last slot of the year 9999, no time can be represented.
     return math.ceil(slots) if up and time.year < 9999 else math.floor(slots)
 
 
 def _day(offsets: Sequence[tuple[int, int]]) -> str:
-    """The local date of a slot as an ordinal."""
+    """Return an expression for the ordinal of a slot's local date."""
     shift = str(offsets[0][1]) if offsets else "0"
     if len(offsets) > 1:
         cases = " ".join(
@@ -326,4 +347,4 @@ def _day(offsets: Sequence[tuple[int, int]]) -> str:
 
 def _sum(row: Sequence[Any], keys: int) -> CallSum:
     whole, rest, unpriced, fuzzy = row[-4:]
-    return CallSum._make((row[:keys], *row[keys:-4], whole * _PART + rest, unpriced, fuzzy))
+    return CallSum._make((row[:keys], *row[keys:-4], whole * _WHOLE_UNITS + rest, unpriced, fuzzy))

@@ -1,4 +1,4 @@
-"""Sessions and their events, read: lists, single sessions, events, bodies, native records."""
+"""Reads sessions: lists, single sessions, events, bodies, native records."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ SORTS = {
     "cost": "usd",
 }
 
-_FEW = 500
-"""Sessions that are asked for one by one; for more of them, all are read."""
+_MAX_UIDS_IN_QUERY = 500
+"""Maximum number of uids in one query. For more of them, all sessions are read."""
 
 UNCOVERED = (
     "(analyzed_hash is distinct from content_hash or analyzed_seq is distinct from last_seq)"
 )
-"""Of a session without a digest of all that is stored, as the index over them has it."""
+"""The test for sessions without a digest of all that is stored. An index has the same test."""
 
 EVENT = (
     "seq, ts, kind, parent_seq, tool, action, flags, exit_code, native_id, call_id, summary,"
     ' "offset", length, rest'
 )
 
-_TRIES = ", ".join(
+_OUTLINE_KINDS = ", ".join(
     repr(kind) for kind in sorted({*CALL_KINDS, "user_msg", "human_intervention", "retry"})
 )
 
-_TELLING = f"flags & {ERROR} != 0 or kind in ({_TRIES})"
-"""Of an event: a prompt, an attempt or a failure."""
+_IS_DETAILED = f"flags & {ERROR} != 0 or kind in ({_OUTLINE_KINDS})"
+"""The test for events that an outline shows in detail: prompts, attempts and failures."""
 
 _COSTS = (
     "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens",
@@ -96,14 +96,14 @@ class SqlSessions:
         )
         if exact:
             return [uid for (uid,) in exact]
-        # Prefixes as ranges, because `like` folds case and takes _ and % for wildcards.
-        high = name + "\U0010ffff"
+        # Prefixes are ranges, because `like` folds case and takes _ and % for wildcards.
+        end = name + "\U0010ffff"
         sql = (
             "select uid from sessions where (uid >= ?1 and uid < ?2) or (native_session_id >= ?1"
             " and native_session_id < ?2) order by coalesce(relation, '') = 'subagent', ended_at"
             " desc nulls last, uid limit ?3"
         )
-        return [uid for (uid,) in self.db.all(sql, (name, high, limit))]
+        return [uid for (uid,) in self.db.all(sql, (name, end, limit))]
 
     def select(
         self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0
@@ -128,19 +128,14 @@ class SqlSessions:
 
     def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
         sql = "select uid, flavor, coalesce(name, title), repo from sessions"
-        if len(uids) > _FEW:
-            wanted = set(uids)
-            return {
-                uid: (agent, title, repo)
-                for uid, agent, title, repo in self.db.all(sql)
-                if uid in wanted
-            }
-        rows = (
-            self.db.all(f"{sql} where uid in (?{', ?' * (len(uids) - 1)})", tuple(uids))
-            if uids
-            else []
-        )
-        return {uid: (agent, title, repo) for uid, agent, title, repo in rows}
+        wanted = set(uids)
+        if not wanted:
+            return {}
+        if len(uids) > _MAX_UIDS_IN_QUERY:
+            rows = self.db.all(sql)
+        else:
+            rows = self.db.all(f"{sql} where uid in (?{', ?' * (len(uids) - 1)})", tuple(uids))
+        return {uid: (agent, title, repo) for uid, agent, title, repo in rows if uid in wanted}
 
     def count(self, chosen: Filter) -> int:
         where, bindings = session_filter(self.db, chosen)
@@ -171,34 +166,37 @@ class SqlSessions:
         session = self.number(uid)
         if session is None:
             return []
-        # Not the bodies: megabytes that nobody asked for.
+        # Without the bodies, which may be megabytes and are not needed here.
         spans = self.segment_rows(session, first, last, "id, first_seq, last_seq")
-        events = []
-        at = 0
         rows = self.counted_rows(session, first, last)
-        cut = [
+        # A remainder of an evicted event has its summary only in its body.
+        without_summary = [
             row
             for row in rows
             if row[FLAGS] & CUT and row[OFFSET] is not None and row[SUMMARY] is None
         ]
-        said = self.bodies_of(uid, session, first, last, cut) if cut else {}
+        bodies = (
+            self.bodies_of(uid, session, first, last, without_summary) if without_summary else {}
+        )
+        events = []
+        at = 0
         for row in rows:
             ref = None
             if row[OFFSET] is not None:
                 while at < len(spans) and spans[at][2] < row[SEQ]:
                     at += 1
-                # A reference names the segment and says what lies there: a swapped or cut one is
-                # noticed by its hash.
+                # A reference names the segment and the place in it. The hash of the segment tells
+                # whether it has been replaced or damaged.
                 ref = f"{spans[at][0]}:{row[OFFSET]}+{row[LENGTH]}" if at < len(spans) else None
             event = read_row(uid, row, ref)
-            if text := said.get(event.seq):
+            if text := bodies.get(event.seq):
                 event = msgspec.structs.replace(event, summary=shorten(text.partition("\n")[0]))
             events.append(event)
         return events
 
     def outline(self, uid: str) -> list[SessionEvent]:
         rest = ", ".join(
-            f"case when {_TELLING} then {name} end" for name in ("tool", "summary", "rest")
+            f"case when {_IS_DETAILED} then {name} end" for name in ("tool", "summary", "rest")
         )
         sql = (
             f"select seq, kind, parent_seq, flags, call_id, {rest} from events where session = ?"
@@ -248,35 +246,38 @@ class SqlSessions:
     # ── for the other parts of a store ────────────────────────────────────────────────────────────
 
     def number(self, uid: str) -> int | None:
+        """Return the number of a session; None if it is not stored."""
         row = self.db.one("select number from sessions where uid = ?", (uid,))
         return None if row is None else int(row[0])
 
     def bodies_of(
         self, uid: str, session: int, first: int, last: int | None, rows: list[Any]
     ) -> dict[int, str]:
-        """The bodies of these rows, all of which lie between the two numbers."""
-        found: dict[int, str] = {}
+        """Return the bodies of these rows by seq. All rows are between `first` and `last`."""
+        bodies: dict[int, str] = {}
         spans = self.segment_rows(session, first, last)
         data = b""
         at, loaded = 0, -1
         for row in rows:
             if row[OFFSET] is None:
-                copied = self.body_at(read_row(uid, row).origin)
-                if copied is not None:
-                    found[row[SEQ]] = copied
+                original = self.body_at(read_row(uid, row).origin)
+                if original is not None:
+                    bodies[row[SEQ]] = original
                 continue
             while spans[at][2] < row[SEQ]:
                 at += 1
             if loaded != at:
                 _, _, _, length, hash_, body = spans[at]
                 data, loaded = unpack(body, length, hash_), at
-            found[row[SEQ]] = data[row[OFFSET] : row[OFFSET] + row[LENGTH]].decode(
-                "utf-8", "replace"
-            )
-        return found
+            text = data[row[OFFSET] : row[OFFSET] + row[LENGTH]]
+            bodies[row[SEQ]] = text.decode("utf-8", "replace")
+        return bodies
 
     def body_at(self, origin: str | None) -> str | None:
-        """The body of an event named as uid#seq. An origin is never a copy itself, so this ends."""
+        """Return the body of an event that is named as uid#seq; None if there is none.
+
+        An origin is never a copy itself, so the recursion ends.
+        """
         uid, _, seq = (origin or "").rpartition("#")
         session = self.number(uid)
         row = None if session is None else next(iter(self.rows(session, int(seq), int(seq))), None)
@@ -285,12 +286,15 @@ class SqlSessions:
         return self.bodies(uid, int(seq), int(seq)).get(int(seq))
 
     def counted_rows(self, session: int, first: int, last: int | None) -> list[Any]:
-        """The rows that tell a session. What is set aside is given only to whoever asks for its
-        number."""
+        """Return the rows of a session without those of sources with a lower rank.
+
+        A single row is returned in any case, because it may be cited by its number.
+        """
         rows = self.rows(session, first, last)
         return rows if first == last else [row for row in rows if not row[FLAGS] & ASIDE]
 
     def rows(self, session: int, first: int, last: int | None) -> list[Any]:
+        """Return the rows of events in a range of seqs, as in `rows.ROW`."""
         sql = f"select {EVENT} from events where session = ? and seq between ? and ? order by seq"
         return self.db.all(sql, (session, first, high(last)))
 
@@ -299,15 +303,17 @@ class SqlSessions:
         session: int,
         first: int,
         last: int | None,
-        what: str = "id, first_seq, last_seq, length, hash, body",
+        columns: str = "id, first_seq, last_seq, length, hash, body",
     ) -> list[Any]:
+        """Return columns of the segments with events in a range of seqs, in order."""
         sql = (
-            f"select {what} from segments where session = ? and last_seq >= ? and first_seq <= ?"
+            f"select {columns} from segments where session = ? and last_seq >= ? and first_seq <= ?"
             " order by first_seq"
         )
         return self.db.all(sql, (session, first, high(last)))
 
     def event(self, session: int, seq: int) -> SessionEvent | None:
+        """Return one event of a session, by its number; None if it is not stored."""
         rows = self.rows(session, seq, seq)
         if not rows:
             return None

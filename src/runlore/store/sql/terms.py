@@ -21,52 +21,57 @@ TARIFF = (
 )
 
 _HIGHEST = ()
-"""Has the highest number of a table, whatever its sign, among its numbers by values."""
+"""The key of a table's highest number, whatever its sign, among its numbers by values."""
 
 
 class Terms:
-    """Numbers models and tariffs."""
+    """Gives models and tariffs their numbers."""
 
     def __init__(self, db: Database, changed: set[int]) -> None:
         self.db = db
         self.changed = changed
-        """Sessions whose rollups must be made again."""
+        """Sessions whose rollups must be computed again."""
         self.known: dict[str, dict[tuple[Any, ...], int]] = {}
-        """Numbers by table and values, valid in the open transaction: another process may drop some after it."""
+        """Numbers by table and values. Valid in the open transaction: another process may drop some
+        after it."""
 
     def model(self, values: Iterable[Any]) -> int:
-        return self._number_in("models", MODEL, tuple(values))
+        """Return the number of a model, by the values of `MODEL`."""
+        return self._number_of("models", MODEL, tuple(values))
 
     def tariff(self, values: Iterable[Any]) -> int | None:
-        """None for a call without a price. Below zero where a newer list of prices may know better:
-        there is an index of these."""
-        given = tuple(values)
-        basis, match = given[0], given[3]
+        """Return the number of a tariff, by the values of `TARIFF`; None if there is no price.
+
+        The number is negative if a newer list of prices may have a better price. The index over
+        negative numbers finds such calls.
+        """
+        tariff = tuple(values)
+        basis, match = tariff[0], tariff[3]
         if basis is None:
             return None
-        return self._number_in(
-            "tariffs", TARIFF, given, sign=-1 if match != "exact" and basis != "invoiced" else 1
-        )
+        is_final = match == "exact" or basis == "invoiced"
+        return self._number_of("tariffs", TARIFF, tariff, sign=1 if is_final else -1)
 
     def drop_unused_models(self) -> None:
-        """Drops those that no call has any more. What they are called is told by transcripts, as
-        anything else in them."""
+        """Drop the models that no call has any more.
+
+        Their names come from transcripts, so forgetting a session has to remove them too.
+        """
         self.known.clear()
         self.db.execute("delete from models where number not in (select made_by from calls)")
 
     def redact_models(self, source: int, cleaner: Cleaner) -> int:
-        """Those of the calls of a source's sessions; gives back in how many there was something to
-        take out."""
+        """Redact the models of the calls in a source's sessions; return how many changed."""
         changes = []
         used = (
             "select made_by from calls where session in (select session from streams where source"
             " = ?)"
         )
-        for number, *words in self.db.all(
+        for number, *names in self.db.all(
             f"select number, {', '.join(MODEL)} from models where number in ({used})", (source,)
         ):
-            clean = [word and cleaner.text(word) for word in words]
-            if clean != words:
+            clean = [name and cleaner.text(name) for name in names]
+            if clean != names:
                 changes.append((*clean, number))
                 self.changed.update(
                     session
@@ -80,12 +85,13 @@ class Terms:
         )
         return len(changes)
 
-    def _number_in(
-        self, table: str, names: tuple[str, ...], values: tuple[Any, ...], sign: int = 1
+    def _number_of(
+        self, table: str, columns: tuple[str, ...], values: tuple[Any, ...], sign: int = 1
     ) -> int:
+        """Return the number of these values; insert them with a new number if they have none."""
         known = self.known.get(table)
         if known is None:
-            known = self.known[table] = self._all_in(table, names)
+            known = self.known[table] = self._read_all(table, columns)
         number = known.get(values)
         if number is None:
             values = tuple(plain(value) if isinstance(value, str) else value for value in values)
@@ -93,18 +99,21 @@ class Terms:
         if number is None:
             known[_HIGHEST] += 1
             number = known[values] = sign * known[_HIGHEST]
-            marks = ", ".join("?" * len(names))
+            placeholders = ", ".join("?" * len(columns))
             self.db.execute(
-                f"insert into {table} (number, {', '.join(names)}) values (?, {marks})",
+                f"insert into {table} (number, {', '.join(columns)}) values (?, {placeholders})",
                 (number, *values),
             )
         return number
 
-    def _all_in(self, table: str, names: tuple[str, ...]) -> dict[tuple[Any, ...], int]:
-        """Few. But a strange transcript may name another model with every call, and looking for
-        each of them would take hours."""
-        self.db.lock_for_writing()  # So nobody else gives the same number, or drops it.
-        rows = self.db.all(f"select number, {', '.join(names)} from {table}")
+    def _read_all(self, table: str, columns: tuple[str, ...]) -> dict[tuple[Any, ...], int]:
+        """Return the numbers of a table by values.
+
+        All are read at once: usually they are few, but a strange transcript may name another model
+        with every call, and one query for each would take too long.
+        """
+        self.db.lock_for_writing()  # So that nobody else gives out the same number, or drops it.
+        rows = self.db.all(f"select number, {', '.join(columns)} from {table}")
         return {tuple(values): number for number, *values in rows} | {
             _HIGHEST: max((abs(number) for number, *_ in rows), default=0)
         }

@@ -1,6 +1,7 @@
 """Sources and sessions of another store, stored here under new numbers, each in one transaction.
 
-`copying` decides what is transferred, and in which order."""
+`copying` decides what is transferred, and in which order.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ class SqlTransfer:
         return [name for name in self.db.session_columns() if name != "number"]
 
     def _take_source_row(self, row: dict[str, Any], number: int | None) -> int:
+        """Update a source, or insert it if it has no number here; return its number here."""
         names = [
             name
             for name in row
@@ -41,20 +43,16 @@ class SqlTransfer:
         quoted = ", ".join(f'"{name}"' for name in names)
         values = [row[name] for name in names]
         if number is None:
-            marks = ", ".join("?" * len(names))
-            number = int(
-                self.db.one(
-                    f"insert into sources ({quoted}) values ({marks}) returning number", values
-                )[0]
-            )
-        else:
-            changes = ", ".join(f'"{name}" = ?' for name in names)
-            self.db.execute(f"update sources set {changes} where number = ?", (*values, number))
+            placeholders = ", ".join("?" * len(names))
+            sql = f"insert into sources ({quoted}) values ({placeholders}) returning number"
+            return int(self.db.one(sql, values)[0])
+        changes = ", ".join(f'"{name}" = ?' for name in names)
+        self.db.execute(f"update sources set {changes} where number = ?", (*values, number))
         return number
 
     def take_session(self, taken: Taken) -> int:
         with self.db.transaction():
-            self._drop_again(str(taken.session["uid"]))
+            self._drop_old(str(taken.session["uid"]))
             number = self._take_row(taken.session)
             self.db.executemany(
                 "insert into streams values (?, ?, ?, ?, ?, ?)",
@@ -84,8 +82,8 @@ class SqlTransfer:
     def _take_events(self, number: int, taken: Taken) -> None:
         self.db.executemany(INSERT_EVENT, ((number, *row) for row in taken.events))
 
-    def _drop_again(self, uid: str) -> None:
-        """What is there of the session: it was taken over before, and has changed since."""
+    def _drop_old(self, uid: str) -> None:
+        """Drop a session that was transferred before and has changed since."""
         number = self.sessions.number(uid)
         if number is None:
             return
@@ -104,6 +102,7 @@ class SqlTransfer:
         self.db.execute("delete from sessions where number = ?", (number,))
 
     def _take_row(self, row: dict[str, Any]) -> int:
+        """Insert the row of a session; return its number here."""
         names = [name for name in self.db.session_columns() if name in row and name != "number"]
         sql = (
             f"insert into sessions ({', '.join(names)}) values ({', '.join('?' * len(names))})"
@@ -131,11 +130,11 @@ class SqlTransfer:
     def _take_calls(self, number: int, calls: Sequence[dict[str, Any]]) -> None:
         if not calls:
             return
-        words = (*MODEL, *TARIFF)
+        terms = (*MODEL, *TARIFF)
         rows = [
             {
                 "session": number,
-                **{name: value for name, value in call.items() if name not in words},
+                **{name: value for name, value in call.items() if name not in terms},
                 "made_by": self.ledger.terms.model(call[name] for name in MODEL),
                 "priced_by": self.ledger.terms.tariff(call[name] for name in TARIFF),
             }
@@ -147,7 +146,7 @@ class SqlTransfer:
             f"insert into calls ({', '.join(names)}) values (?{', ?' * (len(names) - 1)})"
             f" on conflict (hash) do update set {changes} {self.db.may_replace_call}"
         )
-        # What counted for another session here may now count for this one.
+        # A call that counted for another session here may now count for this one.
         self.ledger.touch_calls([call["hash"] for call in calls])
         self.db.executemany(sql, (tuple(row.values()) for row in rows))
         self.ledger.charges.to_charge.setdefault(number)
@@ -168,10 +167,10 @@ class SqlTransfer:
             )
 
     def claims(self) -> list[Row]:
-        return []  # In a file all sessions are one author's.
+        return []  # All sessions in a file belong to one author.
 
     def take_claims(self, rows: Sequence[Row]) -> None:
-        return  # There is nobody else to claim anything.
+        return  # A file has no other authors.
 
     def name_of(self, uid: str, author: str | None) -> tuple[str, str | None]:
         return uid, author

@@ -13,17 +13,21 @@ from ...errors import StoreError
 from .database import SqliteDatabase, translate_errors
 
 BACKUP_PAGES = 1000
-"""Pages of 8 KB that are copied between two looks at the clock."""
+"""Number of 8 KB pages that are copied between two reports of progress."""
 
-_BESIDE = ("-wal", "-shm", "-journal")
-"""What SQLite may have beside a file."""
+_SIDECARS = ("-wal", "-shm", "-journal")
+"""The endings of files that SQLite may have next to a database."""
 
 
 def backup(db: SqliteDatabase, path: Path, step: Callable[[int, int], None] | None = None) -> None:
+    """Copy the store to a new file as of this moment. Raises StoreError.
+
+    `step` is called with the number of copied pages, and the number of all pages.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        # In one snapshot: without it every write of a sync would make the copy begin anew.
+        # In one snapshot, because otherwise every write of a sync would restart the copy.
         with (
             translate_errors(str(path)),
             db.snapshot(),
@@ -42,13 +46,12 @@ def backup(db: SqliteDatabase, path: Path, step: Callable[[int, int], None] | No
             )
         with open(part, "rb") as file:
             os.fsync(file.fileno())
-        # What a database that was here left beside it would be read as the newest part of the
-        # copy.
-        for end in _BESIDE:
+        # The log of a database that was here before would be read as a part of the copy.
+        for end in _SIDECARS:
             Path(f"{path}{end}").unlink(missing_ok=True)
         os.replace(part, path)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
     finally:
-        for name in (part, *(Path(f"{part}{end}") for end in _BESIDE)):
+        for name in (part, *(Path(f"{part}{end}") for end in _SIDECARS)):
             name.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The file of a SQLite store: how it is opened, locked and upgraded.
+"""The file of a SQLite store: opening, locking and upgrading it.
 
-WAL, one writer, readers never blocked.
+It has a write-ahead log (WAL), so there is one writer, and readers are never blocked.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from ..sql.lookup import Question
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 APPLICATION_ID = int.from_bytes(b"rlor", "big")
-"""In the header of every store, where `file` and others look for it: this is a file of runlore."""
+"""The mark of runlore in the header of every store, where `file` and others look for it."""
 
 CHECKPOINT_PAGES = 5000
-"""Of the write-ahead log, 40 MB. Then a commit brings it into the file, and waits for the disk.
-With SQLite's own 1,000 a long sync on a busy disk would wait five times as often."""
+"""Pages of the write-ahead log, 40 MB, after which a commit writes them to the file and waits for
+the disk. With SQLite's default of 1,000, a long sync on a busy disk would wait five times as
+often."""
 
 
 class SqliteDatabase(Database):
@@ -44,12 +45,11 @@ class SqliteDatabase(Database):
         try:
             if not read_only:
                 os.makedirs(os.path.dirname(self.path) or ".", mode=0o700, exist_ok=True)
-                # Made by us first, because SQLite would make it readable by everyone.
+                # Created here, because SQLite would create a file that everyone can read.
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             elif not os.path.exists(self.path):
                 raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
-            # A sync has a hundred statements and more; with room for no more than that every tenth
-            # was prepared again.
+            # A sync has more statements than SQLite's default cache has room for.
             self.connection = (
                 _connect(self.path)
                 if read_only
@@ -93,9 +93,11 @@ class SqliteDatabase(Database):
         self._migrate(version, read_only)
 
     def _format(self) -> int:
-        """Return the number of the last migration; 0 for an empty file. Raises StoreError when it
-        is the file of something else."""
-        for _ in range(2):  # Asked again: another process may just have made it ours.
+        """Return the number of the last migration; 0 for an empty file.
+
+        Raises StoreError if the file is not a store.
+        """
+        for _ in range(2):  # Twice, because another process may be creating the store just now.
             if self.connection.pragma("application_id") == APPLICATION_ID:
                 return int(self.connection.pragma("user_version"))
             names = {
@@ -128,7 +130,7 @@ class SqliteDatabase(Database):
         for number, sql in steps:
             if number > version:
                 with self.transaction():
-                    # Another process may have done it while this one waited for the lock.
+                    # Another process may have migrated it while this one waited for the lock.
                     if self.connection.pragma("user_version") < number:
                         self.connection.execute(sql)
                         self.connection.pragma("application_id", APPLICATION_ID)
@@ -166,12 +168,12 @@ class SqliteDatabase(Database):
             raise
         finally:
             self._is_open = False
-            self.clear()  # Another process may write now.
+            self.clear()  # Another process may write from now on.
 
     @contextmanager
     def sync_lock(self) -> Iterator[None]:
-        # A lock that the system lets go of when its process dies, on every platform: that of a
-        # second small database.
+        # The lock of a second, small database: on every platform the system releases it when its
+        # process dies.
         path = f"{self.path}.lock"
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -195,7 +197,7 @@ class SqliteDatabase(Database):
             return
         self.connection.execute("begin")
         try:
-            # The moment is that of the first read.
+            # The moment of the snapshot is that of its first read.
             with self.translate_errors():
                 self.all("select 1 from sqlite_schema limit 1")
             yield
@@ -226,9 +228,12 @@ class SqliteDatabase(Database):
 
 
 def _connect(path: str) -> apsw.Connection:
-    """For reading. Where we may write, SQLite keeps the index of its log beside the file, as for
-    every reader. Where we may not, a log is read as it is; and where there is none, as beside a
-    copy on a medium that cannot be written, the file alone."""
+    """Return a connection for reading.
+
+    With write permission, SQLite has the index of its log in a file, as for every reader. Without,
+    the log is read as it is. If there is no log, as for a copy on a read-only medium, the file
+    alone is read.
+    """
     if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK):
         return apsw.Connection(path)
     log = f"{path}-wal"
@@ -245,11 +250,11 @@ def _connect(path: str) -> apsw.Connection:
 
 @contextmanager
 def translate_errors(path: str) -> Iterator[None]:
-    """Raise errors of SQLite as a StoreError. A damaged text may not be UTF-8."""
+    """Raise errors of SQLite as a StoreError, and of text that is damaged and not UTF-8."""
     try:
         yield
     except (apsw.Error, UnicodeDecodeError) as error:
-        # A copy that ran out of room ends with the code of a success.
+        # A backup that runs out of space fails with the code of a success.
         is_full = (
             isinstance(error, apsw.FullError) or getattr(error, "result", -1) == apsw.SQLITE_OK
         )
@@ -262,7 +267,7 @@ def _connect_as(path: str, options: str) -> apsw.Connection:
         flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
     )
     try:
-        db.execute("select 1 from sqlite_schema").fetchall()  # Only now the files are opened.
+        db.execute("select 1 from sqlite_schema").fetchall()  # The first read opens the files.
     except apsw.Error:
         db.close()
         raise

@@ -18,9 +18,8 @@ from ..sql.sessions import SqlSessions
 from ..values import Segment, SegmentEvent
 from .database import SqliteDatabase
 
-INDEX_CHARS = 1024 * 1024
-"""So much text waits for its words to be written. More would make no difference, nor wait while the
-workers read."""
+MAX_WAITING_BYTES = 1024 * 1024
+"""Maximum size of the texts that wait to be indexed. A higher limit makes no difference."""
 
 
 class SqliteIndex(SqlIndex):
@@ -32,8 +31,9 @@ class SqliteIndex(SqlIndex):
         super().__init__(db, sessions)
         self._waiting: dict[int, Segment] = {}
         """Segments of the open transaction that are not in the index yet."""
-        self._waiting_chars = 0
+        self._waiting_bytes = 0
         self._sizes: tuple[tuple[int, int], dict[int, int]] | None = None
+        """A version of the database, and the number of segments by session in it."""
         db.pending.append(self)
 
     def postings(self, term: str, *, prefix: bool = False, column: str | None = None) -> list[int]:
@@ -41,17 +41,16 @@ class SqliteIndex(SqlIndex):
         quoted = '"' + term.replace('"', '""') + '"' + ("*" if prefix else "")
         columns = "{prompt reply}" if column == "said" else column
         query = f"{columns} : {quoted}" if columns else quoted
-        # One JSON array instead of a row for each: a common word has tens of thousands, and this is
-        # four times as fast.
-        (found,) = self.db.one(
+        # One JSON array is faster than a row for each: a common word has tens of thousands.
+        (ids,) = self.db.one(
             "select json_group_array(rowid) from search where search match ?",
             (query.replace("\0", " "),),
         )
-        return msgspec.json.decode(found, type=list[int])
+        return msgspec.json.decode(ids, type=list[int])
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
-        # As long as this cursor stands at its row the snapshot stays the same, so that the rows are
-        # of this body, even when another process derives the session again meanwhile.
+        # The snapshot stays the same as long as this cursor is open. So the rows belong to this
+        # body, even if another process derives the session again meanwhile.
         cursor = self.db.execute(
             "select session, first_seq, last_seq, length, hash, body from segments where id = ?",
             (id,),
@@ -77,12 +76,12 @@ class SqliteIndex(SqlIndex):
     def segments(
         self, ids: Sequence[int], *, files: bool = True
     ) -> dict[int, tuple[bytes, list[SegmentEvent]]]:
-        found = {}
+        segments = {}
         for id_ in ids:
             with suppress(StoreError):
-                if (data := self.segment(id_, files=files)) is not None:
-                    found[id_] = data
-        return found
+                if (segment := self.segment(id_, files=files)) is not None:
+                    segments[id_] = segment
+        return segments
 
     def segment_count(self) -> int:
         (count,) = self.db.one("select count(*) from segments")
@@ -91,8 +90,8 @@ class SqliteIndex(SqlIndex):
     def sizes(self) -> dict[int, int]:
         version = (self.db.connection.data_version(), self.db.connection.total_changes())
         if self._sizes is None or self._sizes[0] != version:
-            (found,) = self.db.one("select json_group_array(session) from segments")
-            self._sizes = version, Counter(msgspec.json.decode(found, type=list[int]))
+            (sessions,) = self.db.one("select json_group_array(session) from segments")
+            self._sizes = version, Counter(msgspec.json.decode(sessions, type=list[int]))
         return self._sizes[1]
 
     def add(self, segments: Sequence[NewSegment], *, is_new: bool) -> None:
@@ -114,6 +113,7 @@ class SqliteIndex(SqlIndex):
         self._add(id_, session, first, last, segment)
 
     def _add(self, id_: int, session: int, first: int, last: int, segment: Segment) -> None:
+        """Insert a segment under a new id; its words are written by `flush`."""
         if id_ >> 20 != session:
             raise StoreError("a session has more than a million segments")
         self.db.execute(
@@ -121,8 +121,8 @@ class SqliteIndex(SqlIndex):
             (id_, session, first, last, segment.length, segment.hash, segment.body),
         )
         self._waiting[id_] = segment
-        self._waiting_chars += len(segment.prompt) + len(segment.reply) + len(segment.tool)
-        if self._waiting_chars >= INDEX_CHARS:
+        self._waiting_bytes += len(segment.prompt) + len(segment.reply) + len(segment.tool)
+        if self._waiting_bytes >= MAX_WAITING_BYTES:
             self.flush()
 
     def drop(self, where: str, bindings: tuple[Any, ...]) -> None:
@@ -134,17 +134,17 @@ class SqliteIndex(SqlIndex):
         self.db.executemany("delete from segments where id = ?", ids)
 
     def flush(self) -> None:
-        """Write the words of the segments that were put.
+        """Write the words of the segments that wait, all together and in order.
 
-        Not one by one: FTS5 writes out what it has collected at every savepoint, and for every
-        segment with a lower number than the one before.
+        FTS5 writes out what it has collected at every savepoint, and for every segment with a lower
+        number than the one before.
         """
         sql = "insert into search (rowid, prompt, reply, tool) values (?, ?, ?, ?)"
         for id_, segment in sorted(self._waiting.items()):
             self.db.execute(sql, (id_, segment.prompt, segment.reply, segment.tool))
         self._waiting.clear()
-        self._waiting_chars = 0
+        self._waiting_bytes = 0
 
     def clear(self) -> None:
         self._waiting.clear()
-        self._waiting_chars = 0
+        self._waiting_bytes = 0

@@ -1,4 +1,4 @@
-"""Checks of a SQLite store: its file and its index."""
+"""Checks of the file and of the index of a SQLite store."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..values import Row, Segment
 from .database import SqliteDatabase
 from .index import SqliteIndex
 
-SOUGHT = 1000
-"""So many of the words of a sample are also searched for."""
+MAX_SEARCHED_WORDS = 1000
+"""Maximum number of words that are also searched for, in a check of some segments."""
 
-# Of every word: how often it is there, and a sum that changes with each place. Only words that
-# differ are looked at closely.
+# For every word its count, and a sum that depends on each of its places. Only words for which these
+# differ are compared in detail.
 _WORDS = (
     "select term, count(*), sum(((doc % 1000003) * 1009 + offset * 31 + length(col)) % 1000003)"
     " from {} {} group by term"
@@ -37,8 +37,8 @@ class SqliteMaintenance(SqlMaintenance):
             return self.db.all(sql, bindings)
 
     def check_file(self, *, full: bool = False) -> list[tuple[str, bool]]:
-        found = self.rows("pragma integrity_check" if full else "pragma quick_check")
-        lines = [line for (text,) in found for line in text.splitlines() if text != "ok"]
+        rows = self.rows("pragma integrity_check" if full else "pragma quick_check")
+        lines = [line for (text,) in rows for line in text.splitlines() if text != "ok"]
         return [(line, "FTS5 table" in line or "fts5" in line) for line in lines]
 
     def check_index(
@@ -70,33 +70,33 @@ class SqliteMaintenance(SqlMaintenance):
 
 
 class _SecondIndex:
-    """A second index with the settings of the store's, in a database of its own that is gone when
-    it is closed."""
+    """A second index with the same settings, built again in a temporary database."""
 
     def __init__(self, path: str) -> None:
         self.db = apsw.Connection("")
         self.db.execute("attach ? as store", (path,))
         sql = str(self.db.execute("select sql from store.sqlite_schema where name = 'search'").get)
-        self.db.execute(f"create virtual table made {sql[sql.lower().index('using') :]}")
+        self.db.execute(f"create virtual table rebuilt {sql[sql.lower().index('using') :]}")
         self.db.execute(
             "create virtual table temp.stored_words using fts5vocab('store', 'search', 'instance')"
         )
         self.db.execute(
-            "create virtual table temp.made_words using fts5vocab('main', 'made', 'instance')"
+            "create virtual table temp.rebuilt_words using fts5vocab('main', 'rebuilt', 'instance')"
         )
         self.db.execute("create table chosen (id integer primary key)")
         self.db.execute("begin")
-        # The tables of the store are found by their bare names: only `made` and `chosen` are here.
+        # The tables of the store need no prefix: this database has only `rebuilt` and `chosen`.
         self.sessions = SqlSessions(SqliteDatabase.over(self.db))
 
     def add(self, id_: int) -> None:
+        """Index a segment of the store again. A damaged one is left out."""
         segment = rebuild_segment(self.sessions, id_)
         if segment is not None:
             self.db.execute("insert into chosen values (?)", (id_,))
-            _insert(self.db, "made", id_, segment)
+            _insert(self.db, "rebuilt", id_, segment)
 
     def compare(self, *, is_all: bool) -> dict[int, str]:
-        """By segment, what is wrong with what the store's index says of it."""
+        """Return by segment what is wrong with its words in the store's index."""
         wrong = {
             id_: "is not in the index"
             for (id_,) in self.db.execute(
@@ -106,34 +106,39 @@ class _SecondIndex:
         stray = self.db.execute("select id from search_docsize except select id from segments")
         wrong |= {id_: "is in the index and nowhere else" for (id_,) in stray}
         where = "" if is_all else "where doc in chosen"
-        stored = {
-            word: places for word, *places in self.db.execute(_WORDS.format("stored_words", where))
+        stored = self._summarize_words("stored_words", where)
+        rebuilt = self._summarize_words("rebuilt_words", "")
+        differing = {
+            word for word in stored.keys() | rebuilt.keys() if stored.get(word) != rebuilt.get(word)
         }
-        made = {word: places for word, *places in self.db.execute(_WORDS.format("made_words", ""))}
-        for word in sorted(
-            word for word in stored.keys() | made.keys() if stored.get(word) != made.get(word)
-        ):
-            for id_ in self._differing(word, where):
+        for word in sorted(differing):
+            for id_ in self._find_differing(word, where):
                 wrong.setdefault(id_, f"the index is wrong about the word {word[:40]!r}")
-        words = sorted(made)
-        for word in words if is_all else words[:: len(words) // SOUGHT + 1]:
-            for id_ in self._unfound(word):
+        words = sorted(rebuilt)
+        for word in words if is_all else words[:: len(words) // MAX_SEARCHED_WORDS + 1]:
+            for id_ in self._find_missing(word):
                 wrong.setdefault(id_, f"a search does not find the word {word[:40]!r}")
         return wrong
 
-    def _unfound(self, word: str) -> set[int]:
-        """The segments that have a word and are not found by it: a search takes another way into
-        the index than a scan."""
+    def _summarize_words(self, table: str, where: str) -> dict[str, list[Any]]:
+        """Return by word its count and the sum of its places."""
+        return {word: figures for word, *figures in self.db.execute(_WORDS.format(table, where))}
+
+    def _find_missing(self, word: str) -> set[int]:
+        """Return the segments that have a word and are not found by a search for it.
+
+        A search reads other parts of the index than a scan of its words.
+        """
         sql = (
-            "select doc from made_words where term = ?1 except select rowid from store.search where"
-            " search match '\"' || ?1 || '\"'"
+            "select doc from rebuilt_words where term = ?1 except"
+            " select rowid from store.search where search match '\"' || ?1 || '\"'"
         )
         return {doc for (doc,) in self.db.execute(sql, (word,))}
 
-    def _differing(self, word: str, where: str) -> set[int]:
-        """The segments of which the two indexes say other things about a word."""
+    def _find_differing(self, word: str, where: str) -> set[int]:
+        """Return the segments in which the two indexes have a word at different places."""
         one = f"select doc, col, offset from stored_words {where or 'where true'} and term = ?1"
-        two = "select doc, col, offset from made_words where term = ?1"
+        two = "select doc, col, offset from rebuilt_words where term = ?1"
         sql = (
             f"select doc from (select * from ({one} except {two}) union all select * from ({two}"
             f" except {one}))"

@@ -1,4 +1,4 @@
-"""How a SQLite store drops sessions and gives room back."""
+"""Dropping sessions of a SQLite store, and giving back the space in its file."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ class SqliteRetention(SqlRetention):
     index: SqliteIndex
 
     def drop_sessions(self, numbers: list[int]) -> None:
-        """All of them at once: for nine tenths of a million events four times as fast as one after
-        the other."""
+        """Drop sessions together, which is much faster than one after the other."""
         these = "(select value from carray(?))"
         sessions = apsw.carray(array("q", numbers or [-1]))
-        found = self.db.all(
+        rows = self.db.all(
             f"select distinct source from streams where session in {these}", (sessions,)
         )
-        sources = apsw.carray(array("q", [number for (number,) in found] or [-1]))
+        sources = apsw.carray(array("q", [number for (number,) in rows] or [-1]))
         self.index.flush()
-        # By itself the index merges what remains again and again while it is deleted from; `purge`
-        # does that once.
+        # Otherwise the index would merge its remaining parts again and again while rows are
+        # deleted. `purge` does that once.
         self.db.execute("insert into search(search, rank) values ('deletemerge', 0)")
         self.db.execute(
             f"delete from search where rowid in (select id from segments where session in {these})",
@@ -50,7 +49,7 @@ class SqliteRetention(SqlRetention):
         ):
             self.db.execute(f"delete from {table} where session in {these}", (sessions,))
         self.db.execute(f"delete from sessions where number in {these}", (sessions,))
-        # Native records of one file cannot be told apart by session, so all of the file's go.
+        # Native records of a source cannot be divided by session, so all of them are dropped.
         for table in ("records", "skips", "aliases"):
             self.db.execute(f"delete from {table} where source in {these}", (sources,))
         self.db.execute(
@@ -69,40 +68,44 @@ class SqliteRetention(SqlRetention):
     def shrink(self, *, most_left: bool = False) -> None:
         try:
             self.db.execute("insert into search(search) values ('optimize')")
-            if most_left or self.db.connection.pragma(
-                "freelist_count"
-            ) * 2 > self.db.connection.pragma("page_count"):
-                # On a disk that is nearly full there is no room for it. What follows needs less.
+            free, pages = (
+                self.db.connection.pragma(name) for name in ("freelist_count", "page_count")
+            )
+            if most_left or free * 2 > pages:
+                # If little is left, rewriting the file fills its pages. A nearly full disk may have
+                # no space for this; the vacuum below needs less.
                 with suppress(apsw.Error):
-                    self._write_anew()  # Less stays than has left: into pages that are full.
-            # It gives back a page for each row that it is asked for.
+                    self._rewrite_file()
+            # The pragma gives back one page for each row that is fetched.
             list(self.db.execute("pragma incremental_vacuum"))
             self.db.connection.pragma("wal_checkpoint", "truncate")
         except apsw.Error as error:
             raise StoreError(
-                f"{self.db.path}: {error}; the room of what was dropped is used again, but not given"
-                " back"
+                f"{self.db.path}: {error}; the room of what was dropped is used again, but not"
+                " given back"
             ) from None
 
     def purge(self) -> None:
         # Deleted pages keep their old bytes until they are overwritten, and so does the index.
         try:
             self.db.execute("insert into search(search) values ('optimize')")
-            self._write_anew()
+            self._rewrite_file()
             self.db.connection.pragma("wal_checkpoint", "truncate")
         except apsw.Error as error:
             raise StoreError(
                 f"{self.db.path}: {error}; what was removed may still be in the file, run it again"
             ) from None
 
-    def _write_anew(self) -> None:
-        """All that is there into another file first, and back. Like anything else that SQLite makes
-        for a while this would be in memory: a store of gigabytes takes as many."""
+    def _rewrite_file(self) -> None:
+        """Write the whole file again, through a temporary file.
+
+        Other temporary data is in memory, but a copy of the store may be too large for that.
+        """
         self.db.connection.pragma("temp_store", 1)
         try:
             self.db.execute("vacuum")
         except (apsw.FullError, apsw.IOError, apsw.CantOpenError):
-            # Folders for such files may be small, or cannot be written to.
+            # The folder for temporary files may be small or read-only.
             self.db.connection.pragma("temp_store", 2)
             self.db.execute("vacuum")
         finally:

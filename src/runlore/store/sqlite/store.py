@@ -1,4 +1,4 @@
-"""The SQLite store, put together of its parts."""
+"""The SQLite store, composed of its parts."""
 
 from __future__ import annotations
 

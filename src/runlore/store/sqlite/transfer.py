@@ -15,13 +15,13 @@ class SqliteTransfer(SqlTransfer):
 
     def take_source(self, row: dict[str, Any]) -> int:
         reader = row.get("reader")
-        # In a file there is one source at each path, and its machine says where that is.
+        # A file has one source for each path. The machine says where the path is.
         if reader:
             row = {**row, "machine": row["machine"] or reader.rpartition("@")[2]}
         with self.db.transaction():
             sql = "select number, machine from sources where agent = ? and path = ?"
-            found = self.db.one(sql, (row["agent"], row["path"]))
-            if found is not None and found[1] != row["machine"]:
+            known = self.db.one(sql, (row["agent"], row["path"]))
+            if known is not None and known[1] != row["machine"]:
                 row = {**row, "path": f"{row['machine']}:{row['path']}"}
-                found = self.db.one(sql, (row["agent"], row["path"]))
-            return self._take_source_row(row, None if found is None else int(found[0]))
+                known = self.db.one(sql, (row["agent"], row["path"]))
+            return self._take_source_row(row, None if known is None else int(known[0]))
