@@ -1238,6 +1238,27 @@ def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put
     assert len(store.sources.by_path()) == 4
 
 
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_call_that_counts_elsewhere_has_all_of_its_copies(
+    store: Store, agent: Agent, another: Agent, at_once: int
+) -> None:
+    batches = [
+        msgspec.structs.replace(
+            one.write(line(id=name, text=name)).batch(),
+            calls=[Kept(call=call("k", name, output_tokens=9 - n), event=event_of(name))],
+        )
+        for n, (one, name) in enumerate({agent: "s1", another: "s2"}.items())
+    ]
+    with store.transaction():
+        for at in range(0, len(batches), at_once):
+            with store.ingest.together(batches[at : at + at_once]):
+                for batch in batches[at : at + at_once]:
+                    store.ingest.put(settle(store, batch))
+    [kept] = store.ledger.find([hash_of(call("k", "s1"))])
+    uids = {kept.call.session_uid, *(copy.session_uid for copy in kept.superseded)}
+    assert uids == {"toy:s1", "toy:s2"}
+
+
 def test_two_agents_may_have_a_source_at_the_same_path(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
     store.sources.touch(

@@ -252,6 +252,11 @@ def source_key(batch: Batch) -> SourceKey:
     return batch.source.agent, batch.source.path
 
 
+def originals_first(batch: Batch) -> list[Delta]:
+    """Return the deltas in the order in which they are put: a session before those from it."""
+    return sorted(batch.deltas, key=lambda delta: delta.facts.parent_uid is not None)
+
+
 def uids_of(batch: Batch) -> Iterator[str]:
     """The sessions that a batch is about, their parents, and those of its calls."""
     for delta in batch.deltas:

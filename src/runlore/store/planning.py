@@ -19,7 +19,7 @@ from .changes import CallChange, Changes, NewSegment, Totals
 from .copies import Copies
 from .deltas import renumber
 from .digest_rows import digest_columns
-from .known import File, Known, KnownCall, KnownSession, Place, Stream, source_key
+from .known import File, Known, KnownCall, KnownSession, Place, Stream, originals_first, source_key
 from .numbering import Renumbering, absolute, numbers_of, rows_in
 from .rows import FLAGS, GONE, PARENT, REST, SEQ, outside
 from .totals import add_up
@@ -78,8 +78,7 @@ class _Plan:
             return changes
         is_forgotten = False
         counts: list[bool] = []
-        # An original before its copies.
-        for delta in sorted(batch.deltas, key=lambda delta: delta.facts.parent_uid is not None):
+        for delta in originals_first(batch):
             if _is_forgotten(delta, self.known):
                 is_forgotten = True
                 changes.put.forgotten += len(delta.rows)

@@ -26,6 +26,7 @@ from ..known import (
     hashes_of,
     hashes_without_event,
     key_of,
+    originals_first,
     source_key,
     uids_of,
 )
@@ -124,6 +125,8 @@ class Lookup:
         added = [session.number for uid in uids if (session := known.sessions.get(uid))]
         numbers = {number for source in sources.values() for number in source.sessions}
         numbers |= {at.session for places in known.natives.values() for at in places}
+        # Once it is settled, a call may count for the session that has it.
+        numbers |= {call.session for call in known.calls.values() if call is not None}
         if numbers or added:
             self._ask(*self._streams(known, {*numbers, *added}))
         if added:
@@ -293,7 +296,7 @@ class Lookup:
     def _reserve(self, known: Known, batches: Sequence[Batch]) -> None:
         """Get numbers for what is not there."""
         sources = dict.fromkeys(map(source_key, batches))
-        deltas = {delta.session_uid: delta for batch in batches for delta in batch.deltas}
+        deltas = {delta.session_uid: delta for batch in batches for delta in originals_first(batch)}
         self._ingest.reserve(
             known,
             [key for key in sources if key not in known.sources],
