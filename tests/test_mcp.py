@@ -26,9 +26,9 @@ from mcp.types import CallToolResult
 from runlore import adapters, config, lending, pipeline, query
 from runlore.digest.requested_lessons import find_requested_lessons
 from runlore.integrations import mcp
-from runlore.integrations.mcp import BY_NAME, _cursor, call
-from runlore.integrations.mcp._answer import LEAST, MOST, USUAL
-from runlore.integrations.mcp._recorded import fence, line, plain, quoted
+from runlore.integrations.mcp import BY_NAME, call, cursor
+from runlore.integrations.mcp.fencing import fence, line, plain, quoted
+from runlore.integrations.mcp.fitting import LEAST, MOST, USUAL
 from runlore.lending import Stores
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
@@ -710,9 +710,9 @@ def test_a_cursor_is_for_its_question_alone(root: Path) -> None:
 
 
 def test_a_place_survives_its_cursor() -> None:
-    place = _cursor.Place(7, 1 << 40, 3)
-    assert _cursor.read(_cursor.write(place, {"a": 1}), {"a": 1}) == place
-    assert len(_cursor.write(_cursor.Place(1 << 62, 1 << 62, (1 << 32) - 1), {})) <= 40
+    place = cursor.Place(7, 1 << 40, 3)
+    assert cursor.read(cursor.write(place, {"a": 1}), {"a": 1}) == place
+    assert len(cursor.write(cursor.Place(1 << 62, 1 << 62, (1 << 32) - 1), {})) <= 40
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
@@ -1027,7 +1027,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     from click.testing import CliRunner
 
     from runlore.cli import cli
-    from runlore.cli import mcp as face
+    from runlore.cli.commands import mcp as face
 
     for found in (None, "1.27.0"):  # Another program may have brought an older one.
         monkeypatch.setattr(face, "sdk_version", lambda found=found: found)
@@ -1040,7 +1040,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_port_is_the_one_that_is_documented() -> None:
-    from runlore.cli import mcp as face
+    from runlore.cli.commands import mcp as face
 
     assert face.PORT == mcp.PORT
     assert f"127.0.0.1:{face.PORT}/mcp" in (ROOT / "docs/mcp.md").read_text(encoding="utf-8")

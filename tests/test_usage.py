@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore import adapters, pipeline
-from runlore.cli._usage import check_lines, explanation_lines
+from runlore.cli.usage_lines import check_lines, explanation_lines
 from runlore.config import Budget, Config, SourceConfig
 from runlore.errors import ModelError
 from runlore.model import USD, Call

@@ -19,7 +19,7 @@ from runlore.config import Config
 from runlore.live import SessionStore
 from runlore.store import open_store
 from runlore.usage import Zone
-from runlore.web._guard import Door
+from runlore.web.guard import Door
 from tests.ledgers import call, keep, price
 from tests.toy import Toy, line
 from tests.web.browsing import browser, needs_chromium, watched

@@ -15,7 +15,7 @@ from .. import config as settings
 from .. import doctor, query, retain
 from ..config import Config
 from ..store import Store, open_for_reading
-from ._view import lent, render
+from .rendering import lent, render
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def page(request: Request) -> Response:
             store,
             config,
             datetime.now(UTC),
-            request.app.state.kept.get(store, "stats", store.stats),
+            request.app.state.cache.get(store, "stats", store.stats),
         )
         present = [agent for agent in found.agents if agent.sessions or agent.is_there]
         absent = [agent for agent in found.agents if agent not in present]

@@ -21,8 +21,8 @@ from .. import query
 from ..config import Config
 from ..errors import LogError, NotFound, StoreError
 from ..store import Store
-from ._view import lent
-from .lives import SHOWN, store_of
+from .live import SHOWN, store_of
+from .rendering import lent
 
 EVERY_S = 1.0
 ALIVE_S = 15.0

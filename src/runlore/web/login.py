@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from ._guard import COOKIE
-from ._view import render
+from .guard import COOKIE
+from .rendering import render
 
 MOST = 4096
 """Bytes of a form: a token is short."""

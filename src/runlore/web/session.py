@@ -21,8 +21,8 @@ from ..export.pages import usd
 from ..model import Fix, Session
 from ..store import Store
 from ..timeline import model_context
-from ._charts import strip
-from ._view import lent, render
+from .charts import strip
+from .rendering import lent, render
 from .sessions import unfinished
 
 PART = 60

@@ -17,7 +17,7 @@ from .. import search as engine
 from ..errors import ModelError
 from ..store import Filter, SessionLine, Store
 from ..text.words import moment
-from ._view import lent, render
+from .rendering import lent, render
 
 SHOWN, FOUND = 50, 20
 """Sessions on a page; of those that were searched for fewer, because each is shown with what was
@@ -58,7 +58,7 @@ _LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]{2,}\Z")
 beginning of nearly all words."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What a URL asks for. `given` is as it was given, for links that change a part of it."""
 
     text: str
@@ -91,7 +91,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def asked(params: Mapping[str, str], now: datetime) -> Asked:
+def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
     """Raises ModelError for what cannot be meant."""
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
     sort = given.get("sort", "ended")
@@ -115,7 +115,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
         **plain,
     )
     page = int(_number(given, "page") or 1)
-    return Asked(
+    return SessionsQuestion(
         text=given.get("q", ""),
         chosen=chosen,
         sort=sort,
@@ -124,7 +124,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
     )
 
 
-def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
+def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> Found:
     """The page of sessions that is asked for. Raises QueryError."""
     if not wanted.text:
         total = store.count(wanted.chosen)
@@ -163,7 +163,11 @@ def unfinished(text: str) -> str:
 
 
 def _found(
-    store: Store, wanted: Asked, lines: list[SessionLine], total: int, remarks: Sequence[str] = ()
+    store: Store,
+    wanted: SessionsQuestion,
+    lines: list[SessionLine],
+    total: int,
+    remarks: Sequence[str] = (),
 ) -> Found:
     pages = max(1, -(-min(total, FARTHEST) // (FOUND if wanted.text else SHOWN)))
     names = naming.short_ids(store, lines)
@@ -192,7 +196,7 @@ def _number(given: dict[str, str], name: str) -> float | None:
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
     with lent(request) as (store, _):
-        wanted = asked(request.query_params, datetime.now(UTC))
+        wanted = parse_params(request.query_params, datetime.now(UTC))
         return render(
             request,
             "sessions.html",
@@ -206,7 +210,7 @@ def page(request: Request) -> Response:
 
 def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]]:
     """What sessions can be chosen by."""
-    found: dict[str, list[tuple[str, int]]] = request.app.state.kept.get(
+    found: dict[str, list[tuple[str, int]]] = request.app.state.cache.get(
         store, "facets", lambda: query.facets(store, 30)
     )
     return found
@@ -215,7 +219,7 @@ def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]
 def results(request: Request) -> Response:
     """The list alone, for search while typing."""
     with lent(request) as (store, _):
-        wanted = asked(request.query_params, datetime.now(UTC))
+        wanted = parse_params(request.query_params, datetime.now(UTC))
         found = find(store, wanted, is_typing=True)
         return render(request, "_results.html", wanted=wanted, found=found, is_empty=False)
 
