@@ -28,7 +28,7 @@ from runlore.digest.requested_lessons import find_requested_lessons
 from runlore.integrations import mcp
 from runlore.integrations.mcp import BY_NAME, call, cursor
 from runlore.integrations.mcp.fencing import fence, line, plain, quoted
-from runlore.integrations.mcp.fitting import LEAST, MOST, USUAL
+from runlore.integrations.mcp.fitting import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 from runlore.lending import Stores
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
@@ -513,7 +513,7 @@ def test_what_an_agent_proposes_is_never_approved_by_it(stores: Stores) -> None:
     ]
 
 
-@pytest.mark.parametrize("room", [LEAST, USUAL])
+@pytest.mark.parametrize("room", [MIN_TOKENS, DEFAULT_TOKENS])
 def test_lessons_and_fixes_are_fenced_and_keep_to_their_budget(stores: Stores, room: int) -> None:
     for n, body in enumerate(BODIES.values()):
         shelf().put(
@@ -567,7 +567,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("room", [LEAST, 700, USUAL, MOST])
+@pytest.mark.parametrize("room", [MIN_TOKENS, 700, DEFAULT_TOKENS, MAX_TOKENS])
 def test_every_answer_keeps_to_its_budget(root: Path, room: int) -> None:
     write_many(root, 60, "会话 🔥 QZXKWV")
     events = [
@@ -748,7 +748,7 @@ def test_answers_about_real_sessions_keep_to_their_budget(
             ("show", {"session": f"{one.uid}#0", "context": True}) for one in few if one.events
         ]
         for name, arguments in asked:
-            for room in (LEAST, USUAL):
+            for room in (MIN_TOKENS, DEFAULT_TOKENS):
                 for result in pages(stores, name, {**arguments, "max_tokens": room}, most=2):
                     assert max(sizes(result)) <= room, (name, arguments)
 

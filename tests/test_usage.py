@@ -564,7 +564,8 @@ def test_reports_import_no_prices(tmp_path: Path) -> None:
 import os, sys
 os.environ["RUNLORE_STORE"] = {str(tmp_path / "runlore.db")!r}
 from runlore.cli import cli
-for words in ("--by day", "--by session --json", "--statusline", "--check", "--wasted", "--explain toy:s1", "--csv"):
+for words in ("--by day", "--by session --json", "--statusline", "--check", "--wasted",
+              "--explain toy:s1", "--csv"):
     cli.main(["usage", *words.split()], standalone_mode=False)
 print(sorted({{"genai_prices", "pydantic", "rich", "re2"}} & sys.modules.keys()))
 """

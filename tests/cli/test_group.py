@@ -197,7 +197,9 @@ def test_what_pages_can_be_told_not_to_behind_the_command(
     run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     paged: list[bool] = []
-    monkeypatch.setattr(f"runlore.cli.commands.{name}.page", lambda lines, pager: paged.append(pager))
+    monkeypatch.setattr(
+        f"runlore.cli.commands.{name}.page", lambda lines, pager: paged.append(pager)
+    )
     run(name)
     run(name, "--no-pager")
     run("--no-pager", name)
@@ -380,4 +382,6 @@ def test_so_it_is_when_it_reads_what_is_told_as_well(stored: Path) -> None:
 
 def test_every_command_is_a_module_with_a_command() -> None:
     for name in NAMES:
-        assert isinstance(importlib.import_module(f"runlore.cli.commands.{name}").command, click.Command)
+        assert isinstance(
+            importlib.import_module(f"runlore.cli.commands.{name}").command, click.Command
+        )

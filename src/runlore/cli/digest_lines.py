@@ -20,7 +20,7 @@ SHOWN = 8
 def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     """The digest below the head of its session. Paths are told from where that was."""
     inside = f"{cwd.rstrip('/')}/" if cwd else ""
-    yield from _said("asked", digest.goal, digest.goal_seq)
+    yield from _quoted_lines("asked", digest.goal, digest.goal_seq)
     yield from _line("ended", ending(digest))
     yield from _line("kind", f"{digest.quality}" if digest.quality else "")
     yield from _line(
@@ -42,7 +42,9 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
         # An agent may name a file in two ways.
         told = dict.fromkeys(one_line(path.removeprefix(inside)) for path in files)
         yield from _list(name, list(told), digest.cut.get(f"files_{name}", 0))
-    yield from _list("ran", [_ran(run) for run in digest.commands], digest.cut.get("commands", 0))
+    yield from _list(
+        "ran", [_command_lines(run) for run in digest.commands], digest.cut.get("commands", 0)
+    )
     yield from _list("tested", [_tested(run) for run in digest.tests], digest.cut.get("tests", 0))
     yield from _list(
         "committed", [f"{commit.sha} {one_line(commit.subject)}" for commit in digest.commits], 0
@@ -91,7 +93,8 @@ def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
 def ending(digest: Digest) -> str:
     """How it ended, why that is said, and where."""
     where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
-    return f"{digest.outcome}{f': {one_line(digest.outcome_reason)}' * bool(digest.outcome_reason)}{f' ({where})' * bool(where)}"
+    reason = f": {one_line(digest.outcome_reason)}" if digest.outcome_reason else ""
+    return f"{digest.outcome}{reason}{f' ({where})' if where else ''}"
 
 
 def _errors(digest: Digest) -> Iterator[str]:
@@ -103,21 +106,18 @@ def _errors(digest: Digest) -> Iterator[str]:
     for error in digest.errors:
         times = f" ({error.count} ×)" if error.count > 1 else ""
         ref = f"#{error.first_seq}"
-        yield (
-            f"{paint(ref, 'red')} "
-            f" {fit(one_line(error.signature.sample), max(LEAST, screen()[0] - len(ref + times) - 2))}{times}"
-        )
+        room = max(MIN_WIDTH, screen()[0] - len(ref + times) - 2)
+        yield f"{paint(ref, 'red')}  {fit(one_line(error.signature.sample), room)}{times}"
         fix = fixes.get(error.signature.fingerprint)
         if fix is not None and fix.is_shown:
             step = fix.steps[0]
             ref = f"#{step.seq}"
-            yield (
-                f"  {paint(ref, 'green')} "
-                f" {fit(f'{fix.how}: {one_line(step.summary)}', max(LEAST, screen()[0] - len(ref) - 4))}"
-            )
+            room = max(MIN_WIDTH, screen()[0] - len(ref) - 4)
+            summary = fit(f"{fix.how}: {one_line(step.summary)}", room)
+            yield f"  {paint(ref, 'green')}  {summary}"
 
 
-def _ran(run: CommandRun) -> str:
+def _command_lines(run: CommandRun) -> str:
     times = (
         f" ({run.count} ×{f', {run.failed} failed' * bool(run.failed)})"
         if run.count > 1
@@ -138,9 +138,11 @@ def _tested(run: TestRun) -> str:
     )
 
 
-def _said(name: str, text: str | None, seq: int | None) -> Iterator[str]:
+def _quoted_lines(name: str, text: str | None, seq: int | None) -> Iterator[str]:
     lines = (
-        list(wrap(clean(text), max(LEAST, screen()[0] - WIDTH - len(f"#{seq} ")))) if text else []
+        list(wrap(clean(text), max(MIN_WIDTH, screen()[0] - WIDTH - len(f"#{seq} "))))
+        if text
+        else []
     )
     if lines:
         yield f"{_name(name)}{paint(f'#{seq}', 'cyan')} {lines[0]}"
@@ -151,12 +153,12 @@ def _moments(name: str, moments: Sequence[Moment]) -> Iterator[str]:
     yield from _list(name, [f"#{moment.seq} {one_line(moment.text)}" for moment in moments], 0)
 
 
-WIDTH, LEAST = 16, 40
+WIDTH, MIN_WIDTH = 16, 40
 """Columns for the names of things, and those that what is said of them has at least."""
 
 
 def _fit(text: str) -> str:
-    return fit(text, max(LEAST, screen()[0] - WIDTH))
+    return fit(text, max(MIN_WIDTH, screen()[0] - WIDTH))
 
 
 def _name(name: str) -> str:

@@ -23,10 +23,10 @@ OPEN, CLOSE = "\ufff9", "\ufffb"
 text."""
 
 LINES = 2
-"""So many are shown of a snippet."""
+"""Number of lines that are shown of a snippet."""
 WIDE = 80
 """Columns that a screen needs for the repository to be named."""
-LEAST = 48
+MIN_SNIPPET_WIDTH = 48
 """Columns that a snippet needs to stand beside the name of its event, and not below it."""
 
 
@@ -83,10 +83,10 @@ def event_lines(refs: Sequence[str], events: Sequence[EventHit]) -> Iterator[str
     width = max(map(len, refs), default=0)
     label_width = max(map(cells, labels), default=0)
     indent = 2 + width + 2 + label_width + 2
-    is_beside = screen()[0] - indent >= LEAST
+    is_beside = screen()[0] - indent >= MIN_SNIPPET_WIDTH
     indent = indent if is_beside else 4
     for ref, kind, event in zip(refs, labels, events, strict=True):
-        lines = said(event, indent)
+        lines = snippet_lines(event, indent)
         head = (
             f"  {paint(ref, 'cyan')}{' ' * (width - len(ref))} "
             f" {paint(kind, 'red' if event.is_error else 'dim')}"
@@ -98,7 +98,7 @@ def event_lines(refs: Sequence[str], events: Sequence[EventHit]) -> Iterator[str
         yield from (" " * indent + line for line in lines)
 
 
-def said(event: EventHit, indent: int) -> list[str]:
+def snippet_lines(event: EventHit, indent: int) -> list[str]:
     """The snippet in at most two lines, its words marked on a terminal."""
     width = max(20, screen()[0] - indent)
     lines = list(wrap(with_marks(event.snippet, event.marks).strip(), width))

@@ -127,10 +127,10 @@ class ToldAgent(AgentName):
 
 def changing(function: Any) -> Any:
     """The arguments of a command that installs or removes."""
-    function = click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")(
+    function = click.option("--dry-run", is_flag=True, help="Show the change without writing it.")(
         function
     )
-    function = click.option("--yes", is_flag=True, help="Do not ask.")(function)
+    function = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
     return click.argument("agent", type=ToldAgent())(function)
 
 

@@ -22,7 +22,7 @@ from .output import Column, clean, encoded, fit, one_line, paint, screen, table
 
 GUTTER = 7
 LINES = 12
-"""So many of a text are shown before it is folded."""
+"""Number of lines of a text that are shown before it is folded."""
 STYLES = {
     "active": "green",
     "paused": "yellow",
@@ -49,7 +49,7 @@ def session_lines(infos: list[SessionInfo], notes: dict[str, list[str]]) -> list
         Column("STATUS", [info.status or "" for info in infos]),
         Column("WHEN", [ago(info.updated_at, now) for info in infos]),
         Column("MESSAGES", [f"{info.messages:,}" for info in infos], right=True, leaves=2),
-        Column("AGENT", [one_line(info.agent) for info in infos], most=16, leaves=1),
+        Column("AGENT", [one_line(info.agent) for info in infos], max_width=16, leaves=1),
         Column("NOTE", [", ".join(notes.get(info.id, ())) for info in infos], leaves=3),
         Column("TITLE", [one_line(info.title) or "-" for info in infos]),
     ]
@@ -57,11 +57,11 @@ def session_lines(infos: list[SessionInfo], notes: dict[str, list[str]]) -> list
     return [paint(head, "dim"), *rows]
 
 
-def short_ids(ids: list[str], least: int = 8) -> list[str]:
+def short_ids(ids: list[str], min_length: int = 8) -> list[str]:
     """As much of each as tells it from its neighbours; one that a person may have given, as a
     whole."""
     order = sorted(ids)
-    lengths = dict.fromkeys(ids, least)
+    lengths = dict.fromkeys(ids, min_length)
     for one, other in pairwise(order):
         shared = next(
             (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
@@ -71,7 +71,7 @@ def short_ids(ids: list[str], least: int = 8) -> list[str]:
             max(lengths[one], shared + 1),
             max(lengths[other], shared + 1),
         )
-    return [one_line(id if len(id) <= 2 * least else id[: lengths[id]]) for id in ids]
+    return [one_line(id if len(id) <= 2 * min_length else id[: lengths[id]]) for id in ids]
 
 
 def head_lines(info: SessionInfo) -> Iterator[str]:
@@ -128,7 +128,7 @@ def block_lines(block: dict[str, Any], *, full: bool) -> Iterator[str]:
     elif kind == "tool_use":
         yield (
             f"▸ {paint(one_line(str(block.get('name'))), 'bold')} "
-            f" {fit(one_line(told(block.get('input'))), screen()[0])}"
+            f" {fit(one_line(as_json_text(block.get('input'))), screen()[0])}"
         )
     elif kind == "tool_result":
         style = "red" if block.get("is_error") else "dim"
@@ -178,14 +178,14 @@ def branch_lines(branches: list[Branch]) -> Iterator[str]:
 
 # ── records ───────────────────────────────────────────────────────────────────────────────────────
 def record_line(record: LogRecord) -> str:
-    body = fit(one_line(told(record.payload)), max(20, screen()[0] - 44))
+    body = fit(one_line(as_json_text(record.payload)), max(20, screen()[0] - 44))
     return (
         f"{paint(str(record.seq).rjust(GUTTER), 'dim')} {local(record.ts, '%m-%d %H:%M:%S')}"
         f" {one_line(record.type):<16} {body}"
     )
 
 
-def told(value: Any) -> str:
+def as_json_text(value: Any) -> str:
     """A value as JSON."""
     return encoded(value).decode()
 
@@ -263,7 +263,7 @@ def rows_of(state: SessionState) -> Iterator[tuple[str, str]]:
     yield "decisions", str(metrics.decision_count)
     yield "problems", str(metrics.problem_count)
     yield "buffer", ", ".join(state.data_buffer)
-    yield "output", told(state.result.output) if state.result.output else ""
+    yield "output", as_json_text(state.result.output) if state.result.output else ""
     yield "checkpoint", state.latest_checkpoint_id or ""
 
 
@@ -271,7 +271,7 @@ def checkpoint_lines(points: Iterable[Checkpoint], state: SessionState) -> list[
     points = list(points)
     used = {state.latest_checkpoint_id: "latest", state.resumed_from: "resumed from"}
     columns = [
-        Column("ID", [one_line(point.id) for point in points], most=40),
+        Column("ID", [one_line(point.id) for point in points], max_width=40),
         Column("RECORD", [str(point.seq) for point in points], right=True),
         Column("WHEN", [local(point.ts, "%Y-%m-%d %H:%M:%S") for point in points], leaves=2),
         Column("TYPE", [point.type for point in points], leaves=1),
@@ -299,11 +299,11 @@ def checkpoint_lines(points: Iterable[Checkpoint], state: SessionState) -> list[
 
 def difference_lines(difference: Difference) -> Iterator[str]:
     for name, value in difference.removed.items():
-        yield paint(f"- {one_line(name)}: {one_line(told(value))}", "red")
+        yield paint(f"- {one_line(name)}: {one_line(as_json_text(value))}", "red")
     for name, value in difference.added.items():
-        yield paint(f"+ {one_line(name)}: {one_line(told(value))}", "green")
+        yield paint(f"+ {one_line(name)}: {one_line(as_json_text(value))}", "green")
     for name, (old, new) in difference.changed.items():
-        yield f"~ {one_line(name)}: {one_line(told(old))} → {one_line(told(new))}"
+        yield f"~ {one_line(name)}: {one_line(as_json_text(old))} → {one_line(as_json_text(new))}"
     if difference.path_left:
         yield f"left: {' → '.join(map(one_line, difference.path_left))}"
     if difference.path:

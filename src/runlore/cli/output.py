@@ -183,10 +183,16 @@ class Column:
     and before it those that say the same in every line."""
 
     def __init__(
-        self, head: str, values: list[str], *, right: bool = False, most: int = 0, leaves: int = 0
+        self,
+        head: str,
+        values: list[str],
+        *,
+        right: bool = False,
+        max_width: int = 0,
+        leaves: int = 0,
     ) -> None:
         self.head, self.right, self.leaves = head, right, leaves
-        self.values = [fit(value, most) for value in values] if most else values
+        self.values = [fit(value, max_width) for value in values] if max_width else values
         # Then the built-in methods will do: a third of the time.
         self.is_plain = "".join(self.values).isascii()
 
@@ -214,14 +220,16 @@ def title_of(line: SessionLine) -> str:
     return f"{'(evicted) ' if line.evicted_at else ''}{one_line(line.title) or '-'}"
 
 
-def table(columns: list[Column], least: int = 32) -> list[str]:
-    """Aligned lines, the heads first. The last column gets what is left of the screen, but at least
-    so much of it."""
+def table(columns: list[Column], min_width: int = 32) -> list[str]:
+    """Return aligned lines, the heads first.
+
+    The last column gets what is left of the screen, but at least `min_width` columns of it.
+    """
     *fixed, last = columns
     width = screen()[0]
     order = sorted((column for column in fixed if column.leaves), key=lambda column: column.rank)
-    least = min(least, max(map(len, last.values), default=0))
-    while order and width - sum(column.width + 2 for column in fixed) < least:
+    min_width = min(min_width, max(map(len, last.values), default=0))
+    while order and width - sum(column.width + 2 for column in fixed) < min_width:
         fixed.remove(order.pop(0))
     room = max(8, width - sum(column.width + 2 for column in fixed))
     last_lines = [fit(value, room) for value in (last.head, *last.values)]

@@ -25,7 +25,7 @@ GUTTER = 6
 """Columns for the number of an event, by which `--event` and `uid#seq` name it. A session with
 longer numbers has more."""
 LINES = {"prompt": 40, "reply": 200, "diff": 16, "error": 8}
-"""So many are shown of a text before it is folded."""
+"""Number of lines of a text that are shown before it is folded."""
 COPIES = 3
 """A longer run of events that were copied from another session is folded."""
 
@@ -177,10 +177,9 @@ def describe(child: SessionLine, script: Transcript, indent: int) -> str:
     name = script.names.get(child.uid, child.uid)
     room = screen()[0] - indent - len(name) - 2
     title = one_line(child.title) or "(no title)"
-    return (
-        f"{paint(name, 'cyan')} "
-        f" {fit(title, room - len(extent)) + extent if room > len(extent) + 20 else fit(title, max(8, room))}"
-    )
+    has_extent = room > len(extent) + 20
+    shown = fit(title, room - len(extent)) + extent if has_extent else fit(title, max(8, room))
+    return f"{paint(name, 'cyan')}  {shown}"
 
 
 def rule(text: str) -> str:

@@ -36,7 +36,7 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
         WITH_SUBAGENTS if made.by == "session" and len(WITH_SUBAGENTS) <= most else made.by.upper()
     )
     columns = [
-        Column(first, [*names(store, made.by, rows, zone), "total"], most=most),
+        Column(first, [*names(store, made.by, rows, zone), "total"], max_width=most),
         Column("CALLS", [f"{row.calls:,}" for row in every], right=True, leaves=3),
         Column("INPUT", [short(row.input_tokens) for row in every], right=True, leaves=4),
         Column("OUTPUT", [short(row.output_tokens) for row in every], right=True, leaves=5),
@@ -45,7 +45,7 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
         Column("TOKENS", [short(row.total_tokens) for row in every], right=True, leaves=6),
         Column("USD", dollars(every)),
     ]
-    head, *lines = table(columns, least=8)
+    head, *lines = table(columns, min_width=8)
     room = min(BAR, screen()[0] - max(map(cells, (head, *lines))) - 2)
     drawn = bars(rows, room) if room >= 4 else [""] * len(rows)
     width = max(map(cells, lines))
@@ -298,7 +298,7 @@ def wasted_lines(made: Wasted) -> Iterator[str]:
             Column("USD", dollars(list(rows.values())), right=True),
             Column("SHARE", share),
         ],
-        least=6,
+        min_width=6,
     )
     yield paint(head, "dim")
     yield from lines

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ..store import Store
 from .events import state
 
-MOST = 16
+MAX_ANSWERS = 16
 Value = TypeVar("Value")
 
 
@@ -32,6 +32,6 @@ class AnswerCache:
         made = make()
         with self._lock:
             self._answers[question] = now, made
-            while len(self._answers) > MOST:
+            while len(self._answers) > MAX_ANSWERS:
                 self._answers.popitem(last=False)
         return made

@@ -41,7 +41,7 @@ from .live import LiveLine
 from .rendering import lent
 from .session import Fault, Part
 
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 """Events of one answer; `first` of the next is one more than the last seq."""
 
 
@@ -216,8 +216,8 @@ def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
 def get_events(request: Request, store: Store, _: Config) -> list[EventAnswer]:
     """Events with their texts, from `first` to `last`, at most 500."""
     uid, first = session.uid_of(request, store), session.number(request, "first", 0)
-    last = session.number(request, "last", first + 10 * MOST_EVENTS)
-    events = store.events(uid, first, last)[:MOST_EVENTS]
+    last = session.number(request, "last", first + 10 * MAX_EVENTS)
+    events = store.events(uid, first, last)[:MAX_EVENTS]
     bodies = bodies_of(store, uid, (event.seq for event in events))
     return [EventAnswer(event=event, body=bodies.get(event.seq, "")) for event in events]
 
@@ -226,7 +226,7 @@ def get_context(request: Request, store: Store, _: Config) -> list[SeenAnswer]:
     """What the model saw when event `seq` had happened: the last 500 of it."""
     uid, seq = session.uid_of(request, store), session.number(request, "seq")
     query.event_at(store, uid, seq)
-    view = model_context(session.outline_of(request, store, uid, 0).events, seq)[-MOST_EVENTS:]
+    view = model_context(session.outline_of(request, store, uid, 0).events, seq)[-MAX_EVENTS:]
     bodies = bodies_of(store, uid, (one.event.seq for one in view if not one.is_cleared))
     return [
         SeenAnswer(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, ""))

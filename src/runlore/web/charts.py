@@ -18,7 +18,7 @@ from ..text.words import local, short
 
 STRIP_BARS = 160
 """Of a session's strip: about five pixels each."""
-FEWEST_BARS = 60
+MIN_BARS = 60
 """A short session does not fill it: wide bars say no more."""
 
 
@@ -30,9 +30,9 @@ def strip(found: Outline) -> Markup:
         return Markup("")
     size = max(1, -(-len(blocks) // STRIP_BARS))
     groups = [blocks[at : at + size] for at in range(0, len(blocks), size)]
-    made = [sum(_made(block.event) for block in group) for group in groups]
+    made = [sum(_build(block.event) for block in group) for group in groups]
     most = max(made) or 1
-    width = 1000 / max(len(groups), FEWEST_BARS)
+    width = 1000 / max(len(groups), MIN_BARS)
     bars = []
     for n, (group, tokens) in enumerate(zip(groups, made, strict=True)):
         errors = sum(
@@ -73,7 +73,7 @@ def strip(found: Outline) -> Markup:
     ).format(Markup("").join(bars))
 
 
-def _made(event: SessionEvent) -> int:
+def _build(event: SessionEvent) -> int:
     return event.usage.output_tokens if event.usage is not None else 0
 
 
@@ -171,7 +171,7 @@ def bars(chart: Stack, say: Callable[[float], str], label: str, wide: int = HALF
 
 
 CELL, GAP = 17, 4
-LEAST = 4
+MIN_HEAT = 4
 """Sessions on a day that are dark: one a day is not much, also where there never were two."""
 
 
@@ -190,7 +190,7 @@ def heatmap(
     first: date, last: date, found: Mapping[date, int], say: Callable[[int], str]
 ) -> Markup:
     """A square for each day, a column for each week, the darker the more."""
-    most = max(LEAST, *found.values(), 0)
+    most = max(MIN_HEAT, *found.values(), 0)
     start = first - timedelta(days=first.weekday())
     squares, months = [], []
     day = start

@@ -10,7 +10,7 @@ from .. import query
 from ..export.outline import Outline, outline
 from ..store import Store
 
-MOST_EVENTS = 200_000
+MAX_EVENTS = 200_000
 """Of all outlines that are kept: about 250 MB of values at the most, and far less as a rule."""
 
 
@@ -32,7 +32,7 @@ class Outlines:
             self._outlines[uid, branch] = now, made
             while (
                 len(self._outlines) > 1
-                and sum(len(one.events) for _, one in self._outlines.values()) > MOST_EVENTS
+                and sum(len(one.events) for _, one in self._outlines.values()) > MAX_EVENTS
             ):
                 self._outlines.popitem(last=False)
         return made

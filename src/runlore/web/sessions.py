@@ -77,7 +77,7 @@ class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return self.chosen._replace(parents_only=True) != Filter()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SessionsPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of sessions. With words that were searched for each has the events that answer, in
     `hits`."""
 
@@ -124,7 +124,7 @@ def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
     )
 
 
-def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> Found:
+def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> SessionsPage:
     """The page of sessions that is asked for. Raises QueryError."""
     if not wanted.text:
         total = store.count(wanted.chosen)
@@ -132,7 +132,7 @@ def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> 
         lines = store.sessions(
             wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN
         )
-        return _found(store, wanted, lines, total)
+        return _build_page(store, wanted, lines, total)
     asked_for = engine.parse(unfinished(wanted.text) if is_typing else wanted.text)
     if wanted.is_filtered:
         chosen = wanted.chosen._replace(parents_only=False)
@@ -151,7 +151,7 @@ def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> 
         remarks.append(f"not words, and ignored: {' '.join(answer.ignored)}")
     if not answer.hits and not is_typing:
         remarks += [*engine.remarks(wanted.text), *engine.blame(store, asked_for)]
-    found = _found(store, wanted, [hit.session for hit in hits], answer.total, remarks)
+    found = _build_page(store, wanted, [hit.session for hit in hits], answer.total, remarks)
     return msgspec.structs.replace(
         found, hits={hit.session.uid: hit for hit in hits}, seconds=answer.seconds
     )
@@ -162,16 +162,16 @@ def unfinished(text: str) -> str:
     return f"{text}*" if _LAST_WORD.search(text) else text
 
 
-def _found(
+def _build_page(
     store: Store,
     wanted: SessionsQuestion,
     lines: list[SessionLine],
     total: int,
     remarks: Sequence[str] = (),
-) -> Found:
+) -> SessionsPage:
     pages = max(1, -(-min(total, FARTHEST) // (FOUND if wanted.text else SHOWN)))
     names = naming.short_ids(store, lines)
-    return Found(
+    return SessionsPage(
         lines=lines,
         names=names,
         hits={},

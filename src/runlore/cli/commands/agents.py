@@ -40,13 +40,15 @@ def command(is_json: bool) -> None:
         Column("SOURCES", [f"{row.sources:,}" for row in rows], right=True, leaves=2),
         Column("SIZE", [size(row.source_bytes) for row in rows], right=True),
         Column("SYNCED", [ago(row.last_sync, now) if row.last_sync else "never" for row in rows]),
-        Column("VERSION", [one_line(row.version_seen or "") for row in rows], most=14, leaves=4),
+        Column(
+            "VERSION", [one_line(row.version_seen or "") for row in rows], max_width=14, leaves=4
+        ),
         Column(
             "DELETES",
             [f"after {row.keeps_days} days" if row.keeps_days else "" for row in rows],
             leaves=1,
         ),
-        Column("DOES NOT TELL", [", ".join(row.lacks) for row in rows], most=36, leaves=3),
+        Column("DOES NOT TELL", [", ".join(row.lacks) for row in rows], max_width=36, leaves=3),
         Column("LOOKED FOR IN", [describe_roots(row) for row in rows]),
     ]
     head, *lines = table(columns)

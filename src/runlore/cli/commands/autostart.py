@@ -66,9 +66,15 @@ class Autostart(msgspec.Struct, frozen=True, kw_only=True):
 @click.command(help=__doc__)
 @click.argument("what", type=click.Choice(["on", "off", "status"]))
 @click.option(
-    "--every", type=click.IntRange(1, 1439), default=15, metavar="MINUTES", help="How often (15)."
+    "--every",
+    type=click.IntRange(1, 1439),
+    default=15,
+    metavar="MINUTES",
+    help="Interval in minutes (default 15).",
 )
-@click.option("--dry-run", is_flag=True, help="Print the files and commands; change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the files and commands without changing anything."
+)
 @as_json(Autostart)
 def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
     words = [background_python(), "-m", "runlore", "sync"]
@@ -134,13 +140,15 @@ def make_job(platform: str, words: list[str], every: int, env: dict[str, str]) -
 def systemd(words: list[str], every: int, env: dict[str, str]) -> Job:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "systemd/user"
     settings = "".join(f"Environment={quoted(f'{name}={value}')}\n" for name, value in env.items())
+    program = " ".join(quoted(word).replace("$", "$$") for word in words)
     service = (
         "[Unit]\nDescription=Store what coding agents have written\n\n"
-        f"[Service]\nType=oneshot\nNice=10\n{settings}ExecStart={' '.join(quoted(word).replace('$', '$$') for word in words)}\n"
+        f"[Service]\nType=oneshot\nNice=10\n{settings}ExecStart={program}\n"
     )
     timer = (
         f"[Unit]\nDescription=runlore sync every {every} minutes\n\n"
-        f"[Timer]\nOnStartupSec=2min\nOnUnitActiveSec={every}min\n\n[Install]\nWantedBy=timers.target\n"
+        f"[Timer]\nOnStartupSec=2min\nOnUnitActiveSec={every}min\n\n"
+        "[Install]\nWantedBy=timers.target\n"
     )
     control = ["systemctl", "--user"]
     return Job(

@@ -33,7 +33,7 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(help=__doc__)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--force", is_flag=True, help="Also over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @as_json(Backup)
 def command(file: Path, force: bool, is_json: bool) -> None:
     began = time.monotonic()

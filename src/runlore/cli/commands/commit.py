@@ -48,7 +48,7 @@ class CommitSessions(msgspec.Struct, frozen=True, kw_only=True):
     type=click.IntRange(1),
     default=20,
     metavar="N",
-    help="At most so many sessions (20).",
+    help="Maximum number of sessions (default 20).",
 )
 @no_pager
 @as_json(CommitSessions, items="sessions", whole=WHOLE_EVENT)

@@ -57,7 +57,9 @@ def show(report: Report) -> None:
     indent = len(sign(True)) + sum(column.width for column in columns[1:]) + 2 * len(columns)
     for cells, check in zip(lines, report.checks, strict=True):
         hanging(
-            f"{'  '.join(cells)}  ", indent, "; ".join([told(check), *map(one_line, check.notes)])
+            f"{'  '.join(cells)}  ",
+            indent,
+            "; ".join([describe(check), *map(one_line, check.notes)]),
         )
         for problem in check.problems:
             hanging("    ", 4, one_line(problem))
@@ -104,9 +106,9 @@ def looked_at(check: Check) -> str:
     )
 
 
-def told(check: Check) -> str:
-    """What the check is about, in a sentence."""
-    about = (doctor.CHECKS[check.name].__doc__ or "").removesuffix(".")
+def describe(check: Check) -> str:
+    """Return what the check is about, in a sentence."""
+    about = " ".join((doctor.CHECKS[check.name].__doc__ or "").split()).removesuffix(".")
     return (
         about
         if check.ok

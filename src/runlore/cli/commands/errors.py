@@ -23,7 +23,7 @@ from ..error_lines import KnownError, fix_lines, names_of, when
 from ..options import as_json, few_filters, is_paged, no_pager, open_store, skipped
 from ..output import Column, note, one_line, page, paint, table, write_json
 
-LEAST = 56
+MIN_WIDTH = 56
 """Columns of an error. What it says matters more than when and where: these leave a narrow screen
 before it is cut."""
 
@@ -38,14 +38,19 @@ class RecurringErrors(msgspec.Struct, frozen=True, kw_only=True):
 @click.command(help=__doc__)
 @few_filters
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many (20)."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    help="Maximum number of errors (default 20).",
 )
 @click.option(
     "--least",
     type=click.IntRange(1),
     default=2,
     metavar="N",
-    help="In at least so many sessions (2).",
+    help="Minimum number of sessions (default 2).",
 )
 @no_pager
 @as_json(RecurringErrors, items="errors")
@@ -92,7 +97,7 @@ def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
         Column("FIXED", [f"{error.fixed}/{error.sessions}" for error in errors], right=True),
         Column("ERROR", [one_line(error.template) for error in errors]),
     ]
-    title, *rows = table(columns, least=LEAST)
+    title, *rows = table(columns, min_width=MIN_WIDTH)
     yield paint(title, "dim")
     for error, row in zip(errors, rows, strict=True):
         yield row

@@ -31,8 +31,8 @@ from ..options import ParamType, SessionName, as_json, open_store
 from ..output import Column, echo, note, one_line, paint, table, warn, write_json
 from ..progress import Progress
 
-MOST_LINES = 20
-MOST_ROUNDS = 20
+MAX_LINES = 20
+MAX_ROUNDS = 20
 """What a session refers to can leave when that session has, and how much room that makes is only
 known then."""
 
@@ -107,8 +107,16 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(help=__doc__)
 @click.argument("sessions", nargs=-1, type=SessionName())
-@click.option("--soft", type=Bytes(), metavar="SIZE", help="Until the store takes so much: 5 GB.")
-@click.option("--older-than", "days", type=Days(), metavar="DAYS", help="What ended so long ago.")
+@click.option(
+    "--soft", type=Bytes(), metavar="SIZE", help="Evict until the store is no larger: 5 GB."
+)
+@click.option(
+    "--older-than",
+    "days",
+    type=Days(),
+    metavar="DAYS",
+    help="Sessions that ended before this many days.",
+)
 @click.option(
     "--force-unanalyzed",
     "is_forced",
@@ -118,7 +126,7 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--back", "is_back", is_flag=True, help="Bring the named sessions back from their transcripts."
 )
-@click.option("--yes", is_flag=True, help="Do it.")
+@click.option("--yes", is_flag=True, help="Carry it out.")
 @as_json(Eviction, items="sessions", forms={"--back": Answer(list[str])})
 def command(
     sessions: tuple[str, ...],
@@ -195,7 +203,7 @@ class Chosen:
         with closing(stores.open_store(setting.store)) as store, store.sync_lock():
             before = store.used_bytes()
             factor = None
-            for _ in range(MOST_ROUNDS):
+            for _ in range(MAX_ROUNDS):
                 now = self.plan(store, factor)
                 if not now.sessions and not now.bulks:
                     break
@@ -264,7 +272,7 @@ def bring_back(setting: config.Config, uids: list[str], is_json: bool) -> None:
 def named(plan: retain.Plan) -> list[Weight]:
     """The first ones that leave, and each that nothing will be known of."""
     return [
-        weight for n, weight in enumerate(plan.sessions) if n < MOST_LINES or not weight.is_covered
+        weight for n, weight in enumerate(plan.sessions) if n < MAX_LINES or not weight.is_covered
     ]
 
 

@@ -62,7 +62,7 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     metavar="FILE",
     help="Into this file, for you alone.",
 )
-@click.option("--force", is_flag=True, help="Also over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @as_json(ExportedFile)
 def command(
     session: str,

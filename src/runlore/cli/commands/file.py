@@ -24,7 +24,7 @@ from ..hits import repo, when
 from ..options import as_json, is_paged, no_pager, open_store, skipped
 from ..output import Column, fit, note, one_line, page, paint, screen, table, title_of, write_json
 
-LEAST = 12
+MIN_WIDTH = 12
 """Columns of a title. Which file it was, and where, says more: titles shrink before these leave a
 narrow screen."""
 
@@ -62,7 +62,7 @@ class FileSessions(msgspec.Struct, frozen=True, kw_only=True):
     type=click.IntRange(1),
     default=20,
     metavar="N",
-    help="At most so many sessions (20).",
+    help="Maximum number of sessions (default 20).",
 )
 @no_pager
 @as_json(FileSessions, items="sessions")
@@ -121,7 +121,7 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
         Column(
             "REPO",
             [repo(session) for session in sessions],
-            most=max(12, screen()[0] // 6),
+            max_width=max(12, screen()[0] // 6),
             leaves=2,
         ),
     ]
@@ -131,7 +131,8 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
     if len({file for found in answer.found for file in found.files}) > 1:
         columns.append(Column("FILE", [place(found) for found in answer.found], leaves=4))
     head, *rows = table(
-        [*columns, Column("TITLE", [title_of(session) for session in sessions])], least=LEAST
+        [*columns, Column("TITLE", [title_of(session) for session in sessions])],
+        min_width=MIN_WIDTH,
     )
     return [paint(head, "dim"), *rows]
 

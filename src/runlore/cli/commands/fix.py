@@ -26,8 +26,8 @@ from ..error_lines import KnownError, fix_lines, head, names_of
 from ..options import as_json, few_filters, is_paged, no_pager, open_store, skipped
 from ..output import note, one_line, page, paint, write_json
 
-LARGEST = 4 << 20
-"""Characters that are read from a pipe: of a longer log the end."""
+MAX_CHARS = 4 << 20
+"""Number of characters that are read from a pipe; of a longer log the end."""
 
 
 class ErrorIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class ErrorFixes(msgspec.Struct, frozen=True, kw_only=True):
     type=click.IntRange(1),
     default=5,
     metavar="N",
-    help="At most so many errors (5).",
+    help="Maximum number of errors (default 5).",
 )
 @no_pager
 @as_json(ErrorFixes, items="errors")
@@ -83,7 +83,7 @@ def command(ctx: click.Context, error: str, chosen: Filter, limit: int, is_json:
 
 def read_pipe() -> str:
     data = sys.stdin.buffer.read()
-    return data[-LARGEST:].decode("utf-8", "replace")
+    return data[-MAX_CHARS:].decode("utf-8", "replace")
 
 
 def as_answer(answer: known_errors.Answer) -> ErrorFixes:
@@ -104,10 +104,9 @@ def as_lines(store: Store, answer: known_errors.Answer) -> Iterator[str]:
         yield paint(f"  {head(error)}", "dim")
         if not error.fixes:
             last = f"{names[error.last_uid]}#{error.last_seq}"
-            yield (
-                f"  {paint(last, 'cyan')} "
-                f" {'it never went away' if error.stayed == error.sessions else 'what fixed it is not known'}"
-            )
+            is_open = error.stayed == error.sessions
+            state = "it never went away" if is_open else "what fixed it is not known"
+            yield f"  {paint(last, 'cyan')}  {state}"
         for fix in error.fixes:
             yield from fix_lines(fix, names[fix.uid], with_diff=True)
 

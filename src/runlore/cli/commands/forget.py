@@ -1,7 +1,7 @@
 """Remove sessions from the store for good.
 
-Shows what would go; --yes does it. Subagents go with their session. Every tier is emptied, and a
-tombstone keeps the next sync from bringing them back. The agents' own files are never touched. With --json an object (docs/json.md).
+Shows what would go; --yes does it. Subagents go with their session. No sync brings
+them back. The agents' own files stay. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ForgottenSessions(msgspec.Struct, frozen=True, kw_only=True):
 @click.command(help=__doc__)
 @click.argument("sessions", nargs=-1, type=SessionName())
 @exact_filters
-@click.option("--yes", is_flag=True, help="Do it.")
+@click.option("--yes", is_flag=True, help="Carry it out.")
 @as_json(ForgottenSessions, items="sessions")
 def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool) -> None:
     is_filtered = chosen._replace(parents_only=True) != Filter()

@@ -29,7 +29,7 @@ from ..integrate import RECEIPTS, Unasked, clean_diff, colored
 from ..options import AgentName, as_json, open_store
 from ..output import Column, clean, echo, note, one_line, paint, table, warn, write_json
 
-LEAST = 40
+MIN_WIDTH = 40
 OPEN = ("proposed", "approved")
 
 
@@ -150,10 +150,10 @@ def show_list(found: list[Lesson], setting: settings.Config) -> None:
         ),
         Column("SESSIONS", [str(one.sessions) for one in found], right=True, leaves=3),
         Column("HELPED", [str(one.helped or "") for one in found], right=True, leaves=2),
-        Column("WHERE", [where(one) for one in found], most=24, leaves=5),
+        Column("WHERE", [where(one) for one in found], max_width=24, leaves=5),
         Column("PROBLEM", [one_line(one.problem) for one in found]),
     ]
-    head, *rows = table(columns, least=LEAST)
+    head, *rows = table(columns, min_width=MIN_WIDTH)
     echo(paint(head, "dim"))
     for one, row in zip(found, rows, strict=True):
         echo(row)
@@ -206,7 +206,7 @@ def told_state(lesson: Lesson, setting: settings.Config) -> str:
 
 # ── what becomes of them ──────────────────────────────────────────────────────────────────────────
 @command.command()
-@click.option("--dry-run", is_flag=True, help="Show it; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the lessons without writing them.")
 @as_json(ProposedLessons, items="lessons")
 def propose(dry_run: bool, is_json: bool) -> None:
     """Look through all sessions, and put lessons down as proposals.
@@ -370,11 +370,16 @@ def add(
     "--repo", metavar="NAME", help="With the lessons of this repository; else that of the file."
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=20, metavar="N", help="At most so many (20)."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    help="Maximum number of lessons (default 20).",
 )
 @click.option("--remove", "is_removed", is_flag=True, help="Take the block out again.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Show the change; write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Show the change without writing it.")
 @as_json(RenderedLessons)
 def render(
     file: Path,

@@ -95,7 +95,12 @@ def command(ctx: click.Context, folder: Path | None) -> None:
 @click.option("--agent", metavar="NAME", help="Of this agent.")
 @click.option("--cwd", type=click.Path(path_type=Path), metavar="DIR", help="In this folder.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50)."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    metavar="N",
+    help="Maximum number of sessions (default 50).",
 )
 @as_json(list[LiveSessionLine], items="")
 @click.pass_obj
@@ -135,7 +140,7 @@ def list_sessions(
 @command.command("show")
 @click.argument("session", default="latest")
 @click.option("--at", metavar="RECORD", help="As it was right after this record.")
-@click.option("--full", is_flag=True, help="Fold nothing.")
+@click.option("--full", is_flag=True, help="Do not collapse tool output.")
 @click.option("--branches", is_flag=True, help="The lines that rewinds left, by their last record.")
 @as_json(ShownConversation, items="messages", whole=WHOLE_RECORD)
 @click.pass_obj
@@ -189,7 +194,7 @@ def show(
     type=click.IntRange(0),
     default=20,
     metavar="N",
-    help="So many records (20).",
+    help="Number of records (default 20).",
 )
 @click.option("-f", "--follow", is_flag=True, help="And those to come, until interrupted.")
 @as_json(ShownRecord, items="", is_stream=True, whole=WHOLE_RECORD)

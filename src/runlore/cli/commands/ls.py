@@ -26,7 +26,12 @@ SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
     "--sort", type=click.Choice(SORTS), default="ended", metavar="KEY", help=f"{', '.join(SORTS)}."
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=50, metavar="N", help="At most so many (50)."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    metavar="N",
+    help="Maximum number of sessions (default 50).",
 )
 @click.option("--all", "is_all", is_flag=True, help="All of them, however many.")
 @no_pager
@@ -108,7 +113,7 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
         Column("ERR", [str(line.errors or "") for line in lines], right=True, leaves=5),
         Column("TOKENS", [short(tokens(line)) for line in lines], right=True, leaves=2),
         *money(lines),
-        Column("REPO", repos, most=max(12, screen()[0] // 6), leaves=6),
+        Column("REPO", repos, max_width=max(12, screen()[0] // 6), leaves=6),
         Column("TITLE", [title_of(line) for line in lines]),
     ]
     head, *rows = table(columns)

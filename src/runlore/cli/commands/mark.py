@@ -20,8 +20,8 @@ from ...store.retention import Marks
 from ..options import SessionName, as_json, open_store
 from ..output import echo, one_line, write_json
 
-LONGEST = 2000
-MOST_TAGS = 32
+MAX_CHARS = 2000
+MAX_TAGS = 32
 
 
 class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,8 +38,8 @@ class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command(help=__doc__)
 @click.argument("session", type=SessionName())
-@click.option("--pin", is_flag=True, help="Keep it, whatever is evicted.")
-@click.option("--unpin", is_flag=True, help="Do not any more.")
+@click.option("--pin", is_flag=True, help="Never evict it.")
+@click.option("--unpin", is_flag=True, help="Remove the pin.")
 @click.option(
     "--tag", "tags", multiple=True, metavar="WORD", help="Add a tag; several times for several."
 )
@@ -65,13 +65,13 @@ def command(
     kept = dict.fromkeys(
         [*(tag for tag in old.tags if tag not in untags), *(cleaned(tag, 64) for tag in tags)]
     )
-    if len(kept) > MOST_TAGS:
-        raise click.UsageError(f"a session has at most {MOST_TAGS} tags")
+    if len(kept) > MAX_TAGS:
+        raise click.UsageError(f"a session has at most {MAX_TAGS} tags")
     new = Marks(
         pinned=(old.pinned or pin) and not unpin,
-        name=old.name if name is None else shorten(cleaned(name, LONGEST)) or None,
+        name=old.name if name is None else shorten(cleaned(name, MAX_CHARS)) or None,
         tags=tuple(tag for tag in kept if tag),
-        note=old.note if note is None else cleaned(note, LONGEST) or None,
+        note=old.note if note is None else cleaned(note, MAX_CHARS) or None,
     )
     if new != old:
         with closing(stores.open_store(setting.store)) as store:
@@ -86,6 +86,6 @@ def command(
         echo(f"  {one_line(new.note)}")
 
 
-def cleaned(text: str, longest: int) -> str:
+def cleaned(text: str, max_chars: int) -> str:
     """In one line, and not longer than this."""
-    return " ".join(text.split())[:longest]
+    return " ".join(text.split())[:max_chars]

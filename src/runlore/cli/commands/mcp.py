@@ -124,7 +124,8 @@ def snippet(skill: bool) -> None:
 
 SKILL = """---
 name: runlore
-description: Searches earlier sessions of the coding agents here. Use it when an error, file, commit or decision may have come up before.
+description: Searches earlier sessions of the coding agents here. Use it when an error, file, \
+commit or decision may have come up before.
 ---
 
 """

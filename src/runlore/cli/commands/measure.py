@@ -24,7 +24,7 @@ from ...text.words import short
 from ..options import as_json, few_filters, is_paged, no_pager, open_store
 from ..output import Column, note, one_line, page, paint, table, write_json
 
-LEAST = 40
+MIN_WIDTH = 40
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ def effect_lines(found: list[Effect]) -> list[str]:
         Column("USD", [f"{one.usd.before:.2f} → {one.usd.after:.2f}" for one in found], leaves=2),
         Column("PROBLEM", [one_line(one.problem) for one in found]),
     ]
-    head, *rows = table(columns, least=LEAST)
+    head, *rows = table(columns, min_width=MIN_WIDTH)
     return [paint(head, "dim"), *rows]
 
 

@@ -19,7 +19,7 @@ from ...text.words import count
 from ..options import as_json, few_filters, is_paged, no_pager, open_store, skipped
 from ..output import Column, echo, note, one_line, page, paint, table, write_json
 
-LEAST = 40
+MIN_WIDTH = 40
 
 
 @click.command(help=__doc__)
@@ -36,10 +36,15 @@ LEAST = 40
     type=click.IntRange(1),
     default=2,
     metavar="N",
-    help="In at least so many sessions (2).",
+    help="Minimum number of sessions (default 2).",
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(1), default=30, metavar="N", help="At most so many (30)."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=30,
+    metavar="N",
+    help="Maximum number of patterns (default 30).",
 )
 @no_pager
 @as_json(list[PatternFacts], items="")
@@ -106,12 +111,12 @@ def as_lines(found: list[Pattern], names: dict[str, str]) -> list[str]:
         Column(
             "WHERE",
             [(pattern.repo or "").rpartition("/")[2] for pattern in found],
-            most=16,
+            max_width=16,
             leaves=6,
         ),
         Column("WHAT", [one_line(pattern.what) for pattern in found]),
     ]
-    head, *rows = table(columns, least=LEAST)
+    head, *rows = table(columns, min_width=MIN_WIDTH)
     lines = [paint(head, "dim")]
     for pattern, row in zip(found, rows, strict=True):
         places = map(query.split_name, examples(pattern))

@@ -25,7 +25,13 @@ from ..output import clean, echo, note, write_json
 
 
 @click.command(help=__doc__)
-@click.option("--days", type=click.IntRange(1, 3650), default=7, metavar="N", help="So many (7).")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=7,
+    metavar="N",
+    help="Number of days (default 7).",
+)
 @click.option(
     "--repo",
     type=RepoName(),

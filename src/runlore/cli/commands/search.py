@@ -145,13 +145,13 @@ class EventMatches(Matches, frozen=True, kw_only=True):
     type=click.IntRange(1),
     default=10,
     metavar="N",
-    help="At most so many sessions, or events (10).",
+    help="Maximum number of sessions or events (default 10).",
 )
 @click.option(
     "--sort",
     type=click.Choice(["relevance", "newest"]),
     default="relevance",
-    help="What comes first.",
+    help="Order of the results.",
 )
 @click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
 @click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first.")
@@ -297,10 +297,8 @@ def caveats(answer: engine.Answer, asked: engine.Query) -> Iterator[str]:
         yield f"no session has {'any of: ' if len(answer.missing) > 1 else ''}{missing}"
     if answer.ignored:
         has_signs = any(not re.search(r"\w", word) for word in answer.ignored)
-        yield (
-            "not words, and ignored:"
-            f" {' '.join(map(one_line, answer.ignored))}{'; --regex finds signs' if has_signs else ''}"
-        )
+        ignored = " ".join(map(one_line, answer.ignored))
+        yield f"not words, and ignored: {ignored}{'; --regex finds signs' if has_signs else ''}"
     if answer.is_damaged:
         yield "the store is damaged, and not all of its texts can be read; run `runlore doctor`"
     if answer.is_partial:

@@ -1,7 +1,7 @@
-"""Where secrets were found, never what they were.
+"""Show which sessions contained secrets, but not the secrets.
 
-The store does not have them; the agents' own files do, and a model has seen them: replace them.
-The same six digits mean the same secret. With --json an array (docs/json.md).
+The store does not have them, but the agents' own files do: replace them. The same
+six digits mean the same secret. With --json an array (docs/json.md).
 """
 
 from __future__ import annotations

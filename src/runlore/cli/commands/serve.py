@@ -28,21 +28,26 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command(help=__doc__)
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="Address to listen on (default 127.0.0.1).",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="N",
-    help="0 is any that is free (8765, or any).",
+    help="Port; 0 is any free one (default 8765, or any).",
 )
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="NAME",
-    help="A further name that it is asked by. May be repeated.",
+    help="Further host name to answer to. May be repeated.",
 )
-@click.option("--once", is_flag=True, help="Say where it would be, and end.")
+@click.option("--once", is_flag=True, help="Print the address and exit.")
 @as_json(Address)
 def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_json: bool) -> None:
     door = door_of(host, names)

@@ -97,8 +97,8 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--raw", is_flag=True, help="The agent's own records (with --event the one it came from)."
 )
-@click.option("--full", is_flag=True, help="Fold nothing.")
-@click.option("--thinking", is_flag=True, help="Show what the model thought.")
+@click.option("--full", is_flag=True, help="Do not collapse tool output.")
+@click.option("--thinking", is_flag=True, help="Show the thinking of the model.")
 @no_pager
 @as_json(
     Transcript,

@@ -41,7 +41,7 @@ class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--skill", metavar="GLOB", help="Only these skills.")
 @click.option("--model", metavar="GLOB", help="Only these models.")
 @click.option(
-    "--window", metavar="Nh|Nd", help="Only what began in the last so many hours or days: 24h, 7d."
+    "--window", metavar="Nh|Nd", help="Only what began in the last hours or days: 24h, 7d."
 )
 @click.option(
     "--history", metavar="SESSION", help="Print what a session tried, as text for a next prompt."
@@ -138,8 +138,8 @@ def tell_history(store: SessionStore, name: str, exclude_phase: str | None, is_j
 
 def show(rates: list[Rate]) -> None:
     columns = [
-        Column("SKILL", [one_line(rate.skill) for rate in rates], most=32),
-        Column("MODEL", [one_line(rate.model) or "-" for rate in rates], most=32),
+        Column("SKILL", [one_line(rate.skill) for rate in rates], max_width=32),
+        Column("MODEL", [one_line(rate.model) or "-" for rate in rates], max_width=32),
         Column(
             "RATE", ["-" if rate.rate is None else f"{rate.rate:.0%}" for rate in rates], right=True
         ),

@@ -30,11 +30,11 @@ from ..options import AgentName, as_json
 from ..output import note, one_line, paint, warn, write_json
 from ..progress import Progress
 
-MOST_LINES = 10
+MAX_LINES = 10
 """Of problems and reasons in the summary; --json has all."""
 
 ABSENT = "  (not there)"
-MOST_PLACES = 8
+MAX_PLACES = 8
 """Of where all agents might be, only what is there is of interest."""
 
 
@@ -54,12 +54,12 @@ MOST_PLACES = 8
     is_flag=True,
     help="Go on, and store what is written as it is written. Ctrl-C ends it.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be read; store nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be read without storing it.")
 @click.option(
     "--workers",
     type=click.IntRange(0),
     metavar="N",
-    help="Processes that read; 0 is none but this one.",
+    help="Number of reading processes; 0 reads in this one.",
 )
 @as_json(Report, items="problems", forms={"--watch": Answer(Report, is_stream=True)})
 def command(
@@ -195,7 +195,7 @@ def explain_nothing(
     told = [(place, what_is(place)) for place in places(config, agents, roots)]
     note("found no sessions. Looked in:")
     some = (
-        told if len(told) <= MOST_PLACES else [(place, why) for place, why in told if why != ABSENT]
+        told if len(told) <= MAX_PLACES else [(place, why) for place, why in told if why != ABSENT]
     )
     for place, why in some:
         note(f"  {one_line(place)}{why}")
@@ -275,7 +275,7 @@ def troubles(report: Report) -> Iterator[str]:
         )
         yield from (
             f"  {one_line(path)}: {one_line(reason)}"
-            for path, reason in report.problems[:MOST_LINES]
+            for path, reason in report.problems[:MAX_LINES]
         )
         yield from rest(len(report.problems))
 
@@ -291,13 +291,13 @@ def counted(title: str, counts: dict[str, int]) -> Iterator[str]:
     if not counts:
         return
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    words = [f"{number:,} × {one_line(word)[:80]}" for word, number in ordered[:MOST_LINES]]
+    words = [f"{number:,} × {one_line(word)[:80]}" for word, number in ordered[:MAX_LINES]]
     yield f"{title}: {', '.join([*words, *(line.strip() for line in rest(len(ordered)))])}"
 
 
 def rest(number: int) -> Iterator[str]:
-    if number > MOST_LINES:
-        yield f"  and {number - MOST_LINES:,} more (--json lists them)"
+    if number > MAX_LINES:
+        yield f"  and {number - MAX_LINES:,} more (--json lists them)"
 
 
 def show_pass(report: Report) -> None:
@@ -311,7 +311,7 @@ def show_pass(report: Report) -> None:
         else "nothing to store"
     )
     note(f"{now}  {words or 'nothing new'}: {stored} in {duration(report.seconds)}")
-    for path, reason in report.problems[:MOST_LINES]:
+    for path, reason in report.problems[:MAX_LINES]:
         note(f"          {one_line(path)}: {one_line(reason)}")
 
 

@@ -33,25 +33,28 @@ from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
 
 
 @click.command(help=__doc__)
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="Address to listen on (default 127.0.0.1).",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="N",
-    help="0 is any that is free (8765, or any).",
+    help="Port; 0 is any free one (default 8765, or any).",
 )
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="NAME",
-    help="A further name that it is asked by. May be repeated.",
+    help="Further host name to answer to. May be repeated.",
 )
-@click.option("--no-browser", is_flag=True, help="Open none.")
-@click.option("--no-sync", is_flag=True, help="Read nothing new, and do not watch.")
-@click.option(
-    "--once", is_flag=True, help="Read what is new, say where the page would be, and end."
-)
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@click.option("--no-sync", is_flag=True, help="Do not read what is new, and do not watch.")
+@click.option("--once", is_flag=True, help="Read what is new, print the address and exit.")
 @as_json(Address)
 def command(
     host: str,

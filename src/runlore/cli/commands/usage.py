@@ -95,7 +95,7 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     "--days",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help="The last so many days, today included.",
+    help="Number of days, today included.",
 )
 @click.option("--agent", type=AgentName(), help="Of this agent.")
 @click.option("--model", type=ModelName(), metavar="GLOB", help=f"With this model{PART}.")
@@ -120,7 +120,7 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help="At most so many rows, or calls with --explain.",
+    help="Maximum number of rows or calls.",
 )
 @click.option(
     "--explain", type=SessionName(), metavar="SESSION", help="Its calls, and why they count."

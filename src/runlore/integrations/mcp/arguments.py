@@ -12,7 +12,7 @@ from ...errors import RunloreError
 from ...model import BLOCK
 from ...usage import By
 from . import cursor as cursors
-from .fitting import LEAST, MOST, USUAL
+from .fitting import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 
 LAST_SEQ = BLOCK << 20
 """No session has an event with a higher number."""
@@ -25,21 +25,21 @@ class BadArguments(RunloreError):
     hint = "the tool's schema says what it takes"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_tokens: Annotated[
-        int, Meta(ge=LEAST, le=MOST, description="Room for the answer, in tokens.")
-    ] = USUAL
+        int, Meta(ge=MIN_TOKENS, le=MAX_TOKENS, description="Room for the answer, in tokens.")
+    ] = DEFAULT_TOKENS
     cursor: Annotated[
         str,
         Meta(
-            max_length=cursors.LONGEST,
+            max_length=cursors.MAX_LENGTH,
             description="From an answer that has more; all other arguments as before.",
         ),
     ] = ""
 
 
-def _text(description: str, longest: int = 200, **more: Any) -> Meta:
-    return Meta(max_length=longest, description=description, **more)
+def _text(description: str, max_length: int = 200, **more: Any) -> Meta:
+    return Meta(max_length=max_length, description=description, **more)
 
 
 Agent = Annotated[str, _text("Only of this agent: what stands before the colon of a uid.")]
@@ -51,7 +51,7 @@ Since = Annotated[str, _text("From then on: 7d, 24h, yesterday, 2026-03-14, ISO 
 Until = Annotated[str, _text("Before then, in the same words.", 60)]
 
 
-class Search(Asked, frozen=True, kw_only=True):
+class Search(Arguments, frozen=True, kw_only=True):
     query: Annotated[
         str,
         _text(
@@ -65,7 +65,7 @@ class Search(Asked, frozen=True, kw_only=True):
     )
 
 
-class Sessions(Asked, frozen=True, kw_only=True):
+class Sessions(Arguments, frozen=True, kw_only=True):
     agent: Agent = ""
     repo: Repo = ""
     cwd: Annotated[
@@ -84,7 +84,7 @@ class Sessions(Asked, frozen=True, kw_only=True):
     ] = "ended"
 
 
-class Show(Asked, frozen=True, kw_only=True):
+class Show(Arguments, frozen=True, kw_only=True):
     session: Annotated[
         str,
         _text(
@@ -106,7 +106,7 @@ class Show(Asked, frozen=True, kw_only=True):
     ] = False
 
 
-class File(Asked, frozen=True, kw_only=True):
+class File(Arguments, frozen=True, kw_only=True):
     path: Annotated[
         str,
         _text(
@@ -115,13 +115,13 @@ class File(Asked, frozen=True, kw_only=True):
     ]
 
 
-class Commit(Asked, frozen=True, kw_only=True):
+class Commit(Arguments, frozen=True, kw_only=True):
     sha: Annotated[
         str, _text("4 or more characters of its name.", 40, min_length=4, pattern="^[0-9a-fA-F]+$")
     ]
 
 
-class Usage(Asked, frozen=True, kw_only=True):
+class Usage(Arguments, frozen=True, kw_only=True):
     by: Annotated[
         By,
         Meta(description="A row for each."),
@@ -139,14 +139,14 @@ ToolName = Annotated[str, _text("The tool that it is about.")]
 ErrorText = Annotated[str, _text("The error that it is about, as it was printed.", 20_000)]
 
 
-class Fix(Asked, frozen=True, kw_only=True):
+class Fix(Arguments, frozen=True, kw_only=True):
     error: Annotated[
         str, _text("The error as it was printed, or the log that it is in.", 20_000, min_length=1)
     ]
     repo: Repo = ""
 
 
-class Lessons(Asked, frozen=True, kw_only=True):
+class Lessons(Arguments, frozen=True, kw_only=True):
     task: Annotated[str, _text("What is to be done, in a few words.", 2_000)] = ""
     path: Path = ""
     error: ErrorText = ""
@@ -155,7 +155,7 @@ class Lessons(Asked, frozen=True, kw_only=True):
     agent: Agent = ""
 
 
-class Propose(Asked, frozen=True, kw_only=True):
+class Propose(Arguments, frozen=True, kw_only=True):
     problem: Annotated[str, _text("What goes wrong, in a sentence.", 1_000, min_length=1)]
     resolution: Annotated[
         str, _text("What to do about it, in a few sentences.", 4_000, min_length=1)
@@ -173,17 +173,17 @@ class Propose(Asked, frozen=True, kw_only=True):
     agent: Agent = ""
 
 
-Kind = TypeVar("Kind", bound=Asked)
+Kind = TypeVar("Kind", bound=Arguments)
 
 
-def schema(kind: type[Asked]) -> dict[str, Any]:
+def schema(kind: type[Arguments]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments, without references."""
     _, components = msgspec.json.schema_components([kind])
     found: dict[str, Any] = components[kind.__name__]
     # Those of the tool itself first: what a model reads first is what it thinks of.
     properties = {
         name: found["properties"][name]
-        for name in sorted(found["properties"], key=Asked.__struct_fields__.__contains__)
+        for name in sorted(found["properties"], key=Arguments.__struct_fields__.__contains__)
     }
     for one in properties.values():
         one.pop("title", None)
@@ -209,7 +209,7 @@ def check(kind: type[Kind], given: dict[str, Any] | None) -> Kind:
         raise BadArguments("the arguments are not plain JSON in UTF-8") from None
 
 
-def question(tool: str, args: Asked) -> dict[str, Any]:
+def question(tool: str, args: Arguments) -> dict[str, Any]:
     """What a cursor belongs to: everything that was asked but where to begin and how much to
     say."""
     return {
@@ -217,6 +217,6 @@ def question(tool: str, args: Asked) -> dict[str, Any]:
         **{
             name: value
             for name, value in msgspec.structs.asdict(args).items()
-            if name not in Asked.__struct_fields__
+            if name not in Arguments.__struct_fields__
         },
     }

@@ -13,7 +13,7 @@ import msgspec
 
 from ...errors import RunloreError
 
-LONGEST = 120
+MAX_LENGTH = 120
 _FORM = b"runlore mcp cursor 1"
 _CHECK = 6  # Bytes: who wants to forge one can as well ask the question.
 

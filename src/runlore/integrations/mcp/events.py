@@ -11,7 +11,7 @@ from ...model import Session, SessionEvent, format_time
 from ...store import SessionLine, Store
 from ...timeline import ContextEvent, active, is_prompt
 from .fencing import line
-from .fitting import Piece
+from .fitting import Entry
 
 SHOWN = {
     "prompt": 1_500,
@@ -109,7 +109,7 @@ def _time(moment: datetime | None) -> str:
 
 
 # ── events ────────────────────────────────────────────────────────────────────────────────────────
-def told(
+def iter_range(
     store: Store,
     uid: str,
     first: int,
@@ -118,7 +118,7 @@ def told(
     *,
     full: bool,
     active_seqs: set[int] | None,
-) -> Iterator[Piece]:
+) -> Iterator[Entry]:
     """The events of a range, read as they are wanted. `active_seqs` are those that no rewind left
     behind, when that is known."""
     while first <= last:
@@ -132,32 +132,32 @@ def told(
                 if active_seqs is not None and event.seq not in active_seqs
                 else []
             )
-            yield from _piece(
+            yield from _entry(
                 event, bodies.get(event.seq), offset if event.seq == first else 0, full, notes
             )
         first, offset = events[-1].seq + 1, 0
 
 
-def seen(
+def iter_context(
     found: Iterable[ContextEvent], store: Store, uid: str, first: int, offset: int, *, full: bool
-) -> Iterator[Piece]:
+) -> Iterator[Entry]:
     """What the model saw, from one event on."""
     for one in found:
         event = one.event
         if event.seq < first:
             continue
         if one.is_cleared:
-            yield Piece(
+            yield Entry(
                 at=event.seq, head=event_head(event, "cleared: the model no longer saw this text")
             )
             continue
         body = bodies_of(store, uid, event.seq, event.seq).get(event.seq)
-        yield from _piece(event, body, offset if event.seq == first else 0, full, [], is_seen=True)
+        yield from _entry(event, body, offset if event.seq == first else 0, full, [], is_seen=True)
 
 
-def whole(event: SessionEvent, body: str | None, offset: int) -> Iterator[Piece]:
+def whole(event: SessionEvent, body: str | None, offset: int) -> Iterator[Entry]:
     """One event with all of its text."""
-    return _piece(event, body, offset, True, [])
+    return _entry(event, body, offset, True, [])
 
 
 def _chunk(store: Store, uid: str, first: int, last: int) -> list[SessionEvent]:
@@ -174,7 +174,7 @@ def bodies_of(store: Store, uid: str, first: int, last: int) -> dict[int, str | 
         return {}
 
 
-def _piece(
+def _entry(
     event: SessionEvent,
     body: str | None,
     offset: int,
@@ -182,10 +182,10 @@ def _piece(
     notes: list[str],
     *,
     is_seen: bool = False,
-) -> Iterator[Piece]:
+) -> Iterator[Entry]:
     if not (full or is_seen):
         if event.origin is not None:
-            yield Piece(
+            yield Entry(
                 at=event.seq,
                 head=event_head(event, *notes, f"copied from {line(event.origin, 220)}"),
             )
@@ -194,7 +194,7 @@ def _piece(
             return
     text = body if body is not None else event.summary or ""
     text = text if full else shortened(text, SHOWN[_sort_of(event)], event.seq)
-    yield Piece(
+    yield Entry(
         at=event.seq,
         head=event_head(event, *notes, _continued(offset)),
         body=text,

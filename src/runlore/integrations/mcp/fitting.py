@@ -18,18 +18,18 @@ from . import cursor as cursors
 from .cursor import Place
 from .fencing import fence, quoted
 
-LEAST, USUAL, MOST = 400, 2_000, 20_000
+MIN_TOKENS, DEFAULT_TOKENS, MAX_TOKENS = 400, 2_000, 20_000
 """Tokens of an answer: fewer leave no room beside the fence, more are more than clients take."""
 
-_LONGEST_CURSOR, _LONGEST_MARK = "A" * 40, "0" * 8
+_MAX_CURSOR, _MAX_MARK = "A" * 40, "0" * 8
 """In tokens, by `budget.tokens`: what an answer is reckoned with before it is made."""
-_PART = 60
+_MIN_PART_TOKENS = 60
 """Tokens. A piece of a long text that is smaller than this waits for the next page."""
-_LOOSEST = 5
+_MAX_CHARS_PER_TOKEN = 5
 """Characters in a token at most, by `budget.tokens`."""
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was found: a head and perhaps a long text, of which a page may have a part."""
 
     at: int
@@ -45,12 +45,12 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """What stands outside the fence."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool has found. `pieces` are taken one by one, as long as there is room."""
 
     name: str
     """Of the list of what stands outside the fence."""
-    pieces: Iterable[Piece]
+    pieces: Iterable[Entry]
     about: dict[str, Any] = {}
     """Numbers and names; nothing that was recorded."""
     hints: list[str] = []
@@ -63,22 +63,22 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any]
 
 
-def fit(found: Found, question: Any, room: int) -> Answer:
+def fit(found: Result, question: Any, room: int) -> Answer:
     """The answer in at most so many tokens in either form."""
     hints = [cut(hint, room // 8) for hint in found.hints[:4]]
     while hints and _bare(found, hints) > room // 2:
         hints.pop()
-    texts, items, place = _taken(found, room - _bare(found, hints))
-    return _made(found, texts, items, hints, cursors.write(place, question) if place else "")
+    texts, items, place = _fill(found, room - _bare(found, hints))
+    return _build(found, texts, items, hints, cursors.write(place, question) if place else "")
 
 
-def _bare(found: Found, hints: list[str]) -> int:
+def _bare(found: Result, hints: list[str]) -> int:
     """What the answer costs with nothing between its fences. By `tokens` the parts of a text never
     cost less than the whole."""
-    return size(_made(found, [" "], [], hints, _LONGEST_CURSOR, _LONGEST_MARK))
+    return size(_build(found, [" "], [], hints, _MAX_CURSOR, _MAX_MARK))
 
 
-def _taken(found: Found, room: int) -> tuple[list[str], list[Any], Place | None]:
+def _fill(found: Result, room: int) -> tuple[list[str], list[Any], Place | None]:
     """As many of the pieces as there is room for, what stands outside the fence of them, and where
     the rest begins."""
     texts: list[str] = []
@@ -88,7 +88,9 @@ def _taken(found: Found, room: int) -> tuple[list[str], list[Any], Place | None]
         rest = len(piece.body) - piece.offset
         cost = tokens_of(piece.head) + 1 + (0 if piece.data is None else tokens_of(piece.data) + 1)
         length = part(piece.body, piece.offset, room - cost) if rest > 0 else 0
-        is_scrap = length < rest and (length == 0 or (bool(texts) and room - cost < _PART))
+        is_scrap = length < rest and (
+            length == 0 or (bool(texts) and room - cost < _MIN_PART_TOKENS)
+        )
         if cost > room or is_scrap:
             if texts:
                 return texts, items, Place(piece.at, piece.offset, last)
@@ -111,7 +113,7 @@ def _taken(found: Found, room: int) -> tuple[list[str], list[Any], Place | None]
 def part(body: str, offset: int, room: int) -> int:
     """How many characters of the body from here on fit, ended at a line where one ends late
     enough."""
-    length = min(len(body) - offset, max(0, room) * _LOOSEST)
+    length = min(len(body) - offset, max(0, room) * _MAX_CHARS_PER_TOKEN)
     while length and tokens_of(quoted(body[offset : offset + length])) > room:
         length = length * 4 // 5
     if offset + length < len(body):
@@ -120,8 +122,8 @@ def part(body: str, offset: int, room: int) -> int:
     return length
 
 
-def _made(
-    found: Found, texts: list[str], items: list[Any], hints: list[str], cursor: str, mark: str = ""
+def _build(
+    found: Result, texts: list[str], items: list[Any], hints: list[str], cursor: str, mark: str = ""
 ) -> Answer:
     data: dict[str, Any] = {**found.about}
     lines = [

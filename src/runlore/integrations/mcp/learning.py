@@ -18,7 +18,7 @@ from ...store import Filter, Store
 from . import arguments as ask
 from .cursor import Place, resume
 from .fencing import is_name, line
-from .fitting import Found, Piece
+from .fitting import Entry, Result
 
 ERRORS = 5
 """That a text may tell of."""
@@ -29,7 +29,7 @@ def _check(store: Store) -> None:
         raise NotFound(query.EMPTY)
 
 
-def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Found:
+def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Result:
     _check(store)
     answer = known_errors.find_fixes(
         store, args.error, Filter(repo=args.repo or None), datetime.now(UTC), limit=ERRORS
@@ -46,7 +46,7 @@ def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Found:
         ]
     elif answer.found[0].likeness < 1:
         hints = ["not seen before; these are the nearest that were"]
-    return Found(
+    return Result(
         name="errors",
         pieces=(
             _error(at, answer.found[at], _offset(place, at, start))
@@ -62,7 +62,7 @@ def _offset(place: Place | None, at: int, start: int) -> int:
     return place.offset if place and at == start else 0
 
 
-def _error(at: int, error: Recurring, offset: int) -> Piece:
+def _error(at: int, error: Recurring, offset: int) -> Entry:
     head = (
         f"{line(error.template, 200)}\n  {error.sessions} sessions, last"
         f" {(error.last_at or '?')[:10]}, got over it in {error.fixed}"
@@ -78,7 +78,7 @@ def _error(at: int, error: Recurring, offset: int) -> Piece:
         "likeness": error.likeness,
         "fixes": [_ref(fix) for fix in error.fixes if is_name(fix.uid)],
     }
-    return Piece(
+    return Entry(
         at=at,
         key=error.fingerprint,
         head="\n".join([head, *fixes]),
@@ -97,14 +97,14 @@ def _diff(fixes: tuple[KnownFix, ...]) -> str:
     return fixes[0].diff if fixes else ""
 
 
-def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None) -> Found:
+def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None) -> Result:
     _check(store)
     given = {name: getattr(args, name) or None for name in ("agent", "repo", "path", "tool")}
     found = actions.find_lessons(
         config, datetime.now(UTC), error=args.error, words=args.task, **given
     )
     start = resume(place, [one.id for one in found]) if place else 0
-    return Found(
+    return Result(
         name="lessons",
         pieces=(
             _lesson(at, found[at], _offset(place, at, start)) for at in range(start, len(found))
@@ -114,7 +114,7 @@ def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None
     )
 
 
-def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Piece:
+def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Entry:
     where = ", ".join(
         f"{name} {line(value, 80)}"
         for name in ("agent", "repo", "path", "tool")
@@ -126,7 +126,7 @@ def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Piece:
         f" {' '.join(line(ref, 200) for ref in lesson.evidence[:2])}"
     )
     data = {"id": lesson.id, "status": lesson.status}
-    return Piece(
+    return Entry(
         at=at,
         key=lesson.id,
         head=f"{head}\n{rests}",
@@ -136,7 +136,7 @@ def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Piece:
     )
 
 
-def propose(store: Store, config: Config, args: ask.Propose, _: Place | None) -> Found:
+def propose(store: Store, config: Config, args: ask.Propose, _: Place | None) -> Result:
     _check(store)
     scope = {
         name: value for name in ("agent", "repo", "path", "tool") if (value := getattr(args, name))
@@ -152,7 +152,7 @@ def propose(store: Store, config: Config, args: ask.Propose, _: Place | None) ->
         error=args.error,
         **scope,
     )
-    return Found(
+    return Result(
         name="lessons",
         pieces=[_lesson(0, made)],
         about={"total": 1},

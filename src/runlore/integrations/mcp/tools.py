@@ -19,13 +19,12 @@ from ...search import EventHit
 from ...store import CallFilter, Filter, SessionLine, Store
 from ...text.words import moment
 from ...timeline import model_context
-from . import arguments as ask
-from . import events as event_pieces
-from . import learning
+from . import arguments, learning
+from . import events as event_entries
 from .arguments import BadArguments
 from .cursor import Place, hash_of, resume
 from .fencing import is_name, line
-from .fitting import Found, Piece
+from .fitting import Entry, Result
 
 HIT, LINE = 250, 40
 """Tokens that a session with its events, and one without, takes at least, or nearly: so many are
@@ -47,15 +46,15 @@ second."""
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    kind: type[ask.Asked]
-    find: Callable[[Store, Config, Any, Place | None], Found]
+    kind: type[arguments.Arguments]
+    find: Callable[[Store, Config, Any, Place | None], Result]
     about: str
     is_writing: bool = False
     """Whether it leaves something behind. What it leaves is never in the store."""
 
 
 # ── search ────────────────────────────────────────────────────────────────────────────────────────
-def search(store: Store, config: Config, args: ask.Search, place: Place | None) -> Found:
+def search(store: Store, config: Config, args: arguments.Search, place: Place | None) -> Result:
     asked = engine.parse(args.query)
     seen = place.at if place else 0
     most = seen + max(3, args.max_tokens // HIT)
@@ -64,7 +63,7 @@ def search(store: Store, config: Config, args: ask.Search, place: Place | None) 
     )
     hits = answer.hits
     start = resume(place, [hit.session.uid for hit in hits]) if place else 0
-    return Found(
+    return Result(
         name="hits",
         pieces=(
             _hit(at, hits[at].session, hits[at].events, hits[at].missing)
@@ -82,18 +81,19 @@ def _hit(
     events: Sequence[EventHit],
     missing: Sequence[str] = (),
     note: str = "",
-) -> Piece:
+) -> Entry:
     without = f"  without: {line(', '.join(missing))}" if missing else ""
     lines = [_session_line(session, note, is_named=not events) + without]
     for event in events:
-        label = f"{event.kind}{f'/{line(event.tool, 40)}' if event.tool else ''}{' error' if event.is_error else ''}"
+        tool = f"/{line(event.tool, 40)}" if event.tool else ""
+        label = f"{event.kind}{tool}{' error' if event.is_error else ''}"
         lines.append(f"  {line(session.uid, 200)}#{event.seq} {label}: {line(event.snippet, 240)}")
     data = (
         {"uid": session.uid, "events": [event.seq for event in events]}
         if is_name(session.uid)
         else None
     )
-    return Piece(at=at, key=session.uid, head="\n".join(lines), data=data)
+    return Entry(at=at, key=session.uid, head="\n".join(lines), data=data)
 
 
 def _advice(
@@ -132,7 +132,7 @@ def _nothing(store: Store, config: Config) -> list[str]:
 
 
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
-def sessions(store: Store, config: Config, args: ask.Sessions, place: Place | None) -> Found:
+def sessions(store: Store, config: Config, args: arguments.Sessions, place: Place | None) -> Result:
     chosen = Filter(
         **{
             name: getattr(args, name) or None
@@ -147,7 +147,7 @@ def sessions(store: Store, config: Config, args: ask.Sessions, place: Place | No
     most = args.max_tokens // LINE + 2
     start = _start(store, chosen, args.sort, place)
     lines = store.sessions(chosen, sort=args.sort, limit=most, offset=start)
-    return Found(
+    return Result(
         name="sessions",
         pieces=(_listed(at, one) for at, one in enumerate(lines, start)),
         about={"total": store.count(chosen)},
@@ -170,12 +170,12 @@ def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
     return resume(place, [one.uid for one in store.sessions(chosen, sort=sort)])
 
 
-def _listed(at: int, one: SessionLine) -> Piece:
+def _listed(at: int, one: SessionLine) -> Entry:
     figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors" + (
         "" if one.usd is None else f", {one.usd:.2f} USD"
     )
     data = {"uid": one.uid, "ended_at": one.ended_at} if is_name(one.uid) else None
-    return Piece(at=at, key=one.uid, head=_session_line(one) + figures, data=data)
+    return Entry(at=at, key=one.uid, head=_session_line(one) + figures, data=data)
 
 
 def _session_line(one: SessionLine, note: str = "", *, is_named: bool = True) -> str:
@@ -192,9 +192,9 @@ def _session_line(one: SessionLine, note: str = "", *, is_named: bool = True) ->
 
 
 # ── show ──────────────────────────────────────────────────────────────────────────────────────────
-def show(store: Store, _: Config, args: ask.Show, place: Place | None) -> Found:
+def show(store: Store, _: Config, args: arguments.Show, place: Place | None) -> Result:
     name, seq = query.split_name(args.session)
-    if seq is not None and seq > ask.LAST_SEQ:
+    if seq is not None and seq > arguments.LAST_SEQ:
         raise NotFound(f"no event has a number like {str(seq)[:20]}…")
     if args.context and seq is None:
         raise BadArguments("context needs an event: session is to be uid#seq")
@@ -208,19 +208,19 @@ def show(store: Store, _: Config, args: ask.Show, place: Place | None) -> Found:
     return _range(store, uid, args, place)
 
 
-def _range(store: Store, uid: str, args: ask.Show, place: Place | None) -> Found:
+def _range(store: Store, uid: str, args: arguments.Show, place: Place | None) -> Result:
     session = query.get(store, uid)
     first, offset = (max(args.first, place.at), place.offset) if place else (args.first, 0)
     last = min(args.last, session.last_seq if session.last_seq is not None else -1)
-    seqs = event_pieces.active_seqs(store, session)
+    seqs = event_entries.active_seqs(store, session)
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[Entry]:
         if place is None:
             children = store.sessions(
                 Filter(parent_uid=uid, parents_only=False), sort="started", limit=100
             )[::-1]
-            yield Piece(at=first - 1, head=event_pieces.session_head(session, children))
-        yield from event_pieces.told(
+            yield Entry(at=first - 1, head=event_entries.session_head(session, children))
+        yield from event_entries.iter_range(
             store, uid, first, last, offset, full=args.full, active_seqs=seqs
         )
 
@@ -234,22 +234,22 @@ def _range(store: Store, uid: str, args: ask.Show, place: Place | None) -> Found
             "in a session this long it is not marked what was rewound; context shows what the"
             " model saw"
         )
-    return Found(name="events", pieces=pieces(), about=_about(uid), hints=hints)
+    return Result(name="events", pieces=pieces(), about=_about(uid), hints=hints)
 
 
-def _event(store: Store, uid: str, seq: int, place: Place | None) -> Found:
+def _event(store: Store, uid: str, seq: int, place: Place | None) -> Result:
     event, body = _event_at(store, uid, seq)
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[Entry]:
         if place is None:
-            yield Piece(at=seq - 1, head=event_pieces.event_facts(event))
+            yield Entry(at=seq - 1, head=event_entries.event_facts(event))
         if place is None or place.at == seq:
-            yield from event_pieces.whole(event, body or None, place.offset if place else 0)
+            yield from event_entries.whole(event, body or None, place.offset if place else 0)
 
-    return Found(name="events", pieces=pieces(), about=_about(uid, seq))
+    return Result(name="events", pieces=pieces(), about=_about(uid, seq))
 
 
-def _context(store: Store, uid: str, seq: int, args: ask.Show, place: Place | None) -> Found:
+def _context(store: Store, uid: str, seq: int, args: arguments.Show, place: Place | None) -> Result:
     _event_at(store, uid, seq)
     if (before := min(query.get(store, uid).events, seq)) > DEEP:
         raise BadArguments(
@@ -258,9 +258,9 @@ def _context(store: Store, uid: str, seq: int, args: ask.Show, place: Place | No
         )
     found = model_context(store.events(uid, 0, seq), seq)
     first, offset = (place.at, place.offset) if place else (0, 0)
-    return Found(
+    return Result(
         name="events",
-        pieces=event_pieces.seen(found, store, uid, first, offset, full=args.full),
+        pieces=event_entries.iter_context(found, store, uid, first, offset, full=args.full),
         about={**_about(uid, seq), "seen": len(found)},
         hints=(
             []
@@ -284,7 +284,7 @@ def _about(uid: str, seq: int | None = None) -> dict[str, Any]:
 
 
 # ── file, commit ──────────────────────────────────────────────────────────────────────────────────
-def file(store: Store, config: Config, args: ask.File, place: Place | None) -> Found:
+def file(store: Store, config: Config, args: arguments.File, place: Place | None) -> Result:
     answer = trace.file(store, args.path, folder=_here(), limit=1 << 30, proofs=TOUCHES)
     start = resume(place, [one.session.uid for one in answer.found]) if place else 0
     hints = (
@@ -299,7 +299,7 @@ def file(store: Store, config: Config, args: ask.File, place: Place | None) -> F
         )
     if not answer.found:
         hints += ["the name alone, or a search for it, may find more", *_nothing(store, config)]
-    return Found(
+    return Result(
         name="sessions",
         pieces=(_touched(at, answer.found[at]) for at in range(start, len(answer.found))),
         about={"total": answer.total, "partial": answer.is_partial},
@@ -307,7 +307,7 @@ def file(store: Store, config: Config, args: ask.File, place: Place | None) -> F
     )
 
 
-def _touched(at: int, found: trace.FileTrace) -> Piece:
+def _touched(at: int, found: trace.FileTrace) -> Entry:
     ref = f"{line(found.session.uid, 200)}#{found.last_seq}"
     did = ", ".join(f"{line(action, 20)} {number}" for action, number in found.actions.items())
     files = ", ".join(line(path, 160) for path in found.files[:3]) + (
@@ -322,10 +322,10 @@ def _touched(at: int, found: trace.FileTrace) -> Piece:
         f"{_session_line(found.session)}\n  {did}; last {ref} {(found.last_at or '?')[:16]}:"
         f" {files}"
     )
-    return Piece(at=at, key=found.session.uid, head=head, data=data)
+    return Entry(at=at, key=found.session.uid, head=head, data=data)
 
 
-def commit(store: Store, config: Config, args: ask.Commit, place: Place | None) -> Found:
+def commit(store: Store, config: Config, args: arguments.Commit, place: Place | None) -> Result:
     answer = trace.commit(store, args.sha, limit=1 << 30, proofs=MENTIONS)
     found = answer.found
     start = resume(place, [one.session.uid for one in found]) if place else 0
@@ -337,7 +337,7 @@ def commit(store: Store, config: Config, args: ask.Commit, place: Place | None) 
     if not found:
         hints += ["its message may be found by a search", *_nothing(store, config)]
 
-    def piece(at: int) -> Piece:
+    def piece(at: int) -> Entry:
         made = _hit(
             at,
             found[at].session,
@@ -348,7 +348,7 @@ def commit(store: Store, config: Config, args: ask.Commit, place: Place | None) 
             made, data=made.data and {**made.data, "made": found[at].is_made}
         )
 
-    return Found(
+    return Result(
         name="sessions",
         pieces=(piece(at) for at in range(start, len(found))),
         about={"total": answer.total, "partial": answer.is_partial},
@@ -364,7 +364,7 @@ def _here() -> str:
 
 
 # ── usage ─────────────────────────────────────────────────────────────────────────────────────────
-def cost(store: Store, config: Config, args: ask.Usage, place: Place | None) -> Found:
+def cost(store: Store, config: Config, args: arguments.Usage, place: Place | None) -> Result:
     zone = usage.Zone()
     chosen = CallFilter(
         agent=args.agent or None,
@@ -385,7 +385,7 @@ def cost(store: Store, config: Config, args: ask.Usage, place: Place | None) -> 
     )
     if not rows:
         hints += ["no call matches", *_nothing(store, config)]
-    return Found(
+    return Result(
         name="rows",
         pieces=(_row(store, at, rows[at], args.by) for at in range(start, len(rows))),
         about={"by": args.by, "total": len(rows), **_sums(total)},
@@ -393,7 +393,7 @@ def cost(store: Store, config: Config, args: ask.Usage, place: Place | None) -> 
     )
 
 
-def _row(store: Store, at: int, row: usage.Row, by: str) -> Piece:
+def _row(store: Store, at: int, row: usage.Row, by: str) -> Entry:
     title = ""
     if by in ("session", "subagent") and row.key:
         found = store.sessions(Filter(name=row.key, parents_only=False), limit=1)
@@ -407,7 +407,7 @@ def _row(store: Store, at: int, row: usage.Row, by: str) -> Piece:
         f"{line(row.key, 200) or '(not known)'}:"
         f" {', '.join(f'{name} {value}' for name, value in sums.items())}{title}"
     )
-    return Piece(
+    return Entry(
         at=at,
         key=row.key or "",
         head=head,
@@ -441,7 +441,7 @@ def _moment(text: str, zone: usage.Zone | None = None) -> datetime | None:
 TOOLS = (
     Tool(
         name="search",
-        kind=ask.Search,
+        kind=arguments.Search,
         find=search,
         about=(
             "Has this been seen before? Searches prompts, replies, tool calls and their output of"
@@ -453,7 +453,7 @@ TOOLS = (
     ),
     Tool(
         name="sessions",
-        kind=ask.Sessions,
+        kind=arguments.Sessions,
         find=sessions,
         about=(
             "Lists recorded sessions, newest first: what was worked on in a repository or a folder,"
@@ -462,7 +462,7 @@ TOOLS = (
     ),
     Tool(
         name="show",
-        kind=ask.Show,
+        kind=arguments.Show,
         find=show,
         about=(
             "Reads a recorded session: all of it or a range of events, shortened; one event whole"
@@ -471,7 +471,7 @@ TOOLS = (
     ),
     Tool(
         name="file",
-        kind=ask.File,
+        kind=arguments.File,
         find=file,
         about=(
             "Which sessions edited or read a file, the last first: whom to ask why it is as it is."
@@ -479,13 +479,13 @@ TOOLS = (
     ),
     Tool(
         name="commit",
-        kind=ask.Commit,
+        kind=arguments.Commit,
         find=commit,
         about="Which sessions made a git commit, and which mention it.",
     ),
     Tool(
         name="usage",
-        kind=ask.Usage,
+        kind=arguments.Usage,
         find=cost,
         about=(
             "Tokens and cost in USD of all recorded sessions, each API call counted once, by day,"
@@ -494,7 +494,7 @@ TOOLS = (
     ),
     Tool(
         name="fix",
-        kind=ask.Fix,
+        kind=arguments.Fix,
         find=learning.fix,
         about=(
             "Seen this error before, and what fixed it? The same error whatever agent or repository"
@@ -504,7 +504,7 @@ TOOLS = (
     ),
     Tool(
         name="lessons",
-        kind=ask.Lessons,
+        kind=arguments.Lessons,
         find=learning.lessons,
         about=(
             "Lessons that people have approved for a task, a file or an error: what to do about"
@@ -513,7 +513,7 @@ TOOLS = (
     ),
     Tool(
         name="propose_lesson",
-        kind=ask.Propose,
+        kind=arguments.Propose,
         find=learning.propose,
         about=(
             "Writes down what you have learned, as a proposal with its evidence. A person decides"
