@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runlore import adapters, config, pipeline
+from runlore import adapters, config, pipeline, usage
 from runlore.evicting import let_go
 from runlore.store import Filter, open_store
 from tests.cli.conftest import Run
@@ -23,9 +23,7 @@ EVERY = Filter(parents_only=False)
 PLAIN = (
     "ls --all --all-subagents", "ls --all --sort cost", "ls --all --errors",
     "ls --all --outcome fail",
-    *(f"usage --by {by}" for by in ("day", "week", "month", "session", "model", "agent", "project",
-    "branch", "machine", "block",
-                                    "subagent")),
+    *(f"usage --by {by}" for by in usage.BY),
     "usage --wasted", "usage --wasted --by session", "usage --check", "usage --subagents only",
     "usage --since 2026-01-02T03:04:05",
     "errors --least 1 --limit 1000", "patterns --least 1 --limit 1000", "measure",

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from runlore import adapters
+from runlore import adapters, usage
 from runlore.usage import Row
 from runlore.usage.table import write_csv
 from tests.cli.conftest import Run
@@ -150,22 +150,7 @@ def test_a_table_of_sessions_says_that_subagents_are_in_it(
     assert run("usage", "--by", "session").stdout.startswith("SESSION ")
 
 
-@pytest.mark.parametrize(
-    "by",
-    [
-        "day",
-        "week",
-        "month",
-        "session",
-        "model",
-        "agent",
-        "project",
-        "branch",
-        "machine",
-        "subagent",
-        "block",
-    ],
-)
+@pytest.mark.parametrize("by", usage.BY)
 def test_every_report_adds_up_to_the_same(paid: Path, run: Run, by: str) -> None:
     made = data(run, "--by", by)
     assert made["by"] == by

@@ -415,26 +415,30 @@ def outcome(event: SessionEvent, call: ToolCall | None, body: str, output: str) 
         yield "refused"
         return
     if tests is not None:
-        counts = {"passed": tests.passed, "failed": tests.failed, "skipped": tests.skipped}
-        yield (
-            ", ".join(f"{number} {word}" for word, number in counts.items() if number) or "no tests"
-        )
+        yield test_counts(tests)
     elif result.exit_code:
         yield f"exit {result.exit_code}"
     elif call.failed:
         yield "failed"
     elif event.kind == "edit":
-        lines = body.split("\n")
-        yield (
-            f"+{sum(line.startswith('+') for line in lines)}"
-            f" −{sum(line.startswith('-') for line in lines)}"
-        )
+        yield line_counts(body)
     else:
         yield "ok"
     if event.kind != "edit" and not call.failed and output.strip():
         yield count(output.rstrip("\n").count("\n") + 1, "line")
     if call.duration_ms is not None and call.duration_ms >= 100:
         yield f"({duration(call.duration_ms / 1000)})"
+
+
+def test_counts(tests: Tests) -> str:
+    counts = {"passed": tests.passed, "failed": tests.failed, "skipped": tests.skipped}
+    return ", ".join(f"{number} {word}" for word, number in counts.items() if number) or "no tests"
+
+
+def line_counts(diff: str) -> str:
+    lines = diff.split("\n")
+    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    return f"+{added} −{removed}"
 
 
 # ── one event, and what the model saw ─────────────────────────────────────────────────────────────

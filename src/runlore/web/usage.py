@@ -114,9 +114,11 @@ def find_usage(
 
 
 def behind(by: str, key: str | None) -> dict[str, str] | None:
-    """What chooses the calls that a row adds up, so that one can go on to their sessions, and from
-    these to the calls."""
-    if key is None or by in ("session", "subagent"):
+    """Return the parameters that select the calls of a row; None if no parameter does.
+
+    They lead from a row to its sessions, and from these to the calls.
+    """
+    if key is None or (by not in STEPS and by not in NAMES):
         return None
     if by not in STEPS:
         return {by: key}

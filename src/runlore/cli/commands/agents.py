@@ -31,9 +31,15 @@ def command(is_json: bool) -> None:
     if is_json:
         write_json(rows)
         return
-    now = datetime.now(UTC)
     # What is on this machine comes first.
-    rows.sort(key=lambda row: not row.sessions and not any(root.exists for root in row.roots))
+    rows.sort(key=lambda row: not row.sessions and not row.is_there)
+    head, *lines = as_table(rows)
+    echo(paint(head, "dim"))
+    echo("\n".join(lines))
+
+
+def as_table(rows: list[query.AgentFacts]) -> list[str]:
+    now = datetime.now(UTC)
     columns = [
         Column("AGENT", [row.name for row in rows]),
         Column("SESSIONS", [f"{row.sessions:,}" for row in rows], right=True),
@@ -51,9 +57,7 @@ def command(is_json: bool) -> None:
         Column("DOES NOT TELL", [", ".join(row.lacks) for row in rows], max_width=36, leaves=3),
         Column("LOOKED FOR IN", [describe_roots(row) for row in rows]),
     ]
-    head, *lines = table(columns)
-    echo(paint(head, "dim"))
-    echo("\n".join(lines))
+    return table(columns)
 
 
 def describe_roots(row: query.AgentFacts) -> str:

@@ -309,28 +309,7 @@ def report(plan: retain.Plan, manifest: Path | None, names: dict[str, str], is_j
         echo("\n".join(as_table(shown, names)))
     if len(plan.sessions) > len(shown):
         echo(f"… and {count(len(plan.sessions) - len(shown), 'more session')}")
-    records = f"native records of {count(len(plan.bulks), 'transcript')}" if plan.bulks else ""
-    what = " and ".join(
-        filter(
-            None,
-            [
-                records,
-                f"the text of {count(len(plan.sessions), 'session')}" if plan.sessions else "",
-            ],
-        )
-    )
-    if not what:
-        note(f"nothing leaves: the store takes {size(plan.used)}")
-    elif is_done:
-        note(
-            f"gone: {what}, {size(plan.freed)} of {size(plan.used)}. Digests, usage and numbers"
-            f" stay. The list: {manifest}"
-        )
-    else:
-        note(
-            f"would let go of {what}: about {size(plan.freed)} of {size(plan.used)}. Nothing is"
-            " gone yet; --yes does it."
-        )
+    note(summary(plan, manifest))
     lost = sum(not weight.is_covered for weight in plan.sessions)
     if lost:
         warn(
@@ -340,11 +319,36 @@ def report(plan: retain.Plan, manifest: Path | None, names: dict[str, str], is_j
     for reason, number in plan.stays.items():
         note(f"{count(number, 'session')} {'stays' if number == 1 else 'stay'}: {reason}")
     if plan.is_short:
-        rest = (
-            "; what is kept of every session, its digest, calls and numbers, is among the"
-            f" {size(plan.used - plan.freed)} that stay"
+        note(shortage(plan, is_done))
+
+
+def summary(plan: retain.Plan, manifest: Path | None) -> str:
+    """Return what left, or would leave, in a sentence."""
+    parts = []
+    if plan.bulks:
+        parts.append(f"native records of {count(len(plan.bulks), 'transcript')}")
+    if plan.sessions:
+        parts.append(f"the text of {count(len(plan.sessions), 'session')}")
+    what = " and ".join(parts)
+    if not what:
+        return f"nothing leaves: the store takes {size(plan.used)}"
+    if manifest is not None:
+        return (
+            f"gone: {what}, {size(plan.freed)} of {size(plan.used)}. Digests, usage and numbers"
+            f" stay. The list: {manifest}"
         )
-        note(
-            f"that is not enough for {size(plan.goal or 0)}: nothing else may"
-            f" leave{rest if is_done else ''}"
-        )
+    return (
+        f"would let go of {what}: about {size(plan.freed)} of {size(plan.used)}. Nothing is"
+        " gone yet; --yes does it."
+    )
+
+
+def shortage(plan: retain.Plan, is_done: bool) -> str:
+    rest = (
+        "; what is kept of every session, its digest, calls and numbers, is among the"
+        f" {size(plan.used - plan.freed)} that stay"
+    )
+    return (
+        f"that is not enough for {size(plan.goal or 0)}: nothing else may"
+        f" leave{rest if is_done else ''}"
+    )

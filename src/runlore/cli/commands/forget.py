@@ -1,7 +1,7 @@
 """Remove sessions from the store for good.
 
-Shows what would go; --yes does it. Subagents go with their session. No sync brings
-them back. The agents' own files stay. With --json an object (docs/json.md).
+Shows what would go; --yes does it, with subagents. No sync brings them back. The agents'
+own files stay. With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -46,12 +46,7 @@ class ForgottenSessions(msgspec.Struct, frozen=True, kw_only=True):
 @as_json(ForgottenSessions, items="sessions")
 def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool) -> None:
     is_filtered = chosen._replace(parents_only=True) != Filter()
-    if sessions and is_filtered:
-        raise click.UsageError("name sessions or choose them by filters, not both")
-    if not sessions and not is_filtered:
-        raise click.UsageError(
-            "name sessions, or choose them by filters; nothing else is forgotten"
-        )
+    check_selection(sessions, is_filtered)
     with open_store() as (store, setting):
         if is_filtered and query.is_empty(store):
             raise NotFound(query.EMPTY)
@@ -64,22 +59,37 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
             echo("\n".join(ls.as_table(store, lines)))
         uids = [line.uid for line in lines]
         changed, broken = (
-            actions.forget(store, setting, uids, datetime.now(UTC), dry_run=True)
-            if not yes
-            else ([], [])
+            ([], [])
+            if yes
+            else actions.forget(store, setting, uids, datetime.now(UTC), dry_run=True)
         )
     if yes and lines:
         changed, broken = erase(setting, uids)
-    for one in broken if lines else ():
+    if lines:
+        warn_of_broken(broken)
+    report(
+        lines, copies, [lesson.id for lesson in changed], [one.file for one in broken], yes, is_json
+    )
+
+
+def check_selection(sessions: tuple[str, ...], is_filtered: bool) -> None:
+    """Raise UsageError unless sessions are either named or selected by filters."""
+    if sessions and is_filtered:
+        raise click.UsageError("name sessions or choose them by filters, not both")
+    if not sessions and not is_filtered:
+        raise click.UsageError(
+            "name sessions, or choose them by filters; nothing else is forgotten"
+        )
+
+
+def warn_of_broken(broken: list[Broken]) -> None:
+    for one in broken:
         warn(
             one_line(
                 f"{one.file} is no lesson ({one.reason}): what it may have of these stays; look"
                 " into it"
             )
         )
-    report(
-        lines, copies, [lesson.id for lesson in changed], [one.file for one in broken], yes, is_json
-    )
 
 
 def erase(setting: config.Config, uids: list[str]) -> tuple[list[Lesson], list[Broken]]:

@@ -432,6 +432,30 @@ def render(
         )
 
 
+def confirm(file: Path, is_json: bool) -> None:
+    """Ask before a file is changed. Raises Unasked if nobody is there to answer."""
+    if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Unasked(one_line(str(file)))
+    click.confirm(f"Change {one_line(str(file))} in this way?", abort=True, err=True)
+
+
+def apply(
+    change: files.Change,
+    file: Path,
+    setting: settings.Config,
+    others: dict[str, files.Receipt],
+    receipt: dict[str, files.Receipt],
+) -> None:
+    """Write the change, and note that the file holds lessons."""
+    settings.make_home(setting.home)
+    # The receipt first: without it the file could not be restored to the byte.
+    if receipt:
+        files.write_receipts(setting.home / RECEIPTS, {**others, **receipt})
+    rendered_files.record_files(setting.home, datetime.now(UTC), file, is_coming=True)
+    files.apply(change)
+    rendered_files.record_files(setting.home, datetime.now(UTC), file)
+
+
 def write_block(
     file: Path,
     ids: list[str],
@@ -454,17 +478,10 @@ def write_block(
         rendered_files.record_files(setting.home, datetime.now(UTC), file)
     elif not made.is_empty and not dry_run:
         if not yes:
-            if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise Unasked(one_line(str(file)))
-            click.confirm(f"Change {one_line(str(file))} in this way?", abort=True, err=True)
-        settings.make_home(setting.home)
+            confirm(file, is_json)
         others = {key: receipt for key, receipt in receipts.items() if key != name}
-        # The receipt first: without it the file could not be restored to the byte.
-        if ids and made.receipt:
-            files.write_receipts(place, {**others, name: made.receipt})
-        rendered_files.record_files(setting.home, datetime.now(UTC), file, is_coming=True)
-        files.apply(made)
-        rendered_files.record_files(setting.home, datetime.now(UTC), file)
+        receipt = {name: made.receipt} if ids and made.receipt else {}
+        apply(made, file, setting, others, receipt)
         if not ids:
             files.write_receipts(place, others)
     if is_json:

@@ -62,15 +62,10 @@ def command(
     with open_store() as (store, setting):
         found = query.get(store, query.resolve(store, session))
     old = Marks(pinned=found.pinned, name=found.name, tags=found.tags, note=found.note)
-    kept = dict.fromkeys(
-        [*(tag for tag in old.tags if tag not in untags), *(cleaned(tag, 64) for tag in tags)]
-    )
-    if len(kept) > MAX_TAGS:
-        raise click.UsageError(f"a session has at most {MAX_TAGS} tags")
     new = Marks(
         pinned=(old.pinned or pin) and not unpin,
-        name=old.name if name is None else shorten(cleaned(name, MAX_CHARS)) or None,
-        tags=tuple(tag for tag in kept if tag),
+        name=changed_name(old.name, name),
+        tags=changed_tags(old.tags, tags, untags),
         note=old.note if note is None else cleaned(note, MAX_CHARS) or None,
     )
     if new != old:
@@ -84,6 +79,23 @@ def command(
         echo("  " + " ".join(["pinned"] * new.pinned + [f"#{tag}" for tag in new.tags]))
     if new.note:
         echo(f"  {one_line(new.note)}")
+
+
+def changed_name(old: str | None, name: str | None) -> str | None:
+    """Return the name after the change: None keeps it, "" removes it."""
+    return old if name is None else shorten(cleaned(name, MAX_CHARS)) or None
+
+
+def changed_tags(
+    old: tuple[str, ...], added: tuple[str, ...], removed: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the tags after the change, each once. Raises UsageError for too many."""
+    tags = dict.fromkeys(
+        [*(tag for tag in old if tag not in removed), *(cleaned(tag, 64) for tag in added)]
+    )
+    if len(tags) > MAX_TAGS:
+        raise click.UsageError(f"a session has at most {MAX_TAGS} tags")
+    return tuple(tag for tag in tags if tag)
 
 
 def cleaned(text: str, max_chars: int) -> str:

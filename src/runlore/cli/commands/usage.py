@@ -160,16 +160,7 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
 def command(
     ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json: bool, **options: Any
 ) -> None:
-    given = [name for name in MODES if options[name]]
-    if len(given) > 1 or (is_csv and (is_json or given)):
-        raise click.UsageError(
-            "these do not go together: "
-            + ", ".join(f"--{name.replace('_', '-')}" for name in [*given, "csv"])
-        )
-    if options["statusline"] and is_json:
-        raise click.UsageError(
-            "--statusline is text for a prompt; programs take --by day --days 1 --json"
-        )
+    given = _modes(options, is_csv, is_json)
     now = datetime.now(UTC)
     zone = _zone(options["timezone"])
     if options["statusline"]:
@@ -187,12 +178,25 @@ def command(
             _report(ctx, store, chosen, zone, spent, options, is_csv, is_json)
     over = [one for one in spent if one.is_over]
     for one in over:
-        warn(
-            f"{'today' if one.name == 'day' else f'{one_line(one.name)} today'}: ${one.usd:,.2f} of"
-            f" a budget of ${one.limit:,.2f}"
-        )
+        name = "today" if one.name == "day" else f"{one_line(one.name)} today"
+        warn(f"{name}: ${one.usd:,.2f} of a budget of ${one.limit:,.2f}")
     if over and fail_over_budget:
         ctx.exit(OVER_BUDGET)
+
+
+def _modes(options: dict[str, Any], is_csv: bool, is_json: bool) -> list[str]:
+    """Return the modes that were asked for. Raises UsageError for those that exclude each other."""
+    given = [name for name in MODES if options[name]]
+    if len(given) > 1 or (is_csv and (is_json or given)):
+        raise click.UsageError(
+            "these do not go together: "
+            + ", ".join(f"--{name.replace('_', '-')}" for name in [*given, "csv"])
+        )
+    if options["statusline"] and is_json:
+        raise click.UsageError(
+            "--statusline is text for a prompt; programs take --by day --days 1 --json"
+        )
+    return given
 
 
 def _zone(name: str | None) -> usage.Zone:
