@@ -64,6 +64,7 @@ _KEYS = {
         f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then"
         " 'sidechain' else 'main' end"
     ),
+    "task": "coalesce(s.task_ref, u.task_ref)",
     "waste": f"case when g.session not in {_UNMARKED} then g.flags & {MARKS} end",
 }
 _IF_ANY = "having count(*) > 0"
@@ -109,11 +110,12 @@ class Summer(Lister):
         assert prices or not chosen.is_doubtful
         table, bindings = self._calls_in(chosen, prices) if prices else self._sums_in(chosen)
         where, more = self._calls_where(chosen)
+        has_tops = any("u." in key for key in keys)
         sql = (
-            f"{_TOPS if 'session' in by else ''}select"
+            f"{_TOPS if has_tops else ''}select"
             f" {''.join(f'{key}, ' for key in keys)}{_OUTER} from {table} g"
             f"{' join sessions s on s.number = g.session' if any('s.' in key for key in keys) else ''}"
-            f"{_TO_TOPS if 'session' in by else ''} {where}"
+            f"{_TO_TOPS if has_tops else ''} {where}"
             f" {'group by ' + ', '.join('u.number' if key == 'u.uid' else str(n) for n, key in enumerate(keys, 1)) if keys else _IF_ANY}"
         )
         return [_sum(row, len(keys)) for row in self._all(sql, [*bindings, *more])]
