@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from _measure import run
 
 from runlore import open_store
-from runlore.cli._digest import render
+from runlore.cli.digest_lines import render
 from runlore.digest.session import make
 from runlore.model import Digest
 from runlore.store import Filter, Store

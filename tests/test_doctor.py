@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 from runlore import config as settings
 from runlore import doctor
 from runlore.cli import cli
-from runlore.cli.doctor import sign
+from runlore.cli.commands.doctor import sign
 from runlore.config import Config
 from runlore.errors import StoreBusy, StoreError
 from runlore.lessons import Lesson, deliver, rendered_files

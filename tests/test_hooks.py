@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from runlore import adapters, config
 from runlore.cli import cli
-from runlore.cli._integrate import find_target, hook_command
+from runlore.cli.integrate import find_target, hook_command
 from runlore.digest.errors import signature
 from runlore.errors import ConfigError
 from runlore.files.git import git_remote

@@ -26,13 +26,13 @@ from mcp.types import CallToolResult
 from runlore import adapters, config, query
 from runlore.digest.requested_lessons import find_requested_lessons
 from runlore.integrations import mcp
-from runlore.integrations.mcp import BY_NAME, _cursor, call
-from runlore.integrations.mcp._answer import LEAST, MOST, USUAL
-from runlore.integrations.mcp._recorded import fence, line, plain, quoted
+from runlore.integrations.mcp import BY_NAME, call, cursor
+from runlore.integrations.mcp.fencing import fence, line, plain, quoted
+from runlore.integrations.mcp.fitting import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
 from runlore.model import SessionEvent, is_own
-from runlore.query import open_stores
+from runlore.query import open_stores as lending
 from runlore.query.open_stores import Stores
 from runlore.store import Filter, open_store
 from runlore.sync import pipeline
@@ -515,7 +515,7 @@ def test_what_an_agent_proposes_is_never_approved_by_it(stores: Stores) -> None:
     ]
 
 
-@pytest.mark.parametrize("room", [LEAST, USUAL])
+@pytest.mark.parametrize("room", [MIN_TOKENS, DEFAULT_TOKENS])
 def test_lessons_and_fixes_are_fenced_and_keep_to_their_budget(stores: Stores, room: int) -> None:
     for n, body in enumerate(BODIES.values()):
         shelf().put(
@@ -569,7 +569,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("room", [LEAST, 700, USUAL, MOST])
+@pytest.mark.parametrize("room", [MIN_TOKENS, 700, DEFAULT_TOKENS, MAX_TOKENS])
 def test_every_answer_keeps_to_its_budget(root: Path, room: int) -> None:
     write_many(root, 60, "会话 🔥 QZXKWV")
     events = [
@@ -712,9 +712,9 @@ def test_a_cursor_is_for_its_question_alone(root: Path) -> None:
 
 
 def test_a_place_survives_its_cursor() -> None:
-    place = _cursor.Place(7, 1 << 40, 3)
-    assert _cursor.read(_cursor.write(place, {"a": 1}), {"a": 1}) == place
-    assert len(_cursor.write(_cursor.Place(1 << 62, 1 << 62, (1 << 32) - 1), {})) <= 40
+    place = cursor.Place(7, 1 << 40, 3)
+    assert cursor.read(cursor.write(place, {"a": 1}), {"a": 1}) == place
+    assert len(cursor.write(cursor.Place(1 << 62, 1 << 62, (1 << 32) - 1), {})) <= 40
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
@@ -750,7 +750,7 @@ def test_answers_about_real_sessions_keep_to_their_budget(
             ("show", {"session": f"{one.uid}#0", "context": True}) for one in few if one.events
         ]
         for name, arguments in asked:
-            for room in (LEAST, USUAL):
+            for room in (MIN_TOKENS, DEFAULT_TOKENS):
                 for result in pages(stores, name, {**arguments, "max_tokens": room}, most=2):
                     assert max(sizes(result)) <= room, (name, arguments)
 
@@ -947,9 +947,9 @@ def test_no_more_stores_stay_open_than_are_of_use(stores: Stores) -> None:
     from contextlib import ExitStack
 
     with ExitStack() as stack:
-        for _ in range(open_stores.MAX_OPEN + 3):
+        for _ in range(lending.MAX_OPEN + 3):
             stack.enter_context(stores.lend())
-    assert len(stores._idle) == open_stores.MAX_OPEN
+    assert len(stores._idle) == lending.MAX_OPEN
 
 
 def test_a_store_that_another_question_was_quicker_to_take_is_opened_anew(stores: Stores) -> None:
@@ -1029,7 +1029,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     from click.testing import CliRunner
 
     from runlore.cli import cli
-    from runlore.cli import mcp as face
+    from runlore.cli.commands import mcp as face
 
     for found in (None, "1.27.0"):  # Another program may have brought an older one.
         monkeypatch.setattr(face, "sdk_version", lambda found=found: found)
@@ -1042,7 +1042,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_port_is_the_one_that_is_documented() -> None:
-    from runlore.cli import mcp as face
+    from runlore.cli.commands import mcp as face
 
     assert face.PORT == mcp.PORT
     assert f"127.0.0.1:{face.PORT}/mcp" in (ROOT / "docs/mcp.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore import adapters
-from runlore.cli._usage import check_lines, explanation_lines
+from runlore.cli.usage_lines import check_lines, explanation_lines
 from runlore.config import Budget, Config, SourceConfig
 from runlore.errors import ModelError
 from runlore.model import USD, Call
@@ -567,7 +567,8 @@ def test_reports_import_no_prices(tmp_path: Path) -> None:
 import os, sys
 os.environ["RUNLORE_STORE"] = {str(tmp_path / "runlore.db")!r}
 from runlore.cli import cli
-for words in ("--by day", "--by session --json", "--statusline", "--check", "--wasted", "--explain toy:s1", "--csv"):
+for words in ("--by day", "--by session --json", "--statusline", "--check", "--wasted",
+              "--explain toy:s1", "--csv"):
     cli.main(["usage", *words.split()], standalone_mode=False)
 print(sorted({{"genai_prices", "pydantic", "rich", "re2"}} & sys.modules.keys()))
 """

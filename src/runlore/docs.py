@@ -24,9 +24,9 @@ from msgspec import UnsetType
 
 from . import adapters
 from .answers import Answer, describe, fields_of, is_list, structs_in
-from .cli import _json, cli
-from .cli._failure import OTHERS
-from .cli._selection import answers_of
+from .cli import cli, selecting
+from .cli.failures import COMMAND_LINE_CODES
+from .cli.selection import answers_of
 from .errors import RunloreError
 from .search import QueryError
 from .store import open_store
@@ -177,7 +177,7 @@ def _table_comments() -> dict[str, str]:
 # ── what --json prints ────────────────────────────────────────────────────────────────────────────
 def json_page() -> str:
     """Return the rules, the codes of errors, what each command prints, and the values in it."""
-    rules = (_json.__doc__ or "").partition("\n\n")[2].strip()
+    rules = (selecting.__doc__ or "").partition("\n\n")[2].strip()
     codes = ["## Codes of errors", _table(["code", "means", "hint"], _codes())]
     declared = [
         (f"runlore {name} {form}".strip(), answer)
@@ -223,7 +223,7 @@ def _codes() -> Iterator[list[str]]:
                 kind.hint or "",
             ]
             waiting[:0] = kind.__subclasses__()
-    for code, (means, hint) in OTHERS.items():
+    for code, (means, hint) in COMMAND_LINE_CODES.items():
         yield [f"`{code}`", means, hint or ""]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runlore import config as settings
-from runlore.cli.patterns import as_lines
+from runlore.cli.commands.patterns import as_lines
 from runlore.mine.loci import SessionLocus
 from runlore.mine.values import Pattern
 from runlore.store import Filter, open_store
@@ -100,7 +100,7 @@ def test_a_log_may_come_through_a_pipe(
         + b'Traceback (most recent call last):\n  File "x.py", line 1\nModuleNotFoundError: No'
         b" module named 'redis'\n"
     )
-    monkeypatch.setattr("runlore.cli.fix.read_pipe", lambda: log.decode())
+    monkeypatch.setattr("runlore.cli.commands.fix.read_pipe", lambda: log.decode())
     found = json.loads(run("fix", "-", "--json").stdout)
     assert (found["asked"]["name"], found["errors"][0]["fixes"][0]["how"]) == (
         "ModuleNotFoundError",
@@ -226,7 +226,7 @@ def test_what_a_session_says_reaches_no_terminal(run: Run, home: Path, toy: Toy)
 
 
 def test_a_digest_of_older_rules_says_so() -> None:
-    from runlore.cli._digest import render
+    from runlore.cli.digest_lines import render
     from runlore.model import DIGEST_VERSION, Digest
 
     data = {"session_uid": "toy:1", "covers": {"last_seq": 0, "content_hash": "h"}}

@@ -15,7 +15,7 @@ import click
 import msgspec
 import pytest
 
-from runlore.cli import _group, cli
+from runlore.cli import cli, group
 from runlore.errors import RunloreError
 from tests.cli.conftest import Run
 
@@ -58,10 +58,10 @@ def test_the_help_of_the_group_fits_a_screen(run: Run, monkeypatch: pytest.Monke
 def test_a_command_that_no_group_names_is_listed_with_the_last(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {name for group in _group.GROUPS.values() for name in group} <= set(NAMES)
-    before = run("--help").stdout.partition(f"{_group.REST}:")
-    monkeypatch.setattr(_group, "GROUPS", {"First": ("ls",), _group.REST: ("demo",)})
-    first, _, rest = run("--help").stdout.partition(f"{_group.REST}:")
+    assert {name for group in group.GROUPS.values() for name in group} <= set(NAMES)
+    before = run("--help").stdout.partition(f"{group.REST}:")
+    monkeypatch.setattr(group, "GROUPS", {"First": ("ls",), group.REST: ("demo",)})
+    first, _, rest = run("--help").stdout.partition(f"{group.REST}:")
     assert ("\n  ls " in first, "\n  show " in first, "\n  show " in rest) == (True, False, True)
     assert "\n  show " in before[0]
 
@@ -71,8 +71,8 @@ def test_the_short_help_is_how_the_help_begins(name: str) -> None:
     command = cli.get_command(CONTEXT, name)
     assert command is not None
     assert command.help is not None
-    assert f"{_group.short_help(name)}." == command.help.partition("\n")[0]
-    assert len(_group.short_help(name)) <= 64, "longer ones wrap"
+    assert f"{group.short_help(name)}." == command.help.partition("\n")[0]
+    assert len(group.short_help(name)) <= 64, "longer ones wrap"
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"completion"}))
@@ -109,8 +109,8 @@ def test_help_imports_no_command() -> None:
         " name.startswith('runlore.')), file=sys.stderr)"
     )
     loaded = set(python(code).stderr.split())
-    assert "runlore.cli._group" in loaded
-    assert not {f"runlore.cli.{name}" for name in NAMES} & loaded
+    assert "runlore.cli.group" in loaded
+    assert not {f"runlore.cli.commands.{name}" for name in NAMES} & loaded
 
 
 HEAVY = {
@@ -134,7 +134,7 @@ def modules_after(words: str) -> set[str]:
         "except SystemExit: print(*sys.modules, file=sys.stderr)"
     )
     loaded = set(python(code).stderr.split())
-    assert f"runlore.cli.{words.split()[0]}" in loaded
+    assert f"runlore.cli.commands.{words.split()[0]}" in loaded
     return loaded
 
 
@@ -198,7 +198,9 @@ def test_what_pages_can_be_told_not_to_behind_the_command(
     run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     paged: list[bool] = []
-    monkeypatch.setattr(f"runlore.cli.{name}.page", lambda lines, pager: paged.append(pager))
+    monkeypatch.setattr(
+        f"runlore.cli.commands.{name}.page", lambda lines, pager: paged.append(pager)
+    )
     run(name)
     run(name, "--no-pager")
     run("--no-pager", name)
@@ -209,7 +211,7 @@ def test_a_bug_is_one_line_that_says_so(run: Run, monkeypatch: pytest.MonkeyPatc
     def broken(*args: object, **kwargs: object) -> None:
         raise ZeroDivisionError("division\nby zero")
 
-    monkeypatch.setattr("runlore.cli.ls.open_store", broken)
+    monkeypatch.setattr("runlore.cli.commands.ls.open_store", broken)
     result = run("ls")
     assert result.exit_code == 1
     assert result.stderr.startswith("runlore: this is a bug")
@@ -280,7 +282,7 @@ def test_an_error_of_the_machine_is_not_called_a_bug(
     def fail_so() -> None:
         raise error
 
-    monkeypatch.setattr("runlore.cli.ls.open_store", fail_so)
+    monkeypatch.setattr("runlore.cli.commands.ls.open_store", fail_so)
     assert run("ls").stderr == f"runlore: {told}\n"
 
 
@@ -300,7 +302,7 @@ def test_escapes_in_an_error_do_not_reach_the_terminal(
     def fail() -> None:
         raise RunloreError("bad \x1b[31mpath\x07\nsecond line")
 
-    monkeypatch.setattr("runlore.cli.ls.open_store", fail)
+    monkeypatch.setattr("runlore.cli.commands.ls.open_store", fail)
     assert run("ls").stderr == "runlore: bad path second line\n"
 
 
@@ -308,7 +310,7 @@ def test_an_interrupt_ends_quietly_with_130(run: Run, monkeypatch: pytest.Monkey
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runlore.cli.ls.open_store", interrupt)
+    monkeypatch.setattr("runlore.cli.commands.ls.open_store", interrupt)
     result = run("ls")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
 
@@ -381,4 +383,6 @@ def test_so_it_is_when_it_reads_what_is_told_as_well(stored: Path) -> None:
 
 def test_every_command_is_a_module_with_a_command() -> None:
     for name in NAMES:
-        assert isinstance(importlib.import_module(f"runlore.cli.{name}").command, click.Command)
+        assert isinstance(
+            importlib.import_module(f"runlore.cli.commands.{name}").command, click.Command
+        )

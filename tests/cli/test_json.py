@@ -23,10 +23,11 @@ from msgspec import UnsetType
 
 from runlore import docs
 from runlore.answers import fields_of, is_list, is_open, is_struct
-from runlore.cli import _watch, autostart, cli
-from runlore.cli._json import command_line, parse_fields, parse_selection, select_fields
-from runlore.cli._options import as_json
-from runlore.cli._out import write_json
+from runlore.cli import cli, watching
+from runlore.cli.commands import autostart
+from runlore.cli.options import as_json
+from runlore.cli.output import write_json
+from runlore.cli.selecting import command_line, parse_fields, parse_selection, select_fields
 from runlore.errors import RunloreError
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
@@ -155,7 +156,7 @@ def filled(
     def interrupt(_: list[str]) -> Iterator[bool]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_watch, "changes", interrupt)
+    monkeypatch.setattr(watching, "changes", interrupt)
     monkeypatch.setattr(
         autostart, "start", lambda words: subprocess.CompletedProcess(words, 3, "", "")
     )
@@ -546,7 +547,7 @@ def test_a_hostile_value_stays_within_its_tokens(
     def command(is_json: bool) -> None:
         write_json(value)
 
-    monkeypatch.setattr("runlore.cli.ls.command", command)
+    monkeypatch.setattr("runlore.cli.commands.ls.command", command)
     result = run("ls", "--max-tokens", "900")
     assert tokens.tokens(result.stdout.rstrip()) <= 900
     assert "\x1b" not in result.stdout
@@ -636,7 +637,7 @@ def test_a_bug_has_a_code_as_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     def broken() -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("runlore.cli.ls.open_store", broken)
+    monkeypatch.setattr("runlore.cli.commands.ls.open_store", broken)
     assert error(run, "ls", "--json")[1]["code"] == "bug"
 
 
@@ -651,7 +652,7 @@ def test_nothing_is_asked_where_nobody_answers(run: Run, home: Path, words: str)
 
 
 def test_whoever_asks_looks_first_whether_somebody_is_there() -> None:
-    for file in Path(autostart.__file__).parent.glob("*.py"):
+    for file in Path(autostart.__file__).parents[1].rglob("*.py"):
         text = file.read_text(encoding="utf-8")
         asks = any(
             word in text

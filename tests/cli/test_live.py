@@ -427,9 +427,9 @@ def test_no_command_lets_an_escape_through(run: Run, store: SessionStore) -> Non
             result = run("live", *words, *more)
             assert "bug" not in result.stderr, words
             found = OBEYED.search(result.stdout + result.stderr)
+            printed = result.stdout + result.stderr
             assert found is None, (
-                f"{words}:"
-                f" {(result.stdout + result.stderr)[max(0, found.start() - 40) : found.end() + 40]!r}"
+                f"{words}: {printed[max(0, found.start() - 40) : found.end() + 40]!r}"
             )
             for line in result.stdout.splitlines() if more and result.exit_code == 0 else ():
                 json.loads(line)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runlore.cli import doctor
-from runlore.cli._out import (
+from runlore.cli.commands import doctor
+from runlore.cli.output import (
     Column,
     cells,
     clean,
@@ -30,8 +30,8 @@ from runlore.cli._out import (
     wrap,
     write_json,
 )
-from runlore.cli._words import brief, duration
 from runlore.doctor import Check, Report
+from runlore.text.words import brief, duration
 
 OBEYED = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"

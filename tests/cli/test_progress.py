@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from runlore.cli._progress import Progress
+from runlore.cli.progress import Progress
 
 DRAW = """
 import threading
 import time
-from runlore.cli._progress import Progress
+from runlore.cli.progress import Progress
 
 with Progress() as progress:
     progress.start(10, 100_000_000)
@@ -40,7 +40,7 @@ def test_nothing_is_drawn_where_there_is_no_terminal(capsys: pytest.CaptureFixtu
 
 def test_nothing_is_drawn_of_nothing_and_rich_is_not_imported() -> None:
     code = (
-        "import sys; from runlore.cli._progress import Progress; Progress().start(0, 0);"
+        "import sys; from runlore.cli.progress import Progress; Progress().start(0, 0);"
         " print('rich' in sys.modules)"
     )
     assert (

@@ -16,7 +16,7 @@ import pytest
 import tests.toy as toy_module
 from runlore import config, query
 from runlore.adapters import Facts
-from runlore.cli import show
+from runlore.cli.commands import show
 from runlore.model import Session, SessionEvent
 from runlore.query import synced_mark
 from tests.cli.conftest import Run

@@ -211,7 +211,7 @@ def test_a_list_of_what_leaves_is_written_before_it_does(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runlore.cli.evict.let_go", killed)
+    monkeypatch.setattr("runlore.cli.commands.evict.let_go", killed)
     run("evict", "alpha", "--yes")
     [manifest] = (config.load().home / "evicted").iterdir()
     assert "toy:alpha" in manifest.read_text()

@@ -11,23 +11,20 @@ from typing import Any
 
 import pytest
 
-import runlore
-from runlore import adapters, config
+from runlore import adapters, config, usage
 from runlore.retention.evict import let_go
 from runlore.store import Filter, open_store
 from runlore.sync import pipeline
 from tests.cli.conftest import Run
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"
-DEMO = Path(runlore.__file__).parent / "demo"
+DEMO = Path(pipeline.__file__).parent / "demo"
 EVERY = Filter(parents_only=False)
 
 PLAIN = (
     "ls --all --all-subagents", "ls --all --sort cost", "ls --all --errors",
     "ls --all --outcome fail",
-    *(f"usage --by {by}" for by in ("day", "week", "month", "session", "model", "agent", "project",
-    "branch", "machine", "block",
-                                    "subagent")),
+    *(f"usage --by {by}" for by in usage.BY),
     "usage --wasted", "usage --wasted --by session", "usage --check", "usage --subagents only",
     "usage --since 2026-01-02T03:04:05",
     "errors --least 1 --limit 1000", "patterns --least 1 --limit 1000", "measure",

@@ -14,8 +14,8 @@ import pytest
 
 from runlore import search as engine
 from runlore.adapters import Facts
-from runlore.cli import _hits
-from runlore.cli._out import cells
+from runlore.cli import hits
+from runlore.cli.output import cells
 from runlore.search import EventHit, trace
 from runlore.store import Filter
 from tests.cli.conftest import Run
@@ -475,25 +475,25 @@ def test_the_words_are_marked_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch
         snippet="fix the build",
         marks=[(0, 3), (8, 13)],
     )
-    assert list(_hits.event_lines(["a#7"], [event])) == ["  a#7  user_msg  fix the build"]
-    monkeypatch.setattr("runlore.cli._out.is_colored", lambda stream: True)
-    (shown,) = _hits.event_lines(["a#7"], [event])
+    assert list(hits.event_lines(["a#7"], [event])) == ["  a#7  user_msg  fix the build"]
+    monkeypatch.setattr("runlore.cli.output.is_colored", lambda stream: True)
+    (shown,) = hits.event_lines(["a#7"], [event])
     assert "\x1b[1;33mfix\x1b[0m the \x1b[1;33mbuild\x1b[0m" in shown
 
 
 def test_a_mark_goes_on_where_its_line_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runlore.cli._out.is_colored", lambda stream: True)
-    lines = [f"a {_hits.OPEN}long", f"mark{_hits.CLOSE} b {_hits.OPEN}cut…"]
-    assert list(_hits.paint_marks(lines)) == [
+    monkeypatch.setattr("runlore.cli.output.is_colored", lambda stream: True)
+    lines = [f"a {hits.OPEN}long", f"mark{hits.CLOSE} b {hits.OPEN}cut…"]
+    assert list(hits.paint_marks(lines)) == [
         "a \x1b[1;33mlong\x1b[0m",
         "\x1b[1;33mmark\x1b[0m b \x1b[1;33mcut…\x1b[0m",
     ]
 
 
 def test_marks_stay_on_their_words_when_escapes_are_taken_out() -> None:
-    snippet = f"\x9b31m{_hits.OPEN}evil\u202e build \x1b]0;x\x07 now"
+    snippet = f"\x9b31m{hits.OPEN}evil\u202e build \x1b]0;x\x07 now"
     at = snippet.index("build")
-    assert _hits.with_marks(snippet, [(at, at + 5)]) == f"evil {_hits.OPEN}build{_hits.CLOSE}  now"
+    assert hits.with_marks(snippet, [(at, at + 5)]) == f"evil {hits.OPEN}build{hits.CLOSE}  now"
 
 
 @pytest.mark.parametrize("width", [20, 60, 100, 200])
@@ -731,7 +731,7 @@ def test_file_can_be_told_not_to_page(
     run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paged: list[bool] = []
-    monkeypatch.setattr("runlore.cli.file.page", lambda lines, pager: paged.append(pager))
+    monkeypatch.setattr("runlore.cli.commands.file.page", lambda lines, pager: paged.append(pager))
     run("file", "main.py")
     run("file", "main.py", "--no-pager")
     assert paged == [True, False]
@@ -762,7 +762,7 @@ def test_the_end_of_a_long_path_is_what_is_shown(
 def test_they_look_at_no_more_than_they_may(
     run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace, "MAX_SEGMENTS", 1)
+    monkeypatch.setattr(trace, "PROOFS", 1)
     assert data(run, "commit", SHA)["partial"]
     assert [session["uid"] for session in data(run, "commit", SHA)["sessions"]] == ["toy:maker"], (
         "the oldest are looked at: one of them made it"
@@ -773,7 +773,7 @@ def test_they_look_at_no_more_than_they_may(
     assert data(run, "file", "/work/other/main.py")["partial"], (
         "a path may be written from where an agent is"
     )
-    monkeypatch.setattr(trace, "MAX_SEGMENTS", 9)
+    monkeypatch.setattr(trace, "PROOFS", 9)
     assert not data(run, "file", "/work/other/main.py")["partial"]
 
 
@@ -821,8 +821,7 @@ def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
         "except SystemExit: print(*sys.modules, file=sys.stderr)"
     )
     loaded = set(python(code).stderr.split())
-    assert "runlore.cli.search" in loaded
+    assert "runlore.cli.commands.search" in loaded
     assert (
-        not {"rich", "watchfiles", "shutil", "runlore.sync.pipeline", "runlore.redact.engine"}
-        & loaded
+        not {"rich", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact.engine"} & loaded
     )

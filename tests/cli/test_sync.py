@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from runlore import config
-from runlore.cli import _watch, sync
+from runlore.cli import watching
+from runlore.cli.commands import sync
 from runlore.query import synced_mark
 from runlore.store import open_store
 from runlore.sync.pipeline import Report
@@ -65,7 +66,7 @@ def test_an_interrupted_sync_says_what_stays(
     def interrupt(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runlore.sync.pipeline.sync", interrupt)
+    monkeypatch.setattr("runlore.pipeline.sync", interrupt)
     result = run("sync")
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "stopped; what was committed stays, `runlore sync` goes on from there\n"
@@ -114,7 +115,7 @@ def test_watching_gives_programs_lines_for_what_was_found(
     ) -> None:
         tell(sync())
 
-    monkeypatch.setattr("runlore.cli._watch.watch", watch)
+    monkeypatch.setattr("runlore.cli.watching.watch", watch)
     lines = [json.loads(text) for text in run("sync", "--watch", "--json").stdout.splitlines()]
     assert [report["found"] for report in lines] == [{"new": 2}, {"unchanged": 2}]
     assert len(run("sync", "--watch", "--json").stdout.splitlines()) == 1, (
@@ -123,7 +124,7 @@ def test_watching_gives_programs_lines_for_what_was_found(
 
 
 def test_a_second_watch_leaves_with_a_message(run: Run, stored: Path) -> None:
-    with _watch.alone(config.load().home):
+    with watching.alone(config.load().home):
         result = run("sync", "--watch")
     assert (result.exit_code, result.stdout) == (1, "")
     assert (
@@ -196,8 +197,7 @@ def test_the_mark_is_new_after_every_sync_and_tells_of_problems(
     run("sync")
     assert time.time() - mark.stat().st_mtime < 60
     monkeypatch.setattr(
-        "runlore.sync.pipeline.sync",
-        lambda *args, **options: Report(problems=[("/x", "not readable")]),
+        "runlore.pipeline.sync", lambda *args, **options: Report(problems=[("/x", "not readable")])
     )
     run("sync")
     assert mark.read_text() == "1\n"

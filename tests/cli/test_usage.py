@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from runlore import adapters
+from runlore import adapters, usage
 from runlore.usage import Row
 from runlore.usage.table import write_csv
 from tests.cli.conftest import Run
@@ -150,22 +150,7 @@ def test_a_table_of_sessions_says_that_subagents_are_in_it(
     assert run("usage", "--by", "session").stdout.startswith("SESSION ")
 
 
-@pytest.mark.parametrize(
-    "by",
-    [
-        "day",
-        "week",
-        "month",
-        "session",
-        "model",
-        "agent",
-        "project",
-        "branch",
-        "machine",
-        "subagent",
-        "block",
-    ],
-)
+@pytest.mark.parametrize("by", usage.BY)
 def test_every_report_adds_up_to_the_same(paid: Path, run: Run, by: str) -> None:
     made = data(run, "--by", by)
     assert made["by"] == by
@@ -259,7 +244,7 @@ def test_of_many_calls_the_last_are_explained_unless_more_are_asked_for(
     paid: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("usage", "--explain", "alpha").stderr == ""
-    monkeypatch.setattr("runlore.cli.usage.EXPLAINED", 2)
+    monkeypatch.setattr("runlore.cli.commands.usage.EXPLAINED", 2)
     result = run("usage", "--explain", "alpha")
     assert "the last 2 of 5 calls" in result.stderr
     assert ("5 calls, 1,842 tokens" in result.stdout, result.stdout.count("price: ")) == (True, 2)
@@ -345,7 +330,7 @@ def test_a_spent_budget_warns_and_may_fail(
         def now(cls, tz: Any = None) -> Any:
             return datetime(2026, 1, 1, 12, tzinfo=UTC)
 
-    monkeypatch.setattr("runlore.cli.usage.datetime", Then)
+    monkeypatch.setattr("runlore.cli.commands.usage.datetime", Then)
     assert "budget" not in run("usage").stderr
     file = paid / ".runlore/config.toml"
     file.write_text("[budget]\nday = 0.01\n" + PRICES)
@@ -370,7 +355,7 @@ def test_the_status_line_is_one_short_line(
         def now(cls, tz: Any = None) -> Any:
             return datetime(2026, 1, 1, 2, tzinfo=UTC)
 
-    monkeypatch.setattr("runlore.cli.usage.datetime", Then)
+    monkeypatch.setattr("runlore.cli.commands.usage.datetime", Then)
     assert (
         run("usage", "--statusline").stdout == "$0.01 today, 1.8k tokens · block $0.01, 3h00 left\n"
     )

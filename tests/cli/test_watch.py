@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runlore.cli import _watch
+from runlore.cli import watching
 from runlore.errors import StoreBusy
 from runlore.sync.pipeline import Report
 
@@ -31,8 +31,8 @@ def watched(
             raise result
         return result
 
-    monkeypatch.setattr(_watch, "changes", changes)
-    _watch.watch(run, [], told.append)
+    monkeypatch.setattr(watching, "changes", changes)
+    watching.watch(run, [], told.append)
     assert not sync, "all passes were made"
     return told
 
@@ -58,12 +58,12 @@ def test_a_problem_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_one_watches(tmp_path: Path) -> None:
     with (
-        _watch.alone(tmp_path),
+        watching.alone(tmp_path),
         pytest.raises(StoreBusy, match="another `runlore sync --watch` is running"),
-        _watch.alone(tmp_path),
+        watching.alone(tmp_path),
     ):
         pass
-    with _watch.alone(tmp_path):
+    with watching.alone(tmp_path):
         pass
 
 
@@ -83,8 +83,8 @@ def test_a_folder_that_appears_is_read_at_once(
         passes.append("one")
         return Report()
 
-    monkeypatch.setattr(_watch, "changes", changes)
-    _watch.watch(sync, [str(place)], lambda report: None)
+    monkeypatch.setattr(watching, "changes", changes)
+    watching.watch(sync, [str(place)], lambda report: None)
     assert passes == ["one"]
     assert capsys.readouterr().err == "watching for the first folder of an agent; Ctrl-C ends it\n"
 
@@ -103,6 +103,6 @@ def test_what_was_written_before_watching_began_is_read(
         passes.append("one")
         return Report()
 
-    monkeypatch.setattr(_watch, "changes", changes)
-    _watch.watch(sync, [str(tmp_path)], lambda report: None)
+    monkeypatch.setattr(watching, "changes", changes)
+    watching.watch(sync, [str(tmp_path)], lambda report: None)
     assert passes == ["one"]

@@ -13,7 +13,7 @@ import pytest
 
 from runlore import config
 from runlore.adapters import Source
-from runlore.cli import autostart
+from runlore.cli.commands import autostart
 from runlore.errors import RunloreError
 from runlore.store import open_store
 from tests.cli.conftest import Run

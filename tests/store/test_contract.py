@@ -989,6 +989,23 @@ def test_sums_are_grouped_and_filtered(store: Store, agent: Agent, another: Agen
     assert [one.unpriced for one in every(store)] == [3], "what no model said needs no price"
 
 
+def test_a_task_is_counted_with_the_subagents_of_its_sessions(
+    store: Store, agent: Agent, another: Agent
+) -> None:
+    bill(agent, call("k1"))
+    bill(another, call("k2", session="s2"))
+
+    def calls() -> dict[Any, int]:
+        return {one.keys[0]: one.calls for one in store.ledger.sum(["task"], CallFilter())}
+
+    assert calls() == {None: 2}, "sessions without a task are one group"
+    change = store.db.execute  # type: ignore[attr-defined]
+    change("update sessions set task_ref = 'acme/shop#7' where uid = 'toy:s1'")
+    assert calls() == {"acme/shop#7": 1, None: 1}
+    change("update sessions set parent_uid = 'toy:s1', relation = 'subagent' where uid = 'toy:s2'")
+    assert calls() == {"acme/shop#7": 2}
+
+
 def test_days_follow_the_clock_where_it_was_set(store: Store, agent: Agent) -> None:
     """23:30 UTC is the next day an hour east, and the same day once the clock is an hour back."""
     before, after = (

@@ -15,11 +15,11 @@ import pytest
 import uvicorn
 
 from runlore import config as settings
-from runlore.cli.demo import fill
+from runlore.cli.commands.demo import fill
 from runlore.query.open_stores import Stores
 from runlore.store import open_store
-from runlore.web._guard import Door
 from runlore.web.app import make_app
+from runlore.web.guard import Door
 from runlore.web.serving import bind
 
 SHOP = "claude:cd613e30-d8f1-4adf-91b7-584a2265b1f5"

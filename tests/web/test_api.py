@@ -132,3 +132,11 @@ def test_nothing_can_be_changed_through_it(client: Client) -> None:
             "{fingerprint}", "x"
         )
         assert client.ask(path, "POST", origin=client.url).status == 405
+
+
+def test_fields_are_described_where_they_are_declared() -> None:
+    schemas = document()["components"]["schemas"]
+    assert schemas["Explanation"]["properties"]["elsewhere"]["description"].startswith("Calls of")
+    listed = schemas["SessionLine"]["properties"]
+    assert listed["task_ref"]["description"] == "The issue or task that it was about."
+    assert listed["uid"]["description"].startswith("`agent:native id`")

@@ -19,7 +19,7 @@ from runlore.live import SessionStore
 from runlore.store import open_store
 from runlore.sync import pipeline
 from runlore.usage import Zone
-from runlore.web._guard import Door
+from runlore.web.guard import Door
 from tests.ledgers import call, keep, price
 from tests.toy import Toy, line
 from tests.web.browsing import browser, needs_chromium, watched

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from runlore.errors import RunloreError
-from runlore.web._guard import Door, is_loopback
 from runlore.web.app import ROUTES
+from runlore.web.guard import Door, is_loopback
 from runlore.web.serving import bind, door_for, url_of
 from tests.web.conftest import Client, serving
 

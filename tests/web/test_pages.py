@@ -22,9 +22,9 @@ from runlore.live import SessionStore
 from runlore.store import open_store
 from runlore.sync import pipeline
 from runlore.usage import Zone
-from runlore.web._charts import REST, bars, heatmap, stacked
-from runlore.web._kept import Kept
-from runlore.web.used import asked, behind, without_gaps
+from runlore.web.answer_cache import AnswerCache
+from runlore.web.charts import REST, bars, heatmap, stacked
+from runlore.web.usage import behind, parse_params, without_gaps
 from tests.ledgers import call, keep
 from tests.toy import Toy, line
 from tests.web.conftest import SHOP, Client, serving
@@ -106,7 +106,9 @@ def test_days_are_added_up_where_the_person_is(demo: Config) -> None:
 def test_daily_sums_are_those_of_the_report(demo: Config) -> None:
     with closing(open_store(demo.store, read_only=True)) as store:
         chosen, zone = usage.report(store, "day", zone=Zone("UTC")), Zone("UTC")
-        found = usage.daily(store, "model", asked({"since": "all"}, NOW, zone).chosen, zone=zone)
+        found = usage.daily(
+            store, "model", parse_params({"since": "all"}, NOW, zone).chosen, zone=zone
+        )
         assert {day: usage.total(rows).units for day, rows in found.items()} == {
             row.key: row.units for row in chosen.rows
         }
@@ -183,8 +185,10 @@ def test_waste_and_doubts_are_told(client: Client) -> None:
 
 
 def test_a_span_of_days_begins_at_midnight_and_a_chart_has_no_gaps() -> None:
-    assert asked({"since": "7d"}, NOW, Zone("UTC")).chosen.since == datetime(2026, 8, 9, tzinfo=UTC)
-    assert asked({"since": "99999d"}, NOW, Zone("UTC")).chosen.since is not None
+    assert parse_params({"since": "7d"}, NOW, Zone("UTC")).chosen.since == datetime(
+        2026, 8, 9, tzinfo=UTC
+    )
+    assert parse_params({"since": "99999d"}, NOW, Zone("UTC")).chosen.since is not None
     assert without_gaps("day", ["2026-08-01", "2026-08-03"]) == [
         "2026-08-01",
         "2026-08-02",
@@ -318,13 +322,13 @@ def test_what_would_leave_is_shown_and_nothing_does(client: Client, demo: Config
 
 
 def test_an_answer_is_kept_until_the_store_changes(demo: Config) -> None:
-    kept, made = Kept(), []
+    cache, made = AnswerCache(), []
     with closing(open_store(demo.store)) as store:
         for _ in range(2):
-            kept.get(store, "a question", lambda: made.append(1))
+            cache.get(store, "a question", lambda: made.append(1))
         assert len(made) == 1
         store.retention.forget([SHOP], NOW)
-        kept.get(store, "a question", lambda: made.append(1))
+        cache.get(store, "a question", lambda: made.append(1))
         assert len(made) == 2
 
 

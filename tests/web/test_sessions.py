@@ -16,9 +16,9 @@ from runlore.errors import ModelError
 from runlore.export.pages import marked, session_url, usd
 from runlore.store import open_store
 from runlore.store.values import Marks
-from runlore.web import _files
-from runlore.web._view import with_query
-from runlore.web.sessions import asked, unfinished
+from runlore.web import static_files
+from runlore.web.rendering import with_query
+from runlore.web.sessions import parse_params, unfinished
 from tests.web.conftest import SHOP, Client, serving
 
 FLAKY, RATE = "Fix the flaky checkout test", "Rate limiting for the public endpoints"
@@ -114,7 +114,7 @@ def test_a_store_that_is_not_there_yet_says_what_to_do(home: Path) -> None:
 
 
 def test_what_is_asked_is_read_as_it_was_given() -> None:
-    wanted = asked(
+    wanted = parse_params(
         {"q": " a b ", "agent": "toy", "since": "7d", "errors": "1", "page": "3", "unknown": "x"},
         NOW,
     )
@@ -126,11 +126,11 @@ def test_what_is_asked_is_read_as_it_was_given() -> None:
     )
     assert wanted.given == {"q": "a b", "agent": "toy", "since": "7d", "errors": "1", "page": "3"}
     with pytest.raises(ModelError):
-        asked({"sort": "; drop"}, NOW)
+        parse_params({"sort": "; drop"}, NOW)
 
 
 def test_static_files_are_known_by_name_and_kept_by_browsers(client: Client) -> None:
-    answer = client.ask(f"/static/{_files.VERSION}/app.css", accept_encoding="gzip")
+    answer = client.ask(f"/static/{static_files.VERSION}/app.css", accept_encoding="gzip")
     assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
     assert "immutable" in answer.headers["cache-control"]
     for path in (

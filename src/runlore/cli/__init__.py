@@ -1,7 +1,7 @@
-"""The command line: one file for each command, which is imported when the command is used.
+"""The command line. Commands are in `commands/`; the other modules are what they share.
 
-A command parses and prints; what it prints is known by `query` and `pipeline`. Data goes to stdout,
-all else to stderr.
+A command parses and prints; what it prints is computed elsewhere. It names the struct that it
+prints as JSON in `@as_json`. Data goes to stdout, all else to stderr.
 """
 
-from ._group import cli as cli
+from .group import cli as cli

@@ -24,6 +24,7 @@ By = Literal[
     "agent",
     "project",
     "branch",
+    "task",
     "machine",
     "subagent",
     "block",

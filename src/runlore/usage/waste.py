@@ -96,12 +96,8 @@ def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
 
 
 def _is_chosen(call: Call, session: Session, chosen: CallFilter) -> bool:
-    """Of what the filter asks of a call; what it asks of sessions is done."""
-    if call.ts is None and (chosen.since or chosen.until):
-        return False
-    if call.ts is not None and (
-        (chosen.since and call.ts < chosen.since) or (chosen.until and call.ts >= chosen.until)
-    ):
+    """Return True if a call matches the filter; that its session does is known."""
+    if not _is_in_time(call, chosen):
         return False
     if (
         chosen.is_subagent is not None
@@ -114,4 +110,12 @@ def _is_chosen(call: Call, session: Session, chosen: CallFilter) -> bool:
     return fnmatchcase(
         (call.model or "").lower(),
         pattern if any(char in pattern for char in "*?[") else f"*{pattern}*",
+    )
+
+
+def _is_in_time(call: Call, chosen: CallFilter) -> bool:
+    if call.ts is None:
+        return not (chosen.since or chosen.until)
+    return not (
+        (chosen.since and call.ts < chosen.since) or (chosen.until and call.ts >= chosen.until)
     )

@@ -16,7 +16,7 @@ from .. import doctor, query
 from ..config import Config
 from ..retention import policy as retain
 from ..store import Store, open_for_reading
-from ._view import lent, render
+from .rendering import lent, render
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ def page(request: Request) -> Response:
             store,
             config,
             datetime.now(UTC),
-            request.app.state.kept.get(store, "stats", store.overview.stats),
+            request.app.state.cache.get(store, "stats", store.overview.stats),
         )
         present = [agent for agent in found.agents if agent.sessions or agent.is_there]
         absent = [agent for agent in found.agents if agent not in present]

@@ -34,14 +34,14 @@ from ..usage import Row, Zone
 from ..usage.budget import Spent
 from ..usage.explain import Check, Explanation, check, explain
 from ..usage.waste import wasted
-from . import agents, failures, home, lives, session, sessions, used
-from ._charts import Stack
-from ._view import lent
+from . import agents, failures, home, live, session, sessions, usage
+from .charts import Stack
 from .home import Active
-from .lives import LiveLine
+from .live import LiveLine
+from .rendering import lent
 from .session import Fault, Part
 
-MOST_EVENTS = 500
+MAX_EVENTS = 500
 """Events of one answer; `first` of the next is one more than the last seq."""
 
 
@@ -176,7 +176,7 @@ def get_home(request: Request, store: Store, config: Config) -> HomeAnswer:
 
 def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
     """A page of sessions, chosen and searched as on the page."""
-    found = sessions.find(store, sessions.asked(request.query_params, datetime.now(UTC)))
+    found = sessions.find(store, sessions.parse_params(request.query_params, datetime.now(UTC)))
     lines = []
     for line, name in zip(found.lines, found.names, strict=True):
         hit = found.hits.get(line.uid)
@@ -216,8 +216,8 @@ def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
 def get_events(request: Request, store: Store, _: Config) -> list[EventAnswer]:
     """Events with their texts, from `first` to `last`, at most 500."""
     uid, first = session.uid_of(request, store), session.number(request, "first", 0)
-    last = session.number(request, "last", first + 10 * MOST_EVENTS)
-    events = store.sessions.events(uid, first, last)[:MOST_EVENTS]
+    last = session.number(request, "last", first + 10 * MAX_EVENTS)
+    events = store.sessions.events(uid, first, last)[:MAX_EVENTS]
     bodies = bodies_of(store, uid, (event.seq for event in events))
     return [EventAnswer(event=event, body=bodies.get(event.seq, "")) for event in events]
 
@@ -226,7 +226,7 @@ def get_context(request: Request, store: Store, _: Config) -> list[SeenAnswer]:
     """What the model saw when event `seq` had happened: the last 500 of it."""
     uid, seq = session.uid_of(request, store), session.number(request, "seq")
     query.event_at(store, uid, seq)
-    view = model_context(session.outline_of(request, store, uid, 0).events, seq)[-MOST_EVENTS:]
+    view = model_context(session.outline_of(request, store, uid, 0).events, seq)[-MAX_EVENTS:]
     bodies = bodies_of(store, uid, (one.event.seq for one in view if not one.is_cleared))
     return [
         SeenAnswer(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, ""))
@@ -248,7 +248,7 @@ def get_found(request: Request, store: Store, _: Config) -> list[engine.EventHit
 def get_errors(request: Request, store: Store, _: Config) -> Answer:
     """Errors that keep coming back; with `q` what is known of the error that this text tells of."""
     now = datetime.now(UTC)
-    return failures.find(store, *failures.asked(request.query_params, now), now)
+    return failures.find(store, *failures.parse_params(request.query_params, now), now)
 
 
 def get_error(request: Request, store: Store, _: Config) -> ErrorAnswer:
@@ -260,7 +260,9 @@ def get_error(request: Request, store: Store, _: Config) -> ErrorAnswer:
 def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
     """What was used and what it cost, `by` day, model, agent, project, session and more."""
     zone, now = Zone(), datetime.now(UTC)
-    found = used.used(store, config, used.asked(request.query_params, now, zone), now, zone)
+    found = usage.find_usage(
+        store, config, usage.parse_params(request.query_params, now, zone), now, zone
+    )
     return UsageAnswer(
         by=found.report.by,
         rows=[BriefTotals.of(row) for row in found.report.rows],
@@ -278,7 +280,7 @@ def get_explained(request: Request, store: Store, config: Config) -> Explanation
 
 def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
     """What was paid for and led nowhere, in the last 30 days unless `since` says otherwise."""
-    wanted = used.asked(request.query_params, datetime.now(UTC), Zone())
+    wanted = usage.parse_params(request.query_params, datetime.now(UTC), Zone())
     found = wasted(store, wanted.chosen)
     rows = {
         name: BriefTotals.of(getattr(found, name))
@@ -291,26 +293,26 @@ def get_doubts(request: Request, store: Store, _: Config) -> Check:
     """What has no certain price, and what no transcript can tell. Its amounts are in units of 1e-12
     USD."""
     params = {"since": "all", **request.query_params}
-    return check(store, used.asked(params, datetime.now(UTC), Zone()).chosen)
+    return check(store, usage.parse_params(params, datetime.now(UTC), Zone()).chosen)
 
 
-def get_live(request: Request, _: Store, config: Config) -> list[lives.LiveLine]:
+def get_live(request: Request, _: Store, config: Config) -> list[live.LiveLine]:
     """The newest runs that agents log themselves."""
-    return lives.lines(config, request.query_params.get("status"))
+    return live.lines(config, request.query_params.get("status"))
 
 
-def get_run(request: Request, _: Store, config: Config) -> lives.Run:
+def get_run(request: Request, _: Store, config: Config) -> live.Run:
     """One of them: state, path, checkpoints; with `from` and `to` what changed between two of
     these."""
     first, second = request.query_params.get("from"), request.query_params.get("to")
-    return lives.run(
+    return live.run(
         config, request.path_params["id"], (first, second) if first and second else None
     )
 
 
 def get_skills(_: Request, __: Store, config: Config) -> list[Rate]:
     """How often skills passed, for each model."""
-    return lives.rates(config)
+    return live.rates(config)
 
 
 def get_agents(request: Request, store: Store, config: Config) -> agents.Stored:
@@ -319,7 +321,7 @@ def get_agents(request: Request, store: Store, config: Config) -> agents.Stored:
         store,
         config,
         datetime.now(UTC),
-        request.app.state.kept.get(store, "stats", store.overview.stats),
+        request.app.state.cache.get(store, "stats", store.overview.stats),
     )
 
 
@@ -353,12 +355,12 @@ ENDPOINTS = [
     Endpoint("/find/{uid:path}", get_found, list[engine.EventHit], ("q",)),
     Endpoint("/errors", get_errors, Answer, failures.NAMES),
     Endpoint("/errors/{fingerprint}", get_error, ErrorAnswer),
-    Endpoint("/usage", get_usage, UsageAnswer, used.NAMES),
-    Endpoint("/usage/waste", get_waste, WasteAnswer, used.NAMES),
-    Endpoint("/usage/doubts", get_doubts, Check, used.NAMES),
+    Endpoint("/usage", get_usage, UsageAnswer, usage.NAMES),
+    Endpoint("/usage/waste", get_waste, WasteAnswer, usage.NAMES),
+    Endpoint("/usage/doubts", get_doubts, Check, usage.NAMES),
     Endpoint("/usage/explain/{uid:path}", get_explained, Explanation),
-    Endpoint("/live", get_live, list[lives.LiveLine], ("status",)),
-    Endpoint("/live/{id}", get_run, lives.Run, ("from", "to")),
+    Endpoint("/live", get_live, list[live.LiveLine], ("status",)),
+    Endpoint("/live/{id}", get_run, live.Run, ("from", "to")),
     Endpoint("/skills", get_skills, list[Rate]),
     Endpoint("/agents", get_agents, agents.Stored),
     Endpoint("/retention", get_retention, Plan | None),
@@ -386,11 +388,11 @@ def problem(error: Exception, status: int) -> Response:
 
 
 def _route(endpoint: Endpoint) -> Route:
-    def asked(request: Request) -> Response:
+    def respond(request: Request) -> Response:
         with lent(request) as (store, config):
             return answer(endpoint.ask(request, store, config))
 
-    return Route(ROOT + endpoint.path, asked, name=endpoint.ask.__name__)
+    return Route(ROOT + endpoint.path, respond, name=endpoint.ask.__name__)
 
 
 # ── the document ──────────────────────────────────────────────────────────────────────────────────

@@ -16,37 +16,37 @@ from ..errors import Ambiguous, ModelError, NotFound, RunloreError, SessionNotFo
 from ..query.open_stores import Stores
 from ..search import QueryError
 from . import (
-    _files,
     agents,
     api,
+    download,
     events,
     failures,
     home,
-    lives,
+    live,
     login,
     session,
     sessions,
-    taken,
-    used,
+    static_files,
+    usage,
 )
-from ._guard import Door, Guard
-from ._kept import Kept
-from ._outlines import Outlines
-from ._view import render
+from .answer_cache import AnswerCache
+from .guard import Door, Guard
+from .outline_cache import Outlines
+from .rendering import render
 
 ROUTES = [
     *api.routes,
     *home.routes,
     *failures.routes,
-    *used.routes,
-    *lives.routes,
+    *usage.routes,
+    *live.routes,
     *agents.routes,
     *events.routes,
     *sessions.routes,
     *session.routes,
-    *taken.routes,
+    *download.routes,
     *login.routes,
-    *_files.routes,
+    *static_files.routes,
 ]
 
 STATUS: dict[type[Exception], int] = {
@@ -73,7 +73,7 @@ def make_app(
     app = Starlette(routes=ROUTES, middleware=middleware, exception_handlers=handlers)
     app.state.stores, app.state.door = stores or Stores(), door or Door()
     app.state.is_ending = is_ending
-    app.state.outlines, app.state.kept = Outlines(), Kept()
+    app.state.outlines, app.state.cache = Outlines(), AnswerCache()
     return Guard(app, app.state.door)
 
 

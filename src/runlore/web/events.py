@@ -21,8 +21,8 @@ from .. import query
 from ..config import Config
 from ..errors import LogError, NotFound, StoreError
 from ..store import Store
-from ._view import lent
-from .lives import SHOWN, store_of
+from .live import SHOWN, store_of
+from .rendering import lent
 
 EVERY_S = 1.0
 ALIVE_S = 15.0
@@ -80,7 +80,7 @@ async def events(request: Request) -> Response:
             # Forgotten, or being made: there may be something to tell later.
             return None
 
-    async def told() -> AsyncIterator[str]:
+    async def stream() -> AsyncIterator[str]:
         last, silent = await run_in_threadpool(look), 0.0
         yield "retry: 3000\n\n"
         if last is not None and known not in ("", str(last.events)):
@@ -97,7 +97,7 @@ async def events(request: Request) -> Response:
                 silent = 0.0
             last = now or last
 
-    return StreamingResponse(told(), media_type="text/event-stream")
+    return StreamingResponse(stream(), media_type="text/event-stream")
 
 
 def _message(now: Changed) -> str:

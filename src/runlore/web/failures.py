@@ -17,7 +17,7 @@ from ..query import names as naming
 from ..store import Filter, Store
 from ..store.values import SessionError
 from ..text.words import moment
-from ._view import lent, render
+from .rendering import lent, render
 from .sessions import facets_of
 
 SHOWN = 100
@@ -26,7 +26,7 @@ MET = 100
 """Sessions that are listed of one error."""
 
 
-def asked(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Filter]:
+def parse_params(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Filter]:
     """Raises ModelError."""
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
     since = moment(given["since"], now) if "since" in given else None
@@ -54,7 +54,7 @@ def known(store: Store, fingerprint: str) -> tuple[Recurring, list[SessionError]
 
 def recurring_errors(request: Request, store: Store, now: datetime) -> list[Recurring]:
     """Of all sessions, for the first page."""
-    answer: Answer = request.app.state.kept.get(
+    answer: Answer = request.app.state.cache.get(
         store, "recurring", lambda: known_errors.find_recurring(store, Filter(), now, limit=20)
     )
     return answer.found
@@ -63,9 +63,11 @@ def recurring_errors(request: Request, store: Store, now: datetime) -> list[Recu
 def page(request: Request) -> Response:
     now = datetime.now(UTC)
     with lent(request) as (store, _):
-        given, chosen = asked(request.query_params, now)
+        given, chosen = parse_params(request.query_params, now)
         question = ("errors", tuple(sorted(given.items())))
-        found = request.app.state.kept.get(store, question, lambda: find(store, given, chosen, now))
+        found = request.app.state.cache.get(
+            store, question, lambda: find(store, given, chosen, now)
+        )
         return render(
             request, "errors.html", given=given, found=found, facets=facets_of(request, store)
         )

@@ -19,11 +19,11 @@ from ..store import CallFilter, Filter, SessionLine, Store
 from ..text.words import count, short
 from ..usage import Row, Zone
 from ..usage.budget import Spent, budgets
-from ._charts import Stack, bars, heatmap, stacked
-from ._view import lent, render
+from .charts import Stack, bars, heatmap, stacked
 from .events import state
 from .failures import recurring_errors
-from .lives import LiveLine, running_runs
+from .live import LiveLine, running_runs
+from .rendering import lent, render
 from .session import RUNNING
 
 RECENT = timedelta(hours=24)

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from ._guard import COOKIE
-from ._view import render
+from .guard import COOKIE
+from .rendering import render
 
-MOST = 4096
+MAX_BYTES = 4096
 """Bytes of a form: a token is short."""
 
 
@@ -25,7 +25,7 @@ async def login(request: Request) -> Response:
     data = b""
     async for part in request.stream():
         data += part
-        if len(data) > MOST:
+        if len(data) > MAX_BYTES:
             return render(request, "login.html", 413, is_wrong=True)
     given = parse_qs(data.decode("utf-8", "replace")).get("token", [""])[0]
     if not door.opens_with(given.strip()):

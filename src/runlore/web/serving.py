@@ -14,9 +14,9 @@ import uvicorn
 
 from ..errors import RunloreError
 from ..query.open_stores import Stores
-from ._guard import LOOPBACK, Door, is_loopback
-from ._view import warm
 from .app import make_app
+from .guard import LOOPBACK, Door, is_loopback
+from .rendering import warm
 
 PORT = 8765
 GRACE_S = 3

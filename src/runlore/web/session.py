@@ -21,17 +21,17 @@ from ..export.pages import usd
 from ..model import Fix, Session
 from ..store import Store
 from ..timeline import model_context
-from ._charts import strip
-from ._view import lent, render
+from .charts import strip
+from .rendering import lent, render
 from .sessions import unfinished
 
 PART = 60
 """Blocks that are shown at once: a few screens."""
 RUNNING = timedelta(minutes=10)
 """A session that was written to so lately may be going on."""
-MOST_SEEN = 80
+MAX_CONTEXT_EVENTS = 80
 """Events of the model's view on one page: the latest come first."""
-MOST_RAW = 400_000
+MAX_RAW_RECORDS = 400_000
 """Characters of a native record that are shown."""
 FOUND = 100
 """Places that finding in a session gives."""
@@ -206,7 +206,7 @@ def text(request: Request) -> Response:
         return render(request, "_text.html", event=event, body=body)
 
 
-def seen(request: Request) -> Response:
+def show_context(request: Request) -> Response:
     """What the model saw when an event had happened."""
     with lent(request) as (store, _):
         uid, seq = uid_of(request, store), number(request, "seq")
@@ -214,7 +214,7 @@ def seen(request: Request) -> Response:
         found = outline_of(request, store, uid, 0)
         view = model_context(found.events, seq)
         last = max(1, number(request, "until", len(view)))
-        shown = view[max(0, last - MOST_SEEN) : last]
+        shown = view[max(0, last - MAX_CONTEXT_EVENTS) : last]
         bodies = bodies_of(store, uid, (one.event.seq for one in shown if not one.is_cleared))
         cleared = sum(one.is_cleared for one in view)
         return render(
@@ -226,7 +226,7 @@ def seen(request: Request) -> Response:
             bodies=bodies,
             total=len(view),
             cleared=cleared,
-            earlier=max(0, last - MOST_SEEN),
+            earlier=max(0, last - MAX_CONTEXT_EVENTS),
         )
 
 
@@ -245,8 +245,8 @@ def pretty(record: bytes) -> str:
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     return (
         text
-        if len(text) <= MOST_RAW
-        else f"{text[:MOST_RAW]}\n… {len(text) - MOST_RAW:,} more characters"
+        if len(text) <= MAX_RAW_RECORDS
+        else f"{text[:MAX_RAW_RECORDS]}\n… {len(text) - MAX_RAW_RECORDS:,} more characters"
     )
 
 
@@ -298,7 +298,7 @@ routes = [
     Route("/x/part/{uid:path}", part),
     Route("/x/parts/{uid:path}", parts),
     Route("/x/text/{uid:path}", text),
-    Route("/x/seen/{uid:path}", seen),
+    Route("/x/seen/{uid:path}", show_context),
     Route("/x/raw/{uid:path}", raw),
     Route("/x/find/{uid:path}", find),
     Route("/x/image/{uid:path}", image),

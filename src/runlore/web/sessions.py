@@ -18,7 +18,7 @@ from ..errors import ModelError
 from ..query import names as naming
 from ..store import Filter, SessionLine, Store
 from ..text.words import moment
-from ._view import lent, render
+from .rendering import lent, render
 
 SHOWN, FOUND = 50, 20
 """Sessions on a page; of those that were searched for fewer, because each is shown with what was
@@ -59,7 +59,7 @@ _LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]{2,}\Z")
 beginning of nearly all words."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What a URL asks for. `given` is as it was given, for links that change a part of it."""
 
     text: str
@@ -78,7 +78,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.chosen._replace(parents_only=True) != Filter()
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SessionsPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of sessions. With words that were searched for each has the events that answer, in
     `hits`."""
 
@@ -92,7 +92,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def asked(params: Mapping[str, str], now: datetime) -> Asked:
+def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
     """Raises ModelError for what cannot be meant."""
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
     sort = given.get("sort", "ended")
@@ -116,7 +116,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
         **plain,
     )
     page = int(_number(given, "page") or 1)
-    return Asked(
+    return SessionsQuestion(
         text=given.get("q", ""),
         chosen=chosen,
         sort=sort,
@@ -125,7 +125,7 @@ def asked(params: Mapping[str, str], now: datetime) -> Asked:
     )
 
 
-def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
+def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> SessionsPage:
     """The page of sessions that is asked for. Raises QueryError."""
     if not wanted.text:
         total = store.sessions.count(wanted.chosen)
@@ -133,7 +133,7 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
         lines = store.sessions.select(
             wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN
         )
-        return _found(store, wanted, lines, total)
+        return _build_page(store, wanted, lines, total)
     asked_for = engine.parse(unfinished(wanted.text) if is_typing else wanted.text)
     if wanted.is_filtered:
         chosen = wanted.chosen._replace(parents_only=False)
@@ -152,7 +152,7 @@ def find(store: Store, wanted: Asked, *, is_typing: bool = False) -> Found:
         remarks.append(f"not words, and ignored: {' '.join(answer.ignored)}")
     if not answer.hits and not is_typing:
         remarks += [*engine.remarks(wanted.text), *engine.blame(store, asked_for)]
-    found = _found(store, wanted, [hit.session for hit in hits], answer.total, remarks)
+    found = _build_page(store, wanted, [hit.session for hit in hits], answer.total, remarks)
     return msgspec.structs.replace(
         found, hits={hit.session.uid: hit for hit in hits}, seconds=answer.seconds
     )
@@ -163,12 +163,16 @@ def unfinished(text: str) -> str:
     return f"{text}*" if _LAST_WORD.search(text) else text
 
 
-def _found(
-    store: Store, wanted: Asked, lines: list[SessionLine], total: int, remarks: Sequence[str] = ()
-) -> Found:
+def _build_page(
+    store: Store,
+    wanted: SessionsQuestion,
+    lines: list[SessionLine],
+    total: int,
+    remarks: Sequence[str] = (),
+) -> SessionsPage:
     pages = max(1, -(-min(total, FARTHEST) // (FOUND if wanted.text else SHOWN)))
     names = naming.short_ids(store, lines)
-    return Found(
+    return SessionsPage(
         lines=lines,
         names=names,
         hits={},
@@ -193,7 +197,7 @@ def _number(given: dict[str, str], name: str) -> float | None:
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
     with lent(request) as (store, _):
-        wanted = asked(request.query_params, datetime.now(UTC))
+        wanted = parse_params(request.query_params, datetime.now(UTC))
         return render(
             request,
             "sessions.html",
@@ -207,7 +211,7 @@ def page(request: Request) -> Response:
 
 def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]]:
     """What sessions can be chosen by."""
-    found: dict[str, list[tuple[str, int]]] = request.app.state.kept.get(
+    found: dict[str, list[tuple[str, int]]] = request.app.state.cache.get(
         store, "facets", lambda: query.facets(store, 30)
     )
     return found
@@ -216,7 +220,7 @@ def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]
 def results(request: Request) -> Response:
     """The list alone, for search while typing."""
     with lent(request) as (store, _):
-        wanted = asked(request.query_params, datetime.now(UTC))
+        wanted = parse_params(request.query_params, datetime.now(UTC))
         found = find(store, wanted, is_typing=True)
         return render(request, "_results.html", wanted=wanted, found=found, is_empty=False)
 

@@ -73,6 +73,7 @@ _KEYS = {
         f"case when s.relation = 'subagent' then s.uid when g.flags & {SIDECHAIN} != 0 then"
         " 'sidechain' else 'main' end"
     ),
+    "task": "coalesce(s.task_ref, u.task_ref)",
     "waste": f"case when g.session not in {_UNMARKED} then g.flags & {MARKS} end",
 }
 
@@ -126,7 +127,7 @@ class Rollups:
         assert prices or not chosen.is_doubtful
         table, bindings = self._calls_in(chosen, prices) if prices else self._rollups_in(chosen)
         where, more = self._where(chosen)
-        tops, to_tops = (_TOPS, _TO_TOPS) if "session" in by else ("", "")
+        tops, to_tops = (_TOPS, _TO_TOPS) if any("u." in key for key in keys) else ("", "")
         uses_sessions = any("s." in key for key in keys)
         sessions = " join sessions s on s.number = g.session" if uses_sessions else ""
         sql = (

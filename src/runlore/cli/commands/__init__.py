@@ -1,0 +1,1 @@
+"""One module for each command, which has its name. Its first line is the first line of its help."""

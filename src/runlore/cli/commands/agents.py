@@ -1,0 +1,75 @@
+"""Show the agents that runlore can read.
+
+Where it looks for their sessions, and how much is stored of each, subagents included. With --json
+an array of agents (docs/json.md).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+
+import click
+
+from ... import config as settings
+from ... import query
+from ...store import open_for_reading
+from ...text.words import ago, size
+from ..options import as_json
+from ..output import Column, echo, one_line, paint, table, write_json
+
+
+@click.command(help=__doc__)
+@as_json(list[query.AgentFacts], items="")
+def command(is_json: bool) -> None:
+    config = settings.load()
+    with ExitStack() as stack:
+        has_store = "://" in config.store or os.path.exists(os.path.expanduser(config.store))
+        store = stack.enter_context(closing(open_for_reading(config.store))) if has_store else None
+        rows = query.agents(store, config)
+    if is_json:
+        write_json(rows)
+        return
+    # What is on this machine comes first.
+    rows.sort(key=lambda row: not row.sessions and not row.is_there)
+    head, *lines = as_table(rows)
+    echo(paint(head, "dim"))
+    echo("\n".join(lines))
+
+
+def as_table(rows: list[query.AgentFacts]) -> list[str]:
+    now = datetime.now(UTC)
+    columns = [
+        Column("AGENT", [row.name for row in rows]),
+        Column("SESSIONS", [f"{row.sessions:,}" for row in rows], right=True),
+        Column("SOURCES", [f"{row.sources:,}" for row in rows], right=True, leaves=2),
+        Column("SIZE", [size(row.source_bytes) for row in rows], right=True),
+        Column("SYNCED", [ago(row.last_sync, now) if row.last_sync else "never" for row in rows]),
+        Column(
+            "VERSION", [one_line(row.version_seen or "") for row in rows], max_width=14, leaves=4
+        ),
+        Column(
+            "DELETES",
+            [f"after {row.keeps_days} days" if row.keeps_days else "" for row in rows],
+            leaves=1,
+        ),
+        Column("DOES NOT TELL", [", ".join(row.lacks) for row in rows], max_width=36, leaves=3),
+        Column("LOOKED FOR IN", [describe_roots(row) for row in rows]),
+    ]
+    return table(columns)
+
+
+def describe_roots(row: query.AgentFacts) -> str:
+    if not row.enabled:
+        return "switched off in config.toml"
+    there = [root.path for root in row.roots if root.exists]
+    absent = [root.path for root in row.roots if not root.exists]
+    if there or not absent:  # An agent that is looked for by a pattern may have no folder to name.
+        return ", ".join(map(from_home, there)) or "not there"
+    return f"not there: {', '.join(map(from_home, absent))}"
+
+
+def from_home(path: str) -> str:
+    home = os.path.expanduser("~") + os.sep
+    return one_line(f"~{os.sep}{path.removeprefix(home)}" if path.startswith(home) else path)

@@ -1,0 +1,53 @@
+"""Copy the store to a file, also while it is in use.
+
+The copy is the store of one moment, is checked, and is readable by you alone. To use it, put it
+where the store was, without the -wal and -shm that may lie beside it there, or name it in
+RUNLORE_STORE. Beside the store lie config.toml, redact.key, live sessions, lessons and the notes on
+who was told them, which are not in it. With --json an object (docs/json.md).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from ...errors import StoreError
+from ...text.words import duration, size
+from ..options import as_json, open_store
+from ..output import note, one_line, write_json
+from ..progress import Progress
+
+
+class Backup(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of the store."""
+
+    path: str
+    size: int
+    """In bytes."""
+    seconds: float
+
+
+@click.command(help=__doc__)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@as_json(Backup)
+def command(file: Path, force: bool, is_json: bool) -> None:
+    began = time.monotonic()
+    with open_store() as (store, _), Progress() as progress:
+        if os.path.exists(file):
+            if "://" not in store.url and os.path.samefile(file, os.path.expanduser(store.url)):
+                raise StoreError(f"{file}: this is the store itself")
+            if not force:
+                raise StoreError(f"{file}: is there already; --force writes over it")
+        store.backup(file, lambda done, total: progress.show("pages", done, total))
+    seconds, length = time.monotonic() - began, file.stat().st_size
+    if is_json:
+        write_json(Backup(path=str(file.absolute()), size=length, seconds=round(seconds, 3)))
+    else:
+        note(
+            f"copied {size(length)} to {one_line(str(file))} in {duration(seconds)}, and checked it"
+        )

@@ -1,0 +1,106 @@
+"""Make a small store from invented sessions, to look around in.
+
+Nothing of yours is read or changed. With --json an object (docs/json.md).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from contextlib import closing
+from pathlib import Path
+from shutil import which
+
+import click
+import msgspec
+
+from ... import config as settings
+from ... import store as stores
+from ...errors import RunloreError
+from ...store import Filter, Store
+from ...sync import pipeline
+from ..options import as_json
+from ..output import echo, note, write_json
+from . import ls
+
+PACKAGED = Path(__file__).parents[2] / "demo"
+
+
+class Demo(msgspec.Struct, frozen=True, kw_only=True):
+    """A store to look around in."""
+
+    home: str
+    store: str
+    sessions: int
+    events: int
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False),
+    help="Where to make it (demo/ in runlore's own folder).",
+)
+@as_json(Demo)
+def command(home: str | None, is_json: bool) -> None:
+    own = settings.load()
+    folder = Path(home).expanduser().absolute() if home else own.home / "demo"
+    config = settings.Config(home=folder, store=str(folder / "runlore.db"))
+    if folder == own.home or config.store == os.path.expanduser(own.store):
+        raise RunloreError(f"{folder} holds your own store; give the demo a folder of its own")
+    settings.make_home(folder)
+    with closing(stores.open_store(config.store)) as store:
+        fill(store, config)
+        if is_json:
+            lines = store.sessions.select(Filter(parents_only=False))
+            events = sum(line.events for line in lines)
+            write_json(
+                Demo(home=str(folder), store=config.store, sessions=len(lines), events=events)
+            )
+            return
+        echo("\n".join(ls.as_table(store, store.sessions.select(Filter()), is_whole=True)))
+    suggest(folder, config.store)
+
+
+def fill(store: Store, config: settings.Config) -> None:
+    """One folder for each agent, named for its adapter."""
+    strangers = [path for path in store.sources.by_path() if not path.startswith(str(PACKAGED))]
+    if strangers:
+        raise RunloreError(
+            f"{config.home} holds a store of real sessions; give the demo a folder of its own"
+        )
+    for place in sorted(PACKAGED.glob("*/root")):
+        pipeline.sync(store, config, agents=[place.parent.name], roots=[str(place)])
+
+
+def suggest(folder: Path, store: str) -> None:
+    # Where the environment names a store, it would win over the folder.
+    name, value = (
+        ("RUNLORE_STORE", store)
+        if os.environ.get("RUNLORE_STORE")
+        else ("RUNLORE_HOME", str(folder))
+    )
+    before = os.environ.get(name, "")
+    if os.name == "nt":
+        begin, end = f"set {name}={value}", f"set {name}={before}"
+    else:
+        begin, end = (
+            f"export {name}={shlex.quote(value)}",
+            f"export {name}={shlex.quote(before)}" if before else f"unset {name}",
+        )
+    note("\nTry next:")
+    note(f"  {begin}")
+    program = (
+        sys.argv[0]
+        if os.path.basename(sys.argv[0]) == "runlore" and which("runlore") is None
+        else "runlore"
+    )
+    for words in (
+        "show latest:shop-api",
+        "show latest:shop-api --context 20",
+        "search ModuleNotFoundError",
+        "ls --errors",
+    ):
+        note(f"  {shlex.quote(program)} {words}")
+    note(f"`{end}` leads back to your own sessions.")

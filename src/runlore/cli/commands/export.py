@@ -1,0 +1,121 @@
+"""Take a session out: as Markdown, lines of JSON, or one HTML file.
+
+SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT
+for that event alone. What is written is redacted once more, by the rules of today. Pictures stay
+out of it unless they are asked for: no rule can see a secret in one. With --json, which needs a
+file, an object (docs/json.md).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+import msgspec
+
+from ...errors import RunloreError
+from ...export.html import html
+from ...export.jsonl import jsonl
+from ...export.markdown import markdown
+from ...export.selection import Selection, select
+from ...text.words import size
+from ..options import SessionName, as_json, open_store
+from ..output import note, one_line, write_json
+from .show import named, which
+
+FORMATS = ("markdown", "jsonl", "html")
+ENDINGS = {".md": "markdown", ".jsonl": "jsonl", ".html": "html", ".htm": "html"}
+
+
+class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that was written."""
+
+    path: str
+    format: str
+    """markdown, jsonl, html."""
+    size: int
+    """In bytes."""
+
+
+@click.command(help=__doc__)
+@click.argument("session", type=SessionName(), default="latest")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    help=f"{', '.join(FORMATS)} (the file's name may say).",
+)
+@click.option("--from", "first", type=click.IntRange(0), metavar="N", help="From event N on.")
+@click.option("--to", "last", type=click.IntRange(0), metavar="N", help="Up to event N.")
+@click.option(
+    "--branch", metavar="N|all", help="What a rewind left behind, by number; or everything."
+)
+@click.option("--pictures", is_flag=True, help="With its pictures, in HTML.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Into this file, for you alone.",
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@as_json(ExportedFile)
+def command(
+    session: str,
+    kind: str | None,
+    first: int | None,
+    last: int | None,
+    branch: str | None,
+    pictures: bool,
+    output: Path | None,
+    force: bool,
+    is_json: bool,
+) -> None:
+    kind = kind or ENDINGS.get(output.suffix.lower() if output else "", "markdown")
+    if is_json and output is None:
+        raise click.UsageError("--json tells of a file: it goes with --output")
+    if pictures and kind != "html":
+        raise click.UsageError("--pictures goes with --format html")
+    with open_store() as (store, config):
+        uid, seq = named(store, session)
+        if seq is not None:
+            if first is not None or last is not None:
+                raise click.UsageError("#EVENT and --from or --to do not go together")
+            first = last = seq
+        line = which(branch or "0", sys.maxsize)
+        taken = select(store, config, uid, first=first or 0, last=last, branch=line)
+        made = pieces(kind, taken, pictures)
+        if output is None:
+            for piece in made:
+                sys.stdout.write(piece)
+            return
+        length = write(made, output, force)
+    if is_json:
+        write_json(ExportedFile(path=str(output.absolute()), format=kind, size=length))
+    else:
+        note(f"wrote {size(length)} to {one_line(str(output))}")
+
+
+def pieces(kind: str, taken: Selection, pictures: bool) -> Iterable[str]:
+    if kind == "html":
+        return html(taken, pictures=pictures)
+    return jsonl(taken) if kind == "jsonl" else markdown(taken)
+
+
+def write(made: Iterable[str], output: Path, force: bool) -> int:
+    """Raises RunloreError when the file is there, unless it is to be written over. Its length."""
+    flags = (
+        os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | (os.O_TRUNC if force else os.O_EXCL)
+    )
+    try:
+        handle = os.open(output, flags, 0o600)
+    except FileExistsError:
+        raise RunloreError(f"{output}: is there already; --force writes over it") from None
+    with open(handle, "wb") as file:
+        for piece in made:
+            file.write(piece.encode("utf-8", "replace"))
+        return file.tell()

@@ -1,0 +1,498 @@
+"""Keep lessons: what to do about what keeps happening.
+
+`propose` looks for what sessions got over, or people had to say again, and puts it down as
+proposals. Nothing is told to an agent before you have approved it. Each lesson is a file in
+~/.runlore/lessons that can be reviewed, edited and kept under version control.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ... import config as settings
+from ...files import settings as files
+from ...files.git import git_remote
+from ...lessons import Lesson, actions, rank, rendered_files
+from ...lessons.render import remove, render_block, upsert
+from ...lessons.shelf import parse_lesson, render_lesson
+from ...text.tokens import tokens
+from ...text.words import count
+from ..integrate import RECEIPTS, Unasked, clean_diff, colored
+from ..options import AgentName, as_json, open_store
+from ..output import Column, clean, echo, note, one_line, paint, table, warn, write_json
+
+MIN_WIDTH = 40
+OPEN = ("proposed", "approved")
+
+
+class RankedLesson(Lesson, frozen=True, kw_only=True):
+    """A lesson, and how it stands."""
+
+    score: float
+    """What it is ranked by; it sinks with time."""
+    is_told: bool
+    """True if agents are shown it."""
+    is_doubted: bool
+    """True if later sessions contradict it."""
+    file: str
+
+    @classmethod
+    def of(cls, lesson: Lesson, setting: settings.Config) -> RankedLesson:
+        score = rank.score(lesson, datetime.now(UTC), setting.lessons.half_life_days)
+        return cls(
+            **msgspec.structs.asdict(lesson),
+            score=round(score, 4),
+            is_told=lesson.is_ready(setting.lessons.deliver),
+            is_doubted=lesson.is_doubted,
+            file=str(actions.open_shelf(setting).folder / f"{lesson.id}.md"),
+        )
+
+
+class ProposedLessons(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look at all sessions has brought."""
+
+    new: list[str]
+    """Ids of the proposals that were not there before."""
+    changed: list[str]
+    """Ids of the lessons whose evidence has changed."""
+    lessons: list[RankedLesson]
+
+
+class RenderedLessons(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of lessons in a file."""
+
+    file: str
+    changed: bool
+    dry_run: bool
+    lessons: list[str]
+    """Ids of the lessons in the block."""
+    diff: list[str]
+    """The lines of the diff."""
+
+
+@click.group(help=__doc__)
+def command() -> None:
+    pass
+
+
+def scoped(function: Any) -> Any:
+    """The options that say where a lesson applies."""
+    for name, told in (
+        ("tool", "Only with this tool."),
+        ("path", "Only for files that end so; * is a wildcard."),
+        ("repo", "Only in this repository: owner/name, or the name alone; * is a wildcard."),
+    ):
+        function = click.option(f"--{name}", metavar="GLOB", help=told)(function)
+    return click.option("--agent", type=AgentName(), help="Only for this agent.")(function)
+
+
+# ── what there is ─────────────────────────────────────────────────────────────────────────────────
+@command.command("list")
+@click.option(
+    "--status",
+    type=click.Choice(("proposed", "approved", "rejected", "retired", "superseded")),
+    help="Only these.",
+)
+@click.option(
+    "--all", "is_all", is_flag=True, help="Also what was rejected, retired or superseded."
+)
+@click.option("--repo", metavar="NAME", help="Only what applies in this repository.")
+@as_json(list[RankedLesson], items="")
+def list_(status: str | None, is_all: bool, repo: str | None, is_json: bool) -> None:
+    """List lessons, proposals first, then the most trusted.
+
+    With --json an array of lessons (docs/json.md).
+    """
+    setting = settings.load()
+    lessons, broken = actions.open_shelf(setting).read()
+    for one in broken:
+        warn(one_line(f"{one.file} is no lesson: {one.reason}"))
+    chosen = [
+        one
+        for one in lessons
+        if (one.status == status if status else is_all or one.status in OPEN)
+        and one.fits(repo=repo)
+    ]
+    ranked = sorted(
+        rank.rank_lessons(chosen, datetime.now(UTC), setting.lessons.half_life_days),
+        key=lambda one: one.status != "proposed",
+    )
+    if is_json:
+        write_json([RankedLesson.of(one, setting) for one in ranked])
+    elif ranked:
+        show_list(ranked, setting)
+    else:
+        note(
+            "no lessons; `runlore lessons propose` looks for some"
+            if not lessons
+            else "none of these; --all lists every lesson"
+        )
+
+
+def show_list(found: list[Lesson], setting: settings.Config) -> None:
+    now = datetime.now(UTC)
+    columns = [
+        Column("ID", [one.id for one in found]),
+        Column("STATUS", [state_of(one, setting) for one in found]),
+        Column(
+            "SCORE",
+            [f"{rank.score(one, now, setting.lessons.half_life_days):.2f}" for one in found],
+            right=True,
+            leaves=4,
+        ),
+        Column("SESSIONS", [str(one.sessions) for one in found], right=True, leaves=3),
+        Column("HELPED", [str(one.helped or "") for one in found], right=True, leaves=2),
+        Column("WHERE", [where(one) for one in found], max_width=24, leaves=5),
+        Column("PROBLEM", [one_line(one.problem) for one in found]),
+    ]
+    head, *rows = table(columns, min_width=MIN_WIDTH)
+    echo(paint(head, "dim"))
+    for one, row in zip(found, rows, strict=True):
+        echo(row)
+        echo(paint(f"    {one_line(one.resolution)[:200]}", "dim"))
+
+
+def state_of(lesson: Lesson, setting: settings.Config) -> str:
+    """Approved is not yet told: it may lack evidence, or be contradicted."""
+    if lesson.status != "approved" or lesson.is_ready(setting.lessons.deliver):
+        return lesson.status
+    return "doubted" if lesson.is_doubted else "waits"
+
+
+def where(lesson: Lesson) -> str:
+    return one_line(
+        " ".join(scope for scope in (lesson.repo, lesson.path, lesson.tool, lesson.agent) if scope)
+    )
+
+
+@command.command()
+@click.argument("lesson")
+@as_json(RankedLesson)
+def show(lesson: str, is_json: bool) -> None:
+    """Print a lesson as it stands in its file. With --json the lesson."""
+    setting = settings.load()
+    found = actions.open_shelf(setting).get(lesson)
+    if is_json:
+        write_json(RankedLesson.of(found, setting))
+        return
+    echo(clean(render_lesson(found)).rstrip())
+    note(paint(told_state(found, setting), "dim", sys.stderr))
+
+
+def told_state(lesson: Lesson, setting: settings.Config) -> str:
+    state = state_of(lesson, setting)
+    if state == "waits":
+        if not (lesson.evidence and lesson.resolution):
+            return "approved, but without evidence or without what to do: it is not told to agents"
+        return (
+            f"approved, and told to agents when {setting.lessons.deliver} sessions show it;"
+            f" {lesson.sessions} do"
+        )
+    if state == "doubted":
+        return (
+            f"approved, but {lesson.broken} sessions since went another way and {lesson.kept} this"
+            " one: it is not told to agents"
+        )
+    return "approved: agents are told" if state == "approved" else f"{state}: agents are not told"
+
+
+# ── what becomes of them ──────────────────────────────────────────────────────────────────────────
+@command.command()
+@click.option("--dry-run", is_flag=True, help="Show the lessons without writing them.")
+@as_json(ProposedLessons, items="lessons")
+def propose(dry_run: bool, is_json: bool) -> None:
+    """Look through all sessions, and put lessons down as proposals.
+
+    With --json an object: new, changed (ids), lessons.
+    """
+    with open_store() as (store, setting):
+        made = actions.propose(store, setting, datetime.now(UTC), dry_run=dry_run)
+    new = [one for one in made.changed if one.id in made.new]
+    renewed = [one.id for one in made.changed if one.id not in made.new]
+    for one in made.broken:
+        warn(one_line(f"{one.file} is no lesson: {one.reason}"))
+    if is_json:
+        write_json(
+            ProposedLessons(
+                new=[one.id for one in new],
+                changed=renewed,
+                lessons=[RankedLesson.of(one, setting) for one in made.changed],
+            )
+        )
+        return
+    if new:
+        show_list(
+            rank.rank_lessons(new, datetime.now(UTC), setting.lessons.half_life_days), setting
+        )
+    told = f"{count(len(new), 'new proposal')}, {count(len(renewed), 'lesson')} with other evidence"
+    note(f"{told}; nothing was written" if dry_run else told)
+
+
+def decided(status: str, lessons: tuple[str, ...], why: str, is_json: bool) -> None:
+    setting = settings.load()
+    tell(actions.decide(setting, lessons, status, datetime.now(UTC), why=why), setting, is_json)
+
+
+def tell(made: list[Lesson], setting: settings.Config, is_json: bool) -> None:
+    if is_json:
+        write_json([RankedLesson.of(one, setting) for one in made])
+        return
+    for one in made:
+        echo(f"{one.id}  {one_line(one.problem)}")
+        note(f"  {told_state(one, setting)}")
+
+
+def deciding(name: str, status: str, about: str) -> None:
+    """A command that does no more than to decide."""
+
+    @command.command(name, help=f"{about}\n\nWith --json an array of the lessons.")
+    @click.argument("lessons", nargs=-1, required=True)
+    @click.option("--why", default="", metavar="TEXT", help="Keep the reason with it.")
+    @as_json(list[RankedLesson], items="")
+    def decide(lessons: tuple[str, ...], why: str, is_json: bool) -> None:
+        decided(status, lessons, why, is_json)
+
+
+deciding("approve", "approved", "Let agents be told of LESSONS, as far as there is evidence.")
+deciding("reject", "rejected", "Turn LESSONS down, until more sessions show them.")
+deciding("retire", "retired", "Take LESSONS out of use, and keep them.")
+
+
+@command.command()
+@click.argument("lesson")
+@click.option("--problem", metavar="TEXT")
+@click.option("--resolution", metavar="TEXT", help="What to do.")
+@scoped
+@as_json(list[RankedLesson], items="")
+def edit(
+    lesson: str, problem: str | None, resolution: str | None, is_json: bool, **scope: str | None
+) -> None:
+    """Change the words of a lesson, or where it applies.
+
+    '' is anywhere. Without options, in your editor.
+
+    With --json an array with the lesson.
+    """
+    setting = settings.load()
+    found = actions.open_shelf(setting).get(lesson)
+    given = {
+        name: value
+        for name, value in {"problem": problem, "resolution": resolution, **scope}.items()
+        if value is not None
+    }
+    if not given:
+        text = click.edit(render_lesson(found), extension=".md") if sys.stdin.isatty() else None
+        if text is None:
+            note("nothing was changed")
+            return
+        changed = parse_lesson(text)
+    else:
+        changed = msgspec.structs.replace(found, **given)
+    tell([actions.edit(setting, found, changed)], setting, is_json)
+
+
+@command.command()
+@click.argument("lesson")
+@click.argument("into")
+@as_json(list[RankedLesson], items="")
+def merge(lesson: str, into: str, is_json: bool) -> None:
+    """Give the evidence of LESSON to INTO, which says the same.
+
+    LESSON is superseded by it.
+
+    With --json an array of both.
+    """
+    setting = settings.load()
+    shelf = actions.open_shelf(setting)
+    if shelf.get(lesson).id == shelf.get(into).id:
+        raise click.UsageError("these are the same lesson")
+    tell(list(actions.merge(setting, lesson, into, datetime.now(UTC))), setting, is_json)
+
+
+@command.command()
+@click.option("--problem", required=True, metavar="TEXT")
+@click.option("--resolution", required=True, metavar="TEXT", help="What to do.")
+@click.option(
+    "--evidence",
+    multiple=True,
+    required=True,
+    metavar="UID#SEQ",
+    help="Where it shows; several times for several.",
+)
+@click.option(
+    "--error",
+    default="",
+    metavar="TEXT",
+    help="The error that it is about: told when it is met again.",
+)
+@scoped
+@as_json(list[RankedLesson], items="")
+def add(
+    problem: str,
+    resolution: str,
+    evidence: tuple[str, ...],
+    error: str,
+    is_json: bool,
+    **scope: str | None,
+) -> None:
+    """Write a lesson by hand, as a proposal.
+
+    With --json an array with the lesson.
+    """
+    given = {name: value for name, value in scope.items() if value}
+    with open_store() as (store, setting):
+        made = actions.write(
+            store,
+            setting,
+            problem,
+            resolution,
+            evidence,
+            datetime.now(UTC),
+            by="person",
+            error=error,
+            **given,
+        )
+    tell([made], setting, is_json)
+
+
+# ── a block in a file ─────────────────────────────────────────────────────────────────────────────
+@command.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("AGENTS.md"))
+@click.option(
+    "--repo", metavar="NAME", help="With the lessons of this repository; else that of the file."
+)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    help="Maximum number of lessons (default 20).",
+)
+@click.option("--remove", "is_removed", is_flag=True, help="Take the block out again.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Show the change without writing it.")
+@as_json(RenderedLessons)
+def render(
+    file: Path,
+    repo: str | None,
+    limit: int,
+    is_removed: bool,
+    yes: bool,
+    dry_run: bool,
+    is_json: bool,
+) -> None:
+    """Put the approved lessons into FILE (AGENTS.md).
+
+    As a block between two marks; the change is shown first. --remove takes the block out again, to
+    the byte. With --json an object: file, changed, dry_run, lessons (ids), diff (lines).
+    """
+    setting = settings.load()
+    file = Path(os.path.abspath(file))
+    here = git_remote(file.parent) or ""
+    if not repo or repo in (here, here.rpartition("/")[2]):
+        repo = here
+    elif here and not is_removed:
+        warn(
+            f"{one_line(str(file))} is in {one_line(here)}, and sessions there will read lessons of"
+            f" {one_line(repo)}"
+        )
+    told = (
+        []
+        if is_removed
+        else actions.redact_lessons(
+            setting, actions.find_lessons(setting, datetime.now(UTC), repo=repo)[:limit]
+        )
+    )
+
+    made = render_block(told)
+
+    def change(receipt: Any) -> Any:
+        return remove(file, receipt) if is_removed else upsert(file, made, receipt)
+
+    unchanged = "there are no lessons that may be told here; `runlore lessons list --all` says why"
+    if told or is_removed:
+        why = "there is no block of runlore in it" if is_removed else "it has them already"
+        unchanged = f"nothing to change in {one_line(str(file))}: {why}"
+    write_block(
+        file, [one.id for one in told], change, setting, yes, dry_run, is_json, unchanged=unchanged
+    )
+    if told and not is_json:
+        note(
+            f"every session that reads it pays about {tokens(made):,} tokens for"
+            f" {count(len(told), 'lesson')}"
+        )
+
+
+def confirm(file: Path, is_json: bool) -> None:
+    """Ask before a file is changed. Raises Unasked if nobody is there to answer."""
+    if is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Unasked(one_line(str(file)))
+    click.confirm(f"Change {one_line(str(file))} in this way?", abort=True, err=True)
+
+
+def apply(
+    change: files.Change,
+    file: Path,
+    setting: settings.Config,
+    others: dict[str, files.Receipt],
+    receipt: dict[str, files.Receipt],
+) -> None:
+    """Write the change, and note that the file holds lessons."""
+    settings.make_home(setting.home)
+    # The receipt first: without it the file could not be restored to the byte.
+    if receipt:
+        files.write_receipts(setting.home / RECEIPTS, {**others, **receipt})
+    rendered_files.record_files(setting.home, datetime.now(UTC), file, is_coming=True)
+    files.apply(change)
+    rendered_files.record_files(setting.home, datetime.now(UTC), file)
+
+
+def write_block(
+    file: Path,
+    ids: list[str],
+    change: Callable[..., Any],
+    setting: settings.Config,
+    yes: bool,
+    dry_run: bool,
+    is_json: bool,
+    *,
+    unchanged: str,
+) -> None:
+    place, name = setting.home / RECEIPTS, f"lessons {file}"
+    receipts = files.read_receipts(place)
+    made = change(receipts.get(name))
+    lines = clean_diff(made)
+    if not is_json and lines:
+        echo("\n".join(colored(line) for line in lines))
+    if made.is_empty and not dry_run and setting.home.is_dir():
+        # Somebody else may have put it there.
+        rendered_files.record_files(setting.home, datetime.now(UTC), file)
+    elif not made.is_empty and not dry_run:
+        if not yes:
+            confirm(file, is_json)
+        others = {key: receipt for key, receipt in receipts.items() if key != name}
+        receipt = {name: made.receipt} if ids and made.receipt else {}
+        apply(made, file, setting, others, receipt)
+        if not ids:
+            files.write_receipts(place, others)
+    if is_json:
+        write_json(
+            RenderedLessons(
+                file=str(file),
+                changed=not made.is_empty,
+                dry_run=dry_run,
+                lessons=ids,
+                diff=lines,
+            )
+        )
+    elif made.is_empty:
+        note(unchanged)

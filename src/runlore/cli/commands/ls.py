@@ -1,0 +1,145 @@
+"""List sessions, newest first.
+With --json an array (docs/json.md).
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+import click
+
+from ... import query
+from ...config import Config
+from ...errors import NotFound
+from ...query import names as naming
+from ...store import Filter, SessionLine, Store
+from ...text.words import ago, brief, count, short
+from ..options import as_json, filters, is_paged, no_pager, open_store, skipped
+from ..output import Column, note, one_line, page, paint, screen, table, title_of, warn, write_json
+
+SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
+
+
+@click.command(help=__doc__)
+@filters
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="ended", metavar="KEY", help=f"{', '.join(SORTS)}."
+)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    metavar="N",
+    help="Maximum number of sessions (default 50).",
+)
+@click.option("--all", "is_all", is_flag=True, help="All of them, however many.")
+@no_pager
+@as_json(list[SessionLine], items="")
+@click.pass_context
+def command(
+    ctx: click.Context, chosen: Filter, sort: str, limit: int, is_all: bool, is_json: bool
+) -> None:
+    with open_store() as (store, config):
+        lines = store.sessions.select(
+            chosen, sort=sort, limit=None if is_all else limit + skipped()
+        )
+        if is_json:
+            write_json(lines)
+        elif lines:
+            page(
+                as_table(store, lines, is_whole=is_all and chosen == Filter()), pager=is_paged(ctx)
+            )
+            if (
+                len(lines) == limit
+                and not is_all
+                and (total := store.sessions.count(chosen)) > limit
+            ):
+                note(
+                    paint(
+                        f"{limit} of {count(total, 'session')}{beside(store, chosen, total)}; --all"
+                        " shows them all",
+                        "dim",
+                        sys.stderr,
+                    )
+                )
+        if not lines:
+            explain_nothing(store, is_json)
+        warn_of_risks(store, config)
+
+
+def warn_of_risks(store: Store, config: Config) -> None:
+    for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
+        warn(
+            f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after"
+            f" {risk.keeps_days} days) and {'is' if risk.sources == 1 else 'are'} not stored;"
+            " `runlore sync` does that, or says what is in the way"
+        )
+
+
+def beside(store: Store, chosen: Filter, total: int) -> str:
+    """The subagents that are not among these sessions, for a person who may want to know of them as
+    well."""
+    others = store.sessions.count(chosen._replace(parents_only=False)) - total
+    return f" ({count(others, 'subagent')}: --all-subagents)" if others else ""
+
+
+def explain_nothing(store: Store, is_json: bool) -> None:
+    """No session is an answer, and no session at all is a store that nobody filled: whatever is
+    asked of that fails."""
+    total = store.sessions.count(Filter(parents_only=False))
+    if not total:
+        raise NotFound(query.EMPTY)
+    if not is_json:
+        sessions = store.sessions.count(Filter())
+        below = f" and {count(total - sessions, 'subagent')}" if total > sessions else ""
+        note(
+            f"no session matches; {count(sessions, 'session')}{below} are stored, `runlore ls`"
+            " shows the latest"
+        )
+
+
+def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) -> list[str]:
+    """The table of these sessions. `is_whole` when the store holds no others."""
+    now = datetime.now(UTC)
+    repos = [one_line(line.repo).rpartition("/")[2] for line in lines]
+    columns = [
+        Column("ID", naming.short_ids(store, lines, is_all=is_whole)),
+        Column("AGENT", [line.agent for line in lines], leaves=7),
+        Column(
+            "WHEN",
+            [
+                ago(datetime.fromisoformat(line.ended_at), now) if line.ended_at else "?"
+                for line in lines
+            ],
+        ),
+        Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),
+        Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=3),
+        Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),
+        Column("ERR", [str(line.errors or "") for line in lines], right=True, leaves=5),
+        Column("TOKENS", [short(tokens(line)) for line in lines], right=True, leaves=2),
+        *money(lines),
+        Column("REPO", repos, max_width=max(12, screen()[0] // 6), leaves=6),
+        Column("TITLE", [title_of(line) for line in lines]),
+    ]
+    head, *rows = table(columns)
+    return [paint(head, "dim"), *rows]
+
+
+def money(lines: list[SessionLine]) -> list[Column]:
+    """What they cost, when that is known of any."""
+    if all(line.usd is None for line in lines):
+        return []
+    return [
+        Column(
+            "USD",
+            ["" if line.usd is None else f"{line.usd:.2f}" for line in lines],
+            right=True,
+            leaves=2,
+        )
+    ]
+
+
+def tokens(line: SessionLine) -> int:
+    return line.input_tokens + line.output_tokens + line.cache_read_tokens + line.cache_write_tokens

@@ -1,0 +1,103 @@
+"""Pin a session, tag it, name it, note something down.
+
+A pinned session is never evicted. The name is shown instead of the title. `--text '#TAG'` and
+`--text '#pinned'` choose by it, in `ls` and elsewhere. Without options, what was said is shown.
+With --json an object (docs/json.md).
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import ClassVar
+
+import click
+import msgspec
+
+from ... import query
+from ... import store as stores
+from ...model import Session, shorten
+from ...store.values import Marks
+from ..options import SessionName, as_json, open_store
+from ..output import echo, one_line, write_json
+
+MAX_CHARS = 2000
+MAX_TAGS = 32
+
+
+class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """What people said of a session."""
+
+    PRESENTS: ClassVar = (Session,)
+
+    uid: str
+    pinned: bool
+    name: str | None
+    tags: tuple[str, ...]
+    note: str | None
+
+
+@click.command(help=__doc__)
+@click.argument("session", type=SessionName())
+@click.option("--pin", is_flag=True, help="Never evict it.")
+@click.option("--unpin", is_flag=True, help="Remove the pin.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="WORD", help="Add a tag; several times for several."
+)
+@click.option("--untag", "untags", multiple=True, metavar="WORD", help="Take one away.")
+@click.option("--name", metavar="TEXT", help="Call it this; '' is its own title again.")
+@click.option("--note", metavar="TEXT", help="Note this down; '' takes it away.")
+@as_json(MarkedSession)
+def command(
+    session: str,
+    pin: bool,
+    unpin: bool,
+    tags: tuple[str, ...],
+    untags: tuple[str, ...],
+    name: str | None,
+    note: str | None,
+    is_json: bool,
+) -> None:
+    if pin and unpin:
+        raise click.UsageError("--pin or --unpin, not both")
+    with open_store() as (store, setting):
+        found = query.get(store, query.resolve(store, session))
+    old = Marks(pinned=found.pinned, name=found.name, tags=found.tags, note=found.note)
+    new = Marks(
+        pinned=(old.pinned or pin) and not unpin,
+        name=changed_name(old.name, name),
+        tags=changed_tags(old.tags, tags, untags),
+        note=old.note if note is None else cleaned(note, MAX_CHARS) or None,
+    )
+    if new != old:
+        with closing(stores.open_store(setting.store)) as store:
+            store.sessions.mark(found.session_uid, new)
+    if is_json:
+        write_json(MarkedSession(uid=found.session_uid, **msgspec.structs.asdict(new)))
+        return
+    echo(f"{found.session_uid}  {one_line(new.name or found.title or '')}")
+    if new.pinned or new.tags:
+        echo("  " + " ".join(["pinned"] * new.pinned + [f"#{tag}" for tag in new.tags]))
+    if new.note:
+        echo(f"  {one_line(new.note)}")
+
+
+def changed_name(old: str | None, name: str | None) -> str | None:
+    """Return the name after the change: None keeps it, "" removes it."""
+    return old if name is None else shorten(cleaned(name, MAX_CHARS)) or None
+
+
+def changed_tags(
+    old: tuple[str, ...], added: tuple[str, ...], removed: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the tags after the change, each once. Raises UsageError for too many."""
+    tags = dict.fromkeys(
+        [*(tag for tag in old if tag not in removed), *(cleaned(tag, 64) for tag in added)]
+    )
+    if len(tags) > MAX_TAGS:
+        raise click.UsageError(f"a session has at most {MAX_TAGS} tags")
+    return tuple(tag for tag in tags if tag)
+
+
+def cleaned(text: str, max_chars: int) -> str:
+    """In one line, and not longer than this."""
+    return " ".join(text.split())[:max_chars]

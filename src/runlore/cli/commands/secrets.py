@@ -1,0 +1,108 @@
+"""Show which sessions contained secrets, but not the secrets.
+
+The store does not have them, but the agents' own files do: replace them. The same
+six digits mean the same secret. With --json an array (docs/json.md).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+import click
+import msgspec
+
+from ...query.leaks import Leak, leaks
+from ...store import Filter, SessionLine
+from ...text.words import count
+from ..options import as_json, filters, is_paged, no_pager, open_store
+from ..output import note, one_line, page, write_json
+from .ls import beside, explain_nothing
+
+SHOWN = 3
+
+
+class SessionLeak(msgspec.Struct, frozen=True, kw_only=True):
+    """Secrets of one kind in one session."""
+
+    PRESENTS: ClassVar = (Leak, SessionLine)
+
+    uid: str
+    agent: str
+    title: str | None
+    source_path: str | None
+    source_missing_at: str | None
+    kind: str
+    count: int
+    secrets: tuple[str, ...]
+    """A keyed hash of each, the same wherever the secret stands."""
+    events: tuple[int, ...]
+
+
+@click.command(help=__doc__)
+@filters
+@no_pager
+@as_json(list[SessionLeak], items="")
+@click.pass_context
+def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
+    with open_store() as (store, _):
+        found = leaks(store, chosen)
+        total = store.sessions.count(chosen)
+        more = beside(store, chosen, total)
+        if is_json:
+            write_json([as_answer(leak) for leak in found])
+        if not total:
+            explain_nothing(store, is_json)
+    if found and not is_json:
+        show(ctx, found, more)
+    elif total and not is_json:
+        note(f"no secret was found in {count(total, 'session')}{more}")
+
+
+def show(ctx: click.Context, found: list[Leak], more: str) -> None:
+    page(as_lines(found), pager=is_paged(ctx))
+    kinds = Counter(dict.fromkeys(sorted({leak.kind for leak in found}), 0))
+    for leak in found:
+        kinds[leak.kind] += leak.count
+    # The same one may be found in two ways.
+    different = {one for leak in found for one in leak.hashes}
+    parts = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
+    note(
+        f"{count(len(different), 'different secret')} in"
+        f" {count(len({leak.line.uid for leak in found}), 'session')}{more}: {parts}"
+    )
+
+
+def as_answer(leak: Leak) -> SessionLeak:
+    line = leak.line
+    return SessionLeak(
+        uid=line.uid,
+        agent=line.agent,
+        title=line.title,
+        source_path=line.source_path,
+        source_missing_at=line.source_missing_at,
+        kind=leak.kind,
+        count=leak.count,
+        secrets=leak.hashes,
+        events=leak.events,
+    )
+
+
+def as_lines(found: list[Leak]) -> list[str]:
+    lines: list[str] = []
+    last = None
+    for leak in found:
+        line = leak.line
+        if line.uid != last:
+            last = line.uid
+            gone = "  (gone)" if line.source_missing_at else ""
+            lines.append(
+                f"{line.uid}  {(line.ended_at or '')[:10]}  {one_line(line.title or '')[:60]}"
+            )
+            lines.append(f"  {one_line(line.source_path or '')}{gone}")
+        where = " ".join(f"#{seq}" for seq in leak.events[:SHOWN])
+        more = " …" if len(leak.events) > SHOWN else ""
+        lines.append(
+            f"  {leak.count:>4} × {leak.kind:16} {' '.join(leak.hashes[:SHOWN])}  at {where}{more}"
+        )
+    return lines

@@ -1,0 +1,269 @@
+"""Read a session: turns, tool calls, diffs, errors, subagents.
+
+SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT.
+With --json an object: session, events, branches, children; with --event that event, with --context
+an array of events, with --digest what is kept of it (docs/json.md). --raw gives the agent's own
+records, a line each. Of a session that was evicted the digest is all there is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from ... import query
+from ...answers import Answer
+from ...errors import NotFound
+from ...model import Digest, Session, SessionEvent
+from ...query.digests import current_digest
+from ...store import SessionLine, Store
+from ...timeline import Branch
+from ..digest_lines import render as render_digest
+from ..hits import WHOLE_EVENT
+from ..options import SessionName, as_json, is_paged, no_pager, open_store
+from ..output import note, page, safe_json, write_bytes, write_json
+from ..transcript import View, head, render, render_context, render_event
+
+OPPOSITES = (
+    ("--digest", "--event"), ("--digest", "--context"), ("--digest", "--raw"),
+    ("#EVENT", "--event"), ("#EVENT", "--context"), ("--event", "--context"),
+    ("--raw", "--context"), ("--raw", "--json"),
+    *((how, what) for how in ("--branch", "--full", "--thinking")
+      for what in ("#EVENT", "--event", "--context", "--raw", "--json", "--digest")),
+)  # fmt: skip
+"""How a session is to be read says nothing about one event, a context, records or data."""
+
+
+class ShownSession(Session, frozen=True, kw_only=True):
+    """A session with all that is stored of it, and beside that its fields as a listing names them.
+
+    It is printed as `to_dict` writes it, with the fields that a newer version wrote.
+    """
+
+    uid: str
+    """The same as session_uid."""
+    agent: str
+    """The same as flavor."""
+    branch: str | None
+    """The same as git_branch."""
+
+
+class ShownEvent(SessionEvent, frozen=True, kw_only=True):
+    """An event with its text. Fields that a newer version wrote are beside these."""
+
+    body: str
+    """The whole text."""
+
+
+class ContextEvent(ShownEvent, frozen=True, kw_only=True):
+    """An event that the model saw."""
+
+    is_cleared: bool
+    """True if its result had been emptied by then."""
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    """A session with all that happened in it."""
+
+    session: ShownSession
+    events: list[ShownEvent]
+    branches: list[Branch]
+    children: list[SessionLine]
+    """Sessions that came out of it."""
+
+
+@click.command(help=__doc__)
+@click.argument("session", type=SessionName(), default="latest")
+@click.option(
+    "--event", type=click.IntRange(0), metavar="N", help="Only event N, with its whole text."
+)
+@click.option(
+    "--context",
+    type=click.IntRange(0),
+    metavar="N",
+    help="What the model saw when event N had happened.",
+)
+@click.option(
+    "--digest",
+    "is_digest",
+    is_flag=True,
+    help="What it was about, what went wrong and how it ended, on one screen.",
+)
+@click.option(
+    "--branch", metavar="N|all", help="What a rewind left behind, by number; or everything."
+)
+@click.option(
+    "--raw", is_flag=True, help="The agent's own records (with --event the one it came from)."
+)
+@click.option("--full", is_flag=True, help="Do not collapse tool output.")
+@click.option("--thinking", is_flag=True, help="Show the thinking of the model.")
+@no_pager
+@as_json(
+    Transcript,
+    items="events",
+    whole=WHOLE_EVENT,
+    forms={
+        "--event": Answer(ShownEvent, whole="without --max-tokens its text is whole"),
+        "--context": Answer(list[ContextEvent], items="", whole=WHOLE_EVENT),
+        "--digest": Answer(Digest),
+    },
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    session: str,
+    event: int | None,
+    context: int | None,
+    is_digest: bool,
+    branch: str | None,
+    raw: bool,
+    full: bool,
+    thinking: bool,
+    is_json: bool,
+) -> None:
+    with open_store() as (store, config):
+        uid, seq = named(store, session)
+        flags = {
+            "--raw": raw,
+            "--digest": is_digest,
+            "--json": is_json,
+            "--full": full,
+            "--thinking": thinking,
+        }
+        given = {
+            "#EVENT": seq,
+            "--event": event,
+            "--context": context,
+            "--branch": branch,
+            **{name: True for name in flags if flags[name]},
+        }
+        refuse_opposites({name for name, value in given.items() if value is not None})
+        event = seq if event is None else event
+        if raw:
+            for record in query.raw_records(store, uid, event):
+                write_bytes(safe_json(record.strip(b"\r\n")) + b"\n")
+        elif is_digest or (
+            query.get(store, uid).evicted_at
+            and not is_json
+            and not query.has_text(store, uid, event)
+        ):
+            show_digest(ctx, store, uid, current_digest(store, uid, config.quality), event, is_json)
+        elif is_json:
+            form = "--context" if context is not None else "" if event is None else "--event"
+            write_json(as_data(store, uid, event, context), form)
+        else:
+            if event is not None and query.has_left(store, uid, event):
+                note("its text has left the store; this is what its digest quotes")
+            page(
+                as_lines(store, uid, event, context, branch or "0", full, thinking),
+                pager=is_paged(ctx),
+            )
+
+
+def show_digest(
+    ctx: click.Context,
+    store: Store,
+    uid: str,
+    digest: Digest | None,
+    seq: int | None,
+    is_json: bool,
+) -> None:
+    if digest is None:
+        raise NotFound(f"{uid} has no digest, and there is nothing to make one from")
+    if is_json:
+        write_json(digest.to_dict(), "--digest")
+    elif seq is None:
+        script = query.transcript(store, uid)
+        page([*head(script), "", *render_digest(digest, script.session.cwd)], pager=is_paged(ctx))
+    else:
+        raise NotFound(f"{uid}#{seq} was evicted, and nothing is kept of it")
+
+
+def named(store: Store, session: str) -> tuple[str, int | None]:
+    """The session that is meant, and its event when one is named."""
+    name, seq = query.split_name(session)
+    before, sign, after = name.rpartition("#")
+    try:
+        return query.resolve(store, name), seq
+    except NotFound:
+        if not (sign and before):
+            raise
+        query.resolve(store, before)  # Where there is no such session, that is what is wrong.
+        raise click.BadParameter(
+            f"{after!r} is not an event number", param_hint="SESSION"
+        ) from None
+
+
+def refuse_opposites(given: set[str]) -> None:
+    """Raises UsageError when two of the options that are given ask for different things."""
+    for one, other in OPPOSITES:
+        if {one, other} <= given:
+            raise click.UsageError(f"{one} and {other} do not go together")
+
+
+def as_data(store: Store, uid: str, seq: int | None, context: int | None) -> Any:
+    if context is not None:
+        return [
+            {**event_data(seen.event, body), "is_cleared": seen.is_cleared}
+            for seen, body in query.context_at(store, uid, context)
+        ]
+    if seq is not None:
+        return event_data(*query.event_at(store, uid, seq))
+    script = query.transcript(store, uid)
+    return {
+        "session": session_data(script.session),
+        "events": [event_data(event, script.bodies.get(event.seq, "")) for event in script.events],
+        "branches": script.branches,
+        "children": script.children,
+    }
+
+
+def session_data(session: Session) -> dict[str, Any]:
+    """The session by the names of its contract, and beside them by those of a listing."""
+    return {
+        "uid": session.session_uid,
+        "agent": session.flavor,
+        "branch": session.git_branch,
+        **session.to_dict(),
+    }
+
+
+def event_data(event: SessionEvent, body: str) -> dict[str, Any]:
+    return {**event.to_dict(), "body": body}
+
+
+def as_lines(
+    store: Store,
+    uid: str,
+    seq: int | None,
+    context: int | None,
+    branch: str,
+    full: bool,
+    thinking: bool,
+) -> Any:
+    if context is not None:
+        return render_context(
+            (seen.event, seen.is_cleared, body)
+            for seen, body in query.context_at(store, uid, context)
+        )
+    if seq is not None:
+        return render_event(*query.event_at(store, uid, seq))
+    script = query.transcript(store, uid)
+    return render(
+        script, View(branch=which(branch, len(script.branches)), full=full, thinking=thinking)
+    )
+
+
+def which(branch: str, known: int) -> int | None:
+    if branch == "all":
+        return None
+    if not branch.isdecimal():
+        raise click.BadParameter(f"{branch!r} is neither a number nor all", param_hint="--branch")
+    if int(branch) >= max(1, known):
+        raise NotFound(
+            f"there is no branch {branch}:"
+            f" {'nothing was rewound' if known < 2 else f'the last is {known - 1}'}"
+        )
+    return int(branch)

@@ -1,0 +1,166 @@
+"""Read what is new, keep watching, and show it all in a browser.
+
+Where no agent has left a session, the demo is shown until one does. Ctrl-C ends it. What `serve`
+says of --host and its token holds here too. With --json an object when it answers (docs/json.md).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import partial
+
+import click
+
+from ... import config as settings
+from ... import store as stores
+from ...config import Config
+from ...errors import RunloreError, StoreBusy
+from ...store import Filter
+from ...sync.pipeline import Report
+from ...web.serving import bind, serve, url_of
+from ..options import as_json
+from ..output import note, warn
+from ..watching import alone
+from ..watching import watch as go_on
+from .demo import fill
+from .serve import Address, announce, door_of
+from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="Address to listen on (default 127.0.0.1).",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Port; 0 is any free one (default 8765, or any).",
+)
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Further host name to answer to. May be repeated.",
+)
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@click.option("--no-sync", is_flag=True, help="Do not read what is new, and do not watch.")
+@click.option("--once", is_flag=True, help="Read what is new, print the address and exit.")
+@as_json(Address)
+def command(
+    host: str,
+    port: int | None,
+    names: tuple[str, ...],
+    no_browser: bool,
+    no_sync: bool,
+    once: bool,
+    is_json: bool,
+) -> None:
+    config = settings.load()
+    if not no_sync:
+        read(config)
+    leave = None if has_sessions(config) else demo(config)
+    door = door_of(host, names)
+    with bind(host, port) as listening:
+        url = url_of(listening)
+        announce(url, door, is_json, once=once)
+        if once:
+            return
+        if not no_sync:
+            threading.Thread(target=watch, args=(config, leave), daemon=True).start()
+        serve(listening, door, partial(show, url) if not no_browser and has_screen() else None)
+
+
+def read(config: Config) -> None:
+    """One sync. That another one is at it is no reason not to show what there is."""
+    try:
+        with open_for_sync(config, dry_run=False) as store:
+            report = first_pass(
+                partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=None)
+            )
+    except StoreBusy:
+        note("another sync is running; showing what is stored")
+        return
+    for line in summary(report) if report.found else ():
+        note(line)
+
+
+def has_sessions(config: Config) -> bool:
+    with closing(stores.open_store(config.store)) as store:
+        return store.sessions.count(Filter(parents_only=False)) > 0
+
+
+def demo(config: Config) -> Callable[[], None]:
+    """From now on everything in this process looks at a store of invented sessions, until what this
+    returns is called."""
+    home = config.home / "demo"
+    settings.make_home(home)
+    made = Config(home=home, store=str(home / "runlore.db"))
+    with closing(stores.open_store(made.store)) as store:
+        fill(store, made)
+    before = {name: os.environ.get(name) for name in ("RUNLORE_HOME", "RUNLORE_STORE")}
+    os.environ["RUNLORE_HOME"], os.environ["RUNLORE_STORE"] = str(home), made.store
+    note(
+        "no agent has left a session here: this is the demo. `runlore sync --agent NAME --root"
+        " FOLDER` looks elsewhere."
+    )
+
+    def leave() -> None:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({name: value} if value is not None else {})
+        note("a session of yours was stored: from now on the page shows your own")
+
+    return leave
+
+
+def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
+    """Goes on reading in the background, into the person's own store: with the first session that
+    is there the demo is left. Where another process does that already, there is nothing to do."""
+
+    def tell(report: Report) -> None:
+        nonlocal leave
+        show_pass(report)
+        if leave is not None and report.new_sessions:
+            leave()
+            leave = None
+
+    try:
+        with alone(config.home), open_for_sync(config, dry_run=False) as store:
+            run = partial(sync, store, config, agents=(), roots=(), dry_run=False, workers=0)
+            go_on(run, places(config, (), ()), tell)
+    except StoreBusy:
+        note("another `runlore` is watching; this one shows what it stores")
+    except RunloreError as error:
+        warn(f"watching ended: {error}; the page shows what is stored")
+
+
+def has_screen() -> bool:
+    """Whether there is someone to open a browser for: a script, a server or a container has
+    nobody."""
+    if not sys.stderr.isatty():
+        return False
+    return (
+        os.name == "nt"
+        or sys.platform == "darwin"
+        or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    )
+
+
+def show(url: str) -> None:
+    """Opens the browser beside us: some wait until theirs is closed."""
+
+    def open_it() -> None:
+        with suppress(webbrowser.Error, OSError):
+            webbrowser.open(url)
+
+    threading.Timer(0.3, open_it).start()

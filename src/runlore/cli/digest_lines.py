@@ -1,0 +1,178 @@
+"""A digest as lines to read: what was asked, what was done, what went wrong, what fixed it, how it
+ended.
+
+From values to text; nothing here asks the store or prints. All text of the session passes `clean`
+or `one_line`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..model import DIGEST_VERSION, CommandRun, Digest, Moment, TestRun
+from ..text.words import count, duration
+from .output import clean, fit, one_line, paint, screen, wrap
+
+SHOWN = 8
+"""Of a list, so many; --json has all."""
+
+
+def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
+    """The digest below the head of its session. Paths are told from where that was."""
+    inside = f"{cwd.rstrip('/')}/" if cwd else ""
+    yield from _quoted_lines("asked", digest.goal, digest.goal_seq)
+    yield from _line("ended", ending(digest))
+    yield from _line("kind", f"{digest.quality}" if digest.quality else "")
+    yield from _line(
+        "took",
+        (
+            f"{duration(digest.active_s)} of work, {duration(digest.wall_s)} from first to last"
+            if digest.wall_s
+            else ""
+        ),
+    )
+    yield from _line(
+        "did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _most(digest.tools))
+    )
+    for name, files in (
+        ("edited", digest.files_edited),
+        ("created", digest.files_created),
+        ("read", digest.files_read),
+    ):
+        # An agent may name a file in two ways.
+        told = dict.fromkeys(one_line(path.removeprefix(inside)) for path in files)
+        yield from _list(name, list(told), digest.cut.get(f"files_{name}", 0))
+    yield from _list(
+        "ran", [_command_lines(run) for run in digest.commands], digest.cut.get("commands", 0)
+    )
+    yield from _list("tested", [_tested(run) for run in digest.tests], digest.cut.get("tests", 0))
+    yield from _list(
+        "committed", [f"{commit.sha} {one_line(commit.subject)}" for commit in digest.commits], 0
+    )
+    yield from _list(
+        "asked to merge", [one_line(request.text) for request in digest.pull_requests], 0
+    )
+    for name, moments in (
+        ("decided", digest.decisions),
+        ("corrected", digest.corrections),
+        ("stepped in", digest.interventions),
+        ("delegated", digest.subagents),
+    ):
+        yield from _moments(name, moments)
+    yield from _list(
+        "was told",
+        [f"#{told.seq} lesson {one_line(told.lesson)}" for told in digest.told],
+        digest.cut.get("told", 0),
+    )
+    beside = [count(digest.retries, "retry", "retries")] * bool(digest.retries)
+    yield from _line(
+        "besides",
+        ", ".join([*beside, *[count(digest.compactions, "compaction")] * bool(digest.compactions)]),
+    )
+    yield from _errors(digest)
+    if digest.before is not None:
+        yield ""
+        yield paint(
+            f"up to #{digest.before.covers.last_seq} as it was known when the text left; the rest"
+            " came since",
+            "dim",
+        )
+    if digest.version < DIGEST_VERSION:
+        yield ""
+        back = f"runlore evict --back {digest.session_uid}"
+        yield paint(
+            f"made by older rules; `{back}` makes it again while its transcript is there", "dim"
+        )
+
+
+def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """Those with the highest counts: a digest that was stored has them by name."""
+    return sorted(counts.items(), key=lambda pair: -pair[1])[:SHOWN]
+
+
+def ending(digest: Digest) -> str:
+    """How it ended, why that is said, and where."""
+    where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
+    reason = f": {one_line(digest.outcome_reason)}" if digest.outcome_reason else ""
+    return f"{digest.outcome}{reason}{f' ({where})' if where else ''}"
+
+
+def _errors(digest: Digest) -> Iterator[str]:
+    fixes = {fix.fingerprint: fix for fix in digest.fixes}
+    if digest.errors:
+        yield ""
+        more = f", and {digest.cut['errors']:,} more" if "errors" in digest.cut else ""
+        yield paint(f"{count(len(digest.errors), 'different error')}{more}", "bold")
+    for error in digest.errors:
+        times = f" ({error.count} ×)" if error.count > 1 else ""
+        ref = f"#{error.first_seq}"
+        room = max(MIN_WIDTH, screen()[0] - len(ref + times) - 2)
+        yield f"{paint(ref, 'red')}  {fit(one_line(error.signature.sample), room)}{times}"
+        fix = fixes.get(error.signature.fingerprint)
+        if fix is not None and fix.is_shown:
+            step = fix.steps[0]
+            ref = f"#{step.seq}"
+            room = max(MIN_WIDTH, screen()[0] - len(ref) - 4)
+            summary = fit(f"{fix.how}: {one_line(step.summary)}", room)
+            yield f"  {paint(ref, 'green')}  {summary}"
+
+
+def _command_lines(run: CommandRun) -> str:
+    times = (
+        f" ({run.count} ×{f', {run.failed} failed' * bool(run.failed)})"
+        if run.count > 1
+        else " (failed)" * bool(run.failed)
+    )
+    return f"{one_line(run.command)}{times}"
+
+
+def _tested(run: TestRun) -> str:
+    counts = [
+        f"{number} {word}"
+        for word in ("passed", "failed", "skipped")
+        if (number := getattr(run, word))
+    ]
+    return (
+        f"#{run.seq} {one_line(run.command)}:"
+        f" {', '.join(counts) or ('failed' if run.is_error else 'no counts')}"
+    )
+
+
+def _quoted_lines(name: str, text: str | None, seq: int | None) -> Iterator[str]:
+    lines = (
+        list(wrap(clean(text), max(MIN_WIDTH, screen()[0] - WIDTH - len(f"#{seq} "))))
+        if text
+        else []
+    )
+    if lines:
+        yield f"{_name(name)}{paint(f'#{seq}', 'cyan')} {lines[0]}"
+        yield from (" " * WIDTH + line for line in lines[1:4])
+
+
+def _moments(name: str, moments: Sequence[Moment]) -> Iterator[str]:
+    yield from _list(name, [f"#{moment.seq} {one_line(moment.text)}" for moment in moments], 0)
+
+
+WIDTH, MIN_WIDTH = 16, 40
+"""Columns for the names of things, and those that what is said of them has at least."""
+
+
+def _fit(text: str) -> str:
+    return fit(text, max(MIN_WIDTH, screen()[0] - WIDTH))
+
+
+def _name(name: str) -> str:
+    return paint(name.ljust(WIDTH), "dim")
+
+
+def _line(name: str, text: str) -> Iterator[str]:
+    if text:
+        yield f"{_name(name)}{_fit(text)}"
+
+
+def _list(name: str, items: Sequence[str], cut: int) -> Iterator[str]:
+    """Each on a line of its own."""
+    for n, item in enumerate(items[:SHOWN]):
+        yield f"{_name(name if n == 0 else '')}{_fit(item)}"
+    if (more := len(items) - SHOWN if len(items) > SHOWN else 0) + cut:
+        yield f"{_name('')}{paint(f'and {more + cut:,} more', 'dim')}"

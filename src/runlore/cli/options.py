@@ -1,0 +1,379 @@
+"""Parameter types and options that several commands share, with their shell completion."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from .. import adapters, config
+from ..answers import Answer
+from ..config import Config
+from ..errors import ModelError, RunloreError
+from ..store import Filter, Store, open_for_reading
+from ..text.words import moment
+from .output import clean, one_line
+from .selection import SELECTION, WORDS, declare_answers, selection
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType  # Not generic in older versions of click.
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+PART = ", or one with this in its name"
+"""Ends the help of options that also match a part of a name."""
+
+COMPLETED = 1000
+"""Number of newest sessions whose repositories and models are offered as completions."""
+
+OUTCOMES = ("success", "fail", "abandoned", "unknown")
+QUALITIES = ("real", "trivial", "automated", "one_shot", "subagent")
+"""As `model` has them, the good one first."""
+
+MIN_TOKENS = 200
+"""Smallest value of --max-tokens. The note about what was left out has to fit."""
+
+
+@contextmanager
+def open_store() -> Iterator[tuple[Store, Config]]:
+    """The configured store, for reading."""
+    setting = config.load()
+    with closing(open_for_reading(setting.store)) as store:
+        yield store, setting
+
+
+class SessionName(ParamType):
+    """The beginning of an id, `latest`, `latest:AGENT`, `latest:REPO`."""
+
+    name = "session"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        begin = incomplete
+        try:
+            with open_store() as (store, _):
+                if begin:
+                    uids = store.sessions.find(begin, limit=30)
+                    titles = {
+                        uid: session.called for uid in uids if (session := store.sessions.get(uid))
+                    }
+                else:
+                    titles = {
+                        line.uid: line.title for line in store.sessions.select(Filter(), limit=30)
+                    }
+        except RunloreError:  # A completion cannot report errors.
+            return []
+        # Shells end a word at a colon, so names are offered without the agent unless it was typed.
+        names = {
+            uid if ":" in begin else uid.partition(":")[2]: title for uid, title in titles.items()
+        }
+        items = [
+            CompletionItem(name, help=one_line(title))
+            for name, title in names.items()
+            if name.startswith(begin)
+        ]
+        return [*map(CompletionItem, latest_names(begin)), *items]
+
+
+def latest_names(begin: str) -> list[str]:
+    """Return completions: `latest`, or after its colon the known agents and repositories."""
+    if not begin.startswith("latest:"):
+        return ["latest"] * "latest".startswith(begin or "-")
+    own = (name.rpartition("/")[2] for name in known("repo"))
+    return [
+        name
+        for name in dict.fromkeys(f"latest:{word}" for word in (*known("agent"), *own))
+        if name.startswith(begin)
+    ]
+
+
+class AgentName(ParamType):
+    """An installed adapter."""
+
+    name = "agent"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in adapters.names():
+            self.fail(
+                f"there is no adapter {value!r}; there are: {', '.join(adapters.names())}",
+                param,
+                ctx,
+            )
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in adapters.names() if name.startswith(incomplete)]
+
+
+class When(ParamType):
+    """`7d`, `24h`, `yesterday`, a date, ISO 8601."""
+
+    name = "when"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        try:
+            return moment(value, datetime.now(UTC))
+        except ModelError as error:
+            self.fail(str(error), param, ctx)
+
+
+class RepoName(ParamType):
+    """A repository that has sessions, or a pattern."""
+
+    name = "glob"
+    column = "repo"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in known(self.column) if name.startswith(incomplete)]
+
+
+class ModelName(RepoName):
+    column = "model"
+
+
+def known(column: str) -> list[str]:
+    """Return the distinct values of a column in the newest sessions."""
+    try:
+        with open_store() as (store, _):
+            found = dict.fromkeys(
+                getattr(line, column)
+                for line in store.sessions.select(Filter(parents_only=False), limit=COMPLETED)
+            )
+    except RunloreError:  # As above.
+        return []
+    return [name for name in found if name and clean(name) == name]
+
+
+def as_json(
+    kind: Any,
+    *,
+    items: str | None = None,
+    whole: str | None = None,
+    is_stream: bool = False,
+    forms: Mapping[str, Answer] | None = None,
+) -> Callable[[Decorated], Decorated]:
+    """Declare what a command prints as JSON, and add --json and the options that select a part.
+
+    The first arguments are those of an `Answer`. `forms` has further answers, by the option that
+    asks for them. --offset is added if one of them has items. The selection is stored in the
+    context, where `write_json` reads it.
+    """
+    answers = {"": Answer(kind, items, whole, is_stream), **(forms or {})}
+    has_items = any(answer.items is not None for answer in answers.values())
+
+    def decorate(function: Decorated) -> Decorated:
+        decorated: Any = _with_selection(function, answers)
+        declare_answers(decorated, answers)
+        for option in reversed([*_JSON_OPTIONS, *([_OFFSET] if has_items else [])]):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def _with_selection(function: Decorated, answers: Mapping[str, Answer]) -> Decorated:
+    @functools.wraps(function)
+    def with_selection(
+        *args: Any,
+        is_json: bool,
+        fields: str | None,
+        max_tokens: int | None,
+        offset: int = 0,
+        **options: Any,
+    ) -> Any:
+        if fields is not None or max_tokens is not None or offset:
+            from .selecting import parse_selection  # As in `write_json`.
+
+            is_json, ctx = True, click.get_current_context()
+            ctx.meta[SELECTION] = parse_selection(
+                answers, ctx.meta.get(WORDS, ()), fields, max_tokens, offset
+            )
+        return function(*args, is_json=is_json, **options)
+
+    return with_selection  # type: ignore[return-value]
+
+
+_JSON_OPTIONS = [
+    click.option("--json", "is_json", is_flag=True, help="Print JSON."),
+    click.option(
+        "--fields", metavar="A,B.C", help="Print only these fields, as JSON; `?` lists them."
+    ),
+    click.option(
+        "--max-tokens",
+        type=click.IntRange(MIN_TOKENS),
+        metavar="N",
+        help="Maximum number of tokens, as JSON.",
+    ),
+]
+_OFFSET = click.option(
+    "--offset",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Leave the first N items out.",
+)
+
+
+def skipped() -> int:
+    """Return the number of items to leave out (--offset) before a limit applies."""
+    choice = selection()
+    return choice.offset if choice else 0
+
+
+def is_bounded() -> bool:
+    """Return True if --max-tokens was given.
+
+    Output that is otherwise one line for each item is then a single answer.
+    """
+    choice = selection()
+    return choice is not None and choice.max_tokens is not None
+
+
+def no_pager(function: Decorated) -> Decorated:
+    """Add --no-pager to a command. It means the same as `runlore --no-pager`."""
+
+    @functools.wraps(function)
+    def with_pager(*args: Any, no_pager: bool, **options: Any) -> Any:
+        if no_pager:
+            click.get_current_context().find_root().params["no_pager"] = True
+        return function(*args, **options)
+
+    return click.option("--no-pager", is_flag=True, help="Print it all at once.")(with_pager)  # type: ignore[return-value]
+
+
+def is_paged(ctx: click.Context) -> bool:
+    return not ctx.find_root().params["no_pager"]
+
+
+def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str] = ()) -> Decorated:
+    """Add the options that select sessions, and pass them to the command as one Filter, `chosen`.
+
+    `names` limits them to some of the options.
+    """
+    kinds = {name: _FILTERS[name] for name in names or _FILTERS}
+
+    @functools.wraps(function)
+    def with_filter(*args: Any, **options: Any) -> Any:
+        given = {name: options.pop(name) for name in kinds}
+        given["parents_only"] = (
+            not given.pop("all_subagents", names) and given.get("quality") != "subagent"
+        )
+        if (given.get("text") or "").startswith("#"):
+            word = given.pop("text")[1:]
+            given |= {"pinned": True} if word == "pinned" else {"tag": word}
+        if given["cwd"] is not None:
+            given["cwd"] = _folder(given["cwd"])
+        return function(
+            *args, chosen=exact(Filter(**given)) if is_exact else Filter(**given), **options
+        )
+
+    for name, (flags, settings) in reversed(kinds.items()):
+        told = {**settings, "help": settings["help"].replace(PART, "" if is_exact else PART)}
+        with_filter = click.option(*flags, name, **told)(with_filter)
+    return with_filter  # type: ignore[return-value]
+
+
+def exact_filters(function: Decorated) -> Decorated:
+    """Add filters for commands that cannot be undone: branch, model and folder match exactly."""
+    return filters(function, is_exact=True)
+
+
+def few_filters(function: Decorated) -> Decorated:
+    """Add the filters that apply to data derived from sessions. Subagents are included."""
+    return filters(function, names=("agent", "repo", "cwd", "model", "since", "until"))
+
+
+def exact(chosen: Filter) -> Filter:
+    given = {
+        name: value
+        for name in ("branch", "model", "cwd")
+        if (value := getattr(chosen, name)) is not None
+    }
+    whole: dict[str, Any] = {name: _whole(value) for name, value in given.items()}
+    return chosen._replace(**whole)
+
+
+def _whole(text: str) -> str:
+    """Return a pattern that matches only this text.
+
+    Absolute paths and patterns are returned as they are.
+    """
+    if text.startswith("/") or text[1:3] in (":\\", ":/") or any(char in text for char in "*?["):
+        return text
+    return f"[{text[:1]}]{text[1:]}"
+
+
+def _folder(text: str) -> str:
+    """Return the full path of an existing folder, which also matches the folders below it.
+
+    Any other text is returned as it is, as a pattern.
+    """
+    path = os.path.abspath(os.path.expanduser(text))
+    if not (text.startswith((".", "~", "/")) and os.path.isdir(path)):
+        return text
+    if not any(char in path for char in "*?["):
+        return path
+    return "".join(f"[{char}]" if char in "*?[" else char for char in path) + "*"
+
+
+_FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "agent": (("--agent",), {"type": AgentName(), "help": "Sessions of this agent."}),
+    "repo": (
+        ("--repo",),
+        {
+            "type": RepoName(),
+            "metavar": "GLOB",
+            "help": "In this repository: owner/name, or the name alone.",
+        },
+    ),
+    "domain": (("--domain",), {"metavar": "NAME", "help": "In this domain of your config."}),
+    "cwd": (("--cwd",), {"metavar": "GLOB", "help": "In this folder; `.` is here."}),
+    "branch": (("--branch",), {"metavar": "GLOB", "help": f"On this git branch{PART}."}),
+    "model": (
+        ("--model",),
+        {"type": ModelName(), "metavar": "GLOB", "help": f"With this model{PART}."},
+    ),
+    "machine": (("--machine",), {"metavar": "NAME", "help": "From this machine."}),
+    "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
+    "until": (("--until",), {"type": When(), "help": "Started before this time."}),
+    "text": (
+        ("--text",),
+        {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."},
+    ),
+    "errors": (
+        ("--errors",),
+        {"is_flag": True, "help": f"With errors; --outcome: {', '.join(OUTCOMES)}."},
+    ),
+    "outcome": (
+        ("--outcome",),
+        {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": "How it ended.", "hidden": True},
+    ),
+    "quality": (
+        ("--quality",),
+        {
+            "type": click.Choice(QUALITIES),
+            "metavar": "KIND",
+            "help": "What kind it is.",
+            "hidden": True,
+        },
+    ),
+    "all_subagents": (
+        ("--all-subagents",),
+        {"is_flag": True, "help": f"Subagents too; --quality: {', '.join(QUALITIES[:3])} …"},
+    ),
+}

@@ -1,0 +1,167 @@
+"""The tools on what was learned: what fixed an error, which lessons there are, and a lesson that an
+agent proposes.
+
+What an agent writes is a proposal; only a person, on the command line, approves it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from ... import query
+from ...config import Config
+from ...errors import NotFound
+from ...lessons import Lesson, actions
+from ...mine import known_errors
+from ...mine.known_errors import KnownFix, Recurring
+from ...store import Filter, Store
+from . import arguments as ask
+from .cursor import Place, resume
+from .fencing import is_name, line
+from .fitting import Entry, Result
+
+ERRORS = 5
+"""That a text may tell of."""
+
+
+def _check(store: Store) -> None:
+    if query.is_empty(store):
+        raise NotFound(query.EMPTY)
+
+
+def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Result:
+    _check(store)
+    answer = known_errors.find_fixes(
+        store, args.error, Filter(repo=args.repo or None), datetime.now(UTC), limit=ERRORS
+    )
+    start = resume(place, [one.fingerprint for one in answer.found]) if place else 0
+    hints = []
+    if not answer.found:
+        hints = [
+            (
+                "there is no error in this text"
+                if answer.asked is None
+                else "not seen before; a search for its rarest words may find more"
+            )
+        ]
+    elif answer.found[0].likeness < 1:
+        hints = ["not seen before; these are the nearest that were"]
+    return Result(
+        name="errors",
+        pieces=(
+            _error(at, answer.found[at], _offset(place, at, start))
+            for at in range(start, len(answer.found))
+        ),
+        about={"total": answer.total},
+        hints=hints,
+    )
+
+
+def _offset(place: Place | None, at: int, start: int) -> int:
+    """Where in a long text a page begins: only its first can have been begun before."""
+    return place.offset if place and at == start else 0
+
+
+def _error(at: int, error: Recurring, offset: int) -> Entry:
+    head = (
+        f"{line(error.template, 200)}\n  {error.sessions} sessions, last"
+        f" {(error.last_at or '?')[:10]}, got over it in {error.fixed}"
+    )
+    fixes = [
+        f"  {line(fix.uid, 200)}#{fix.seq} {fix.how}: {line(fix.steps[0].summary, 200)}"
+        for fix in error.fixes
+    ]
+    if not fixes:
+        fixes = [f"  {line(error.last_uid, 200)}#{error.last_seq} what fixed it is not known"]
+    data = {
+        "fingerprint": error.fingerprint,
+        "likeness": error.likeness,
+        "fixes": [_ref(fix) for fix in error.fixes if is_name(fix.uid)],
+    }
+    return Entry(
+        at=at,
+        key=error.fingerprint,
+        head="\n".join([head, *fixes]),
+        body=_diff(error.fixes),
+        offset=offset,
+        data=data,
+    )
+
+
+def _ref(fix: KnownFix) -> str:
+    return f"{fix.uid}#{fix.seq}"
+
+
+def _diff(fixes: tuple[KnownFix, ...]) -> str:
+    """Of the surest."""
+    return fixes[0].diff if fixes else ""
+
+
+def lessons(store: Store, config: Config, args: ask.Lessons, place: Place | None) -> Result:
+    _check(store)
+    given = {name: getattr(args, name) or None for name in ("agent", "repo", "path", "tool")}
+    found = actions.find_lessons(
+        config, datetime.now(UTC), error=args.error, words=args.task, **given
+    )
+    start = resume(place, [one.id for one in found]) if place else 0
+    return Result(
+        name="lessons",
+        pieces=(
+            _lesson(at, found[at], _offset(place, at, start)) for at in range(start, len(found))
+        ),
+        about={"total": len(found)},
+        hints=[] if found else ["no approved lesson fits; the tool `fix` knows single errors"],
+    )
+
+
+def _lesson(at: int, lesson: Lesson, offset: int = 0) -> Entry:
+    where = ", ".join(
+        f"{name} {line(value, 80)}"
+        for name in ("agent", "repo", "path", "tool")
+        if (value := getattr(lesson, name))
+    )
+    head = f"{lesson.id} ({lesson.status}): {line(lesson.problem, 300)}"
+    rests = (
+        f"  {lesson.sessions} sessions{f'; {where}' if where else ''}; e.g."
+        f" {' '.join(line(ref, 200) for ref in lesson.evidence[:2])}"
+    )
+    data = {"id": lesson.id, "status": lesson.status}
+    return Entry(
+        at=at,
+        key=lesson.id,
+        head=f"{head}\n{rests}",
+        body=lesson.resolution,
+        offset=offset,
+        data=data,
+    )
+
+
+def propose(store: Store, config: Config, args: ask.Propose, _: Place | None) -> Result:
+    _check(store)
+    scope = {
+        name: value for name in ("agent", "repo", "path", "tool") if (value := getattr(args, name))
+    }
+    made = actions.write(
+        store,
+        config,
+        args.problem,
+        args.resolution,
+        args.evidence,
+        datetime.now(UTC),
+        by="agent",
+        error=args.error,
+        **scope,
+    )
+    return Result(
+        name="lessons",
+        pieces=[_lesson(0, made)],
+        about={"total": 1},
+        hints=(
+            [
+                "a person decides on it: `runlore lessons approve` in a shell; until then no agent"
+                " is told"
+            ]
+            if made.status == "proposed"
+            else []
+        ),
+    )

@@ -1,0 +1,524 @@
+"""The tools: what each is for, and what it finds, asked of `query`, `search`, `trace` and `usage`
+as the command line does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ... import query, usage
+from ... import search as engine
+from ...config import Config
+from ...errors import ModelError, NotFound
+from ...model import USD, SessionEvent
+from ...search import EventHit, trace
+from ...store import CallFilter, Filter, SessionLine, Store
+from ...text.words import moment
+from ...timeline import model_context
+from . import arguments, learning
+from . import events as event_entries
+from .arguments import BadArguments
+from .cursor import Place, hash_of, resume
+from .fencing import is_name, line
+from .fitting import Entry, Result
+
+HIT, LINE = 250, 40
+"""Tokens that a session with its events, and one without, takes at least, or nearly: so many are
+looked for as a page may have."""
+
+EVENTS = 2
+"""Events of each session that a search shows."""
+
+PROOFS, TOUCHES, MENTIONS = 100, 250, 60
+"""Segments that are looked at for a search (its first page), a file and a commit: about 80 ms. The
+command line takes its time and looks at more."""
+
+STALE_S = 3_600
+
+DEEP = 20_000
+"""Events in front of one up to which what the model saw there is worked out: a third of a
+second."""
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    kind: type[arguments.Arguments]
+    find: Callable[[Store, Config, Any, Place | None], Result]
+    about: str
+    is_writing: bool = False
+    """Whether it leaves something behind. What it leaves is never in the store."""
+
+
+# ── search ────────────────────────────────────────────────────────────────────────────────────────
+def search(store: Store, config: Config, args: arguments.Search, place: Place | None) -> Result:
+    asked = engine.parse(args.query)
+    seen = place.at if place else 0
+    most = seen + max(3, args.max_tokens // HIT)
+    answer = engine.search(
+        store, asked, limit=most, sort=args.sort, events=EVENTS, proofs=PROOFS * (1 + seen // 8)
+    )
+    hits = answer.hits
+    start = resume(place, [hit.session.uid for hit in hits]) if place else 0
+    return Result(
+        name="hits",
+        pieces=(
+            _hit(at, hits[at].session, hits[at].events, hits[at].missing)
+            for at in range(start, len(hits))
+        ),
+        about={"total": answer.total, "partial": answer.is_partial},
+        hints=_advice(store, config, args.query, asked, answer),
+        more=Place(len(hits)) if len(hits) >= most else None,
+    )
+
+
+def _hit(
+    at: int,
+    session: SessionLine,
+    events: Sequence[EventHit],
+    missing: Sequence[str] = (),
+    note: str = "",
+) -> Entry:
+    without = f"  without: {line(', '.join(missing))}" if missing else ""
+    lines = [_session_line(session, note, is_named=not events) + without]
+    for event in events:
+        tool = f"/{line(event.tool, 40)}" if event.tool else ""
+        label = f"{event.kind}{tool}{' error' if event.is_error else ''}"
+        lines.append(f"  {line(session.uid, 200)}#{event.seq} {label}: {line(event.snippet, 240)}")
+    data = (
+        {"uid": session.uid, "events": [event.seq for event in events]}
+        if is_name(session.uid)
+        else None
+    )
+    return Entry(at=at, key=session.uid, head="\n".join(lines), data=data)
+
+
+def _advice(
+    store: Store, config: Config, text: str, asked: engine.Query, answer: engine.Answer
+) -> list[str]:
+    """What the asker must know to judge the answer, and what to try instead."""
+    said = []
+    if answer.missing:
+        said.append(f"no session has all words; missing: {line(', '.join(answer.missing))}")
+    if answer.ignored:
+        said.append(f"not words, and ignored: {line(' '.join(answer.ignored))}")
+    if answer.is_damaged:
+        said.append(
+            "the store is damaged, and not all of its texts can be read; `runlore doctor` says more"
+        )
+    if answer.is_partial:
+        said.append("not everything was looked at; a rarer word or a narrower field finds more")
+    said += engine.remarks(text)
+    if not answer.hits:
+        # It searches once more for each field.
+        said += engine.blame(store, asked) + _nothing(store, config)
+    return [line(one, 300) for one in said]
+
+
+def _nothing(store: Store, config: Config) -> list[str]:
+    """Why there may be nothing, whatever was asked."""
+    if query.is_empty(store):
+        raise NotFound(query.EMPTY)
+    synced = query.last_sync(config)
+    age = (datetime.now(UTC) - synced).total_seconds() if synced else 0
+    return (
+        [f"the last sync was {age / 3600:.0f} h ago; `runlore sync` reads what is new"]
+        if age > STALE_S
+        else []
+    )
+
+
+# ── sessions ──────────────────────────────────────────────────────────────────────────────────────
+def sessions(store: Store, config: Config, args: arguments.Sessions, place: Place | None) -> Result:
+    chosen = Filter(
+        **{
+            name: getattr(args, name) or None
+            for name in ("agent", "repo", "cwd", "branch", "model", "text")
+        },
+        pinned=False,
+        since=_moment(args.since),
+        until=_moment(args.until),
+        errors=args.errors,
+        parents_only=not args.subagents,
+    )
+    most = args.max_tokens // LINE + 2
+    start = _start(store, chosen, args.sort, place)
+    lines = store.sessions.select(chosen, sort=args.sort, limit=most, offset=start)
+    return Result(
+        name="sessions",
+        pieces=(_listed(at, one) for at, one in enumerate(lines, start)),
+        about={"total": store.sessions.count(chosen)},
+        hints=(
+            []
+            if lines
+            else ["no session matches all of this; leave something out", *_nothing(store, config)]
+        ),
+        more=Place(start + most) if len(lines) >= most else None,
+    )
+
+
+def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
+    """Where to go on. Only when the list has changed since, all of it is read to find the place."""
+    if place is None or place.at == 0:
+        return 0
+    before = store.sessions.select(chosen, sort=sort, limit=1, offset=place.at - 1)
+    if before and hash_of(before[0].uid) == place.last:
+        return place.at
+    return resume(place, [one.uid for one in store.sessions.select(chosen, sort=sort)])
+
+
+def _listed(at: int, one: SessionLine) -> Entry:
+    figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors" + (
+        "" if one.usd is None else f", {one.usd:.2f} USD"
+    )
+    data = {"uid": one.uid, "ended_at": one.ended_at} if is_name(one.uid) else None
+    return Entry(at=at, key=one.uid, head=_session_line(one) + figures, data=data)
+
+
+def _session_line(one: SessionLine, note: str = "", *, is_named: bool = True) -> str:
+    """In one line. Where its events follow, they name it."""
+    name = line(one.uid, 200) if is_named else ""
+    parts = [
+        name,
+        note,
+        (one.ended_at or "?")[:16],
+        line(one.repo, 80) or line(one.cwd, 80),
+        line(one.title) or "(no title)",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+# ── show ──────────────────────────────────────────────────────────────────────────────────────────
+def show(store: Store, _: Config, args: arguments.Show, place: Place | None) -> Result:
+    name, seq = query.split_name(args.session)
+    if seq is not None and seq > arguments.LAST_SEQ:
+        raise NotFound(f"no event has a number like {str(seq)[:20]}…")
+    if args.context and seq is None:
+        raise BadArguments("context needs an event: session is to be uid#seq")
+    if args.first > args.last:
+        raise BadArguments("first is behind last")
+    uid = query.resolve(store, name)
+    if args.context and seq is not None:
+        return _context(store, uid, seq, args, place)
+    if seq is not None:
+        return _event(store, uid, seq, place)
+    return _range(store, uid, args, place)
+
+
+def _range(store: Store, uid: str, args: arguments.Show, place: Place | None) -> Result:
+    session = query.get(store, uid)
+    first, offset = (max(args.first, place.at), place.offset) if place else (args.first, 0)
+    last = min(args.last, session.last_seq if session.last_seq is not None else -1)
+    seqs = event_entries.active_seqs(store, session)
+
+    def pieces() -> Iterator[Entry]:
+        if place is None:
+            children = store.sessions.select(
+                Filter(parent_uid=uid, parents_only=False), sort="started", limit=100
+            )[::-1]
+            yield Entry(at=first - 1, head=event_entries.session_head(session, children))
+        yield from event_entries.iter_range(
+            store, uid, first, last, offset, full=args.full, active_seqs=seqs
+        )
+
+    hints = (
+        []
+        if args.full or place
+        else ["notes of the agent itself are left out and long texts shortened; full shows all"]
+    )
+    if seqs is None:
+        hints.append(
+            "in a session this long it is not marked what was rewound; context shows what the"
+            " model saw"
+        )
+    return Result(name="events", pieces=pieces(), about=_about(uid), hints=hints)
+
+
+def _event(store: Store, uid: str, seq: int, place: Place | None) -> Result:
+    event, body = _event_at(store, uid, seq)
+
+    def pieces() -> Iterator[Entry]:
+        if place is None:
+            yield Entry(at=seq - 1, head=event_entries.event_facts(event))
+        if place is None or place.at == seq:
+            yield from event_entries.whole(event, body or None, place.offset if place else 0)
+
+    return Result(name="events", pieces=pieces(), about=_about(uid, seq))
+
+
+def _context(store: Store, uid: str, seq: int, args: arguments.Show, place: Place | None) -> Result:
+    _event_at(store, uid, seq)
+    if (before := min(query.get(store, uid).events, seq)) > DEEP:
+        raise BadArguments(
+            f"there are {before} events before it, and what the model saw is worked out for up to"
+            f" {DEEP}"
+        )
+    found = model_context(store.sessions.events(uid, 0, seq), seq)
+    first, offset = (place.at, place.offset) if place else (0, 0)
+    return Result(
+        name="events",
+        pieces=event_entries.iter_context(found, store, uid, first, offset, full=args.full),
+        about={**_about(uid, seq), "seen": len(found)},
+        hints=(
+            []
+            if args.full or place
+            else ["long texts are shortened; full shows them as the model saw them"]
+        ),
+    )
+
+
+def _event_at(store: Store, uid: str, seq: int) -> tuple[SessionEvent, str]:
+    try:
+        return query.event_at(store, uid, seq)
+    except NotFound:  # It names the uid, which a transcript may have chosen.
+        raise NotFound(
+            f"this session has no event {seq}; its last is {query.get(store, uid).last_seq}"
+        ) from None
+
+
+def _about(uid: str, seq: int | None = None) -> dict[str, Any]:
+    return {"session": uid, **({} if seq is None else {"event": seq})} if is_name(uid) else {}
+
+
+# ── file, commit ──────────────────────────────────────────────────────────────────────────────────
+def file(store: Store, config: Config, args: arguments.File, place: Place | None) -> Result:
+    answer = trace.file(store, args.path, folder=_here(), limit=1 << 30, proofs=TOUCHES)
+    start = resume(place, [one.session.uid for one in answer.found]) if place else 0
+    hints = (
+        ["not everything was looked at; more of the path finds the rest"]
+        if answer.is_partial
+        else []
+    )
+    if answer.elsewhere:
+        hints.append(
+            f"{answer.elsewhere} sessions touched only other files whose path ends so; a path that"
+            " begins with */ finds them"
+        )
+    if not answer.found:
+        hints += ["the name alone, or a search for it, may find more", *_nothing(store, config)]
+    return Result(
+        name="sessions",
+        pieces=(_touched(at, answer.found[at]) for at in range(start, len(answer.found))),
+        about={"total": answer.total, "partial": answer.is_partial},
+        hints=hints,
+    )
+
+
+def _touched(at: int, found: trace.FileTrace) -> Entry:
+    ref = f"{line(found.session.uid, 200)}#{found.last_seq}"
+    did = ", ".join(f"{line(action, 20)} {number}" for action, number in found.actions.items())
+    files = ", ".join(line(path, 160) for path in found.files[:3]) + (
+        " and more" if len(found.files) > 3 else ""
+    )
+    data = (
+        {"uid": found.session.uid, "last": found.last_seq, "actions": found.actions}
+        if is_name(found.session.uid)
+        else None
+    )
+    head = (
+        f"{_session_line(found.session)}\n  {did}; last {ref} {(found.last_at or '?')[:16]}:"
+        f" {files}"
+    )
+    return Entry(at=at, key=found.session.uid, head=head, data=data)
+
+
+def commit(store: Store, config: Config, args: arguments.Commit, place: Place | None) -> Result:
+    answer = trace.commit(store, args.sha, limit=1 << 30, proofs=MENTIONS)
+    found = answer.found
+    start = resume(place, [one.session.uid for one in found]) if place else 0
+    hints = (
+        ["not everything was looked at; more of the name finds the rest"]
+        if answer.is_partial
+        else []
+    )
+    if not found:
+        hints += ["its message may be found by a search", *_nothing(store, config)]
+
+    def piece(at: int) -> Entry:
+        made = _hit(
+            at,
+            found[at].session,
+            found[at].events,
+            note="made it" if found[at].is_made else "mentions it",
+        )
+        return msgspec.structs.replace(
+            made, data=made.data and {**made.data, "made": found[at].is_made}
+        )
+
+    return Result(
+        name="sessions",
+        pieces=(piece(at) for at in range(start, len(found))),
+        about={"total": answer.total, "partial": answer.is_partial},
+        hints=hints,
+    )
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # Somebody removed it under the server.
+        return os.path.expanduser("~")
+
+
+# ── usage ─────────────────────────────────────────────────────────────────────────────────────────
+def cost(store: Store, config: Config, args: arguments.Usage, place: Place | None) -> Result:
+    zone = usage.Zone()
+    chosen = CallFilter(
+        agent=args.agent or None,
+        repo=args.repo or None,
+        model=args.model or None,
+        since=_moment(args.since, zone),
+        until=_moment(args.until, zone),
+        session=query.resolve(store, args.session) if args.session else None,
+    )
+    made = usage.report(store, args.by, chosen, zone=zone)
+    # The latest first.
+    rows = made.rows[::-1] if args.by in ("day", "week", "month", "block") else made.rows
+    start = resume(place, [row.key or "" for row in rows]) if place else 0
+    total = made.total
+    hints = [f"{total.unpriced} calls have no price"] if total.unpriced else []
+    hints += (
+        [f"{total.fuzzy} calls have the price of a model with a like name"] if total.fuzzy else []
+    )
+    if not rows:
+        hints += ["no call matches", *_nothing(store, config)]
+    return Result(
+        name="rows",
+        pieces=(_row(store, at, rows[at], args.by) for at in range(start, len(rows))),
+        about={"by": args.by, "total": len(rows), **_sums(total)},
+        hints=hints,
+    )
+
+
+def _row(store: Store, at: int, row: usage.Row, by: str) -> Entry:
+    title = ""
+    if by in ("session", "subagent") and row.key:
+        found = store.sessions.select(Filter(name=row.key, parents_only=False), limit=1)
+        title = (
+            f"  {line(found[0].title, 80)}"
+            if found and found[0].uid == row.key and found[0].title
+            else ""
+        )
+    sums = _sums(row)
+    head = (
+        f"{line(row.key, 200) or '(not known)'}:"
+        f" {', '.join(f'{name} {value}' for name, value in sums.items())}{title}"
+    )
+    return Entry(
+        at=at,
+        key=row.key or "",
+        head=head,
+        data={"key": row.key if is_name(row.key) else None, **sums},
+    )
+
+
+def _sums(row: usage.Row) -> dict[str, Any]:
+    return {
+        "calls": row.calls,
+        "input": row.input_tokens,
+        "output": row.output_tokens,
+        "cache_read": row.cache_read_tokens,
+        "cache_write": row.cache_write_tokens,
+        "usd": round(row.units / USD, 4),
+    }
+
+
+def _moment(text: str, zone: usage.Zone | None = None) -> datetime | None:
+    if not text:
+        return None
+    now = datetime.now(UTC)
+    try:
+        return zone.moment(text, now) if zone else moment(text, now)
+    except (ModelError, OverflowError, ValueError):
+        raise BadArguments(
+            f"{line(text, 60)!r} is not a time: try 7d, 24h, yesterday or 2026-03-14"
+        ) from None
+
+
+TOOLS = (
+    Tool(
+        name="search",
+        kind=arguments.Search,
+        find=search,
+        about=(
+            "Has this been seen before? Searches prompts, replies, tool calls and their output of"
+            " all recorded sessions of coding agents: an error message, a command, a name, a"
+            " decision. The best sessions first, each with the events that have the words. Fields"
+            " narrow it: agent: repo: cwd: branch: model: after:7d before: session: choose"
+            " sessions, tool: kind: is:error file: events."
+        ),
+    ),
+    Tool(
+        name="sessions",
+        kind=arguments.Sessions,
+        find=sessions,
+        about=(
+            "Lists recorded sessions, newest first: what was worked on in a repository or a folder,"
+            " and when."
+        ),
+    ),
+    Tool(
+        name="show",
+        kind=arguments.Show,
+        find=show,
+        about=(
+            "Reads a recorded session: all of it or a range of events, shortened; one event whole"
+            " (session uid#seq); or what the model saw when an event had happened (context)."
+        ),
+    ),
+    Tool(
+        name="file",
+        kind=arguments.File,
+        find=file,
+        about=(
+            "Which sessions edited or read a file, the last first: whom to ask why it is as it is."
+        ),
+    ),
+    Tool(
+        name="commit",
+        kind=arguments.Commit,
+        find=commit,
+        about="Which sessions made a git commit, and which mention it.",
+    ),
+    Tool(
+        name="usage",
+        kind=arguments.Usage,
+        find=cost,
+        about=(
+            "Tokens and cost in USD of all recorded sessions, each API call counted once, by day,"
+            " model, repository and so on."
+        ),
+    ),
+    Tool(
+        name="fix",
+        kind=arguments.Fix,
+        find=learning.fix,
+        about=(
+            "Seen this error before, and what fixed it? The same error whatever agent or repository"
+            " met it, with the edit or command after which it was gone; where it is not known, the"
+            " nearest."
+        ),
+    ),
+    Tool(
+        name="lessons",
+        kind=arguments.Lessons,
+        find=learning.lessons,
+        about=(
+            "Lessons that people have approved for a task, a file or an error: what to do about"
+            " what kept going wrong here."
+        ),
+    ),
+    Tool(
+        name="propose_lesson",
+        kind=arguments.Propose,
+        find=learning.propose,
+        about=(
+            "Writes down what you have learned, as a proposal with its evidence. A person decides"
+            " whether other agents are told."
+        ),
+        is_writing=True,
+    ),
+)

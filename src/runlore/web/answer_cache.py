@@ -1,0 +1,36 @@
+"""Answers that take longer than a page may, kept until the store changes: events came, or a digest
+was made of those that are there. A few of them: what is asked in another way is made anew."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..store import Store
+
+MAX_ANSWERS = 16
+Value = TypeVar("Value")
+
+
+class AnswerCache:
+    def __init__(self) -> None:
+        self._answers: OrderedDict[object, tuple[object, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, store: Store, question: object, make: Callable[[], Value]) -> Value:
+        """The answer to a question, made when it is asked for the first time, or when there is
+        something new."""
+        now = (store.url, store.overview.state())
+        with self._lock:
+            known, value = self._answers.get(question, (None, None))
+            if known == now:
+                self._answers.move_to_end(question)
+                return value  # type: ignore[no-any-return] # What a question is answered with, only its asker knows.
+        made = make()
+        with self._lock:
+            self._answers[question] = now, made
+            while len(self._answers) > MAX_ANSWERS:
+                self._answers.popitem(last=False)
+        return made
