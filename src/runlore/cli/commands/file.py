@@ -171,10 +171,7 @@ def explain_nothing(store: Store, path: str) -> None:
 
 def explain_evicted(store: Store) -> None:
     """What an evicted session did to files is in its digest, if it had one."""
-    ((number,),) = store.maintenance.rows(
-        "select count(*) from sessions where evicted_at is not null and number not in (select"
-        " session from digests)"
-    )
+    number = store.overview.lost_sessions()
     if number:
         left = (
             f"{count(number, 'session')} {'was' if number == 1 else 'were'} evicted without a"
