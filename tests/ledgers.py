@@ -13,7 +13,7 @@ from typing import Any
 from runlore.adapters import Facts, Normalized, Position, Record, Source
 from runlore.model import Call
 from runlore.pricing.ledger import merge
-from runlore.store import Batch, Delta, Kept, PriceRow, Store, open_store
+from runlore.store import Batch, Delta, LedgerCall, PriceRow, Store, open_store
 from runlore.store.rows import ROW
 from runlore.sync.billing import settle
 from runlore.timeline import Tally
@@ -64,7 +64,7 @@ def keep(
         merged={},
         skips=[],
         size=1,
-        calls=[Kept(call=one.call, superseded=one.superseded) for one in merge(found)],
+        calls=[LedgerCall(call=one.call, superseded=one.superseded) for one in merge(found)],
     )
     store.ingest.put(settle(store, batch))
 

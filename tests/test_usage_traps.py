@@ -22,7 +22,7 @@ import pytest
 from runlore import config as config_module
 from runlore.live import SessionStore
 from runlore.model import USD, Call
-from runlore.store import Kept, Store, open_store
+from runlore.store import LedgerCall, Store, open_store
 from runlore.sync import pipeline
 
 Lines = Sequence[dict[str, Any] | bytes]
@@ -654,7 +654,7 @@ def sync(store: Store, agent: str, *roots: Path) -> None:
     assert not report.problems
 
 
-def ledger(store: Store) -> list[tuple[Kept, int]]:
+def ledger(store: Store) -> list[tuple[LedgerCall, int]]:
     """All rows with their price. Where a call's event is, is not compared: that is the store's own
     numbering."""
     rows = dict(store.db.execute("select hash, usd from calls order by hash"))  # type: ignore[attr-defined]
@@ -668,7 +668,7 @@ def ledger(store: Store) -> list[tuple[Kept, int]]:
     ]
 
 
-def _hash(store: Store, kept: Kept) -> int:
+def _hash(store: Store, kept: LedgerCall) -> int:
     (found,) = store.db.execute("select hash from calls where key = ?", (kept.call.key,))  # type: ignore[attr-defined]
     return int(found[0])
 

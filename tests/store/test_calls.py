@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.model import Call
-from runlore.store import Kept
+from runlore.store import LedgerCall
 from runlore.store.calls import COLUMNS, from_row, to_row
 from tests.test_ledger import calls
 
@@ -17,7 +17,7 @@ same_key = calls.map(lambda call: msgspec.structs.replace(call, key="k1"))
 
 @given(same_key, st.lists(same_key, max_size=4).map(tuple))
 def test_a_call_comes_back_with_every_copy_as_it_was(call: Call, copies: tuple[Call, ...]) -> None:
-    kept = Kept(call=call, superseded=copies)
+    kept = LedgerCall(call=call, superseded=copies)
     assert from_row(call.session_uid, to_row(kept)) == kept
 
 
@@ -25,7 +25,7 @@ def test_a_call_comes_back_with_every_copy_as_it_was(call: Call, copies: tuple[C
 def test_copies_that_an_older_store_wrote_out_are_read(
     call: Call, copies: tuple[Call, ...]
 ) -> None:
-    row = to_row(Kept(call=call))
+    row = to_row(LedgerCall(call=call))
     row[COPIES] = msgspec.msgpack.encode(copies)
     assert from_row(call.session_uid, row).superseded == copies
 
@@ -36,7 +36,7 @@ def test_of_a_copy_only_what_differs_is_kept() -> None:
         msgspec.structs.replace(call, output_tokens=8),
         msgspec.structs.replace(call, session_uid="a:2", model=None),
     )
-    assert msgspec.msgpack.decode(to_row(Kept(call=call, superseded=copies))[COPIES]) == [
+    assert msgspec.msgpack.decode(to_row(LedgerCall(call=call, superseded=copies))[COPIES]) == [
         {8: 8},
         {0: "a:2", 4: None},
     ]

@@ -23,7 +23,7 @@ from runlore.store import (
     CallFilter,
     CallSum,
     Filter,
-    Kept,
+    LedgerCall,
     PriceRow,
     Put,
     Store,
@@ -738,12 +738,12 @@ def event_of(native_id: str) -> int:
     return native_hash("toy", native_id)
 
 
-def bill(agent: Agent, *calls: Kept | Call, settled: bool = True) -> Put:
+def bill(agent: Agent, *calls: LedgerCall | Call, settled: bool = True) -> Put:
     """Puts a batch with a new event and these calls, as a sync would."""
     agent.write(
         line(id=f"of-{agent.file.stat().st_size if agent.file.exists() else 0}-{agent.file.stem}")
     )
-    kept = [one if isinstance(one, Kept) else Kept(call=one) for one in calls]
+    kept = [one if isinstance(one, LedgerCall) else LedgerCall(call=one) for one in calls]
     batch = msgspec.structs.replace(agent.batch(), calls=kept)
     return agent.store.ingest.put(settle(agent.store, batch) if settled else batch)
 
@@ -766,7 +766,10 @@ def every(store: Store) -> list[CallSum]:
 
 def test_a_call_is_kept_with_its_event_and_found_by_its_hash(store: Store, agent: Agent) -> None:
     agent.put(line(id="a"), line(id="b"))
-    bill(agent, Kept(call=call(output_tokens=5, tier="fast", request_id="r"), event=event_of("b")))
+    bill(
+        agent,
+        LedgerCall(call=call(output_tokens=5, tier="fast", request_id="r"), event=event_of("b")),
+    )
     [kept] = store.ledger.find([hash_of(call())])
     assert kept.call == call(output_tokens=5, tier="fast", request_id="r", seq=1)
     assert store.ledger.find([1]) == store.ledger.find([]) == []
@@ -776,14 +779,16 @@ def test_a_call_told_by_a_record_without_an_event_is_where_that_record_stands(
     store: Store, agent: Agent
 ) -> None:
     agent.put(line(id="a"), line(id="p", up="a", alias=True), line(id="b", up="p"))
-    bill(agent, Kept(call=call(), event=event_of("p")))
+    bill(agent, LedgerCall(call=call(), event=event_of("p")))
     assert [kept.call.seq for kept in store.ledger.find([hash_of(call())])] == [0]
 
 
 def test_a_second_put_of_the_same_call_writes_nothing(store: Store, agent: Agent) -> None:
     bill(agent, call())
     prices(store)
-    batch = msgspec.structs.replace(agent.write(line(id="z")).batch(), calls=[Kept(call=call())])
+    batch = msgspec.structs.replace(
+        agent.write(line(id="z")).batch(), calls=[LedgerCall(call=call())]
+    )
     assert settle(store, batch).calls == []
     bill(agent, call())
     assert store.ledger.unpriced() == []
@@ -793,9 +798,9 @@ def test_a_copy_that_does_not_count_changes_neither_place_nor_price(
     store: Store, agent: Agent, another: Agent
 ) -> None:
     agent.put(line(id="a"))
-    bill(agent, Kept(call=call(output_tokens=9), event=event_of("a")))
+    bill(agent, LedgerCall(call=call(output_tokens=9), event=event_of("a")))
     prices(store)
-    bill(another, Kept(call=call(session="s2", output_tokens=1), event=event_of("nowhere")))
+    bill(another, LedgerCall(call=call(session="s2", output_tokens=1), event=event_of("nowhere")))
     [kept] = store.ledger.find([hash_of(call())])
     assert (kept.call.seq, kept.call.output_tokens) == (0, 9)
     assert [copy.session_uid for copy in kept.superseded] == ["toy:s2"]
@@ -1196,13 +1201,13 @@ def test_what_several_sources_tell_of_a_session_is_the_same_however_many_are_put
         [line(s="s", id="c", up="b", text="fig"), line(s="s", id="d", up="c", text="plum")],
     ]
     calls = [
-        [Kept(call=call("k1", "s", ts=NOON), event=event_of("x"))],
+        [LedgerCall(call=call("k1", "s", ts=NOON), event=event_of("x"))],
         [],
         [
-            Kept(call=call("k1", "s", ts=NOON, output_tokens=9), event=event_of("b")),
-            Kept(call=call("k2", "s"), event=event_of("c")),
+            LedgerCall(call=call("k1", "s", ts=NOON, output_tokens=9), event=event_of("b")),
+            LedgerCall(call=call("k2", "s"), event=event_of("c")),
         ],
-        [Kept(call=call("k2", "s"), event=event_of("c"))],
+        [LedgerCall(call=call("k2", "s"), event=event_of("c"))],
     ]
     agents = [
         Agent(store, toy, tmp_path / "toy" / f"{n}.jsonl").write(*lines)
@@ -1262,7 +1267,7 @@ def test_a_call_that_counts_elsewhere_has_all_of_its_copies(
     batches = [
         msgspec.structs.replace(
             one.write(line(id=name, text=name)).batch(),
-            calls=[Kept(call=call("k", name, output_tokens=9 - n), event=event_of(name))],
+            calls=[LedgerCall(call=call("k", name, output_tokens=9 - n), event=event_of(name))],
         )
         for n, (one, name) in enumerate({agent: "s1", another: "s2"}.items())
     ]
@@ -1294,7 +1299,7 @@ def test_calls_that_are_there_are_known_also_while_others_are_put_together(
     agent.put(line(id="a", text="one"))
     bill(agent, call())
     batch = msgspec.structs.replace(
-        another.write(line(id="b", text="two")).batch(), calls=[Kept(call=call("k2", "s2"))]
+        another.write(line(id="b", text="two")).batch(), calls=[LedgerCall(call=call("k2", "s2"))]
     )
     there, coming = hash_of(call()), hash_of(call("k2", "s2"))
     with store.transaction(), store.ingest.together([batch]):

@@ -14,7 +14,7 @@ from runlore import config
 from runlore.errors import StoreError
 from runlore.mine.cases import mine_store, read_cases
 from runlore.model import USD, Call, Covers, Digest, ErrorSummary, Fix, Moment, Signature, Step
-from runlore.store import Filter, Kept, PriceRow, Store, open_store
+from runlore.store import Filter, LedgerCall, PriceRow, Store, open_store
 from runlore.store.bodies import Bodies
 from runlore.store.calls import hash_of
 from runlore.store.copying import copy
@@ -287,7 +287,9 @@ def test_what_an_error_cost_is_asked_of_the_ledger(
     batch = agent.batch()
     calls = [Call(key=f"k{n}", session_uid="toy:s1", seq=n, output_tokens=1) for n in range(6)]
     store.ingest.put(
-        settle(store, msgspec.structs.replace(batch, calls=[Kept(call=call) for call in calls]))
+        settle(
+            store, msgspec.structs.replace(batch, calls=[LedgerCall(call=call) for call in calls])
+        )
     )
     prices = (
         PriceRow(hash_of(call), (call.seq + 1) * USD, "listed", "x", None, "exact", "m", None, None)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runlore.store import Segment
-from runlore.store.segments import cut_words
+from runlore.store.segments import add_tokens
 from runlore.store.tsvectors import MAX_WORD_CHARS, list_words, tokenize, unpacker
-from runlore.store.tsvectors import cut_words as cut_of
+from runlore.store.tsvectors import tokenize as cut_of
 from runlore.store.words import (
     MAX_IDENTIFIER_BYTES,
     blank_signs,
@@ -157,9 +157,9 @@ def test_words_that_a_worker_cut_are_those_that_the_store_would_have() -> None:
         )
 
     ready = segment()
-    cut_words(ready)
+    add_tokens(ready)
     assert (ready.prompt, ready.reply, ready.tool) == (b"", b"", b"")
-    assert ready.cut == cut_of(segment())
+    assert ready.tokens == cut_of(segment())
 
 
 def test_the_index_has_each_word_once_in_order_and_as_much_of_it_as_it_holds() -> None:

@@ -32,7 +32,7 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
         ),
     )
     yield from _line(
-        "did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _most(digest.tools))
+        "did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _highest(digest.tools))
     )
     for name, files in (
         ("edited", digest.files_edited),
@@ -85,7 +85,7 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
         )
 
 
-def _most(counts: dict[str, int]) -> list[tuple[str, int]]:
+def _highest(counts: dict[str, int]) -> list[tuple[str, int]]:
     """Those with the highest counts: a digest that was stored has them by name."""
     return sorted(counts.items(), key=lambda pair: -pair[1])[:SHOWN]
 

@@ -106,7 +106,7 @@ class SettingsState(msgspec.Struct, frozen=True, kw_only=True):
     """The last one that a hook started: at, sessions, events, problems, or error."""
 
 
-class ToldAgent(AgentName):
+class IntegratedAgent(AgentName):
     """An agent that can be told of us, or one of which `find_target` says that it cannot."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -131,7 +131,7 @@ def changing(function: Any) -> Any:
         function
     )
     function = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")(function)
-    return click.argument("agent", type=ToldAgent())(function)
+    return click.argument("agent", type=IntegratedAgent())(function)
 
 
 def find_target(agent: str, what: What) -> Target:
@@ -362,10 +362,10 @@ def colored(line: str) -> str:
 
 def known_agents() -> list[str]:
     """The agents that can be told of us."""
-    return [name for name in adapters.names() if _can_be_told(name)]
+    return [name for name in adapters.names() if can_integrate(name)]
 
 
-def _can_be_told(name: str) -> bool:
+def can_integrate(name: str) -> bool:
     try:
         adapters.integration(name)
     except ConfigError:

@@ -23,17 +23,17 @@ from .values import (
     Billed,
     Counted,
     Delta,
-    Kept,
+    LedgerCall,
     PriceRow,
     Put,
     Resume,
     Row,
     Segment,
     SegmentEvent,
+    SessionCopy,
     SourceState,
     StreamState,
     Tail,
-    Taken,
 )
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
     "DAMAGED",
     "FORGOTTEN",
     "Filter",
-    "Kept",
+    "LedgerCall",
     "STALE_COPIES",
     "Delta",
     "PriceRow",
@@ -59,7 +59,7 @@ __all__ = [
     "Store",
     "StreamState",
     "Tail",
-    "Taken",
+    "SessionCopy",
     "open_for_reading",
     "open_store",
 ]
@@ -91,7 +91,7 @@ def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) ->
 def is_server(url: str) -> bool:
     """Return True if the store is in a database server.
 
-    Such a store is given the tokens of a segment in place of its texts (`takes_cut_words`).
+    Such a store is given the tokens of a segment in place of its texts (`takes_tokens`).
     """
     return url.startswith(("postgresql://", "postgres://"))
 

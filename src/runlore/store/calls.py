@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from ..model import Call, format_time, parse_time
 from .filters import SIDECHAIN
 from .natives import native_hash
-from .values import Kept
+from .values import LedgerCall
 
 SUM = 2
 """A flag like `SIDECHAIN`: the figures are the sum of several requests."""
@@ -66,11 +66,11 @@ def costs_alike(one: Call, other: Call) -> bool:
 
 
 def _priced(call: Call) -> list[Any]:
-    row = to_row(Kept(call=call))
+    row = to_row(LedgerCall(call=call))
     return [row[n] for n in _PRICED_INDEXES]
 
 
-def to_row(kept: Kept) -> list[Any]:
+def to_row(kept: LedgerCall) -> list[Any]:
     """Return the values of `COLUMNS` for a call."""
     call = kept.call
     flags = call.is_sidechain * SIDECHAIN | call.is_sum * SUM | _is_alone(kept) * ALONE
@@ -84,7 +84,7 @@ def to_row(kept: Kept) -> list[Any]:
     ]  # fmt: skip
 
 
-def _is_alone(kept: Kept) -> bool:
+def _is_alone(kept: LedgerCall) -> bool:
     return not kept.superseded or all(
         copy.session_uid == kept.call.session_uid for copy in kept.superseded
     )
@@ -130,7 +130,7 @@ def has_other_request(superseded: bytes) -> bool:
     return any(_REQUEST_ID in copy or "key" in copy for copy in _decode(superseded))
 
 
-def from_row(uid: str, row: Sequence[Any]) -> Kept:
+def from_row(uid: str, row: Sequence[Any]) -> LedgerCall:
     """Return the call of these values, which belongs to the session of this uid."""
     (
         key, seq, ts, provider, model, tier, region, flags, fresh, output, read, written_5m,
@@ -146,4 +146,4 @@ def from_row(uid: str, row: Sequence[Any]) -> Kept:
         is_sidechain=bool(flags & SIDECHAIN), is_sum=bool(flags & SUM), invoiced=invoiced,
         request_id=request_id,
     )  # fmt: skip
-    return Kept(call=call, superseded=_unpack_copies(call, superseded) if superseded else ())
+    return LedgerCall(call=call, superseded=_unpack_copies(call, superseded) if superseded else ())

@@ -10,7 +10,7 @@ import msgspec
 
 from ..model import Digest, format_time
 from .known import KnownSource, Stream
-from .values import Batch, Kept, Put, Segment
+from .values import Batch, LedgerCall, Put, Segment
 
 
 class NewSegment(msgspec.Struct, frozen=True, gc=False):
@@ -26,7 +26,7 @@ class NewSegment(msgspec.Struct, frozen=True, gc=False):
 class CallChange(msgspec.Struct, frozen=True, gc=False):
     """A call, and the event where it was made."""
 
-    kept: Kept
+    kept: LedgerCall
     session: int
     seq: int
 

@@ -24,8 +24,8 @@ from .values import (
     Batch,
     Billed,
     Hour,
-    Kept,
     LastSession,
+    LedgerCall,
     Marks,
     PriceRow,
     Put,
@@ -52,7 +52,7 @@ class Store(Protocol):
     def machine(self) -> str | None:
         """The machine of sessions whose source names none; None where only one machine writes."""
 
-    takes_cut_words: bool
+    takes_tokens: bool
     """Whether the words of segments are cut by whoever packs them, before they are put."""
     takes_groups: bool
     """Whether several sources are put together, in transactions that are closed by time alone."""
@@ -347,7 +347,7 @@ class Ingest(Protocol):
 class Ledger(Protocol):
     """API calls, their prices and their rollups."""
 
-    def find(self, hashes: Sequence[int]) -> list[Kept]:
+    def find(self, hashes: Sequence[int]) -> list[LedgerCall]:
         """Return the calls of these hashes that the ledger has."""
 
     def billed(
@@ -358,7 +358,7 @@ class Ledger(Protocol):
         All of them, those made at some events, or the `last` so many.
         """
 
-    def resent(self, uid: str) -> list[Kept]:
+    def resent(self, uid: str) -> list[LedgerCall]:
         """Return the calls of this session that were also made under another request id."""
 
     def spent(self, uid: str) -> list[tuple[int, int, int | None]]:

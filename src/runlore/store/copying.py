@@ -18,7 +18,7 @@ from .contracts import Store
 from .digest_rows import ERROR
 from .rows import ROW
 from .sql.terms import TARIFF
-from .values import Taken
+from .values import SessionCopy
 
 SOURCE_COLUMNS = (
     "agent", "path", "root", "machine", "size", "mtime_ns", "inode", "offset", "head", "tail",
@@ -128,7 +128,7 @@ def _copy_sessions(
     return numbers
 
 
-def read_session(source: Store, number: int, sources: dict[int, int]) -> Taken:
+def read_session(source: Store, number: int, sources: dict[int, int]) -> SessionCopy:
     """Return all that is stored of a session, with the numbers of its sources in the target."""
     columns = source.transfer.session_columns()
     (row,) = source.maintenance.rows(
@@ -145,7 +145,7 @@ def read_session(source: Store, number: int, sources: dict[int, int]) -> Taken:
         "select block, source, facts, tally, hash from streams where session = ? order by block",
         (number,),
     )
-    return Taken(
+    return SessionCopy(
         session=dict(zip(columns, row, strict=True)),
         streams=[(block, sources.get(origin, -1), *rest) for block, origin, *rest in streams],
         events=source.maintenance.rows(

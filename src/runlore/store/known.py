@@ -17,7 +17,7 @@ from ..model import BLOCK
 from ..timeline import Tally
 from .calls import hash_of
 from .numbering import Renumbering
-from .values import Batch, Delta, Kept, Tail
+from .values import Batch, Delta, LedgerCall, Tail
 
 SourceKey = tuple[str, str]
 """(agent, path)."""
@@ -171,7 +171,7 @@ class File(NamedTuple):
 class KnownCall(NamedTuple):
     """A call of the ledger. Without `kept`, it was changed, and how has to be asked."""
 
-    kept: Kept | None
+    kept: LedgerCall | None
     session: int
     uid: str
     seq: int

@@ -135,9 +135,9 @@ class _OpenSegment:
         )
 
 
-def cut_words(segment: Segment) -> None:
-    """Replace the texts of a segment by their tokens, for a store that `takes_cut_words`."""
-    segment.cut = tsvectors.cut_words(segment)
+def add_tokens(segment: Segment) -> None:
+    """Replace the texts of a segment by their tokens, for a store that `takes_tokens`."""
+    segment.tokens = tsvectors.tokenize(segment)
     segment.prompt = segment.reply = segment.tool = b""
 
 

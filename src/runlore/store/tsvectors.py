@@ -19,7 +19,7 @@ import msgspec
 import zstandard
 
 from .rows import INDEX_COLUMNS
-from .values import CutWords, Segment
+from .values import Segment, SegmentTokens
 
 MESSAGE_COLUMNS = INDEX_COLUMNS[:2]
 """The columns with prompts and replies, without the output of tools."""
@@ -54,7 +54,7 @@ class WordQuery(msgspec.Struct, frozen=True):
     phrase: bytes | None
 
 
-def cut_words(segment: Segment) -> CutWords:
+def tokenize(segment: Segment) -> SegmentTokens:
     """Return the words of a segment, as its rows in `search` and `segments` have them."""
     lists = [list_words(text) for text in (segment.prompt, segment.reply, segment.tool)]
     prompt, reply, tool = ([_vector(part) for part in _parts(set(words))] for words in lists)

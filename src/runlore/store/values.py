@@ -14,7 +14,7 @@ from ..timeline import Tally
 Words = list[tuple[bytes | None, bytes | None, bytes | None]]
 """The rows of a segment in PostgreSQL's table `search`: the words of its prompts, replies and
 tools, each once, as binary tsvectors."""
-CutWords = tuple[Words, bytes]
+SegmentTokens = tuple[Words, bytes]
 """The words as above, and all words in their order, packed."""
 
 
@@ -29,8 +29,8 @@ class Segment(msgspec.Struct, kw_only=True):
     prompt: bytes
     reply: bytes
     tool: bytes
-    cut: CutWords | None = None
-    """The words, in place of the texts, for a store that `takes_cut_words`."""
+    tokens: SegmentTokens | None = None
+    """The words, in place of the texts, for a store that `takes_tokens`."""
 
 
 class Tail(msgspec.Struct, kw_only=True):
@@ -161,7 +161,7 @@ class PriceRow(msgspec.Struct, frozen=True, gc=False):
     notes: str | None
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call in the ledger: the copy that counts, and the superseded copies."""
 
     call: Call
@@ -197,14 +197,14 @@ class Batch(msgspec.Struct, kw_only=True):
     """The number of bytes of the source in this batch."""
     is_gone: bool = False
     """True if the records came from the store, because the source itself is missing."""
-    calls: list[Kept] = []
+    calls: list[LedgerCall] = []
     """Calls for the ledger: as the source has them, and later as they are settled."""
 
 
 class Billed(msgspec.Struct, frozen=True, kw_only=True):
     """A call with its price, which is None as long as there is none."""
 
-    kept: Kept
+    kept: LedgerCall
     price: PriceRow | None = None
     old_usd: int | None = None
     """The first price, if the call was priced again since."""
@@ -237,7 +237,7 @@ class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
     length: int
 
 
-class Taken(msgspec.Struct, kw_only=True):
+class SessionCopy(msgspec.Struct, kw_only=True):
     """A session of another store: its rows, without the number that it has there."""
 
     session: dict[str, Any]

@@ -14,7 +14,7 @@ from ..config import Config
 from ..model import Call
 from ..pricing import ledger
 from ..pricing.sheets import PriceSheets
-from ..store import Batch, Kept, PriceRow, Store
+from ..store import Batch, LedgerCall, PriceRow, Store
 from ..store.calls import costs_alike, hash_of
 
 
@@ -41,17 +41,17 @@ def settle(
     return msgspec.structs.replace(batch, calls=calls)
 
 
-def _costs_as_before(new: Kept, known: dict[int, Kept]) -> bool:
+def _costs_as_before(new: LedgerCall, known: dict[int, LedgerCall]) -> bool:
     """Return True if everything that the price depends on is as in the ledger."""
     old = known.get(hash_of(new.call)) if known else None
     return old is not None and costs_alike(old.call, new.call)
 
 
-def _with_price(entry: Kept, price: PriceRow | None) -> Kept:
-    return Kept(call=entry.call, superseded=entry.superseded, event=entry.event, price=price)
+def _with_price(entry: LedgerCall, price: PriceRow | None) -> LedgerCall:
+    return LedgerCall(call=entry.call, superseded=entry.superseded, event=entry.event, price=price)
 
 
-def _merge(calls: Iterable[Kept], known: dict[int, Kept]) -> Iterator[Kept]:
+def _merge(calls: Iterable[LedgerCall], known: dict[int, LedgerCall]) -> Iterator[LedgerCall]:
     """Merge new calls with those in the ledger; yield the entries that are new or changed."""
     for new in calls:
         old = known.get(hash_of(new.call))
@@ -68,14 +68,14 @@ def _merge(calls: Iterable[Kept], known: dict[int, Kept]) -> Iterator[Kept]:
             if merged.call == before[0]
             else merged.call
         )
-        yield Kept(
+        yield LedgerCall(
             call=call,
             superseded=merged.superseded,
             event=new.event if merged.call == after[0] else 0,
         )
 
 
-def _copies(entry: Kept) -> tuple[Call, ...]:
+def _copies(entry: LedgerCall) -> tuple[Call, ...]:
     """Return all copies of a call without the number of their event, which may change."""
     return tuple(
         msgspec.structs.replace(call, seq=-1) if call.seq != -1 else call

@@ -19,9 +19,9 @@ from ..digest import session as digest_session
 from ..errors import ReadError
 from ..model import SUMMARY_LENGTH, Digest, Session, shorten
 from ..pricing.ledger import merge
-from ..store import Batch, Delta, Kept, Resume
+from ..store import Batch, Delta, LedgerCall, Resume
 from ..store.natives import native_hash
-from ..store.segments import cut_words, pack_records
+from ..store.segments import add_tokens, pack_records
 from ..timeline import PAUSE
 from .deltas import DeltaBuilder, ParentLinks, follow_aliases
 from .redaction import Cleaner, RedactSetting, Secrets, redact_setting
@@ -55,7 +55,7 @@ class Job(msgspec.Struct, kw_only=True):
     resume: Resume = msgspec.field(default_factory=Resume)
     stored_records: list[Record] | None = None
     until: Position | None = None
-    cut_words: bool = False
+    with_tokens: bool = False
     """The store takes the words of a text in its place."""
 
     @property
@@ -252,9 +252,9 @@ class Preparer:
         built = [
             delta.build(self._digest(delta) if is_whole else None) for delta in deltas.values()
         ]
-        if job.cut_words:
+        if job.with_tokens:
             for segment in (segment for delta in built for segment in delta.segments):
-                cut_words(segment)
+                add_tokens(segment)
         return built
 
     def _digest(self, delta: DeltaBuilder) -> Digest | None:
@@ -332,7 +332,7 @@ def _aliases(
     ]
 
 
-def _calls(flavor: str, normalized: Normalized) -> list[Kept]:
+def _calls(flavor: str, normalized: Normalized) -> list[LedgerCall]:
     """Return the calls of a batch, one for each key."""
     events = {
         (call.key, call.session_uid, call.ts): event
@@ -344,5 +344,5 @@ def _calls(flavor: str, normalized: Normalized) -> list[Kept]:
         call = merged.call
         event = events.get((call.key, call.session_uid, call.ts))
         native = native_hash(flavor, event) if event is not None else 0
-        calls.append(Kept(call=call, superseded=merged.superseded, event=native))
+        calls.append(LedgerCall(call=call, superseded=merged.superseded, event=native))
     return calls

@@ -13,7 +13,7 @@ from ..config import Config, make_home
 from ..model import Call, SessionEvent
 from ..redact.engine import Redactor, rules_from_config, without_noted
 from ..redact.key import load_key
-from ..store import Kept, Store
+from ..store import LedgerCall, Store
 from ..store.cleaning import clean_carry, clean_facts, redact_record
 from ..store.natives import hidden_id
 
@@ -129,7 +129,7 @@ class Cleaner:
         )
         return cleaned, clean(body)
 
-    def clean_calls(self, calls: list[Kept]) -> list[Kept]:
+    def clean_calls(self, calls: list[LedgerCall]) -> list[LedgerCall]:
         """Return the calls without secrets: one may stand where the model should."""
         return [
             msgspec.structs.replace(

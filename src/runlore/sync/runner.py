@@ -137,15 +137,17 @@ class TaskRunner:
         self._skipped.add(task.source.path)
 
     def _job(self, task: Task, is_continued: bool) -> Job:
-        known, cut_words = task.known, self._store.takes_cut_words
+        known, with_tokens = task.known, self._store.takes_tokens
         if is_continued:
             known = self._store.sources.by_path(task.source.agent)[task.source.path]
         if known is not None and task.is_gone:
             return self._stored_job(task, known, is_continued)
         if known is not None and (is_continued or task.why == "grown"):
             resume = self._store.sources.resume(known.number)
-            return Job(source=task.source, since=known.position, resume=resume, cut_words=cut_words)
-        return Job(source=task.source, is_new=task.why == "new", cut_words=cut_words)
+            return Job(
+                source=task.source, since=known.position, resume=resume, with_tokens=with_tokens
+            )
+        return Job(source=task.source, is_new=task.why == "new", with_tokens=with_tokens)
 
     def _stored_job(self, task: Task, known: SourceState, is_continued: bool) -> Job:
         """Return the job to derive the next part of a source from its stored records."""
@@ -161,7 +163,7 @@ class TaskRunner:
             resume=self._store.sources.resume(known.number) if is_continued else Resume(),
             stored_records=records,
             until=until,
-            cut_words=self._store.takes_cut_words,
+            with_tokens=self._store.takes_tokens,
         )
 
 

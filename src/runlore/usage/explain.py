@@ -13,7 +13,7 @@ from ..config import Config
 from ..model import Call
 from ..pricing.ledger import Merged, Part, by_request
 from ..pricing.sheets import stored_parts
-from ..store import Billed, CallFilter, Kept, Store
+from ..store import Billed, CallFilter, LedgerCall, Store
 from .report import Row, merged, row_of, row_of_call, total
 
 CANNOT_KNOW = (
@@ -112,10 +112,10 @@ def explain(store: Store, config: Config, uid: str, last: int | None = None) -> 
     )
 
 
-def _by_request(calls: Iterable[Kept]) -> Iterator[Billed]:
+def _by_request(calls: Iterable[LedgerCall]) -> Iterator[Billed]:
     for kept in calls:
         for call in by_request(Merged(call=kept.call, superseded=kept.superseded)):
-            yield Billed(kept=Kept(call=call))
+            yield Billed(kept=LedgerCall(call=call))
 
 
 def why(call: Call, copy: Call) -> str:

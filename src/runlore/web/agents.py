@@ -16,7 +16,7 @@ from .. import doctor, query
 from ..config import Config
 from ..retention import policy as retain
 from ..store import Store, open_for_reading
-from .rendering import lent, render
+from .rendering import borrow_store, render
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ def preview(store: Store, config: Config, now: datetime) -> retain.Plan | None:
 
 
 def page(request: Request) -> Response:
-    with lent(request) as (store, config):
+    with borrow_store(request) as (store, config):
         found = stored(
             store,
             config,
@@ -90,7 +90,7 @@ def examined(request: Request) -> Response:
 
 def retention(request: Request) -> Response:
     """What would leave the store by the settings. Nothing does."""
-    with lent(request) as (store, config):
+    with borrow_store(request) as (store, config):
         return render(request, "_retention.html", plan=preview(store, config, datetime.now(UTC)))
 
 

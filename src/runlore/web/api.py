@@ -38,7 +38,7 @@ from . import agents, failures, home, live, session, sessions, usage
 from .charts import Stack
 from .home import Active
 from .live import LiveLine
-from .rendering import lent
+from .rendering import borrow_store
 from .session import Fault, Part
 
 MAX_EVENTS = 500
@@ -120,7 +120,7 @@ class EventAnswer(msgspec.Struct, frozen=True, kw_only=True):
     body: str
 
 
-class SeenAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ViewedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event in the model's view. When `is_cleared` the model did not see its text."""
 
     event: SessionEvent
@@ -222,14 +222,14 @@ def get_events(request: Request, store: Store, _: Config) -> list[EventAnswer]:
     return [EventAnswer(event=event, body=bodies.get(event.seq, "")) for event in events]
 
 
-def get_context(request: Request, store: Store, _: Config) -> list[SeenAnswer]:
+def get_context(request: Request, store: Store, _: Config) -> list[ViewedEvent]:
     """What the model saw when event `seq` had happened: the last 500 of it."""
     uid, seq = session.uid_of(request, store), session.number(request, "seq")
     query.event_at(store, uid, seq)
     view = model_context(session.outline_of(request, store, uid, 0).events, seq)[-MAX_EVENTS:]
     bodies = bodies_of(store, uid, (one.event.seq for one in view if not one.is_cleared))
     return [
-        SeenAnswer(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, ""))
+        ViewedEvent(event=one.event, is_cleared=one.is_cleared, body=bodies.get(one.event.seq, ""))
         for one in view
     ]
 
@@ -240,7 +240,7 @@ def get_raw(request: Request, store: Store, _: Config) -> list[str]:
     return [record.decode("utf-8", "replace") for record in query.raw_records(store, uid, seq)]
 
 
-def get_found(request: Request, store: Store, _: Config) -> list[engine.EventHit]:
+def get_matches(request: Request, store: Store, _: Config) -> list[engine.EventHit]:
     """Where the words of `q` are in a session."""
     return session.places(store, session.uid_of(request, store), request.query_params.get("q", ""))
 
@@ -350,9 +350,9 @@ ENDPOINTS = [
     Endpoint("/facets", get_facets, dict[str, list[tuple[str, int]]]),
     Endpoint("/session/{uid:path}", get_session, SessionAnswer, ("branch",)),
     Endpoint("/events/{uid:path}", get_events, list[EventAnswer], ("first", "last")),
-    Endpoint("/context/{uid:path}", get_context, list[SeenAnswer], ("seq",)),
+    Endpoint("/context/{uid:path}", get_context, list[ViewedEvent], ("seq",)),
     Endpoint("/raw/{uid:path}", get_raw, list[str], ("seq",)),
-    Endpoint("/find/{uid:path}", get_found, list[engine.EventHit], ("q",)),
+    Endpoint("/find/{uid:path}", get_matches, list[engine.EventHit], ("q",)),
     Endpoint("/errors", get_errors, Answer, failures.NAMES),
     Endpoint("/errors/{fingerprint}", get_error, ErrorAnswer),
     Endpoint("/usage", get_usage, UsageAnswer, usage.NAMES),
@@ -389,7 +389,7 @@ def problem(error: Exception, status: int) -> Response:
 
 def _route(endpoint: Endpoint) -> Route:
     def respond(request: Request) -> Response:
-        with lent(request) as (store, config):
+        with borrow_store(request) as (store, config):
             return answer(endpoint.ask(request, store, config))
 
     return Route(ROOT + endpoint.path, respond, name=endpoint.ask.__name__)

@@ -15,7 +15,7 @@ from ..export.html import html
 from ..export.jsonl import jsonl
 from ..export.markdown import markdown
 from ..export.selection import Selection, blocks_between, select
-from .rendering import lent
+from .rendering import borrow_store
 from .session import branch_of, number, outline_of, uid_of
 
 FORMATS: dict[str, tuple[str, Callable[[Selection], Iterator[str]]]] = {
@@ -31,7 +31,7 @@ def export(request: Request) -> Response:
     if kind not in FORMATS:
         raise NotFound(f"there is no format {kind!r}; there are {', '.join(FORMATS)}")
     media, make = FORMATS[kind]
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         uid, branch = uid_of(request, store), branch_of(request)
         first, last = (
             number(request, "first", 0),
@@ -41,7 +41,7 @@ def export(request: Request) -> Response:
         blocks_between(outline_of(request, store, uid, branch), first, last)
 
     def pieces() -> Iterator[bytes]:
-        with lent(request) as (store, config):
+        with borrow_store(request) as (store, config):
             taken = select(
                 store,
                 config,
@@ -64,7 +64,7 @@ def export(request: Request) -> Response:
 
 def one(request: Request) -> Response:
     """An event as Markdown, to paste."""
-    with lent(request) as (store, config):
+    with borrow_store(request) as (store, config):
         uid, seq = uid_of(request, store), number(request, "seq")
         taken = select(
             store,

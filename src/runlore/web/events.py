@@ -22,7 +22,7 @@ from ..config import Config
 from ..errors import LogError, NotFound, StoreError
 from ..store import Store
 from .live import SHOWN, store_of
-from .rendering import lent
+from .rendering import borrow_store
 
 EVERY_S = 1.0
 ALIVE_S = 15.0
@@ -74,7 +74,7 @@ async def events(request: Request) -> Response:
         try:
             if "live" in request.query_params:
                 return live_state(settings.load())
-            with lent(request) as (store, _):
+            with borrow_store(request) as (store, _):
                 return state(store, uid)
         except (NotFound, StoreError, LogError):
             # Forgotten, or being made: there may be something to tell later.

@@ -17,7 +17,7 @@ from ..query import names as naming
 from ..store import Filter, Store
 from ..store.values import SessionError
 from ..text.words import moment
-from .rendering import lent, render
+from .rendering import borrow_store, render
 from .sessions import facets_of
 
 SHOWN = 100
@@ -62,7 +62,7 @@ def recurring_errors(request: Request, store: Store, now: datetime) -> list[Recu
 
 def page(request: Request) -> Response:
     now = datetime.now(UTC)
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         given, chosen = parse_params(request.query_params, now)
         question = ("errors", tuple(sorted(given.items())))
         found = request.app.state.cache.get(
@@ -75,7 +75,7 @@ def page(request: Request) -> Response:
 
 def one(request: Request) -> Response:
     """One error: every session that has it, and what made it go away."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         error, met = known(store, request.path_params["fingerprint"])
         titles = store.sessions.labels([row.uid for row in met[:MET]])
         return render(

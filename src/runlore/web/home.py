@@ -23,7 +23,7 @@ from .charts import Stack, bars, heatmap, stacked
 from .events import state
 from .failures import recurring_errors
 from .live import LiveLine, running_runs
-from .rendering import lent, render
+from .rendering import borrow_store, render
 from .session import RUNNING
 
 RECENT = timedelta(hours=24)
@@ -145,7 +145,7 @@ def active(store: Store, now: datetime) -> list[Active]:
 def page(request: Request) -> Response:
     by = "agent" if request.query_params.get("by") == "agent" else "model"
     is_tokens = request.query_params.get("show") == "tokens"
-    with lent(request) as (store, config):
+    with borrow_store(request) as (store, config):
         zone, now = Zone(), datetime.now(UTC)
         found = home(store, config, by, now, zone)
         errors = recurring_errors(request, store, now)

@@ -38,7 +38,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 
 
 @contextmanager
-def lent(request: Request) -> Iterator[tuple[Store, Config]]:
+def borrow_store(request: Request) -> Iterator[tuple[Store, Config]]:
     """The store as it is at one moment, and the settings."""
     with request.app.state.stores.lend() as found:
         yield found

@@ -22,7 +22,7 @@ from ..model import Fix, Session
 from ..store import Store
 from ..timeline import model_context
 from .charts import strip
-from .rendering import lent, render
+from .rendering import borrow_store, render
 from .sessions import unfinished
 
 PART = 60
@@ -103,7 +103,7 @@ def resume_command(session: Session) -> str | None:
 
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         uid = uid_of(request, store)
         found = outline_of(request, store, uid, branch_of(request))
         parts = parts_of(found)
@@ -166,7 +166,7 @@ def label_of(flavor: str) -> str:
 
 def part(request: Request) -> Response:
     """The blocks of a part."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         uid = uid_of(request, store)
         found = outline_of(request, store, uid, branch_of(request))
         shown = blocks_in(found, number(request, "n", 0))
@@ -188,7 +188,7 @@ def part(request: Request) -> Response:
 
 def parts(request: Request) -> Response:
     """Which parts there are now: what a page that is open asks when the session grew."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         found = outline_of(request, store, uid_of(request, store), branch_of(request))
         return JSONResponse(
             {
@@ -201,14 +201,14 @@ def parts(request: Request) -> Response:
 
 def text(request: Request) -> Response:
     """An event's whole text, which its block shows only the beginning of."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         event, body = query.event_at(store, uid_of(request, store), number(request, "seq"))
         return render(request, "_text.html", event=event, body=body)
 
 
 def show_context(request: Request) -> Response:
     """What the model saw when an event had happened."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         uid, seq = uid_of(request, store), number(request, "seq")
         query.event_at(store, uid, seq)
         found = outline_of(request, store, uid, 0)
@@ -232,7 +232,7 @@ def show_context(request: Request) -> Response:
 
 def raw(request: Request) -> Response:
     """The agent's own record of an event, as it is kept."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         uid, seq = uid_of(request, store), number(request, "seq")
         records = [pretty(record) for record in query.raw_records(store, uid, seq)]
         return render(request, "_raw.html", uid=uid, seq=seq, records=records)
@@ -252,7 +252,7 @@ def pretty(record: bytes) -> str:
 
 def find(request: Request) -> Response:
     """Where words are in this session."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         text = request.query_params.get("q", "").strip()
         return render(
             request, "_found.html", text=text, hits=places(store, uid_of(request, store), text)
@@ -281,7 +281,7 @@ def places(store: Store, uid: str, text: str) -> list[engine.EventHit]:
 
 def image(request: Request) -> Response:
     """A picture of an event, out of the agent's own record."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         found = images.image(
             store,
             uid_of(request, store),

@@ -18,7 +18,7 @@ from ..errors import ModelError
 from ..query import names as naming
 from ..store import Filter, SessionLine, Store
 from ..text.words import moment
-from .rendering import lent, render
+from .rendering import borrow_store, render
 
 SHOWN, FOUND = 50, 20
 """Sessions on a page; of those that were searched for fewer, because each is shown with what was
@@ -196,7 +196,7 @@ def _number(given: dict[str, str], name: str) -> float | None:
 
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         wanted = parse_params(request.query_params, datetime.now(UTC))
         return render(
             request,
@@ -219,7 +219,7 @@ def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]
 
 def results(request: Request) -> Response:
     """The list alone, for search while typing."""
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         wanted = parse_params(request.query_params, datetime.now(UTC))
         found = find(store, wanted, is_typing=True)
         return render(request, "_results.html", wanted=wanted, found=found, is_empty=False)

@@ -26,7 +26,7 @@ from ..usage.report import BLOCK_HOURS
 from ..usage.table import write_csv
 from ..usage.waste import wasted
 from .charts import WHOLE, bars, stacked
-from .rendering import lent, render
+from .rendering import borrow_store, render
 from .session import uid_of
 from .sessions import facets_of
 
@@ -57,7 +57,7 @@ class UsageQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.given.keys() & {"until", "agent", "model", "project", "branch", "machine"})
 
 
-class FoundUsage(msgspec.Struct, frozen=True, kw_only=True):
+class UsagePage(msgspec.Struct, frozen=True, kw_only=True):
     """A report, the sessions that its rows name, and today's budgets."""
 
     report: Report
@@ -106,13 +106,13 @@ def _since(text: str, now: datetime, zone: Zone) -> datetime | None:
 
 def find_usage(
     store: Store, config: Config, wanted: UsageQuestion, now: datetime, zone: Zone
-) -> FoundUsage:
+) -> UsagePage:
     made = usage.report(store, wanted.by, wanted.chosen, zone=zone, order=wanted.sort)
     is_named = wanted.by in ("session", "subagent")
     labels = (
         store.sessions.labels([row.key for row in made.rows[:ROWS] if row.key]) if is_named else {}
     )
-    return FoundUsage(report=made, labels=labels, budgets=budgets(store, config.budget, now, zone))
+    return UsagePage(report=made, labels=labels, budgets=budgets(store, config.budget, now, zone))
 
 
 def behind(by: str, key: str | None) -> dict[str, str] | None:
@@ -147,7 +147,7 @@ def without_gaps(by: str, keys: list[str]) -> list[str]:
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
     zone, now = Zone(), datetime.now(UTC)
-    with lent(request) as (store, config):
+    with borrow_store(request) as (store, config):
         wanted = parse_params(request.query_params, now, zone)
         found = find_usage(store, config, wanted, now, zone)
         rows = found.report.rows
@@ -183,7 +183,7 @@ def page(request: Request) -> Response:
 
 def as_csv(request: Request) -> Response:
     zone, now = Zone(), datetime.now(UTC)
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         wanted = parse_params(request.query_params, now, zone)
         made = usage.report(store, wanted.by, wanted.chosen, zone=zone, order=wanted.sort)
     file = io.StringIO()
@@ -194,7 +194,7 @@ def as_csv(request: Request) -> Response:
 
 def explained(request: Request) -> Response:
     """Every call of a session, and why it counts as it does."""
-    with lent(request) as (store, config):
+    with borrow_store(request) as (store, config):
         uid = uid_of(request, store)
         return render(
             request, "explain.html", session=query.get(store, uid), made=explain(store, config, uid)
@@ -204,7 +204,7 @@ def explained(request: Request) -> Response:
 def doubts(request: Request) -> Response:
     """What has no certain price, and what no transcript can tell."""
     zone, now = Zone(), datetime.now(UTC)
-    with lent(request) as (store, _):
+    with borrow_store(request) as (store, _):
         wanted = parse_params({"since": "all", **request.query_params}, now, zone)
         return render(request, "doubts.html", made=check(store, wanted.chosen))
 

@@ -69,7 +69,7 @@ class GrokCliAdapter(SqliteAdapter):
         with reading(source.path) as db:
             begin = _time_before(db, last) if since else None
             sessions = {row["id"]: row for row in _recent(db, "sessions", "updated_at", begin)}
-            pending = sorted(_beside(db, begin), key=lambda item: item[0], reverse=True)
+            pending = sorted(_message_rows(db, begin), key=lambda item: item[0], reverse=True)
             for row in rows(db, MESSAGES, "where rowid > ? order by rowid", (last,)):
                 yield from _due(pending, str(row.get("created_at")))
                 if session := sessions.pop(row.get("session_id"), None):
@@ -126,7 +126,7 @@ def _recent(
     )
 
 
-def _beside(
+def _message_rows(
     db: apsw.Connection, begin: str | None
 ) -> Iterator[tuple[tuple[str, int, int], Record]]:
     """Rows that are about messages, by time. Those of one table stay in their order, whatever the

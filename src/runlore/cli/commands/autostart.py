@@ -78,7 +78,7 @@ class Autostart(msgspec.Struct, frozen=True, kw_only=True):
 @as_json(Autostart)
 def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
     words = [background_python(), "-m", "runlore", "sync"]
-    job = make_job(sys.platform, words, every, kept_variables() if what == "on" else {})
+    job = make_job(sys.platform, words, every, environment_for_service() if what == "on" else {})
     if dry_run and not is_json:
         show(job, what)
         return
@@ -111,7 +111,7 @@ def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
         echo("on" if is_on else "off")
 
 
-def kept_variables() -> dict[str, str]:
+def environment_for_service() -> dict[str, str]:
     """What says which store is meant and where the agents' sessions are, as it is now: a manager
     has an environment of its own."""
     roots = [

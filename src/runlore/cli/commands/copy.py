@@ -63,7 +63,7 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
         closing(stores.open_store(to)) as target,
     ):
         with Progress() as progress:
-            with told_to_go_on():
+            with explain_interruption():
                 done = copy(source, target, lambda at, of: progress.show("sessions", at, of))
             report = doctor.examine(target, settings.load(), progress=progress.show)
         names = source.url, target.url
@@ -97,7 +97,7 @@ def command(ctx: click.Context, from_: str, to: str, is_json: bool) -> None:
 
 
 @contextmanager
-def told_to_go_on() -> Iterator[None]:
+def explain_interruption() -> Iterator[None]:
     """One that is interrupted, or whose server goes away, says what that means."""
     try:
         yield

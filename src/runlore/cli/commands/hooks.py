@@ -10,9 +10,9 @@ from __future__ import annotations
 import click
 
 from ..integrate import (
+    IntegratedAgent,
     SettingsChange,
     SettingsState,
-    ToldAgent,
     change,
     changing,
     find_target,
@@ -46,7 +46,7 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 
 
 @command.command()
-@click.argument("agent", type=ToldAgent(), required=False)
+@click.argument("agent", type=IntegratedAgent(), required=False)
 @as_json(list[SettingsState], items="")
 def status(agent: str | None, is_json: bool) -> None:
     """Say whether the hooks are there, and how the last sync went.

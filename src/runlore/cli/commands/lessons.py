@@ -184,10 +184,10 @@ def show(lesson: str, is_json: bool) -> None:
         write_json(RankedLesson.of(found, setting))
         return
     echo(clean(render_lesson(found)).rstrip())
-    note(paint(told_state(found, setting), "dim", sys.stderr))
+    note(paint(describe_state(found, setting), "dim", sys.stderr))
 
 
-def told_state(lesson: Lesson, setting: settings.Config) -> str:
+def describe_state(lesson: Lesson, setting: settings.Config) -> str:
     state = state_of(lesson, setting)
     if state == "waits":
         if not (lesson.evidence and lesson.resolution):
@@ -247,7 +247,7 @@ def tell(made: list[Lesson], setting: settings.Config, is_json: bool) -> None:
         return
     for one in made:
         echo(f"{one.id}  {one_line(one.problem)}")
-        note(f"  {told_state(one, setting)}")
+        note(f"  {describe_state(one, setting)}")
 
 
 def deciding(name: str, status: str, about: str) -> None:

@@ -58,7 +58,7 @@ def command(
             ):
                 note(
                     paint(
-                        f"{limit} of {count(total, 'session')}{beside(store, chosen, total)}; --all"
+                        f"{limit} of {count(total, 'session')}{count_subagents(store, chosen, total)}; --all"
                         " shows them all",
                         "dim",
                         sys.stderr,
@@ -78,7 +78,7 @@ def warn_of_risks(store: Store, config: Config) -> None:
         )
 
 
-def beside(store: Store, chosen: Filter, total: int) -> str:
+def count_subagents(store: Store, chosen: Filter, total: int) -> str:
     """The subagents that are not among these sessions, for a person who may want to know of them as
     well."""
     others = store.sessions.count(chosen._replace(parents_only=False)) - total

@@ -14,9 +14,9 @@ import click
 
 from ..failures import Failure
 from ..integrate import (
+    IntegratedAgent,
     SettingsChange,
     SettingsState,
-    ToldAgent,
     change,
     changing,
     find_target,
@@ -103,7 +103,7 @@ def remove(agent: str, yes: bool, dry_run: bool, is_json: bool) -> None:
 
 
 @command.command()
-@click.argument("agent", type=ToldAgent(), required=False)
+@click.argument("agent", type=IntegratedAgent(), required=False)
 @as_json(list[SettingsState], items="")
 def status(agent: str | None, is_json: bool) -> None:
     """Say whether the server is in the settings of agents.

@@ -17,7 +17,7 @@ from ...store import Filter, SessionLine
 from ...text.words import count
 from ..options import as_json, filters, is_paged, no_pager, open_store
 from ..output import note, one_line, page, write_json
-from .ls import beside, explain_nothing
+from .ls import count_subagents, explain_nothing
 
 SHOWN = 3
 
@@ -48,7 +48,7 @@ def command(ctx: click.Context, chosen: Filter, is_json: bool) -> None:
     with open_store() as (store, _):
         found = leaks(store, chosen)
         total = store.sessions.count(chosen)
-        more = beside(store, chosen, total)
+        more = count_subagents(store, chosen, total)
         if is_json:
             write_json([as_answer(leak) for leak in found])
         if not total:

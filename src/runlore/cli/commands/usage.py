@@ -366,7 +366,7 @@ def _refresh(setting: Config) -> dict[str, Any]:
 
 # ── a line for prompts ────────────────────────────────────────────────────────────────────────────
 def _statusline(now: datetime, zone: usage.Zone) -> None:
-    told = _told_on_stdin()
+    told = read_status_input()
     cwd = told.get("cwd")
     folder = _folder(
         _project_folder(cwd if isinstance(cwd, str) and os.path.isabs(cwd) else _here())
@@ -386,7 +386,7 @@ def _statusline(now: datetime, zone: usage.Zone) -> None:
         echo("no usage yet")
 
 
-def _told_on_stdin() -> dict[str, Any]:
+def read_status_input() -> dict[str, Any]:
     """What an agent tells its status line: JSON with `session_id` and `cwd`. Never waits: a
     prompt's stdin may stay open for ever."""
     try:

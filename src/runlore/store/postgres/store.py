@@ -30,7 +30,7 @@ from .transfer import PostgresTransfer
 class PostgresStore(SqlStore):
     """See `Store` in the contracts."""
 
-    takes_cut_words = True
+    takes_tokens = True
     takes_groups = True
 
     db: PostgresDatabase

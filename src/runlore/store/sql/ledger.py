@@ -9,7 +9,7 @@ from ...model import Call
 from ..calls import ALONE, COLUMNS, PRICED, SUM, from_row, has_other_request, hash_of, to_row
 from ..filters import SIDECHAIN
 from ..known import KnownCall
-from ..values import Billed, Kept, PriceRow
+from ..values import Billed, LedgerCall, PriceRow
 from .charges import Charges
 from .database import Database, values_for
 from .group import PutGroup
@@ -79,7 +79,7 @@ class SqlLedger(Rollups):
         self.charges.to_charge.clear()
         self.terms.known.clear()
 
-    def find(self, hashes: Sequence[int]) -> list[Kept]:
+    def find(self, hashes: Sequence[int]) -> list[LedgerCall]:
         group = self.group.known
         known = [group.calls.get(h, _UNKNOWN) for h in hashes] if group else [_UNKNOWN]
         if all(one is None or one.kept is not None for one in known):
@@ -91,7 +91,7 @@ class SqlLedger(Rollups):
         rows = self.db.all(sql, (self.db.ids(hashes),)) if hashes else []
         return [from_row(uid, row) for uid, *row in rows]
 
-    def _as_stored(self, call: KnownCall) -> Kept:
+    def _as_stored(self, call: KnownCall) -> LedgerCall:
         """Return the call as the database would give it back."""
         assert call.kept is not None
         row = self.db.storable(to_row(call.kept))
@@ -113,7 +113,7 @@ class SqlLedger(Rollups):
             else []
         )
 
-    def resent(self, uid: str) -> list[Kept]:
+    def resent(self, uid: str) -> list[LedgerCall]:
         sql = f"select {CALL} from ledger c where c.session = ? and c.superseded is not null"
         return [
             from_row(uid, row)
@@ -207,7 +207,7 @@ class SqlLedger(Rollups):
         for session in sessions:
             self.charges.to_charge.setdefault(session)
 
-    def row(self, kept: Kept, session: int, seq: int) -> list[Any]:
+    def row(self, kept: LedgerCall, session: int, seq: int) -> list[Any]:
         """A call of a session as it is kept: the values of `CALL_COLUMNS`."""
         row, price = to_row(kept), kept.price
         row[_SEQ] = seq

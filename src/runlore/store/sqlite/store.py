@@ -25,7 +25,7 @@ from .transfer import SqliteTransfer
 class SqliteStore(SqlStore):
     """See `Store` in the contracts."""
 
-    takes_cut_words = False
+    takes_tokens = False
     takes_groups = False
 
     db: SqliteDatabase
