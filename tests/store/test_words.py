@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from runlore.store import Segment
 from runlore.store.segments import add_tokens
 from runlore.store.tsvectors import MAX_WORD_CHARS, list_words, tokenize, unpacker
-from runlore.store.tsvectors import tokenize as cut_of
+from runlore.store.tsvectors import tokenize_segment as cut_of
 from runlore.store.words import (
     MAX_IDENTIFIER_BYTES,
     blank_signs,

@@ -137,7 +137,7 @@ class _OpenSegment:
 
 def add_tokens(segment: Segment) -> None:
     """Replace the texts of a segment by their tokens, for a store that `takes_tokens`."""
-    segment.tokens = tsvectors.tokenize(segment)
+    segment.tokens = tsvectors.tokenize_segment(segment)
     segment.prompt = segment.reply = segment.tool = b""
 
 

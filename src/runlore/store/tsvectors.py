@@ -54,7 +54,7 @@ class WordQuery(msgspec.Struct, frozen=True):
     phrase: bytes | None
 
 
-def tokenize(segment: Segment) -> SegmentTokens:
+def tokenize_segment(segment: Segment) -> SegmentTokens:
     """Return the words of a segment, as its rows in `search` and `segments` have them."""
     lists = [list_words(text) for text in (segment.prompt, segment.reply, segment.tool)]
     prompt, reply, tool = ([_vector(part) for part in _parts(set(words))] for words in lists)

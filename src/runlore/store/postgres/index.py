@@ -25,7 +25,7 @@ from ..tsvectors import (
     WordQuery,
     build_query,
     columns_with,
-    tokenize,
+    tokenize_segment,
     unpacker,
 )
 from ..values import Segment, SegmentEvent, Words
@@ -182,7 +182,7 @@ class PostgresIndex(SqlIndex):
     def add(self, segments: Sequence[NewSegment], *, is_new: bool) -> None:
         rows, words = [], []
         for one in segments:
-            vectors, stream = one.segment.tokens or tokenize(one.segment)
+            vectors, stream = one.segment.tokens or tokenize_segment(one.segment)
             packed = (one.segment.length, one.segment.hash, one.segment.body, stream)
             rows.append((one.id, one.session, one.first, one.last, *packed))
             words += word_rows(one.id, vectors)

@@ -11,7 +11,7 @@ from ...errors import StoreError
 from ..rows import INDEX_COLUMNS
 from ..sql.index import rebuild_segment
 from ..sql.maintenance import SqlMaintenance
-from ..tsvectors import MAX_WORD_CHARS, list_words, tokenize, unpacker
+from ..tsvectors import MAX_WORD_CHARS, list_words, tokenize_segment, unpacker
 from ..values import Row, Segment
 from .database import SNAPSHOT, PostgresDatabase
 from .index import PostgresIndex, word_rows
@@ -75,7 +75,7 @@ class PostgresMaintenance(SqlMaintenance):
         segment = rebuild_segment(self.sessions, id_)
         if segment is None:
             return None
-        vectors, stream = tokenize(segment)
+        vectors, stream = tokenize_segment(segment)
         columns = ", ".join(f"tsvectorsend({name})" for name in INDEX_COLUMNS)
         sql = f"select {columns} from search where session = ? and id = ? order by part"
         stored = self.db.all(sql, (id_ >> 20, id_))
@@ -127,7 +127,7 @@ class PostgresMaintenance(SqlMaintenance):
                     self._add_words(id_, segment)
 
     def _add_words(self, id_: int, segment: Segment) -> None:
-        vectors, stream = tokenize(segment)
+        vectors, stream = tokenize_segment(segment)
         self.db.connection.copy("search", word_rows(id_, vectors))
         self.db.execute(
             "update segments set stream = ? where session = ? and id = ?", (stream, id_ >> 20, id_)
