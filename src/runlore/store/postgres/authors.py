@@ -83,8 +83,11 @@ class Authors:
         """The uid of the session that a delta belongs to: of this author, of someone else whose
         records agree, or a second one."""
         uid = delta.session_uid
-        claim = self.db.one("select s.number, s.uid, s.author from claims c join sessions s on s.number = c.session"
-                          " where c.author = ? and c.uid = ?", (self.db.author, uid))  # fmt: skip
+        sql = (
+            "select s.number, s.uid, s.author from claims c join sessions s on s.number = c.session"
+            " where c.author = ? and c.uid = ?"
+        )
+        claim = self.db.one(sql, (self.db.author, uid))
         found = claim or self.db.one(
             "select number, uid, author from sessions where uid = ?", (uid,)
         )
@@ -106,15 +109,8 @@ class Authors:
 
         None if they have none in common.
         """
-        seqs = {
-            h: seq
-            for h, places in self.ingest.find_natives(delta.natives).items()
-            for number, seq in places
-            if number == session
-        }
-        if not seqs:
-            sql = "select hash, seq from natives where session = ? and hash = any(?::bigint[])"
-            seqs = dict(self.db.all(sql, (session, array(filter(None, delta.natives)))))
+        sql = "select hash, seq from natives where session = ? and hash = any(?::bigint[])"
+        seqs = dict(self.db.all(sql, (session, array(filter(None, delta.natives)))))
         places = [
             seqs.get(h) if h else row[SEQ] for h, row in zip(delta.natives, delta.rows, strict=True)
         ]
