@@ -331,7 +331,7 @@ class Ingest(Protocol):
         """
 
     def part_with(self, source: int, batches: Iterable[Batch], when: datetime) -> Put:
-        """Store a source again of which something was evicted that does not come again.
+        """Store a source again when some of its evicted events do not come again.
 
         What was read before belongs to a missing source under a path of its own from now on; the
         batches are those of a new source. What is in both is stored once.

@@ -1,4 +1,4 @@
-"""What a batch adds to one session, changed: copies left out, numbers given anew."""
+"""Changes to a delta: copies left out, events renumbered."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ..model import (
-    BLOCK,
-)
+from ..model import BLOCK
 from ..timeline import Tally
 from .rows import PARENT, SEQ, read_row
 from .segments import bodies_of, pack
@@ -16,8 +14,10 @@ from .values import Delta, StreamState
 
 
 def repeated(delta: Delta) -> dict[int, int]:
-    """The rows that repeat an earlier one, by its native id or as copies of it or of the same
-    original, and which it is."""
+    """Return the rows that repeat an earlier one, with the number of that row.
+
+    They have the same native id, are copies of it, or are copies of the same original.
+    """
     first: dict[int, int] = {}
     if not delta.originals:
         return {
@@ -41,9 +41,11 @@ def rebuild(
     replaced: dict[int, list[Any] | None],
     instead: dict[int, int],
 ) -> Delta:
-    """The delta as it is when some rows are copies: None leaves the row out, another row stands in
-    its place, without its body. What followed a row that was left out follows `instead`. Every sum
-    over the rows is made again."""
+    """Return the delta with some rows replaced or left out.
+
+    `replaced` has a row without body, or None for one to leave out. Children of a row that is left
+    out get the parent in `instead`. Totals and segments are made again.
+    """
     all_bodies = bodies_of(delta)
     rows: list[list[Any]] = []
     bodies: list[bytes | None] = []
@@ -72,9 +74,11 @@ def rebuild(
 
 
 def renumber(delta: Delta, numbers: dict[int, int], taken: set[int], fresh: int) -> Delta:
-    """A newer adapter made other events of the same records: a native id that had a number keeps
-    it, unless that is `taken`, the others get the number that counting gives them in the block
-    `fresh`. What comes out is numbered within the session."""
+    """Return the delta of a newer adapter, numbered within the session.
+
+    A native id that had a number keeps it, unless it is `taken`. The others are numbered in the block
+    `fresh`.
+    """
     number: dict[int, int] = {}
     for h, row in zip(delta.natives, delta.rows, strict=True):
         known = numbers.get(h)

@@ -1,8 +1,4 @@
-"""How digests are kept: packed whole, and their errors once more as rows to look them up by. Knows
-no database.
-
-Rows of errors follow from a digest, and are written with it.
-"""
+"""Digests as rows: packed as a whole, with their errors as rows of their own. Knows no database."""
 
 from __future__ import annotations
 
@@ -26,8 +22,10 @@ ERROR = (
 
 # ── packing ───────────────────────────────────────────────────────────────────────────────────────
 def pack_digest(digest: Digest) -> tuple[int, bytes, bytes]:
-    """Its length, hash and packed bytes; the same whenever it was made. What it has nothing to say
-    of is left out."""
+    """Return the length, hash and packed bytes of a digest, without its empty fields.
+
+    The bytes do not depend on when it was made.
+    """
     said = {
         name: value for name, empty in _EMPTY.items() if (value := getattr(digest, name)) != empty
     }
@@ -37,14 +35,14 @@ def pack_digest(digest: Digest) -> tuple[int, bytes, bytes]:
 
 
 def unpack_digest(made_at: str, length: int, hash_: bytes, body: bytes) -> Digest:
-    """What `pack_digest` packed. Raises StoreError or ModelError when it is not."""
+    """Return the digest that `pack_digest` packed. Raises StoreError or ModelError."""
     return msgspec.structs.replace(
         Digest.from_json(unpack(body, length, hash_)), made_at=parse_time(made_at)
     )
 
 
 def clean_digest(digest: Digest, text: Callable[[str], str]) -> Digest:
-    """The digest with newer rules run over every text in it."""
+    """Return the digest with a function applied to every text in it."""
     return msgspec.structs.replace(
         Digest.from_dict(_cleaned(digest.to_dict(), text)), made_at=digest.made_at
     )

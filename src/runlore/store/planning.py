@@ -26,17 +26,19 @@ from .totals import add_up
 from .values import Batch, Delta, Put
 
 MAX_SEGMENTS = 1 << 20
-"""In a session: as many as there are ids for."""
+"""Maximum number of segments of a session."""
 
 
 def plan(batch: Batch, known: Known, now: datetime, machine: str | None = None) -> Changes:
-    """Return what a batch changes. `machine` is where sessions were run whose source names none."""
+    """Return what a batch changes. `machine` is that of sessions whose source names none."""
     return _Plan(batch, known, now, machine).run()
 
 
 def outranked_sources(batch: Batch, known: Known) -> list[tuple[int, int]]:
-    """Return (session, source) of what a batch tells better, and which is to be demoted before the
-    batch is planned: the same native ids may be in both."""
+    """Return (session, source) of sources with a worse rank than the batch.
+
+    They are to be demoted before the batch is planned, because both may have the same native ids.
+    """
     source = known.sources[source_key(batch)]
     if source.offset != batch.since:
         return []
@@ -61,7 +63,7 @@ def _is_forgotten(delta: Delta, known: Known) -> bool:
 
 
 class _Plan:
-    """One batch. The methods stand in the order in which they are called."""
+    """The plan of one batch. Methods are in the order in which they are called."""
 
     def __init__(self, batch: Batch, known: Known, now: datetime, machine: str | None) -> None:
         self.batch, self.known, self.when, self.machine = batch, known, now, machine
@@ -354,9 +356,10 @@ class _Plan:
         return row
 
     def _fits(self, digest: Digest, row: dict[str, Any]) -> bool:
-        """Return True if a digest is of all that its session is. What is a copy is another's, and
-        so is what it tells; and what several sources tell has a digest when all of them are
-        there."""
+        """Return True if a digest covers its whole session.
+
+        Not if some events are copies, nor if the session has several sources.
+        """
         covers = digest.covers
         return (
             not self.changes.put.copies
@@ -366,9 +369,11 @@ class _Plan:
         )
 
     def return_evicted(self) -> None:
-        """Return what was evicted and has got something. Not before the rest of it is there: other
-        sources of it are to be read again, and when one of them is missing it stays evicted, for a
-        digest of what is left would know less than the one that it has."""
+        """Bring back evicted sessions that got new events.
+
+        Their other sources are to be read again first. If one of them is missing, the session stays
+        evicted, because a digest of the rest would know less than the present one.
+        """
         changes, own = self.changes, self.source.number
         written = {delta.session_uid for delta in self.batch.deltas if delta.rows}
         for uid in sorted(changes.put.sessions):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Retention(Protocol):
-    """What leaves a store: by policy, because it is forgotten, or because it is a secret."""
+    """Removal: by policy, because a user wants it forgotten, or because of a secret."""
 
     def used_bytes(self) -> int:
         """Return how much of the store's file, or of its server's, is in use."""
@@ -38,7 +38,7 @@ class Retention(Protocol):
         """Return the sources of which native records are stored, oldest first."""
 
     def drop_records(self, sources: Sequence[int]) -> None:
-        """Drop the native records of these sources. What is derived from them stays."""
+        """Drop the native records of these sources. Events derived from them stay."""
 
     def evict(
         self,

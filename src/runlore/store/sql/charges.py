@@ -1,7 +1,8 @@
-"""Marks on API calls that led nowhere, which reports add up like any others.
+"""Marks on API calls that led nowhere, so that reports can add them up.
 
-They follow from the digest of a session and from its calls. When one of the two changes, all calls of the
-session are looked at again before the transaction ends."""
+The marks follow from the digest of a session and from its calls. When one of the two changes, the
+marks of all calls of the session are checked before the transaction ends.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ class Charges:
         self.changed = changed
         """Sessions whose rollups must be made again."""
         self.to_charge: dict[int, dict[str, tuple[int, ...]] | None] = {}
-        """Sessions with other calls or another digest, and the dead ends of that digest if at hand."""
+        """Sessions with other calls or another digest, and its dead ends if they are known."""
 
     def is_right(self, session: int) -> bool:
         return not self.wrongly_charged(self.dead_ends([session]))
 
     def flush(self) -> None:
-        """Once for a transaction: a long session comes in many parts."""
+        """Mark the calls of changed sessions. Called once for a transaction."""
         known: dict[int, DeadEnds] = {
             session: dead_ends
             for session, dead_ends in self.to_charge.items()
@@ -45,12 +46,14 @@ class Charges:
         self.changed.update(session for session, _, _ in wrong)
 
     def _set_flags(self, flags: Sequence[tuple[int, int]]) -> None:
-        """Of calls by hash: (flags, hash)."""
+        """Set the flags of calls, given as (flags, hash)."""
         self.db.executemany("update calls set flags = ? where hash = ?", flags)
 
     def dead_ends(self, sessions: Collection[int]) -> dict[int, DeadEnds]:
-        """Of those of these sessions whose digest covers all that is stored. The others will get
-        another one, and their marks with it."""
+        """Return the dead ends of those sessions whose digest covers all that is stored.
+
+        The others will get another digest, and their marks with it.
+        """
         found: dict[int, DeadEnds] = {}
         sql = (
             "select session, made_at, length, hash, body from digests where version >="
@@ -64,8 +67,7 @@ class Charges:
         return found
 
     def wrongly_charged(self, known: Mapping[int, DeadEnds]) -> list[tuple[int, int, int]]:
-        """Of the calls of these sessions that are not marked as they should be: the session, the
-        hash, and the right flags."""
+        """Return (session, hash, right flags) of calls whose marks are wrong."""
         # Where nothing led nowhere, as in most sessions, no call is to be marked, and few are.
         sql = (
             "select session, hash, seq, flags from carray(?1) w join calls c on c.session = w.value"

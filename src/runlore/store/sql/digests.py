@@ -37,11 +37,10 @@ HAS_MORE = (
     f"exists (select 1 from events e where e.session = sessions.number and e.flags & {CUT | ASIDE}"
     " = 0)"
 )
-"""Of a session of which something was evicted: it has events that were not, or that came since."""
+"""Test that an evicted session has events that were not evicted, or that came since."""
 
 _PART = 1_000_000
-"""Money is added up in units of this many: one call may cost as much as 64 bits hold in 1e-12
-USD."""
+"""Money is added up in two parts, because one call may cost as much as 64 bits hold."""
 
 
 class SqlDigests:
@@ -199,8 +198,7 @@ class SqlDigests:
                 )
 
     def redact(self, session: int, cleaner: Cleaner) -> int:
-        """Runs newer rules over a digest. The words in it were taken from what was cleaned by older
-        ones."""
+        """Run newer redaction rules over a digest; return the number of changes."""
         row = self.db.one(
             "select made_at, length, hash, body from digests where session = ?", (session,)
         )

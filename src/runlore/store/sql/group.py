@@ -1,4 +1,4 @@
-"""What is known of the batches that are being put, shared by the parts that ask for it."""
+"""The state of the group of batches that is being put, shared by several parts of a store."""
 
 from __future__ import annotations
 

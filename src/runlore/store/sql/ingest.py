@@ -1,7 +1,9 @@
-"""Sources that are read again as a whole: written anew, derived by a newer adapter, or outranked by another source.
+"""Sources that are read again as a whole.
 
-What is stored is taken out or marked first. Then the batches are put like any others, and what is known of them says which
-numbers events had (`Known.renumberings`) and which sessions this reading has not come to yet (`Known.unread`)."""
+They were written anew, are derived by a newer adapter, or are outranked by another source. What is
+stored is taken out or marked first. Then the batches are put like any others. `Known.renumberings`
+has the numbers that events had, and `Known.unread` the sessions that this reading has not reached.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,10 @@ from ..values import DAMAGED, Batch, Put
 from .put import INSERT_EVENT, SqlWriter
 
 PUT_BACK = b"\x01"
-"""The hash of a block that only counts what is gone from its source: the rest of it counts for a
-later reading."""
+"""The hash of a block whose totals are only those of events that are gone from its source.
+
+Its other events are in the totals of a later reading.
+"""
 
 MAX_SEQ = 1 << 62
 """Higher than the number of any event."""
@@ -51,7 +55,7 @@ class SqlIngest(SqlWriter):
     def putting_again(
         self, unread: Iterable[int] = (), again: dict[int, Renumbering] | None = None
     ) -> Iterator[None]:
-        """Put what follows by itself. What was known of a group does not hold after it."""
+        """Put the batches inside on their own, and forget what was known of the group."""
         outer, self.group.known = self.group.known, Known(unread=set(unread), renumberings=again)
         self.group.unread = self.group.known.unread
         try:
@@ -78,8 +82,10 @@ class SqlIngest(SqlWriter):
         return total
 
     def _mark_gone(self, session: int, block: int, present: dict[int, int | None]) -> None:
-        """Mark what is no longer in its source, unmark what is again, and note where in the
-        source it is now."""
+        """Mark events that are no longer in their source, and unmark those that are again.
+
+        Update the number of the native record of each.
+        """
         numbers = {seq: h for h, seq in reversed(self.native_hashes(session, block))}
         changes = []
         for row in self.sessions.rows(session, block * BLOCK, (block + 1) * BLOCK - 1):
@@ -134,8 +140,10 @@ class SqlIngest(SqlWriter):
     def _take_all_out(
         self, source: int, streams: list[tuple[int, int]], again: dict[int, Renumbering]
     ) -> list[tuple[int, int, list[list[Any]], list[bytes | None]]]:
-        """Take (session, block) of a source out, and begin it anew. Return (session, block, rows,
-        bodies) of what is no longer in the source."""
+        """Take out the blocks of a source and rewind it.
+
+        Return (session, block, rows, bodies) of events that are no longer in the source.
+        """
         (version,) = self.db.one("select adapter_version from sources where number = ?", (source,))
         gone = []
         for session, block in streams:
@@ -156,8 +164,7 @@ class SqlIngest(SqlWriter):
         )
 
     def _gone_from(self, session: int, block: int) -> tuple[list[list[Any]], list[bytes | None]]:
-        """The rows and bodies of a block that are no longer in its source: no adapter can derive
-        them again."""
+        """Return the rows and bodies of a block that no adapter can derive again from its source."""
         low, high = block * BLOCK, (block + 1) * BLOCK - 1
         rows = [list(row) for row in self.sessions.rows(session, low, high) if row[FLAGS] & GONE]
         if not rows:
@@ -215,8 +222,7 @@ class SqlIngest(SqlWriter):
     def _put_back(
         self, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]
     ) -> None:
-        """Rows of before that the source did not bring again. They count for the block that they
-        had."""
+        """Put back rows that the source did not bring again. They count for their old block."""
         uid, flavor = self.db.one("select uid, flavor from sessions where number = ?", (session,))
         hashes = [native_hash(flavor, row[NATIVE_ID]) for row in rows]
         known = self.find_natives(hashes)
@@ -244,8 +250,10 @@ class SqlIngest(SqlWriter):
     def _repack(
         self, uid: str, session: int, block: int, rows: list[list[Any]], bodies: list[bytes | None]
     ) -> None:
-        """Add rows to a block between those that it has. Segments must not overlap, so all of its
-        bodies are packed anew."""
+        """Add rows to a block between those that it has.
+
+        Segments must not overlap, so all bodies of the block are packed anew.
+        """
         span = (session, block * BLOCK, (block + 1) * BLOCK - 1)
         there = [list(row) for row in self.sessions.rows(*span)]
         texts = self.sessions.bodies_of(uid, session, span[1], span[2], there)
@@ -264,8 +272,7 @@ class SqlIngest(SqlWriter):
             self.index.write(session, segment.first_seq, segment.last_seq, segment)
 
     def native_hashes(self, session: int, block: int | None = None) -> list[tuple[int, int]]:
-        """(hash, seq) of every event of a session, or of one block of it, that has a native id; and
-        of what it is a copy of."""
+        """Return (hash, seq) of the native ids of a session, or of one block, and of originals."""
         (flavor,) = self.db.one("select flavor from sessions where number = ?", (session,))
         low, high = (0, 1 << 62) if block is None else (block * BLOCK, (block + 1) * BLOCK - 1)
         sql = (
@@ -279,7 +286,7 @@ class SqlIngest(SqlWriter):
         return [(native_hash(flavor, native_id), seq) for native_id, seq, _ in rows] + originals
 
     def _is_outranked(self, session: int, source: int) -> bool:
-        """Return True if another source tells the session better than this one does."""
+        """Return True if another source of the session has a better rank than this one."""
         sql = "select block, source, facts, tally, hash from streams where session = ?"
         streams = {row[0]: Stream(*row) for row in self.db.all(sql, (session,))}
         stored = KnownSession(number=session, uid="", streams=streams)
@@ -287,8 +294,10 @@ class SqlIngest(SqlWriter):
         return own > 0 and any(rank < own for rank in stored.ranks(source).values())
 
     def demote(self, session: int, source: int) -> None:
-        """Leave what a source says of a session where it is, for whoever cites it, and count it no
-        more."""
+        """Exclude the events of a source from a session.
+
+        They stay where they are, because they may be cited.
+        """
         (uid,) = self.db.one("select uid from sessions where number = ?", (session,))
         for (block,) in self.db.all(
             "select block from streams where session = ? and source = ?", (session, source)

@@ -24,7 +24,7 @@ _MODEL = slice(COLUMNS.index(MODEL[0]), COLUMNS.index(MODEL[-1]) + 1)
 _KEPT = (*COLUMNS[: _MODEL.start], "made_by", *COLUMNS[_MODEL.stop :])
 
 CALL_COLUMNS = ("hash", "session", *_KEPT, "usd", "priced_by")
-"""Of table `calls`. The view `ledger` has the words for its numbers."""
+"""The columns of table `calls`. The view `ledger` has words in place of its numbers."""
 
 _COMPARED = [name for name in _KEPT if name in (*PRICED, "made_by")]
 
@@ -51,7 +51,7 @@ _PRICE_COLUMNS = ", ".join(f"c.{name}" for name in ("hash", "usd", *TARIFF, "old
 _SEQ = COLUMNS.index("seq")
 
 _UNKNOWN = KnownCall(None, -1, "", -1)
-"""A call that has to be asked for."""
+"""Stands for a call that has to be looked up."""
 
 
 class SqlLedger(Rollups):
@@ -202,13 +202,13 @@ class SqlLedger(Rollups):
         self.touch_sessions(self._sessions_of(hashes))
 
     def touch_sessions(self, sessions: set[int]) -> None:
-        """The calls of these sessions are to be added up again, and to be charged."""
+        """Note that the calls of these sessions changed: rollups and marks are made again."""
         self.changed |= sessions
         for session in sessions:
             self.charges.to_charge.setdefault(session)
 
     def row(self, kept: LedgerCall, session: int, seq: int) -> list[Any]:
-        """A call of a session as it is kept: the values of `CALL_COLUMNS`."""
+        """Return the values of `CALL_COLUMNS` for a call."""
         row, price = to_row(kept), kept.price
         row[_SEQ] = seq
         row[_MODEL] = [self.terms.model(row[_MODEL])]

@@ -1,6 +1,7 @@
-"""What a database has of batches that are about to be put: a few questions for a whole group of them.
+"""Questions about batches that are about to be put, asked once for a whole group.
 
-Nothing here writes."""
+Nothing here writes.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The put path of a store. There is one.
+"""The put path of a store.
 
-`Lookup` asks what the database has of a group of batches, `planning.plan` works out from that what a batch changes, and
-`SqlWriter` writes it."""
+`Lookup` asks what the database has of a group of batches, `planning.plan` works out what a batch
+changes, and `SqlWriter` writes it.
+"""
 
 from __future__ import annotations
 
@@ -105,11 +106,11 @@ class SqlWriter(ABC):
 
     @abstractmethod
     def demote(self, session: int, source: int) -> None:
-        """Have what a source says of a session count no more."""
+        """Exclude the events of a source from a session."""
 
     @abstractmethod
     def _add_rows(self, into: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows that are not there to a table, or to those of its columns that are named."""
+        """Add new rows to a table, or to the columns of it that are named."""
 
     @abstractmethod
     def _add_events(self, agent: str, rows: Sequence[list[Any]]) -> None:
@@ -138,14 +139,16 @@ class SqlWriter(ABC):
         return changes.put
 
     def _look_up(self, batch: Batch, known: Known) -> Batch:
-        """Ask what the database has of a batch, unless it was asked for the group. Return the batch
-        with the names that its sessions have here."""
+        """Look up a batch, unless it was looked up with its group.
+
+        Return the batch with the uids that its sessions have in this store.
+        """
         if key_of(batch) not in known.batches:
             self._lookup.fill(known, [batch])
         return batch
 
     def _demote_outranked(self, batch: Batch, known: Known) -> None:
-        """Demote what the batch tells better."""
+        """Demote the sources that have a worse rank than the batch."""
         if outranked := outranked_sources(batch, known):
             for session, source in outranked:
                 self.demote(session, source)
@@ -190,7 +193,7 @@ class SqlWriter(ABC):
             add("errors", errors)
 
     def _add_columns(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Add rows that are given by column, the same ones for all."""
+        """Add rows that are given as dicts with the same columns."""
         if rows:
             names = ", ".join(f'"{name}"' for name in rows[0])
             self._add_rows(f"{table} ({names})", [list(row.values()) for row in rows])
@@ -223,7 +226,7 @@ class SqlWriter(ABC):
             self.db.execute("delete from records where source = ?", (changes.source.number,))
 
     def _write_source(self, changes: Changes) -> None:
-        """Move the position of the source, and have others read again."""
+        """Move the position of the source, and mark others to be derived again."""
         batch, source, at = changes.batch, changes.source, changes.batch.position
         if changes.new_source is None:
             goes_on = batch.since > 0
@@ -241,7 +244,7 @@ class SqlWriter(ABC):
         self.db.executemany("update sources set adapter_version = ? where number = ?", versions)
 
     def _write_sessions(self, changes: Changes) -> None:
-        """Write what stored sessions add up to, and whether they are evicted."""
+        """Write the totals of stored sessions, and whether they are evicted."""
         for one in changes.totals:
             self.db.execute(
                 totals_update(one.columns),

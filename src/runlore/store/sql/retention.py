@@ -1,4 +1,4 @@
-"""What leaves a store: by policy, because a user wants it forgotten, or because it is a secret."""
+"""Removal from a store: by policy, because a user wants it forgotten, or because of a secret."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ from .sessions import UNCOVERED, SqlSessions
 from .totals import SqlTotals
 
 _AT_A_TIME = 100
-"""Sessions that are evicted in one transaction: readers see it go on, and killed halfway nothing is
-half gone."""
+"""Number of sessions that are evicted in one transaction.
+
+Readers see the progress, and a process that is killed leaves no session half evicted.
+"""
 
 
 class SqlRetention(ABC):
@@ -62,11 +64,11 @@ class SqlRetention(ABC):
 
     @abstractmethod
     def purge(self) -> None:
-        """See `Store`."""
+        """See `Retention`."""
 
     @abstractmethod
     def drop_sessions(self, numbers: list[int]) -> None:
-        """Drops all that is stored of these sessions, and what is kept of their sources."""
+        """Drop all that is stored of these sessions, and the native records of their sources."""
 
     def redact_again(self, source: int, version: str, cleaner: Cleaner) -> int:
         with self.db.transaction():
@@ -184,8 +186,7 @@ class SqlRetention(ABC):
         self.purge()
 
     def _sharing_numbers(self) -> set[int]:
-        """The sessions that have a native id in common with another: only those can have copies of
-        each other."""
+        """Return the sessions that share a native id: only those can have copies of each other."""
         sql = (
             "select distinct session from natives where hash in (select hash from natives group by"
             " hash having count(*) > 1)"
@@ -193,7 +194,7 @@ class SqlRetention(ABC):
         return {number for (number,) in self.db.all(sql)}
 
     def _forget_copies(self, uid: str, session: int) -> None:
-        """What other sessions copied from this one: the place stays, what was said there goes."""
+        """Empty the events that other sessions copied from this one. Their places stay."""
         for number, seq in self._copies(uid, session):
             row = with_origin(self.sessions.rows(number, seq, seq)[0], None, "[forgotten]")
             self.db.execute("delete from events where session = ? and seq = ?", (number, seq))
@@ -223,8 +224,10 @@ class SqlRetention(ABC):
         return [set(group) for group in sorted({tuple(sorted(group)) for group in groups.values()})]
 
     def _copies(self, uid: str, session: int) -> list[tuple[int, int]]:
-        """(session, seq) of the events elsewhere that refer to this session. Looked for where its
-        native ids are known, and in what was forked from it under new ones."""
+        """Return (session, seq) of the events of other sessions that refer to this one.
+
+        They are in sessions that share a native id with it, or were forked from it.
+        """
         near = {
             number
             for places in self.ingest.find_natives(
@@ -250,11 +253,11 @@ class SqlRetention(ABC):
 
     @abstractmethod
     def used_bytes(self) -> int:
-        """See `Store`."""
+        """See `Retention`."""
 
     @abstractmethod
     def shrink(self, *, most_left: bool = False) -> None:
-        """See `Store`."""
+        """See `Retention`."""
 
     def evicted(self) -> set[str]:
         return {
@@ -288,8 +291,10 @@ class SqlRetention(ABC):
         return found
 
     def _shown_elsewhere(self) -> set[str]:
-        """The sessions that others refer to which are still there. Only what has a native id in
-        common with another, or has a parent, can have copies."""
+        """Return the sessions to which others refer that are not evicted.
+
+        Only sessions that share a native id, or have a parent, can have copies.
+        """
         near = self._sharing_numbers() | {
             number
             for (number,) in self.db.all("select number from sessions where parent_uid is not null")
@@ -390,7 +395,7 @@ class SqlRetention(ABC):
         self.db.execute(sql, (max(format_time(when), *filter(None, marks)), session))
 
     def _strip_sources(self, session: int, is_appended: Callable[[str, str], bool] | None) -> None:
-        """Drops what is kept of those sources of a session of which nothing is there any more."""
+        """Drop the records and aliases of those sources of a session whose events have all left."""
         bare = (
             "select distinct q.number, q.agent, q.path from streams b join sources q on q.number ="
             " b.source where b.session = ? and not exists (select 1 from streams t join sessions"
@@ -437,8 +442,10 @@ class SqlRetention(ABC):
 
 
 def cited_in(digest: Digest) -> dict[int, str]:
-    """The events that a digest quotes, with what it says of them: by these a session is found when
-    its text has left."""
+    """Return the events that a digest quotes, with the quoted text.
+
+    A session is found by these when its text has left.
+    """
     found = {ran.seq: f"$ {ran.command}" for ran in digest.commands}
     found |= {run.seq: f"$ {run.command}\n{_counts(run)}".strip() for run in digest.tests}
     found |= {request.seq: request.text for request in digest.pull_requests}

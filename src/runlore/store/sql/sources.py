@@ -23,14 +23,14 @@ from .group import PutGroup
 from .totals import SqlTotals
 
 MOST_ROUNDS = 10
-"""Copies of copies of copies settle in as many rounds as there are generations. What claims more is
-made up."""
+"""Maximum number of rounds: copies settle in as many as there are generations."""
 
 STALE_AND_STORED = (
-    f"adapter_version = {STALE_COPIES} and records > 0 and records = (select coalesce(sum(r.count), 0)"
+    f"adapter_version = {STALE_COPIES} and records > 0 and records = (select"
+    " coalesce(sum(r.count), 0)"
     " from records r where r.source = sources.number)"
 )
-"""Of a source that can be derived again from what is stored of it."""
+"""Test that a source has stale copies, and can be derived again from its stored records."""
 
 
 class SqlSources:
@@ -108,7 +108,7 @@ class SqlSources:
                 return
 
     def unsettled_once(self) -> Iterator[list[SourceState]]:
-        """One round of it."""
+        """Yield the sources of one round."""
         if self.db.one(
             f"select 1 from sources where {self.db.own_sources[0]} and {STALE_AND_STORED} limit 1",
             self.db.own_sources[1],
@@ -169,7 +169,7 @@ class SqlSources:
         )
 
     def tail(self, session: int, blocks: Sequence[int]) -> Tail | None:
-        """The last segment of the stream while it is not full, numbered within the stream."""
+        """Return the last segment of a stream if it is not full, numbered within the stream."""
         low, high = blocks[-1] * BLOCK, (blocks[-1] + 1) * BLOCK - 1
         row = self.db.one(
             "select first_seq, last_seq, length, hash, body from segments where session = ? and"

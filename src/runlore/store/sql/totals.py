@@ -1,4 +1,4 @@
-"""What a session adds up to over the streams of its sources."""
+"""Totals of sessions over the streams of their sources."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .database import Database
 
 
 class SqlTotals:
-    """Writes the columns of `sessions` that are sums over its streams."""
+    """Updates the columns of `sessions` that are totals over streams."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
 
     def update_source(self, source: int) -> None:
-        """Write what the sessions of a source add up to."""
+        """Write the totals of the sessions of a source."""
         where = "t.session in (select session from streams where source = ?)"
         for session, totals in self._of_streams(where, source):
             self.write(session, *totals)
 
     def update(self, uid: str) -> None:
-        """Write what a session adds up to."""
+        """Write the totals of a session."""
         (session,) = self.db.one("select number from sessions where uid = ?", (uid,))
         totals = self.of_session(session)
         if totals is not None:
@@ -37,7 +37,7 @@ class SqlTotals:
     def _of_streams(
         self, where: str, value: int
     ) -> Iterator[tuple[int, tuple[Facts, dict[str, Any]]]]:
-        """Yield what sessions add up to, by number. `where` chooses streams `t`."""
+        """Yield the totals of sessions by number. `where` selects streams `t`."""
         sql = (
             "select t.session, t.block, t.source, t.facts, t.tally, t.hash, q.path, q.size,"
             " q.missing_at, (select coalesce(max(seq), -1) from events e where e.session ="
@@ -59,8 +59,10 @@ class SqlTotals:
 
 
 def totals_update(columns: Iterable[str]) -> str:
-    """Return the statement that writes these columns of a session; then come the task, the
-    repository, and its number."""
+    """Return the statement that updates these columns of a session.
+
+    Its last values are the task, the repository, and the number of the session.
+    """
     return (
         f"update sessions set {' = ?, '.join(columns)} = ?, task_ref = coalesce(?, task_ref), repo"
         " = coalesce(repo, ?) where number = ?"

@@ -1,5 +1,5 @@
-"""The store in one SQLite file, through apsw, which brings its own current SQLite on every machine.
+"""The store in one SQLite file, through apsw, which brings a current SQLite to every machine.
 
-What both databases can say is in the package `sql`; here is what only SQLite says. `store.py` puts the
-parts together.
+SQL that both databases understand is in the package `sql`; here is what only SQLite understands.
+`store.py` puts the parts together.
 """
