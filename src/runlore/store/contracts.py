@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """A database with sessions. Every write is one transaction; a reader never waits for a writer."""
+    """A database with sessions. Every write is one transaction; a reader never waits for a
+    writer."""
 
     @property
     def url(self) -> str:

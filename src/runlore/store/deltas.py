@@ -76,8 +76,8 @@ def rebuild(
 def renumber(delta: Delta, numbers: dict[int, int], taken: set[int], fresh: int) -> Delta:
     """Return the delta of a newer adapter, numbered within the session.
 
-    A native id that had a number keeps it, unless it is `taken`. The others are numbered in the block
-    `fresh`.
+    A native id that had a number keeps it, unless it is `taken`. The others are numbered in the
+    block `fresh`.
     """
     number: dict[int, int] = {}
     for h, row in zip(delta.natives, delta.rows, strict=True):

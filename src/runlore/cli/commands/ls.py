@@ -56,14 +56,9 @@ def command(
                 and not is_all
                 and (total := store.sessions.count(chosen)) > limit
             ):
-                note(
-                    paint(
-                        f"{limit} of {count(total, 'session')}{count_subagents(store, chosen, total)}; --all"
-                        " shows them all",
-                        "dim",
-                        sys.stderr,
-                    )
-                )
+                others = count_subagents(store, chosen, total)
+                line = f"{limit} of {count(total, 'session')}{others}; --all shows them all"
+                note(paint(line, "dim", sys.stderr))
         if not lines:
             explain_nothing(store, is_json)
         warn_of_risks(store, config)

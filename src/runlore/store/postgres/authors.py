@@ -1,7 +1,7 @@
 """Whose session it is.
 
-Several authors may write to one PostgreSQL store, and one may have a transcript of another's session, or records of the same
-name that are others."""
+Several authors may write to one PostgreSQL store, and one may have a transcript of another's
+session, or records of the same name that are others."""
 
 from __future__ import annotations
 

@@ -74,7 +74,8 @@ class PostgresDatabase(Database):
         self._has_lock = False
         self._columns: list[str] | None = None
         self.notes: AuthorNotes | None = None
-        """While this connection alone may write, what it knows of authors and need not ask again."""
+        """While this connection alone may write, what it knows of authors and need not ask
+        again."""
         self.moment: str | None = None
         """The version of the open snapshot; None outside of one."""
         self.months = Months(self)

@@ -1,4 +1,5 @@
-"""How a PostgreSQL store writes what was planned: in bulk, by COPY, and as its columns can hold it."""
+"""How a PostgreSQL store writes what was planned: in bulk, by COPY, and as its columns can hold
+it."""
 
 from __future__ import annotations
 
@@ -67,13 +68,15 @@ class PostgresIngest(SqlIngest):
         with self.db.writing():
             with super().together(batches):
                 yield
-            self.db.connection.send_behind()  # While the server takes it in, the next ones are being read.
+            # While the server takes it in, the next ones are being read.
+            self.db.connection.send_behind()
 
     def put(self, batch: Batch) -> Put:
         with self.db.writing():
             done = super().put(_clean_batch(batch))
             if self.group.known is None:
-                self.db.connection.flush()  # What cannot be stored is this batch's fault, and no other's.
+                # What cannot be stored is this batch's fault, and no other's.
+                self.db.connection.flush()
         return done
 
     def _look_up(self, batch: Batch, known: Known) -> Batch:

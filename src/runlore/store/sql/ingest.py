@@ -164,7 +164,8 @@ class SqlIngest(SqlWriter):
         )
 
     def _gone_from(self, session: int, block: int) -> tuple[list[list[Any]], list[bytes | None]]:
-        """Return the rows and bodies of a block that no adapter can derive again from its source."""
+        """Return the rows and bodies of a block that no adapter can derive again from its
+        source."""
         low, high = block * BLOCK, (block + 1) * BLOCK - 1
         rows = [list(row) for row in self.sessions.rows(session, low, high) if row[FLAGS] & GONE]
         if not rows:

@@ -145,11 +145,12 @@ class SqlLedger(Rollups):
         self, where: str, bindings: Sequence[Any], last: int | None = None
     ) -> list[Billed]:
         order = ("c.ts is null", "c.ts", "c.key")
+        sorted_by = (
+            ", ".join(order) if last is None else f"{' desc, '.join(order)} desc limit {last:d}"
+        )
         sql = (
             f"select {_PRICE_COLUMNS}, s.uid, {CALL} from ledger c join sessions s on s.number ="
-            f" c.session where {where}"
-            " order by"
-            f" {', '.join(order) if last is None else ' desc, '.join(order) + f' desc limit {last:d}'}"
+            f" c.session where {where} order by {sorted_by}"
         )
         found = []
         for row in self.db.all(sql, bindings)[:: 1 if last is None else -1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -72,29 +73,7 @@ class SqlSources:
             if rows
             else set()
         )
-        return [
-            SourceState(
-                number=number,
-                source=Source(
-                    agent=name,
-                    path=path,
-                    root=root,
-                    machine=machine,
-                    size=size,
-                    mtime_ns=mtime,
-                    inode=inode,
-                ),
-                position=Position(offset=offset, head=head, tail=tail, records=records),
-                adapter_version=rest[0],
-                redact_version=rest[1],
-                missing_at=rest[2],
-                problem=rest[3],
-                is_evicted=number in bare,
-            )
-            for number, name, path, root, machine, size, mtime, inode, offset, head, tail, records, *rest in (
-                rows
-            )
-        ]
+        return [_source_state(row, is_evicted=row[0] in bare) for row in rows]
 
     def unsettled(self) -> Iterator[list[SourceState]]:
         # Whoever could not have a lock relies on its holder to look once more, also when that found
@@ -266,3 +245,27 @@ class SqlSources:
                     (format_time(when), number),
                 )
                 self.totals.update_source(number)
+
+
+def _source_state(row: Sequence[Any], *, is_evicted: bool) -> SourceState:
+    number, agent, path, root, machine, size, mtime_ns, inode = row[:8]
+    offset, head, tail, records, adapter_version, redact_version, missing_at, problem = row[8:]
+    source = Source(
+        agent=agent,
+        path=path,
+        root=root,
+        machine=machine,
+        size=size,
+        mtime_ns=mtime_ns,
+        inode=inode,
+    )
+    return SourceState(
+        number=number,
+        source=source,
+        position=Position(offset=offset, head=head, tail=tail, records=records),
+        adapter_version=adapter_version,
+        redact_version=redact_version,
+        missing_at=missing_at,
+        problem=problem,
+        is_evicted=is_evicted,
+    )
