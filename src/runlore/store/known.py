@@ -186,6 +186,8 @@ class Known:
         unread: set[int] | None = None,
         renumberings: dict[int, Renumbering] | None = None,
     ) -> None:
+        self.pending: dict[tuple[object, ...], Batch] = {}
+        """The batches of a group that are still to be put, by key."""
         self.sources_of: dict[str, set[SourceKey]] = {}
         """The sources that tell of a session."""
         self.unread = unread if unread is not None else set()

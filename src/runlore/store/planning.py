@@ -224,10 +224,10 @@ class _Plan:
         """Note which event a native id is; `row` begins with its session."""
         places = self.known.natives.get(h, ())
         session, seq = row[0], row[SEQ + 1]
-        if h and all(at.session != session for at in places):
-            self.changes.natives.append((h, session, seq))
-            at = Place(session, seq, row[FLAGS + 1], row[REST + 1])
-            self.known.natives[h] = (*places, at)
+        if not h or any(at.session == session for at in places):
+            return
+        self.changes.natives.append((h, session, seq))
+        self.known.natives[h] = (*places, Place(session, seq, row[FLAGS + 1], row[REST + 1]))
 
     def change_stream(self, session: KnownSession, stream: Stream) -> None:
         key = session.number, stream.block

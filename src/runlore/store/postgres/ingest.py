@@ -80,12 +80,12 @@ class PostgresIngest(SqlIngest):
         return done
 
     def _look_up(self, batch: Batch, known: Known) -> Batch:
-        batch = super()._look_up(batch, known)
-        if known.foreign.isdisjoint(uids_of(batch)):
-            return batch
-        batch = self.authors.in_own_name(batch)
-        known.forget()
-        return super()._look_up(batch, known)
+        self._fill(known, batch)
+        if not known.foreign.isdisjoint(uids_of(batch)):
+            batch = self.authors.in_own_name(batch)
+            known.forget()
+            self._fill(known, batch)
+        return batch
 
     def reserve(self, known: Known, sources: list[SourceKey], deltas: list[Delta]) -> None:
         months = [month_of(delta.tally.started_at) for delta in deltas]

@@ -120,6 +120,7 @@ class SqlWriter(ABC):
     def together(self, batches: Sequence[Batch]) -> Iterator[None]:
         with self.db.transaction():
             self.group.known = Known()
+            self.group.known.pending = {key_of(batch): batch for batch in batches}
             try:
                 if batches:
                     self._lookup.fill(self.group.known, batches)
@@ -134,18 +135,22 @@ class SqlWriter(ABC):
             self._demote_outranked(batch, known)
             self._lookup.read_tails(known, batch)
             changes = plan(batch, known, datetime.now(UTC), self.db.machine)
+            known.pending.pop(key_of(batch), None)
             if not changes.is_repeated:
                 self._write(changes)
         return changes.put
 
     def _look_up(self, batch: Batch, known: Known) -> Batch:
-        """Look up a batch, unless it was looked up with its group.
-
-        Return the batch with the uids that its sessions have in this store.
-        """
-        if key_of(batch) not in known.batches:
-            self._lookup.fill(known, [batch])
+        """Look up a batch. Return it with the uids that its sessions have in this store."""
+        self._fill(known, batch)
         return batch
+
+    def _fill(self, known: Known, batch: Batch) -> None:
+        """Look up a batch and the others of its group, unless that was done."""
+        key = key_of(batch)
+        if key not in known.batches:
+            rest = known.pending if key in known.pending else {}
+            self._lookup.fill(known, [batch, *rest.values()])
 
     def _demote_outranked(self, batch: Batch, known: Known) -> None:
         """Demote the sources that have a worse rank than the batch."""
@@ -153,7 +158,7 @@ class SqlWriter(ABC):
             for session, source in outranked:
                 self.demote(session, source)
             known.forget()
-            self._lookup.fill(known, [batch])
+            self._fill(known, batch)
 
     def _write(self, changes: Changes) -> None:
         for session in {id_ >> 20 for id_ in changes.replaced_segments}:
