@@ -46,7 +46,8 @@ class RunloreAdapter(JsonlAdapter):
     marker = b'"sha256"'
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """Folders whose name begins with a dot are the store's own, its trash among them."""
+        """Yield the logs below a root. Folders whose name begins with a dot are the store's own,
+        its trash among them."""
         for source in super().discover(root):
             below = source.path[len(source.root) :].strip(os.sep).split(os.sep)
             if (
@@ -57,10 +58,10 @@ class RunloreAdapter(JsonlAdapter):
                 yield source
 
     def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
-        """The whole outputs of which the line holds head and tail. Only a hash is taken from the
-        line, never a path."""
+        """Yield the whole outputs of which the line holds head and tail. Only a hash is read from
+        the line, never a path."""
         folder = os.path.join(os.path.dirname(source.path), "outputs")
-        names = [found.decode() for found in re.findall(HASH, line)]
+        names = [digest.decode() for digest in re.findall(HASH, line)]
         for name in list(dict.fromkeys(names))[:OUTPUTS]:
             data = read_small(os.path.join(folder, name), OUTPUT_BYTES)
             if data is not None:

@@ -1,7 +1,7 @@
-"""What the blocks of a message, the calls and the checks in a live session log say.
+"""The blocks of a message, the calls, the usage and the checks in a live session log.
 
-Pure. Agents that people write themselves call their tools what they like, so a call is understood
-by its arguments before its name.
+Pure. Agents that people write themselves have tools of any name, so the arguments of a call decide
+about its meaning before its name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_COUNT = 1 << 40
 
 
 def blocks_of(content: Any) -> Iterator[tuple[str, Any]]:
-    """The blocks of a message, each with its type, guessed where it is lost."""
+    """Yield the blocks of a message, each with its type, guessed where it is lost."""
     if isinstance(content, str):
         yield "text", {"text": content}
         return
@@ -56,13 +56,13 @@ def _guess(block: Mapping[str, Any]) -> str:
 
 
 def text_in(block: Mapping[str, Any]) -> str | None:
-    """The text of a text or thinking block; None when it has none."""
+    """Return the text of a text or thinking block; None when it has none."""
     text = block.get("thinking", block.get("text"))
     return text if isinstance(text, str) else None
 
 
 def result_text(block: Mapping[str, Any]) -> str:
-    """What a tool's result says, in the words that the model was given."""
+    """Return the text of a tool's result, as the model was given it."""
     for name in ("content", "model_text", "output", "display_text"):
         value = block.get(name)
         if isinstance(value, str):
@@ -87,7 +87,7 @@ def _part(part: Any) -> str:
 
 
 def shown(block: Mapping[str, Any]) -> str:
-    """A picture or a document in words: what it is, or where."""
+    """Return a picture or a document as a text: its kind and size, or its place."""
     source = block.get("source")
     data = source.get("data") if isinstance(source, dict) else block.get("data")
     if isinstance(data, str):
@@ -99,7 +99,7 @@ _EXIT = re.compile(r"\[exit code: (-?\d{1,9})\]\s*\Z")
 
 
 def exit_of(block: Mapping[str, Any], text: str) -> int | None:
-    """The exit code of a command, where its result tells it."""
+    """Return the exit code of a command, where its result has it."""
     about = block.get("metadata")
     for code in (
         block.get("exit_code"),
@@ -107,8 +107,8 @@ def exit_of(block: Mapping[str, Any], text: str) -> int | None:
     ):
         if type(code) is int and abs(code) < 1 << 31:
             return code
-    found = _EXIT.search(text, max(0, len(text) - 40))
-    return int(found[1]) if found else None
+    match = _EXIT.search(text, max(0, len(text) - 40))
+    return int(match[1]) if match else None
 
 
 # ── calls ─────────────────────────────────────────────────────────────────────────────────────────
@@ -148,28 +148,26 @@ _HINTS = (
 
 
 def describe_call(tool: str, given: Any) -> Described:
-    """What a call does, as its arguments and then its name tell."""
-    if not isinstance(given, dict):
-        return Described("tool_call", _hinted(tool) or "other", text_of(given), one_line(tool))
-    files = tuple([path for name in _PATHS if isinstance(path := given.get(name), str) and path])[
-        :1
-    ]
-    command = next((text for name in _COMMANDS if (text := _command(given.get(name)))), None)
+    """Return what a call does, judged by its arguments and then by its name."""
     hint = _hinted(tool)
-    if command and (hint == "shell" or not files):
-        return Described(
-            "test_run" if is_test_run(command) else "tool_call", "shell", command, one_line(command)
-        )
-    change = _change(files[0], given) if files else None
-    if change is not None and hint in (None, "edit"):
-        return Described("edit", "edit", change, one_line(files[0]), files)
-    headline = (
-        files[0]
-        if files
-        else next((value for value in given.values() if isinstance(value, str) and value), tool)
-    )
-    action = hint or ("read" if files else "other")
-    return Described("tool_call", action, key_values(given), one_line(headline), files)
+    if not isinstance(given, dict):
+        return Described("tool_call", hint or "other", text_of(given), one_line(tool))
+    path = next((path for name in _PATHS if (path := _string(given.get(name)))), None)
+    command = next((text for name in _COMMANDS if (text := _command(given.get(name)))), None)
+    if command and (hint == "shell" or not path):
+        kind = "test_run" if is_test_run(command) else "tool_call"
+        return Described(kind, "shell", command, one_line(command))
+    if path is None:
+        headline = next((text for value in given.values() if (text := _string(value))), tool)
+        return Described("tool_call", hint or "other", key_values(given), one_line(headline))
+    change = _change(path, given) if hint in (None, "edit") else None
+    if change is not None:
+        return Described("edit", "edit", change, one_line(path), (path,))
+    return Described("tool_call", hint or "read", key_values(given), one_line(path), (path,))
+
+
+def _string(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _hinted(tool: str) -> str | None:
@@ -184,7 +182,7 @@ def _command(value: Any) -> str | None:
 
 
 def _change(path: str, given: Mapping[str, Any]) -> str | None:
-    """What a call changes in a file; None when it changes nothing."""
+    """Return the change that a call makes to a file; None when it makes none."""
     edits = given.get("edits")
     pairs = (
         [edit for edit in edits if isinstance(edit, dict)] if isinstance(edits, list) else [given]
@@ -208,18 +206,16 @@ def _change(path: str, given: Mapping[str, Any]) -> str | None:
 
 
 def usage_of(value: Any) -> Usage | None:
-    """Tokens in the words of any provider, in buckets that do not overlap; None when there are
-    none.
+    """Return the tokens of any provider's usage, in buckets that do not overlap; None when there
+    are none.
 
     `prompt_tokens` contains what came from the cache, `input_tokens` does not, unless
     `input_tokens_details` says how much of it did, or the total does not leave room for it.
     """
     if not isinstance(value, dict):
         return None
-    given, said = (
-        _count(value, "input_tokens", "prompt_tokens", "prompt_token_count"),
-        _count(value, "output_tokens", "completion_tokens"),
-    )
+    sent = _count(value, "input_tokens", "prompt_tokens", "prompt_token_count")
+    received = _count(value, "output_tokens", "completion_tokens")
     read = _count(value, "cache_read_input_tokens", "cache_read_tokens")
     written = _count(value, "cache_creation_input_tokens", "cache_write_tokens")
     inside, reasoned = 0, _count(value, "reasoning_tokens")
@@ -227,21 +223,21 @@ def usage_of(value: Any) -> Usage | None:
         if isinstance(details := value.get(name), dict):
             inside = max(inside, _count(details, "cached_tokens"))
             reasoned = max(reasoned, _count(details, "reasoning_tokens"))
-    if read and given + said == _count(value, "total_tokens"):
+    if read and sent + received == _count(value, "total_tokens"):
         inside, read = max(inside, read), 0
-    found = Usage(
-        input_tokens=max(0, given - inside),
-        output_tokens=said,
-        cache_read_tokens=read or min(inside, given),
+    usage = Usage(
+        input_tokens=max(0, sent - inside),
+        output_tokens=received,
+        cache_read_tokens=read or min(inside, sent),
         cache_write_tokens=written,
-        reasoning_tokens=min(reasoned, said),
+        reasoning_tokens=min(reasoned, received),
     )
-    return found if found.total else None
+    return usage if usage.total else None
 
 
 def spent_of(usage: Usage, value: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as the fields of an API call: how long the cache keeps what was written, and how and
-    where it was served."""
+    """Return the usage as the fields of an API call, with the lifetime of cache writes, the service
+    tier, the provider and the model."""
     parts, tools = value.get("cache_creation"), value.get("server_tool_use")
     in_5m, in_1h = (
         _count(parts, f"ephemeral_{ttl}_input_tokens") if isinstance(parts, dict) else 0
@@ -261,8 +257,8 @@ def spent_of(usage: Usage, value: Mapping[str, Any], about: Mapping[str, Any]) -
 
 
 def _name(about: Mapping[str, Any], name: str) -> str | None:
-    found = about.get(name)
-    return found[:200] if isinstance(found, str) and found else None
+    value = about.get(name)
+    return value[:200] if isinstance(value, str) and value else None
 
 
 _TIERS = ("fast", "priority", "flex", "batch")
@@ -309,12 +305,12 @@ def attempt_of(payload: Mapping[str, Any]) -> Tried:
     texts = [payload.get(name) for name in ("output_summary", "runner_output", "feedback", "error")]
     listed = payload.get("checks")
     checks = listed if isinstance(listed, list) else []
-    told = [
+    verdicts = [
         check.get("passed")
         for check in checks
         if isinstance(check, dict) and isinstance(check.get("passed"), bool)
     ]
-    word = "unchecked" if not told else "verified" if all(told) else "failed"
+    word = "unchecked" if not verdicts else "verified" if all(verdicts) else "failed"
     body = "\n".join([text for text in texts if isinstance(text, str) and text])
     return Tried(body, error if isinstance(error, str) and error else None, word, checks)
 
@@ -334,7 +330,7 @@ class Checked(msgspec.Struct):
 
 
 def check_of(check: Any) -> Checked | None:
-    """How something was checked; None for what is no check."""
+    """Return a check of an attempt; None if the value is no check."""
     if not isinstance(check, dict):
         return None
     command, detail = check.get("command"), check.get("detail")
@@ -359,10 +355,10 @@ def is_failure(status: str) -> bool:
 
 
 def headline(kind: str, payload: Mapping[str, Any]) -> str:
-    """One line for a record that has no rule of its own: its type, and the first things it says."""
-    told = [
+    """Return one line for a record that has no rule of its own: its type, and its first fields."""
+    fields = [
         f"{name}: {value}"
         for name, value in payload.items()
         if isinstance(value, str | int | float) and name != "run"
     ]
-    return f"{kind} {', '.join(told[:4])}".strip()
+    return f"{kind} {', '.join(fields[:4])}".strip()
