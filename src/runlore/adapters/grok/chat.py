@@ -1,8 +1,8 @@
-"""`chat_history.jsonl` of a Grok Build session: what the model saw, in the layout of today or as
-older versions wrote it.
+"""`chat_history.jsonl` of a Grok Build session: the context of the model, in the layout of today or
+in that of older versions.
 
-It is written anew after a compaction or a rewind, so a line is named by what it says and not by
-where it stands. No line has a time: that of the session's beginning stands for it.
+It is rewritten after a compaction or a rewind, so a line is named by its content and not by its
+place. No line has a time: all get that of the session's beginning.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .fold import CALLS, Call, GrokFold
 
 STEERING = "interjection"
 ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool_result"}
-"""What the lines of the older layout, which is that of OpenAI's chat, are called today."""
+"""Today's types of the lines of the older layout, which is that of OpenAI's chat."""
 
 
 class Chat(GrokFold):
-    spare = 1
+    rank = 1
 
     def line(self, value: dict[str, Any]) -> None:
         kind = pick(value, "type", of=str) or ROLES.get(pick(value, "role", of=str) or "") or ""
@@ -36,8 +36,8 @@ class Chat(GrokFold):
             self.emit("lifecycle", body, kind or "unknown", kind or "unknown record")
 
     def own_id(self, value: dict[str, Any]) -> str | None:
-        """What names a line wherever it stands: the id of a call or of a thought, or the number of
-        a prompt with its words."""
+        """Return a name for a line that does not depend on its place: the id of a call or of a
+        thought, or the number and the hash of a prompt."""
         calls = pick(value, "tool_calls", of=list) or []
         call = pick(calls[0], "id", of=str) if calls else None
         index = pick(value, "prompt_index", of=int)
@@ -50,10 +50,10 @@ class Chat(GrokFold):
                 return f"{self.session()}/{word}/{identifier}"
         if index is None:
             return None
-        said = blake2b(
+        stamp = blake2b(
             text_of(value.get("content")).encode("utf-8", "replace"), digest_size=8
         ).hexdigest()
-        return f"{self.session()}/prompt/{index % (1 << 53)}/{said}"
+        return f"{self.session()}/prompt/{index % (1 << 53)}/{stamp}"
 
     def system(self, value: dict[str, Any]) -> None:
         self.emit("lifecycle", content(value), "system", "system prompt", "system", view="context")
@@ -81,8 +81,8 @@ class Chat(GrokFold):
         )
 
     def blocks(self, blocks: list[Any], native: str, is_typed: bool, view: str) -> None:
-        """The first text that a person typed is the prompt, or without one the first picture; all
-        else is its context."""
+        """Add the blocks of a message. The first text that a person typed is the prompt, or without
+        one the first picture; all others are its context."""
         split = [words.unwrap(words.block_text(block)) for block in blocks]
         texts = [n for n, block in enumerate(blocks) if words.is_text(block)]
         first = (
@@ -131,27 +131,17 @@ class Chat(GrokFold):
                 "lifecycle", text_of(call), "assistant/tool_call", "unknown call", "assistant"
             )
             return
-        found = words.describe_named(name, about.get("arguments"))
+        described = words.describe_named(name, about.get("arguments"))
         call_id = words.identifier(call.get("id"))
-        tool = found.tool[:200]
+        tool, action = described.tool[:200], described.action
         self.emit(
-            found.kind,
-            found.body,
-            "tool_call",
-            found.summary,
-            "assistant",
-            tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
+            described.kind, described.body, "tool_call", described.summary, "assistant", tool,
+            call_id, action, files=described.files,
+        )  # fmt: skip
         if call_id:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(tool, found.action, found.kind == "test_run", True, tool in words.ASKS),
-                CALLS,
-            )
+            is_test = described.kind == "test_run"
+            remembered = Call(tool, action, is_test, True, tool in words.ASKS)
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def tool_result(self, value: dict[str, Any]) -> None:
         call_id = words.identifier(value.get("tool_call_id"))
@@ -191,7 +181,7 @@ class Chat(GrokFold):
             self.merge("empty reasoning")
 
     def backend_call(self, value: dict[str, Any]) -> None:
-        """A tool that the service ran itself. What it found is not written."""
+        """Add a call of a tool that the service ran itself. Its result is not written."""
         about = pick(value, "kind", of=dict) or {}
         tool = pick(about, "tool_type", of=str) or "unknown"
         action = pick(about, "action", of=dict) or {}
@@ -216,7 +206,7 @@ def shown(blocks: list[Any]) -> str:
 
 
 def guess(value: dict[str, Any]) -> str:
-    """What a line must be whose type is missing or not known."""
+    """Return the type of a line without a known one, judged by its fields; "" if none fits."""
     if "tool_call_id" in value:
         return "tool_result"
     if "tool_calls" in value or "model_id" in value:

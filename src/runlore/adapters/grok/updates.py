@@ -1,5 +1,5 @@
-"""`updates.jsonl` of a Grok Build session: what each of its records means. See `grok.py` for the
-traps of the format."""
+"""`updates.jsonl` of a Grok Build session: the meaning of each of its records. The package's
+docstring lists the traps of the format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .fold import CALLS, TURNS, Call, GrokFold, is_uuid
 
 
 class Updates(GrokFold):
-    """What the lines of `updates.jsonl` mean."""
+    """The fold over `updates.jsonl`: one method for each type of update."""
 
     update: dict[str, Any]
     meta: dict[str, Any]
@@ -33,7 +33,7 @@ class Updates(GrokFold):
         self.when(value)
         self.identify(self.event_id())
         tag = pick(self.update, "sessionUpdate", of=str) or ""
-        if len(tag) < SHORTEST:
+        if len(tag) < MIN_TAG:
             tag = next((tag for field, tag in GUESSES.items() if field in self.update), tag)
         handler = HANDLERS.get(tag)
         if tag != "user_message_chunk":
@@ -61,10 +61,10 @@ class Updates(GrokFold):
         ms = pick(self.meta, "agentTimestampMs", of=int)
         return native if ms is None else f"{native}@{ms % (1 << 53)}"
 
-    # What was said.
+    # Messages.
 
     def user(self, tag: str) -> None:
-        """A block of a prompt: its first text is what a person typed, unless something says
+        """Add a block of a prompt: its first text was typed by a person, unless a mark shows
         otherwise."""
         state = self.state
         about = pick(self.update, "_meta", of=dict) or {}
@@ -88,8 +88,8 @@ class Updates(GrokFold):
             self.prompt(typed, tag, index)
 
     def prompt(self, text: str, tag: str, index: int | None) -> None:
-        """What a person typed begins a turn. After a rewind it follows what the turn that was taken
-        back followed."""
+        """Add a typed prompt, which begins a turn. After a rewind it gets the same parent as the
+        retracted turn."""
         state = self.state
         state.is_marked = state.is_marked or index is not None
         state.in_prompt, state.prompt, state.is_compacted = True, index, False
@@ -104,7 +104,7 @@ class Updates(GrokFold):
         goes_on: bool = False,
         view: str | None = None,
     ) -> None:
-        """A part of a prompt; the first of them begins the turn, whatever it is."""
+        """Add a part of a prompt; the first of them begins the turn, whatever it is."""
         state = self.state
         turn = UNNUMBERED if index is None else index
         is_first = not goes_on and turn != state.opened
@@ -128,31 +128,23 @@ class Updates(GrokFold):
         else:
             self.merge("empty")
 
-    # What was done.
+    # Tools.
 
     def tool_call(self, tag: str) -> None:
-        found = words.describe_call(self.update)
+        call = words.describe_call(self.update)
         call_id = words.identifier(self.update.get("toolCallId"))
-        tool = found.tool[:200]
+        tool = call.tool[:200]
         self.emit(
-            found.kind,
-            found.body,
-            tag,
-            found.summary,
-            "assistant",
-            tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
+            call.kind, call.body, tag, call.summary, "assistant", tool, call_id, call.action,
+            files=call.files,
+        )  # fmt: skip
         if call_id:
-            call = Call(
-                tool, found.action, found.kind == "test_run", found.has_input, tool in words.ASKS
-            )
-            keep(self.state.calls, call_id, call, CALLS)
+            is_test = call.kind == "test_run"
+            remembered = Call(tool, call.action, is_test, call.has_input, tool in words.ASKS)
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def tool_call_update(self, tag: str) -> None:
-        """Its result, or more about a call."""
+        """Add the result of a call, or a call whose first update had no input."""
         status = pick(self.update, "status", of=str)
         call_id = words.identifier(self.update.get("toolCallId"))
         call = self.state.calls.get(call_id) if call_id else None
@@ -199,7 +191,7 @@ class Updates(GrokFold):
             action="plan",
         )
 
-    # How a turn ends, fails, and is taken back.
+    # The end, the failure and the retraction of a turn.
 
     def turn_completed(self, tag: str) -> None:
         reason = pick(self.update, "stop_reason", of=str) or "unknown"
@@ -221,7 +213,7 @@ class Updates(GrokFold):
             if reason != "end_turn"
             else "turn finished"
         )
-        body = result if reason != "end_turn" else ""  # What it says at its end, it has just said.
+        body = result if reason != "end_turn" else ""  # The answer has the same text.
         usage = pick(self.update, "usage", of=dict)
         parts = words.by_model(usage) if usage else []
         for part in parts:
@@ -255,8 +247,8 @@ class Updates(GrokFold):
         )
 
     def bill(self, model: str | None, counts: dict[str, Any], *, is_one: bool) -> None:
-        """For the ledger: a turn is a sum over its requests, and says itself what it cost. A fork's
-        copy has the same id."""
+        """Add a turn to the ledger: a sum over its requests, with its invoice. A fork's copy has
+        the same id."""
         state = self.state
         if not self.native_id:
             self.native_id = self.new_id()
@@ -289,8 +281,8 @@ class Updates(GrokFold):
             ),
             "",
         )
-        attempt, most = number(self.update.get("attempt")), number(self.update.get("max_retries"))
-        tried = f"attempt {attempt} of {most}: " if attempt is not None else ""
+        attempt, limit = number(self.update.get("attempt")), number(self.update.get("max_retries"))
+        tried = f"attempt {attempt} of {limit}: " if attempt is not None else ""
         native = f"{tag}/{kind}"
         is_again = kind == "retrying"
         self.emit(
@@ -300,7 +292,7 @@ class Updates(GrokFold):
         )  # fmt: skip
 
     def rewind(self, tag: str) -> None:
-        """A person went back to before a turn. What came since stays, on a line that was left."""
+        """Add a rewind to before a turn. The events since then stay, on a branch that was left."""
         state = self.state
         target = pick(self.update, "target_prompt_index", of=int)
         place = -1 if target is None else target - state.forgotten
@@ -311,7 +303,7 @@ class Updates(GrokFold):
             del state.turns[place:]
             state.last, state.branch_at, state.is_rewound = before, before, True
             self.parent = before
-            # The number of the turn is given again, to other words.
+            # The number of the turn is used again, for another prompt.
             state.prompt = state.opened = None
         self.emit(
             "human_intervention",
@@ -323,23 +315,23 @@ class Updates(GrokFold):
             refs=refs,
         )
 
-    # What the program did.
+    # Records of the program itself.
 
     def compaction(self, tag: str) -> None:
-        """The record of it and the file that it leaves come one after the other: the first that
+        """Add one of the two records of a compaction, its end and its checkpoint. The first that
         comes empties the context."""
         state = self.state
         before, after = (
             number(self.update.get("tokens_before")),
             number(self.update.get("tokens_after")),
         )
-        said = (
+        done = (
             f"compacted from {before} to {after} tokens"
             if before is not None and after is not None
             else "compacted"
         )
         is_first, state.is_compacted = not state.is_compacted, not state.is_compacted
-        self.emit("lifecycle", "", tag, said, view="compact" if is_first else None)
+        self.emit("lifecycle", "", tag, done, view="compact" if is_first else None)
         if preview := pick(self.update, "summary_preview", of=str):
             self.emit(
                 "lifecycle",
@@ -374,7 +366,7 @@ class Updates(GrokFold):
         )  # fmt: skip
 
     def subagent(self, tag: str) -> None:
-        """The child is a session of its own; here is only that it was started, or how it ended."""
+        """Add the start or the end of a subagent, which is a session of its own."""
         child = pick(self.update, "child_session_id", of=str) or pick(
             self.update, "subagent_id", of=str
         )
@@ -397,14 +389,14 @@ class Updates(GrokFold):
         )  # fmt: skip
 
     def task(self, tag: str) -> None:
-        """A command that goes on in the background."""
+        """Add a command that runs in the background."""
         about = pick(self.update, "task_snapshot", of=dict) or self.update
         code = words.exit_number(about.get("exit_code"))
         command = pick(about, "command", of=str) or ""
         body = pick(about, "output", of=str) or pick(self.update, "event_text", of=str) or command
-        said = pick(about, "description", of=str) or command or tag
+        summary = pick(about, "description", of=str) or command or tag
         self.emit(
-            "lifecycle", body, tag, said if not code else f"exit {code}: {said}", action="shell",
+            "lifecycle", body, tag, f"exit {code}: {summary}" if code else summary, action="shell",
             exit_code=code, is_error=bool(code),
             call_id=words.identifier(about.get("tool_call_id")),
         )  # fmt: skip
@@ -436,8 +428,8 @@ class Updates(GrokFold):
         self.emit("lifecycle", mode or self.raw_text(), tag, f"mode {mode}")
 
     def note(self, tag: str) -> None:
-        """Something that the program notes, for reading as it is."""
-        said = next(
+        """Add a record of the program as it is."""
+        text = next(
             (text for name in TEXT_FIELDS if (text := pick(self.update, name, of=str))), None
         )
         fields = {
@@ -447,16 +439,15 @@ class Updates(GrokFold):
         }
         self.emit(
             "lifecycle",
-            said or key_values(fields),
+            text or key_values(fields),
             tag,
-            f"{tag.replace('_', ' ')}: {said}" if said else tag.replace("_", " "),
+            f"{tag.replace('_', ' ')}: {text}" if text else tag.replace("_", " "),
         )
 
     def progress(self, tag: str) -> None:
-        """Told again every second: worth an event when it came to another state."""
-        state = f"{text_of(self.update.get('status'))}/{text_of(self.update.get('phase', self.update.get('current_phase')))}"[
-            :100
-        ]
+        """Add a new state of a goal or a workflow, which is repeated every second."""
+        phase = self.update.get("phase", self.update.get("current_phase"))
+        state = f"{text_of(self.update.get('status'))}/{text_of(phase)}"[:100]
         if self.state.progress.get(tag) == state:
             self.merge(tag)
             return
@@ -464,15 +455,14 @@ class Updates(GrokFold):
         self.note(tag)
 
     def passed(self, tag: str) -> None:
-        """What is shown while it goes on, and told again when it is over."""
+        """Count a record that another one repeats when it is over."""
         self.merge(tag)
 
 
 MAX_NAME = 200  # Of a model.
 UNNUMBERED = -1
-# Letters of a word for what a record is. A shorter one, or none, is damage, and its fields tell
-# what it was.
-SHORTEST = 4
+# Letters of the type of a record. A shorter one, or none, is damage, and its fields decide.
+MIN_TAG = 4
 GUESSES = {
     "stop_reason": "turn_completed", "summary_preview": "auto_compact_completed",
     "checkpoint_file": "compaction_checkpoint",
@@ -502,14 +492,16 @@ HANDLERS = {
     "current_mode_update": Updates.mode,
     **dict.fromkeys(PROGRESS, Updates.progress),
     **dict.fromkeys(
-        """auto_compact_started auto_compact_failed auto_compact_cancelled auto_continue_completed session_recap
-        diff_review image_compressed image_dropped memory_flush_completed memory_dream_completed
-        memory_session_saved scheduled_task_created scheduled_task_fired scheduled_task_deleted hook_annotation""".split(),
+        """auto_compact_started auto_compact_failed auto_compact_cancelled auto_continue_completed
+        session_recap diff_review image_compressed image_dropped memory_flush_completed
+        memory_dream_completed memory_session_saved scheduled_task_created scheduled_task_fired
+        scheduled_task_deleted hook_annotation""".split(),
         Updates.note,
     ),
     **dict.fromkeys(
-        """available_commands_update usage_update subagent_progress tool_call_delta_chunk memory_flush_started memory_files
-        hooks_changed plugins_changed relay_sync_status response_started response_completed reasoning_completed""".split(),
+        """available_commands_update usage_update subagent_progress tool_call_delta_chunk
+        memory_flush_started memory_files hooks_changed plugins_changed relay_sync_status
+        response_started response_completed reasoning_completed""".split(),
         Updates.passed,
     ),
 }

@@ -1,5 +1,4 @@
-"""The words of Grok Build's transcripts, and what can be told from them alone: pure functions,
-mostly from text to text."""
+"""The vocabulary of Grok Build's transcripts: tools, blocks of content, results, usage. Pure."""
 
 from __future__ import annotations
 
@@ -102,8 +101,8 @@ class Described(msgspec.Struct, gc=False):
 
 
 def describe_call(update: dict[str, Any]) -> Described:
-    """What a call does: tool, kind and action, its text for reading and search, one line of it, and
-    the files it names."""
+    """Return what a call does: tool, kind and action, its text for reading and search, one line of
+    it, and the files it names."""
     given = update.get("rawInput")
     args = given if isinstance(given, dict) else {}
     tool, word = tool_of(update, args)
@@ -111,31 +110,31 @@ def describe_call(update: dict[str, Any]) -> Described:
         tool, word = inner, "mcp"
         args = {"tool_name": inner, **_arguments(args["tool_input"])}
     action = action_of(tool, word, update)
-    files = _files(update, args) if action in ON_FILES else ()
-    if action == "edit" and not files:
-        files = tuple(dict.fromkeys(_PATCHED.findall(_patch(args) or "")))[:100]
-    plain = {name: value for name, value in args.items() if name != "variant"}
-    command = pick(args, "command", of=str)
+    files = _files(update, args, action)
+    kind, body = _kind_and_body(update, args, action)
     headline = _headline(args) or (given if isinstance(given, str) else None)
-    if action == "shell" and command is not None:
-        kind, body = "test_run" if is_test_run(command) else "tool_call", command
-    elif action == "edit":
-        kind, body, headline = (
-            "edit",
-            _change(update, args) or key_values(plain),
-            files[0] if files else headline,
-        )
-    else:
-        kind, body = "tool_call", key_values(plain) or text_of(given)
+    if action == "edit" and files:
+        headline = files[0]
     title = pick(update, "title", of=str) or tool
     return Described(
         tool, kind, action, body or title, one_line(headline or title), files, bool(given)
     )
 
 
+def _kind_and_body(update: dict[str, Any], args: dict[str, Any], action: str) -> tuple[str, str]:
+    """Return the kind of a call, and its text: a command, a change, or its arguments."""
+    command = pick(args, "command", of=str)
+    if action == "shell" and command is not None:
+        return "test_run" if is_test_run(command) else "tool_call", command
+    plain = {name: value for name, value in args.items() if name != "variant"}
+    if action == "edit":
+        return "edit", _change(update, args) or key_values(plain)
+    return "tool_call", key_values(plain) or text_of(update.get("rawInput"))
+
+
 def tool_of(update: dict[str, Any], args: dict[str, Any]) -> tuple[str, str]:
-    """The name of the tool and its kind. Older lines have the name only as the title, or not at
-    all."""
+    """Return the name of the tool and its kind. Older lines have the name only as the title, or not
+    at all."""
     about = pick(update, "_meta", "x.ai/tool", of=dict) or {}
     word = pick(update, "kind", of=str) or pick(about, "kind", of=str) or ""
     title = pick(update, "title", of=str) or ""
@@ -147,13 +146,14 @@ def tool_of(update: dict[str, Any], args: dict[str, Any]) -> tuple[str, str]:
 
 
 def action_of(tool: str, word: str, update: dict[str, Any]) -> str:
+    """Return the action of a tool, by its name or by the kind of the call."""
     namespace = pick(update, "_meta", "x.ai/tool", "namespace", of=str) or ""
     is_mcp = namespace.startswith("mcp") or tool.startswith("mcp__")
     return ACTIONS.get(tool.lower()) or ("mcp" if is_mcp else KINDS.get(word, "other"))
 
 
 def describe_named(tool: str, arguments: Any) -> Described:
-    """The same for a call that is written as a name and its arguments."""
+    """Return the same for a call that is written as a name and its arguments."""
     return describe_call(
         {
             "title": tool,
@@ -164,7 +164,7 @@ def describe_named(tool: str, arguments: Any) -> Described:
 
 
 def _arguments(value: Any) -> dict[str, Any]:
-    """Arguments may be JSON within JSON."""
+    """Return arguments, which may be JSON within JSON."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)
@@ -173,26 +173,30 @@ def _arguments(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _files(update: dict[str, Any], args: dict[str, Any]) -> tuple[str, ...]:
+def _files(update: dict[str, Any], args: dict[str, Any], action: str) -> tuple[str, ...]:
+    """Return the files that a call names; those of its patch where it names no other."""
+    if action not in ON_FILES:
+        return ()
     named = [args[name] for name in _PATHS if isinstance(args.get(name), str)]
     named += [
         pick(place, "path", of=str) for place in (pick(update, "locations", of=list) or [])[:100]
     ]
-    return tuple(dict.fromkeys(path for path in named if path))
+    files = tuple(dict.fromkeys(path for path in named if path))
+    if files or action != "edit":
+        return files
+    return tuple(dict.fromkeys(_PATCHED.findall(_patch(args) or "")))[:100]
 
 
 def _headline(args: dict[str, Any]) -> str | None:
-    """The argument that says most: a known one, else the first that is a text."""
-    known = (args[name] for name in _HEADLINES if name in args)
-    texts = (value for name, value in args.items() if name != "variant")
-    return next(
-        (value for found in (known, texts) for value in found if isinstance(value, str) and value),
-        None,
-    )
+    """Return the argument that says most: a known one, else the first that is a text."""
+    known = [args[name] for name in _HEADLINES if name in args]
+    others = [value for name, value in args.items() if name != "variant"]
+    texts = (value for value in (*known, *others) if isinstance(value, str) and value)
+    return next(texts, None)
 
 
 def _change(update: dict[str, Any], args: dict[str, Any]) -> str | None:
-    """The path and the lines that change; a patch as it is."""
+    """Return the path and the lines that change; a patch as it is."""
     path = text_of(next((args[name] for name in _PATHS if name in args), ""))
     if patch := _patch(args):
         return patch
@@ -226,7 +230,7 @@ def _diff(item: Any) -> str | None:
 
 
 def block_text(block: Any) -> str:
-    """A block of content for reading: its text, or what stands for what is no text."""
+    """Return a block of content for reading: its text, or a short reference."""
     if not isinstance(block, dict):
         return text_of(block)
     if (text := pick(block, "text", of=str)) is not None:
@@ -279,8 +283,8 @@ class Outcome(msgspec.Struct, gc=False):
 
 
 def outcome_of(update: dict[str, Any], log: str | None) -> Outcome:
-    """What came of a call. `log` is the whole output of a command, where the record has only a part
-    of it."""
+    """Return the result of a call. `log` is the whole output of a command, where the record has
+    only a part of it."""
     raw = update.get("rawOutput")
     about = raw if isinstance(raw, dict) else {}
     exit_code = exit_number(about.get("exit_code", about.get("exitCode")))
@@ -306,12 +310,14 @@ def exit_number(code: Any) -> int | None:
 
 
 def is_refusal(text: str, exit_code: int | None) -> bool:
-    """Whether a person said no. The same words in what a command wrote say nothing."""
+    """Return True if a person refused the call. The same words in a command's output do not
+    count."""
     return exit_code is None and text.startswith(REFUSALS)
 
 
 def _is_refused(about: dict[str, Any]) -> bool:
-    """An edit names what became of it by a field: `EditsApplied`, or why it could not be made."""
+    """Return True if an edit was refused. A field of its result names its outcome: `EditsApplied`,
+    or the reason why it was not possible."""
     if about.get("type") not in ("SearchReplace", "HashlineEdit", "ApplyPatch"):
         return False
     words = [name for name in about if name[:1].isupper()]
@@ -321,8 +327,8 @@ def _is_refused(about: dict[str, Any]) -> bool:
 
 
 def _loose_text(raw: Any) -> str:
-    """The output when no field is made for reading. Bytes that are written as numbers are counted,
-    never read: what finds secrets in a record does not see them."""
+    """Return the output when no field is meant for reading. Bytes that are written as numbers are
+    counted, never read: redaction cannot see secrets in them."""
     if not isinstance(raw, dict):
         return text_of(raw)
     plain = {
@@ -347,23 +353,22 @@ _DATA_URL = re.compile(rb'"data:[^",;]{0,100};base64,([A-Za-z0-9+/\\]{256,}={0,2
 
 
 def without_bytes(line: bytes) -> bytes:
-    """A line in which outputs that are written a second time, byte by byte, are replaced by how
-    long they were."""
+    """Return a line in which outputs that are repeated as a list of bytes are replaced by their
+    length."""
     parts: list[bytes] = []
     done = 0
-    for found in _BYTES.finditer(line):
-        end = line.find(b"]", found.end())
-        numbers = line[found.end() : end]
-        # Looking at each number by a pattern takes ten times as long, and these lists are half of a
-        # file.
+    for match in _BYTES.finditer(line):
+        end = line.find(b"]", match.end())
+        numbers = line[match.end() : end]
+        # Not by a pattern, which is much slower: these lists are half of a file.
         if end > 0 and numbers.strip() and not numbers.translate(None, b"0123456789, \t"):
-            parts += [line[done : found.end() - 1], b'"[%d bytes]"' % (numbers.count(b",") + 1)]
+            parts += [line[done : match.end() - 1], b'"[%d bytes]"' % (numbers.count(b",") + 1)]
             done = end + 1
     return b"".join([*parts, line[done:]]) if parts else line
 
 
 def slim(line: bytes) -> bytes:
-    """A line in which what is not text is replaced by a short reference."""
+    """Return a line in which data that is no text is replaced by short references."""
     line = without_bytes(line) if b'"output"' in line else line
     line = without_data_urls(line) if b";base64," in line else line
     return without_base64(line) if b'"data"' in line else line
@@ -371,7 +376,7 @@ def slim(line: bytes) -> bytes:
 
 def without_data_urls(line: bytes) -> bytes:
     return _DATA_URL.sub(
-        lambda found: b'"%s"' % blob_reference(found[1].replace(b"\\", b"")).encode(), line
+        lambda match: b'"%s"' % blob_reference(match[1].replace(b"\\", b"")).encode(), line
     )
 
 
@@ -379,48 +384,44 @@ def result_summary(text: str, exit_code: int | None, tests: Tests | None) -> str
     if tests is not None:
         counts = (("passed", tests.passed), ("failed", tests.failed), ("skipped", tests.skipped))
         return ", ".join(f"{count} {word}" for word, count in counts if count) or "no tests"
-    said = one_line(text.removeprefix(f"exit: {exit_code}\n"))
-    return (
-        f"exit {exit_code}: {said}"
-        if exit_code and said
-        else f"exit {exit_code}"
-        if exit_code
-        else said
-    )
+    line = one_line(text.removeprefix(f"exit: {exit_code}\n"))
+    if not exit_code:
+        return line
+    return f"exit {exit_code}: {line}" if line else f"exit {exit_code}"
 
 
 def usage_of(counts: dict[str, Any]) -> Usage:
-    """Input includes what was read from the cache and written to it; buckets here do not
-    overlap."""
-    given, read, written = (
-        number(counts.get(name)) or 0
-        for name in ("inputTokens", "cachedReadTokens", "cacheCreationTokens")
+    """Return the usage in buckets that do not overlap: the input includes the tokens that were read
+    from and written to the cache."""
+    names = (
+        "inputTokens",
+        "cachedReadTokens",
+        "cacheCreationTokens",
+        "outputTokens",
+        "reasoningTokens",
     )
-    said, thought = (
-        number(counts.get("outputTokens")) or 0,
-        number(counts.get("reasoningTokens")) or 0,
-    )
+    sent, read, written, received, reasoned = (number(counts.get(name)) or 0 for name in names)
     return Usage(
-        input_tokens=max(0, given - read - written),
-        output_tokens=said,
+        input_tokens=max(0, sent - read - written),
+        output_tokens=received,
         cache_read_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=min(thought, said),
+        reasoning_tokens=min(reasoned, received),
     )
 
 
 TICK = 100
-"""Of 1e-12 USD: ten thousand million ticks are a dollar."""
+"""One tick in units of 1e-12 USD: ten thousand million ticks are a dollar."""
 
 
 def ticks_of(counts: dict[str, Any]) -> int | None:
-    """What was invoiced; None when it is not told, which is not the same as nothing."""
+    """Return the invoiced amount; None when it is not written, which is not the same as 0."""
     return number(counts.get("costUsdTicks"), 1 << 62)
 
 
 def bill_of(counts: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
-    """What was invoiced, exactly, as the fields that an event carries beside its own. An incomplete
-    bill says so."""
+    """Return the exact invoiced amount as extra fields of an event, with a mark when it is
+    incomplete."""
     bill: dict[str, Any] = {}
     ticks = ticks_of(counts)
     if ticks is not None:
@@ -431,7 +432,7 @@ def bill_of(counts: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
 
 
 def by_model(usage: dict[str, Any]) -> list[tuple[str | None, dict[str, Any]]]:
-    """The counts of a turn, model by model where the parts make up the whole, else as they are."""
+    """Return the counts of a turn, by model where these add up to the whole, else as they are."""
     parts = pick(usage, "modelUsage", of=dict) or {}
     rows = [
         (model[:200], counts)
@@ -463,13 +464,13 @@ _TAG = re.compile(r"\s*<[a-z][a-z_-]*[ >]")
 
 
 def unwrap(text: str) -> tuple[str, str]:
-    """What a person typed, and what the program put before it."""
+    """Return the text that a person typed, and the text that the program put before it."""
     start = 0
-    while found := _WRAPPER.match(text, start):
-        end = text.find(f"</{found[1]}>", found.end())
+    while match := _WRAPPER.match(text, start):
+        end = text.find(f"</{match[1]}>", match.end())
         if end < 0:
             break
-        start = end + len(found[1]) + 3
+        start = end + len(match[1]) + 3
     rest = text[start:].strip() if start else text
     if rest.lstrip().startswith(_QUERY[0]) and rest.rstrip().endswith(_QUERY[1]):
         rest = rest.strip()[len(_QUERY[0]) : -len(_QUERY[1])].strip()
@@ -477,13 +478,13 @@ def unwrap(text: str) -> tuple[str, str]:
 
 
 def is_tagged(text: str) -> bool:
-    """Whether a text begins with a tag, as all does that the program tells the model in a person's
-    place."""
+    """Return True if a text begins with a tag, like all texts of the program with the role of the
+    user."""
     return _TAG.match(text) is not None
 
 
 def update_in(line: bytes) -> dict[str, Any]:
-    """The update of a line, or nothing when it cannot be read at once."""
+    """Return the update of a line; empty when the line is damaged."""
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -492,14 +493,13 @@ def update_in(line: bytes) -> dict[str, Any]:
 
 
 def file_name(path: str | None) -> str | None:
-    """The last part of a path, of whatever system, when it can be nothing but the name of a
-    file."""
+    """Return the last part of a path of any system, if it can only be the name of a file."""
     name = (path or "").replace("\\", "/").rpartition("/")[2]
     return name if name.strip(".") and len(name) < 250 and name.isprintable() else None
 
 
 def identifier(value: Any) -> str | None:
-    """The id of a call. A longer one than any agent makes stands for itself by its hash."""
+    """Return the id of a call; one that is longer than any agent makes is replaced by its hash."""
     if not isinstance(value, str) or not value:
         return None
     return (
@@ -510,8 +510,8 @@ def identifier(value: Any) -> str | None:
 
 
 def summary_in(checkpoint: str | None) -> str | None:
-    """What the model was given in place of what was compacted: the messages of the file that say
-    they are this."""
+    """Return the summary of a compaction: the messages of its checkpoint that are marked as
+    that."""
     value = update_of(checkpoint)
     texts = [
         "\n".join(block_text(block) for block in contents(item))
@@ -554,6 +554,6 @@ _EXIT = re.compile(r"(?:exit|exit code|Exit code):? (-?\d{1,9})\s*(?:\n|\Z)")
 
 
 def exit_in(text: str) -> int | None:
-    """The exit code that the model is told before a command's output."""
-    found = _EXIT.match(text)
-    return int(found[1]) if found else None
+    """Return the exit code that comes before a command's output in the model's context."""
+    match = _EXIT.match(text)
+    return int(match[1]) if match else None

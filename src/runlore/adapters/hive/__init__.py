@@ -7,7 +7,7 @@ of both wrote. Last checked 2026-11. The traps:
 - No file is only appended to: the state is rewritten, and a compaction deletes messages, each of
   which is a file. All files are read as one list of records, in the order in which things happened,
   and records that were read before are recognised by their names.
-- Messages have no times. Where there are events, those about the same message have its time and its
+- Messages have no times. If there are events, those about the same message have its time and its
   place; a graph agent's messages and logs come between the checkpoints of their node. That is the
   order when nothing has been written for ten minutes. While a session goes on, messages and events
   have the order of their writing, by the times of their files and their own, and what is new comes

@@ -1,8 +1,8 @@
 """The files of one session of hive as one list of records, in the order in which things happened.
-Reads, and knows no meaning.
+Reads files, and does not know what records mean.
 
-A record is an object with one word for what it is, and beside that its node and its time, where
-these are known.
+A record is an object with its value under the name of its kind, and with its node and its time,
+where these are known.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Files:
                 self.written[seq] = _mtime(entry)
 
     def values(self, name: str, is_prefix: bool = False) -> list[Any]:
-        """Return the values of a file, or of all whose names begin so."""
+        """Return the values of a file, or of all files whose names begin with this."""
         return [
             value for own, value in self.all if own == name or (is_prefix and own.startswith(name))
         ]

@@ -22,7 +22,7 @@ and 1.5 of Kimi Code). Last checked 2026-11. The traps:
   `usage.record` repeats it, and is counted where no step had it.
 - Kimi Code writes a prompt twice, when it is typed and when it is put into the context.
 - It imports the sessions of Kimi CLI as `ses_<id>`, with a copy of the model's context in which
-  every record has the time of the log's beginning. Where the original still exists, only the later
+  every record has the time of the log's beginning. If the original still exists, only the later
   records are read, as its continuation.
 - Kimi CLI does not write the model. Neither writes a git branch.
 """

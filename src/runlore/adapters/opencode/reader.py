@@ -76,7 +76,7 @@ class Reader(Fold[State]):
         """The message that the current one is a copy of, and its parts."""
         self.is_removed = False
         self.agent = ""
-        """The subagent whose message this is."""
+        """The subagent of the current message; "" for none."""
 
     def take(self, value: dict[str, Any], raw: str | bytes) -> None:
         self.step(value)

@@ -99,8 +99,7 @@ def call_of(tool: str, state: dict[str, Any]) -> Call:
     """Return what a call of a tool does."""
     given = pick(state, "input", of=dict)
     body = key_values(given) if given is not None else text_of(state.get("input"))
-    given = given or {}
-    action = ACTIONS.get(tool) or ACTIONS.get(tool.lower()) or ("mcp" if "_" in tool else "other")
+    given, action = given or {}, action_of(tool)
     summary = one_line(_headline(given) or pick(state, "title", of=str) or tool)
     if action == "shell" and (command := pick(given, "command", of=str)) is not None:
         kind = "test_run" if is_test_run(command) else "tool_call"
@@ -108,10 +107,14 @@ def call_of(tool: str, state: dict[str, Any]) -> Call:
     path = pick(given, "filePath", of=str)
     files = (path,) if path and action in ("read", "edit") else ()
     if action == "edit":
-        return Call(
-            "edit", changed(given, state) or body, summary, action, files or _patched(given)
-        )
+        body, files = changed(given, state) or body, files or _patched(given)
+        return Call("edit", body, summary, action, files)
     return Call("tool_call", body, summary, action, files)
+
+
+def action_of(tool: str) -> str:
+    """Return the action of a tool. A tool of another program has that one's name before its own."""
+    return ACTIONS.get(tool) or ACTIONS.get(tool.lower()) or ("mcp" if "_" in tool else "other")
 
 
 def _headline(given: dict[str, Any]) -> str | None:
@@ -161,8 +164,7 @@ def outcome_of(tool: str, state: dict[str, Any], call: Call) -> Outcome | None:
     text = text_of(state.get("error" if "error" in state else "output"))
     if is_failed and text.startswith(REFUSED):
         return Outcome("human_intervention", text, "tool/refused")
-    exit_code = _exit_code(state)
-    is_stopped = text.startswith(ABORTED) or (call.action == "shell" and STOPPED in text[-200:])
+    exit_code, is_stopped = _exit_code(state), _is_stopped(text, call)
     return Outcome(
         kind="decision" if tool in ASKS and not is_failed else "tool_result",
         text="\n".join([text, *map(shown, pick(state, "attachments", of=list) or [])]),
@@ -171,6 +173,10 @@ def outcome_of(tool: str, state: dict[str, Any], call: Call) -> Outcome | None:
         exit_code=exit_code,
         tests=test_counts(text) if call.kind == "test_run" else None,
     )
+
+
+def _is_stopped(text: str, call: Call) -> bool:
+    return text.startswith(ABORTED) or (call.action == "shell" and STOPPED in text[-200:])
 
 
 def _exit_code(state: dict[str, Any]) -> int | None:

@@ -13,8 +13,8 @@ transcripts of versions 0.14 to 0.21. Last checked 2026-11. The traps:
   counts, for the file of a subagent has the counts and not the name.
 - The prompt includes the tokens from the cache, and the output includes the thoughts: the total
   shows it.
-- A branch copies all records with their ids into a file of its own (`forkedFrom`). The same id in
-  one file is the same record.
+- A branch copies all records with their ids into a file of its own (`forkedFrom`). Records of one
+  file with the same id are the same record.
 - The text that a person typed is `displayText` where there is one; the parts may also hold files
   and texts of hooks.
 - A command that failed counts as a success; its exit code is in its output.

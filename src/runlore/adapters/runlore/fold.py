@@ -199,7 +199,7 @@ class LogFold(Fold[State]):
         parent = state.head
         last = len(self.pending) - 1
         if self.spent is not None:
-            # A record has the same name in every fork that took it along.
+            # A record has the same name in every fork that copied it.
             first = name if self.is_node and last <= 0 else f"{name}#0"
             model = (self.spent.pop("model") or state.model or "")[:200] or None
             out.calls.append(

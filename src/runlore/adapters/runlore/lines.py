@@ -60,15 +60,14 @@ class State(msgspec.Struct):
     """That of the first record, which a rewind to the very beginning leads to."""
     starts: list[int] = []
     parents: list[int] = []
-    """For each rewind and redo its seq, and the seq after which the conversation went on from
-    there."""
+    """For each rewind and redo its seq, and the seq after which the conversation continued."""
     redo: list[int] = []
-    """The places that rewinds have left, the latest last, as long as nothing was said since."""
+    """The places that rewinds have left, the latest last, until the next message."""
     said: int = -1
     """The seq of the last record of the conversation, on whatever branch."""
     nodes: list[tuple[int, str]] = []
     """The latest records of the conversation by seq and name, of all branches: those that a rewind
-    takes back or a compaction keeps."""
+    can retract or a compaction can leave in the context."""
     calls: dict[str, Call] = {}
     skills: dict[str, str] = {}
     is_titled: bool = False

@@ -209,8 +209,8 @@ def usage_of(value: Any) -> Usage | None:
     """Return the tokens of any provider's usage, in buckets that do not overlap; None when there
     are none.
 
-    `prompt_tokens` contains what came from the cache, `input_tokens` does not, unless
-    `input_tokens_details` says how much of it did, or the total does not leave room for it.
+    `prompt_tokens` includes the cached tokens, `input_tokens` does not, unless
+    `input_tokens_details` counts them, or the total is too small for both.
     """
     if not isinstance(value, dict):
         return None

@@ -503,7 +503,7 @@ _CANCELLED = re.compile(
 
 
 def has_failed(output: str, action: str) -> bool:
-    """Return True if one of the agent's own commands reports a failure. Whether a program failed is
+    """Return True if one of the agent's own commands reports a failure. The failure of a program is
     not known: there is no exit code."""
     text = output.lstrip()
     if action == "shell":

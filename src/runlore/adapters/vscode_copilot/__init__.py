@@ -7,7 +7,7 @@ Last checked 2026-11. The traps:
 
 - A log must be replayed from its first line: it sets values, adds to lists after cutting them, and
   is rewritten at times. Reading continues after the last position as long as the finished requests
-  are the same. Where there are both, the log is read and not the document.
+  are the same. A session with both has its log read, and not the document.
 - A request that is being answered is read when it is finished, or has not changed for an hour.
 - A call is shown under one name, given arguments under another, and its result is in a third place:
   they are joined by the model's id, which is written with something added to it; in older documents
@@ -22,7 +22,7 @@ Last checked 2026-11. The traps:
   marked.
 - `workspace.json` beside the chats names the folder. There are no parents, no branches of git, and
   no sample of a subagent's part.
-- The index of sessions in `state.vscdb` stands beside secrets, and is not read.
+- The index of sessions in `state.vscdb` is in one file with secrets, and is not read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..shared.jsonl import list_entries, note_refusal, read_small, to_json, walk
 from ..shared.pick import number
 
 STALE_S = 3600  # A request that has not changed for so long is not being answered any more.
-MAX_SIDECAR_BYTES = 1 << 20  # Bytes of the file that says where a workspace is.
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of the file that names the folder of a workspace.
 CHATS = "chatSessions"
 LOOSE = ("emptyWindowChatSessions", "transferredChatSessions")
 APPS = ("Code", "Code - Insiders", "VSCodium")
