@@ -107,8 +107,8 @@ def call_of(tool: str, state: dict[str, Any]) -> Call:
     path = pick(given, "filePath", of=str)
     files = (path,) if path and action in ("read", "edit") else ()
     if action == "edit":
-        body, files = changed(given, state) or body, files or _patched(given)
-        return Call("edit", body, summary, action, files)
+        body = changed(given, state) or body
+        return Call("edit", body, summary, action, files or _patched(given))
     return Call("tool_call", body, summary, action, files)
 
 
