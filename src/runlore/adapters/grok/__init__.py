@@ -112,12 +112,12 @@ class GrokAdapter(JsonlAdapter):
             word in line for word in (b"checkpoint_file", b'"truncated":true', b'"truncated": true')
         ):
             return
-        from . import words
+        from .lines import file_name, update_in
 
-        update = words.update_in(line)
+        update = update_in(line)
         folder = os.path.dirname(source.path)
         if pick(update, "sessionUpdate", of=str) == "compaction_checkpoint":
-            name = words.file_name(pick(update, "checkpoint_file", of=str))
+            name = file_name(pick(update, "checkpoint_file", of=str))
             data = (
                 read_small(os.path.join(folder, "compaction_checkpoints", name), MAX_OUTPUT_BYTES)
                 if name
@@ -125,7 +125,7 @@ class GrokAdapter(JsonlAdapter):
             )
             yield from [Record(data, -1, "checkpoint")] if data else []
         elif pick(update, "rawOutput", "truncated", of=bool):
-            name = words.file_name(pick(update, "rawOutput", "output_file", of=str))
+            name = file_name(pick(update, "rawOutput", "output_file", of=str))
             data = (
                 read_small(os.path.join(folder, "terminal", name), MAX_OUTPUT_BYTES)
                 if name
@@ -134,7 +134,7 @@ class GrokAdapter(JsonlAdapter):
             yield from [Record(data, -1, "log")] if data else []
 
     def slim(self, line: bytes) -> bytes:
-        from .words import slim
+        from .lines import slim
 
         return slim(line)
 

@@ -13,8 +13,11 @@ from typing import Any
 from ..shared.fold import keep
 from ..shared.pick import moment, pick
 from ..shared.tools import key_values, test_counts, text_of
-from . import words as words
 from .fold import CALLS, Call, GrokFold
+from .lines import slim
+from .results import exit_in, is_refusal, result_summary
+from .texts import block_text, contents, is_text, listed, unwrap
+from .tools import ACTIONS, ASKS, describe_named, identifier
 
 STEERING = "interjection"
 ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool_result"}
@@ -32,7 +35,7 @@ class Chat(GrokFold):
         if handler is not None:
             handler(self, value)
         else:
-            body = words.slim(self.raw_text().encode("utf-8", "replace")).decode()
+            body = slim(self.raw_text().encode("utf-8", "replace")).decode()
             self.emit("lifecycle", body, kind or "unknown", kind or "unknown record")
 
     def own_id(self, value: dict[str, Any]) -> str | None:
@@ -46,8 +49,8 @@ class Chat(GrokFold):
             ("result", value.get("tool_call_id")),
             ("item", value.get("id")),
         ):
-            if identifier := words.identifier(name):
-                return f"{self.session()}/{word}/{identifier}"
+            if own := identifier(name):
+                return f"{self.session()}/{word}/{own}"
         if index is None:
             return None
         stamp = blake2b(
@@ -74,7 +77,7 @@ class Chat(GrokFold):
         self.state.is_marked = self.state.is_marked or "prompt_index" in value
         native = f"user/{reason}" if reason else "user" if is_typed else "user/unnumbered"
         self.blocks(
-            words.contents(value),
+            contents(value),
             native,
             is_typed,
             "summary" if reason == "compaction_meta" else "context",
@@ -83,8 +86,8 @@ class Chat(GrokFold):
     def blocks(self, blocks: list[Any], native: str, is_typed: bool, view: str) -> None:
         """Add the blocks of a message. The first text that a person typed is the prompt, or without
         one the first picture; all others are its context."""
-        split = [words.unwrap(words.block_text(block)) for block in blocks]
-        texts = [n for n, block in enumerate(blocks) if words.is_text(block)]
+        split = [unwrap(block_text(block)) for block in blocks]
+        texts = [n for n, block in enumerate(blocks) if is_text(block)]
         first = (
             next((n for n in texts if split[n][0].strip()), -1 if texts else 0) if is_typed else -1
         )
@@ -131,8 +134,8 @@ class Chat(GrokFold):
                 "lifecycle", text_of(call), "assistant/tool_call", "unknown call", "assistant"
             )
             return
-        described = words.describe_named(name, about.get("arguments"))
-        call_id = words.identifier(call.get("id"))
+        described = describe_named(name, about.get("arguments"))
+        call_id = identifier(call.get("id"))
         tool, action = described.tool[:200], described.action
         self.emit(
             described.kind, described.body, "tool_call", described.summary, "assistant", tool,
@@ -140,24 +143,24 @@ class Chat(GrokFold):
         )  # fmt: skip
         if call_id:
             is_test = described.kind == "test_run"
-            remembered = Call(tool, action, is_test, True, tool in words.ASKS)
+            remembered = Call(tool, action, is_test, True, tool in ASKS)
             keep(self.state.calls, call_id, remembered, CALLS)
 
     def tool_result(self, value: dict[str, Any]) -> None:
-        call_id = words.identifier(value.get("tool_call_id"))
+        call_id = identifier(value.get("tool_call_id"))
         call = self.state.calls.get(call_id) if call_id else None
         text = content(value)
         tests = test_counts(text) if call and call.is_test else None
-        exit_code = words.exit_in(text) if call and call.action == "shell" else None
+        exit_code = exit_in(text) if call and call.action == "shell" else None
         kind = (
             "human_intervention"
-            if words.is_refusal(text, exit_code)
+            if is_refusal(text, exit_code)
             else "decision"
             if call and call.answers
             else "tool_result"
         )
         self.emit(
-            kind, text, "tool_result", words.result_summary(text, exit_code, tests), "tool",
+            kind, text, "tool_result", result_summary(text, exit_code, tests), "tool",
             call.tool if call else None, call_id,
             call.action if call else None, exit_code=exit_code, tests=tests,
             is_error=bool(exit_code),
@@ -165,7 +168,7 @@ class Chat(GrokFold):
         for image in pick(value, "images", of=list) or []:
             self.emit(
                 "lifecycle",
-                words.block_text(image),
+                block_text(image),
                 "tool_result/image",
                 None,
                 "tool",
@@ -174,7 +177,7 @@ class Chat(GrokFold):
             )
 
     def reasoning(self, value: dict[str, Any]) -> None:
-        text = "\n\n".join(words.block_text(part) for part in words.listed(value.get("summary")))
+        text = "\n\n".join(block_text(part) for part in listed(value.get("summary")))
         if text.strip():
             self.emit("thinking", text, "reasoning", None, "assistant")
         else:
@@ -189,20 +192,20 @@ class Chat(GrokFold):
             name: item for name, item in about.items() if name not in ("tool_type", "id", "status")
         }
         query = pick(action, "query", of=str) or pick(action, "url", of=str)
-        call_id = words.identifier(about.get("id"))
+        call_id = identifier(about.get("id"))
         self.emit(
             "tool_call", key_values(fields), "backend_tool_call", query or tool, "assistant",
             tool[:200], call_id,
-            words.ACTIONS.get(tool, "other"),
+            ACTIONS.get(tool, "other"),
         )  # fmt: skip
 
 
 def content(value: dict[str, Any]) -> str:
-    return shown(words.contents(value))
+    return shown(contents(value))
 
 
 def shown(blocks: list[Any]) -> str:
-    return "\n".join(words.block_text(block) for block in blocks)
+    return "\n".join(block_text(block) for block in blocks)
 
 
 def guess(value: dict[str, Any]) -> str:

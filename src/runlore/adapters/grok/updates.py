@@ -9,8 +9,12 @@ from ... import model as api
 from ..shared.fold import keep
 from ..shared.pick import clean, moment, number, pick
 from ..shared.tools import key_values, test_counts, text_of
-from . import words as words
 from .fold import CALLS, TURNS, Call, GrokFold, is_uuid
+from .lines import slim, without_bytes
+from .results import exit_number, is_refusal, outcome_of, result_summary
+from .texts import block_text, hook_line, is_tagged, is_text, summary_in, unwrap
+from .tools import ASKS, action_of, describe_call, identifier, tool_of
+from .usage import TICK, bill_of, by_model, ticks_of, usage_of
 
 
 class Updates(GrokFold):
@@ -20,7 +24,7 @@ class Updates(GrokFold):
     meta: dict[str, Any]
 
     def record(self, data: bytes) -> None:
-        super().record(words.without_bytes(data) if b'"output"' in data else data)
+        super().record(without_bytes(data) if b'"output"' in data else data)
 
     def line(self, value: dict[str, Any]) -> None:
         # Very old lines have no envelope.
@@ -42,7 +46,7 @@ class Updates(GrokFold):
         if handler is not None:
             handler(self, tag)
         else:
-            body = words.slim(self.raw_text().encode("utf-8", "replace")).decode()
+            body = slim(self.raw_text().encode("utf-8", "replace")).decode()
             self.emit("lifecycle", body, tag or "unknown", tag or "unknown record")
 
     def when(self, value: dict[str, Any]) -> None:
@@ -70,8 +74,8 @@ class Updates(GrokFold):
         about = pick(self.update, "_meta", of=dict) or {}
         index = number(pick(about, "promptIndex", of=int))
         state.model = pick(about, "modelId", of=str) or state.model
-        text = words.block_text(self.update.get("content"))
-        typed, _ = words.unwrap(text)
+        text = block_text(self.update.get("content"))
+        typed, _ = unwrap(text)
         goes_on = (
             index == state.prompt if index is not None else state.in_prompt and state.prompt is None
         )
@@ -79,9 +83,9 @@ class Updates(GrokFold):
         if is_hosted:
             self.emit("lifecycle", text, f"{tag}/host", None, "user", view="context")
         elif index is None and state.is_marked:
-            kind = "lifecycle" if words.is_tagged(text) else "human_intervention"
+            kind = "lifecycle" if is_tagged(text) else "human_intervention"
             self.emit(kind, text, f"{tag}/unnumbered", None, "user", view="context")
-        elif goes_on or not typed.strip() or not words.is_text(self.update.get("content")):
+        elif goes_on or not typed.strip() or not is_text(self.update.get("content")):
             state.in_prompt = state.in_prompt or goes_on
             self.block("lifecycle", text, f"{tag}/more", index, goes_on, "context")
         else:
@@ -121,7 +125,7 @@ class Updates(GrokFold):
             state.forgotten += 1
 
     def agent(self, tag: str) -> None:
-        text = words.block_text(self.update["content"]) if "content" in self.update else ""
+        text = block_text(self.update["content"]) if "content" in self.update else ""
         kind = "thinking" if tag == "agent_thought_chunk" else "assistant_msg"
         if text.strip():
             self.emit(kind, text, tag, None, "assistant")
@@ -131,8 +135,8 @@ class Updates(GrokFold):
     # Tools.
 
     def tool_call(self, tag: str) -> None:
-        call = words.describe_call(self.update)
-        call_id = words.identifier(self.update.get("toolCallId"))
+        call = describe_call(self.update)
+        call_id = identifier(self.update.get("toolCallId"))
         tool = call.tool[:200]
         self.emit(
             call.kind, call.body, tag, call.summary, "assistant", tool, call_id, call.action,
@@ -140,13 +144,13 @@ class Updates(GrokFold):
         )  # fmt: skip
         if call_id:
             is_test = call.kind == "test_run"
-            remembered = Call(tool, call.action, is_test, call.has_input, tool in words.ASKS)
+            remembered = Call(tool, call.action, is_test, call.has_input, tool in ASKS)
             keep(self.state.calls, call_id, remembered, CALLS)
 
     def tool_call_update(self, tag: str) -> None:
         """Add the result of a call, or a call whose first update had no input."""
         status = pick(self.update, "status", of=str)
-        call_id = words.identifier(self.update.get("toolCallId"))
+        call_id = identifier(self.update.get("toolCallId"))
         call = self.state.calls.get(call_id) if call_id else None
         if status in ("completed", "failed"):
             self.result(call, call_id, f"{tag}/{status}")
@@ -156,17 +160,17 @@ class Updates(GrokFold):
             self.merge(f"{tag}/{'call' if status is None else 'progress'}")
 
     def result(self, call: Call | None, call_id: str | None, native: str) -> None:
-        outcome = words.outcome_of(self.update, self.files.get("log"))
+        outcome = outcome_of(self.update, self.files.get("log"))
         if call is None:
-            tool, word = words.tool_of(self.update, {})
-            call = Call(tool[:200], words.action_of(tool, word, self.update))
+            tool, word = tool_of(self.update, {})
+            call = Call(tool[:200], action_of(tool, word, self.update))
         tests = test_counts(outcome.text) if call.is_test else None
-        is_refused = words.is_refusal(outcome.text, outcome.exit_code)
+        is_refused = is_refusal(outcome.text, outcome.exit_code)
         is_answer = call.answers and not outcome.is_error
         self.emit(
             "human_intervention" if is_refused else "decision" if is_answer else "tool_result",
             outcome.text, native,
-            words.result_summary(outcome.text, outcome.exit_code, tests), "tool", call.tool,
+            result_summary(outcome.text, outcome.exit_code, tests), "tool", call.tool,
             call_id, call.action,
             is_error=outcome.is_error and not is_refused, exit_code=outcome.exit_code, tests=tests,
             cwd=outcome.cwd if outcome.cwd != self.state.cwd else None,
@@ -215,7 +219,7 @@ class Updates(GrokFold):
         )
         body = result if reason != "end_turn" else ""  # The answer has the same text.
         usage = pick(self.update, "usage", of=dict)
-        parts = words.by_model(usage) if usage else []
+        parts = by_model(usage) if usage else []
         for part in parts:
             self.bill(*part, is_one=len(parts) == 1)
         model, counts = parts[0] if parts else (None, None)
@@ -238,12 +242,12 @@ class Updates(GrokFold):
     ) -> Any:
         if not counts or not usage:
             return {}
-        used = words.usage_of(counts)
+        used = usage_of(counts)
         return dict(
             usage=used,
             tokens=used.total,
             model=model or self.state.model,
-            extra=words.bill_of(counts, usage),
+            extra=bill_of(counts, usage),
         )
 
     def bill(self, model: str | None, counts: dict[str, Any], *, is_one: bool) -> None:
@@ -252,7 +256,7 @@ class Updates(GrokFold):
         state = self.state
         if not self.native_id:
             self.native_id = self.new_id()
-        used, ticks = words.usage_of(counts), words.ticks_of(counts)
+        used, ticks = usage_of(counts), ticks_of(counts)
         if not used.total and not ticks:
             return
         call = api.Call(
@@ -265,7 +269,7 @@ class Updates(GrokFold):
             cache_write_5m_tokens=used.cache_write_tokens,
             reasoning_tokens=used.reasoning_tokens, is_sidechain=state.relation == "subagent",
             is_sum=True,
-            invoiced=None if ticks is None else ticks * words.TICK,
+            invoiced=None if ticks is None else ticks * TICK,
         )  # fmt: skip
         self.out.calls.append((call, self.native_id))
 
@@ -341,7 +345,7 @@ class Updates(GrokFold):
                 "user",
                 view="summary" if is_first else None,
             )
-        if summary := words.summary_in(self.files.get("checkpoint")):
+        if summary := summary_in(self.files.get("checkpoint")):
             self.emit("lifecycle", summary, f"{tag}/summary", None, "user", view="summary")
 
     def hooks(self, tag: str) -> None:
@@ -350,7 +354,7 @@ class Updates(GrokFold):
         ]
         failed = [run for run in runs if pick(run, "status", "status", of=str) == "failed"]
         event = pick(self.update, "event_name", of=str) or "hook"
-        lines = [words.hook_line(run) for run in runs]
+        lines = [hook_line(run) for run in runs]
         elapsed = [
             ms
             for run in runs
@@ -359,7 +363,7 @@ class Updates(GrokFold):
         ]
         self.emit(
             "error" if failed else "lifecycle", "\n".join(lines), tag,
-            f"{event}: {words.hook_line(failed[0])}" if failed else f"{event}: {len(runs)} hooks",
+            f"{event}: {hook_line(failed[0])}" if failed else f"{event}: {len(runs)} hooks",
             is_error=bool(failed),
             tool=pick(self.update, "tool_name", of=str),
             duration_ms=sum(elapsed) if elapsed else None,
@@ -391,14 +395,14 @@ class Updates(GrokFold):
     def task(self, tag: str) -> None:
         """Add a command that runs in the background."""
         about = pick(self.update, "task_snapshot", of=dict) or self.update
-        code = words.exit_number(about.get("exit_code"))
+        code = exit_number(about.get("exit_code"))
         command = pick(about, "command", of=str) or ""
         body = pick(about, "output", of=str) or pick(self.update, "event_text", of=str) or command
         summary = pick(about, "description", of=str) or command or tag
         self.emit(
             "lifecycle", body, tag, f"exit {code}: {summary}" if code else summary, action="shell",
             exit_code=code, is_error=bool(code),
-            call_id=words.identifier(about.get("tool_call_id")),
+            call_id=identifier(about.get("tool_call_id")),
         )  # fmt: skip
 
     def model_changed(self, tag: str) -> None:
@@ -420,7 +424,7 @@ class Updates(GrokFold):
         self.merge(tag)
 
     def interaction(self, tag: str) -> None:
-        call_id = words.identifier(self.update.get("tool_call_id"))
+        call_id = identifier(self.update.get("tool_call_id"))
         self.emit("human_intervention", "", tag, tag.replace("_", " "), "user", call_id=call_id)
 
     def mode(self, tag: str) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from .. import Normalized, Record, Source
-from ..runlore.words import attempt_line, attempt_of, is_failure
+from ..runlore.skills import attempt_line, attempt_of, is_failure
 from ..shared.fold import load
 from ..shared.pick import number, pick, time_of
 from ..shared.stream import Entries, EntryFold

@@ -13,7 +13,8 @@ import msgspec
 from ... import model as api
 from ...model import Usage
 from .. import Normalized, Record, Source
-from ..runlore.words import exit_of, result_text, shown, usage_of
+from ..runlore.messages import exit_of, result_text, shown
+from ..runlore.usage import usage_of
 from ..shared import calls
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse

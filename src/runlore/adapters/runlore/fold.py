@@ -18,8 +18,9 @@ from .. import Facts, Normalized, Source
 from ..shared.fold import REFUSALS, AllFields, Fold, keep, load
 from ..shared.jsonl import lenient
 from ..shared.tools import cap, one_line, text_of
-from . import words
 from .lines import CARRY, LAST_SEQ, Batch, Line, State, is_on, is_whole, kind_of, path, records_of
+from .messages import headline
+from .usage import spent_of, usage_of
 
 OUTPUTS = 16  # Files with the whole of an output that are held for one line.
 # How much is remembered between two reads, the oldest going first.
@@ -48,7 +49,7 @@ class LogFold(Fold[State]):
 
     def other(self, kind: str, payload: dict[str, Any]) -> None:
         """Add a record that has no rule of its own as it is."""
-        self.emit("lifecycle", text_of(payload), kind, words.headline(kind, payload))
+        self.emit("lifecycle", text_of(payload), kind, headline(kind, payload))
 
     def sidecar(self, name: str, data: bytes) -> None:
         keep(self.outputs, name.partition(":")[2], data.decode("utf-8", "replace"), OUTPUTS)
@@ -189,8 +190,8 @@ class LogFold(Fold[State]):
     def spend(self, usage: Any, about: Mapping[str, Any]) -> None:
         """Note the usage of the current record: its first event gets it at once, the ledger when
         the record ends."""
-        self.usage = words.usage_of(usage)
-        self.spent = words.spent_of(self.usage, usage, about) if self.usage is not None else None
+        self.usage = usage_of(usage)
+        self.spent = spent_of(self.usage, usage, about) if self.usage is not None else None
 
     def end_line(self, name: str) -> None:
         """Number and link the record's events. Those of the conversation follow its head, and the

@@ -1,7 +1,7 @@
 """The records of a live session log as they are on disk, the state between two reads, and the
 records that are in view.
 
-Values and pure functions; the meaning of a record is in `words.py` and `reader.py`.
+Values and pure functions; the meaning of a record is in `reader.py`.
 """
 
 from __future__ import annotations

@@ -9,9 +9,12 @@ from .. import Normalized, Record, Source
 from ..shared.fold import keep
 from ..shared.pick import pick
 from ..shared.tools import one_line, test_counts, text_of
-from . import words
+from .calls import describe_call
 from .fold import CALLS, REWINDS, SKILLS, LogFold
 from .lines import Call, is_on, path
+from .messages import blocks_of, exit_of, result_text, shown, text_in
+from .skills import attempt_line, attempt_of, check_of, is_failure, milliseconds
+from .usage import usage_of
 
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
@@ -36,7 +39,7 @@ class Reader(LogFold):
             self.spend(meta.get("usage"), meta)
         self.state.has_usage = self.state.has_usage or self.usage is not None
         is_typed = role == "user" and meta.get("synthetic") is not True
-        blocks = list(words.blocks_of(payload.get("content")))
+        blocks = list(blocks_of(payload.get("content")))
         is_attached = all(native in ATTACHMENTS for native, _ in blocks)
         for n, (native, block) in enumerate(blocks):
             # A picture is a prompt of its own only where nothing else is in the message.
@@ -56,8 +59,8 @@ class Reader(LogFold):
         elif native == "tool_result":
             self.tool_result(block, role)
         elif native in ATTACHMENTS:
-            self.context(words.shown(block), native, role, is_prompt=is_prompt)
-        elif native in ("text", "thinking") and (text := words.text_in(block)) is not None:
+            self.context(shown(block), native, role, is_prompt=is_prompt)
+        elif native in ("text", "thinking") and (text := text_in(block)) is not None:
             self.say(text, native, role, is_prompt)
         else:
             self.emit("lifecycle", text_of(block), native, role=role)
@@ -91,15 +94,15 @@ class Reader(LogFold):
         one is no message of its own."""
         self.is_node = True
         texts = [
-            words.text_in(block)
-            for _, block in words.blocks_of(payload.get("content"))
+            text_in(block)
+            for _, block in blocks_of(payload.get("content"))
             if isinstance(block, dict)
         ]
         self.emit("lifecycle", "\n".join([text for text in texts if text]), kind, role="assistant")
 
     def tool_use(self, block: dict[str, Any]) -> None:
         tool = block["name"] if isinstance(block.get("name"), str) and block["name"] else "unknown"
-        call = words.describe_call(tool, block.get("input"))
+        call = describe_call(tool, block.get("input"))
         call_id = _text(block, "id")
         self.emit(
             call.kind,
@@ -118,8 +121,8 @@ class Reader(LogFold):
     def tool_result(self, block: dict[str, Any], role: str | None) -> None:
         call_id = _text(block, "tool_use_id")
         call = self.state.calls.pop(call_id, None) if call_id else None
-        text = self.whole(block, words.result_text(block))
-        exit_code = words.exit_of(block, text)
+        text = self.whole(block, result_text(block))
+        exit_code = exit_of(block, text)
         self.emit(
             "tool_result", text, "tool_result", role=role, call_id=call_id,
             tool=call.tool if call else None,
@@ -226,7 +229,7 @@ class Reader(LogFold):
         )
 
     def tool_finished(self, kind: str, payload: dict[str, Any]) -> None:
-        text = self.whole(payload, words.result_text(payload))
+        text = self.whole(payload, result_text(payload))
         self.emit(
             "lifecycle",
             text,
@@ -282,21 +285,19 @@ class Reader(LogFold):
         )
 
     def attempt_started(self, kind: str, payload: dict[str, Any]) -> None:
-        self.emit(
-            "lifecycle", "", kind, words.attempt_line(payload, "began"), tool=self.skill(payload)
-        )
+        self.emit("lifecycle", "", kind, attempt_line(payload, "began"), tool=self.skill(payload))
 
     def attempt_finished(self, kind: str, payload: dict[str, Any]) -> None:
         """Add the result of an attempt, and each check as a command and its result."""
-        attempt = words.attempt_of(payload)
+        attempt = attempt_of(payload)
         if not self.state.has_usage:  # Else the messages have it.
-            self.usage = words.usage_of(payload.get("usage"))
+            self.usage = usage_of(payload.get("usage"))
         has_raised = attempt.error is not None
         self.emit(
             "error" if has_raised else "lifecycle", attempt.body, f"{kind}/{attempt.word}",
-            words.attempt_line(payload, attempt.word),
+            attempt_line(payload, attempt.word),
             tool=self.skill(payload), is_error=has_raised, model=_text(payload, "model"),
-            duration_ms=words.milliseconds(payload.get("duration_ms")),
+            duration_ms=milliseconds(payload.get("duration_ms")),
         )  # fmt: skip
         for n, check in enumerate(attempt.checks):
             self.check(
@@ -304,11 +305,11 @@ class Reader(LogFold):
             )
 
     def check(self, given: Any, call_id: str) -> None:
-        check = words.check_of(given)
+        check = check_of(given)
         if check is None:
             self.emit("lifecycle", text_of(given), "check")
             return
-        call = words.describe_call("shell", {"command": check.command}) if check.command else None
+        call = describe_call("shell", {"command": check.command}) if check.command else None
         if call is not None:
             self.emit(
                 call.kind,
@@ -335,8 +336,8 @@ class Reader(LogFold):
         self.emit(
             "error" if error else "lifecycle", body, f"{kind}/{one_line(status)}",
             f"skill {skill}: {status}", tool=skill,
-            is_error=words.is_failure(status),
-            duration_ms=words.milliseconds(payload.get("duration_ms")),
+            is_error=is_failure(status),
+            duration_ms=milliseconds(payload.get("duration_ms")),
         )  # fmt: skip
 
     def skill_entry(self, kind: str, payload: dict[str, Any]) -> None:
