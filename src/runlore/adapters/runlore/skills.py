@@ -13,7 +13,7 @@ from .usage import MAX_COUNT
 _FAILURES = frozenset({"fail", "failed", "failure", "error"})
 
 
-class Tried(msgspec.Struct):
+class Attempt(msgspec.Struct):
     """An attempt for reading. `word` is verified, failed or unchecked."""
 
     body: str
@@ -22,7 +22,7 @@ class Tried(msgspec.Struct):
     checks: list[Any]
 
 
-def attempt_of(payload: Mapping[str, Any]) -> Tried:
+def attempt_of(payload: Mapping[str, Any]) -> Attempt:
     error = payload.get("error")
     texts = [payload.get(name) for name in ("output_summary", "runner_output", "feedback", "error")]
     listed = payload.get("checks")
@@ -34,7 +34,7 @@ def attempt_of(payload: Mapping[str, Any]) -> Tried:
     ]
     word = "unchecked" if not verdicts else "verified" if all(verdicts) else "failed"
     body = "\n".join([text for text in texts if isinstance(text, str) and text])
-    return Tried(body, error if isinstance(error, str) and error else None, word, checks)
+    return Attempt(body, error if isinstance(error, str) and error else None, word, checks)
 
 
 def attempt_line(payload: Mapping[str, Any], word: str) -> str:
@@ -43,7 +43,7 @@ def attempt_line(payload: Mapping[str, Any], word: str) -> str:
     return f"attempt {text_of(payload.get('attempt'))}{by}: {word}"
 
 
-class Checked(msgspec.Struct):
+class Check(msgspec.Struct):
     command: str | None
     passed: bool | None
     exit_code: int | None
@@ -51,7 +51,7 @@ class Checked(msgspec.Struct):
     summary: str
 
 
-def check_of(check: Any) -> Checked | None:
+def check_of(check: Any) -> Check | None:
     """Return a check of an attempt; None if the value is no check."""
     if not isinstance(check, dict):
         return None
@@ -63,7 +63,7 @@ def check_of(check: Any) -> Checked | None:
     )
     passed = check["passed"] if isinstance(check.get("passed"), bool) else None
     word = "not known" if passed is None else "passed" if passed else "failed"
-    return Checked(
+    return Check(
         command=command if isinstance(command, str) and command else None,
         passed=passed,
         exit_code=code,
