@@ -8,7 +8,7 @@ imported when it is first used, so `import runlore` is cheap.
 
     with_errors = runlore.Filter(errors=True)
     store = runlore.open_store("~/.runlore/runlore.db", read_only=True)
-    for line in store.sessions(with_errors, limit=10):
+    for line in store.sessions.select(with_errors, limit=10):
         print(line.uid, line.title)
 """
 

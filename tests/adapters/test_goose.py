@@ -28,23 +28,33 @@ FIXTURES = Path(__file__).parent / "fixtures/goose"
 CASES = sorted(path.parent for path in FIXTURES.glob("*/content.json"))
 MAIN, BELOW = "goose:20261114_1", "goose:20261114_2"
 OLD = """
-create table sessions (id text primary key, description text not null default '', working_dir text not null, created_at timestamp,
-    updated_at timestamp, extension_data text default '{}', total_tokens integer, input_tokens integer, output_tokens integer,
-    accumulated_total_tokens integer, accumulated_input_tokens integer, accumulated_output_tokens integer, schedule_id text,
+create table sessions (id text primary key, description text not null default '',
+    working_dir text not null, created_at timestamp,
+    updated_at timestamp, extension_data text default '{}', total_tokens integer,
+    input_tokens integer, output_tokens integer,
+    accumulated_total_tokens integer, accumulated_input_tokens integer,
+    accumulated_output_tokens integer, schedule_id text,
     recipe_json text);
-create table messages (id integer primary key autoincrement, session_id text not null, role text not null, content_json text not null,
+create table messages (id integer primary key autoincrement, session_id text not null,
+    role text not null, content_json text not null,
     created_timestamp integer not null, timestamp timestamp, tokens integer);
 """
 SCHEMAS = {
     1: OLD,
     16: OLD
     + """
-alter table sessions add name text; alter table sessions add user_set_name boolean; alter table sessions add session_type text;
-alter table sessions add provider_name text; alter table sessions add model_config_json text; alter table sessions add goose_mode text;
-alter table sessions add accumulated_cache_read_tokens integer; alter table sessions add accumulated_cache_write_tokens integer;
-alter table sessions add parent_session_id text; alter table messages add message_id text; alter table messages add metadata_json text;
-create table usage_ledger (id integer primary key autoincrement, session_id text not null, created_timestamp integer not null, model text,
-    input_tokens integer, output_tokens integer, total_tokens integer, cache_read_tokens integer, cache_write_tokens integer, cost real,
+alter table sessions add name text; alter table sessions add user_set_name boolean;
+alter table sessions add session_type text;
+alter table sessions add provider_name text; alter table sessions add model_config_json text;
+alter table sessions add goose_mode text;
+alter table sessions add accumulated_cache_read_tokens integer;
+alter table sessions add accumulated_cache_write_tokens integer;
+alter table sessions add parent_session_id text; alter table messages add message_id text;
+alter table messages add metadata_json text;
+create table usage_ledger (id integer primary key autoincrement, session_id text not null,
+    created_timestamp integer not null, model text,
+    input_tokens integer, output_tokens integer, total_tokens integer, cache_read_tokens integer,
+    cache_write_tokens integer, cost real,
     cost_source text, is_compaction integer default 0);
 """,
 }
@@ -179,7 +189,8 @@ def test_a_request_is_told_where_it_was_made(store: Store) -> None:
     used = {event.seq: event.usage.total for event in store.sessions.events(MAIN) if event.usage}
     assert used == dict(
         store.maintenance.rows(
-            "select seq, sum(input_tokens + output_tokens + cache_read_tokens + cache_write_5m_tokens) from calls"
+            "select seq, sum(input_tokens + output_tokens + cache_read_tokens"
+            " + cache_write_5m_tokens) from calls"
             " where key like '20261114_1/%' and seq >= 0 group by seq"
         )
     )

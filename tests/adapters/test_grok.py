@@ -141,10 +141,12 @@ def test_nothing_that_was_said_is_carried_over(fixture: Fixture) -> None:
         assert not [body for body in said if body in carry]
 
 
-TAGS = """user_message_chunk agent_message_chunk tool_call tool_call_update plan turn_completed retry_state rewind_marker goal_updated
-hook_execution auto_compact_completed compaction_checkpoint subagent_spawned task_completed model_changed current_mode_update x""".split()
-NAMES = """content text type toolCallId status rawInput rawOutput usage modelUsage inputTokens target_prompt_index runs entries _meta
-promptIndex x.ai/tool name kind command exit_code output title stop_reason attempt tool_calls id role tool_call_id prompt_index""".split()
+TAGS = """user_message_chunk agent_message_chunk tool_call tool_call_update plan turn_completed
+retry_state rewind_marker goal_updated hook_execution auto_compact_completed compaction_checkpoint
+subagent_spawned task_completed model_changed current_mode_update x""".split()
+NAMES = """content text type toolCallId status rawInput rawOutput usage modelUsage inputTokens
+target_prompt_index runs entries _meta promptIndex x.ai/tool name kind command exit_code output
+title stop_reason attempt tool_calls id role tool_call_id prompt_index""".split()
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -496,8 +498,8 @@ def test_a_chat_history_that_was_not_ranked_yet_stays_beside_its_telemetry(
         name="events.jsonl",
     )
     with monkeypatch.context() as before:
-        before.setattr(chat.Chat, "spare", 0)
-        before.setattr(events.Events, "spare", 0)
+        before.setattr(chat.Chat, "rank", 0)
+        before.setattr(events.Events, "rank", 0)
         before.setattr(ADAPTER, "version", ADAPTER.version - 1)
         sync(store, tmp_path)
     assert sync(store, tmp_path).found == {"outdated": 2}

@@ -30,14 +30,19 @@ FIXTURES = Path(__file__).parent / "fixtures/opencode"
 CASES = sorted(path.parent for path in FIXTURES.glob("*/content.json"))
 NOW = int(time.time() * 1000)
 SCHEMA = """
-create table session (id text primary key, project_id text not null, parent_id text, slug text not null, directory text not null,
-    title text not null, version text not null, revert text, agent text, model text, time_created integer not null,
+create table session (id text primary key, project_id text not null, parent_id text,
+    slug text not null, directory text not null,
+    title text not null, version text not null, revert text, agent text, model text,
+    time_created integer not null,
     time_updated integer not null, time_archived integer);
-create table message (id text primary key, session_id text not null, time_created integer not null, time_updated integer not null,
+create table message (id text primary key, session_id text not null, time_created integer not null,
+    time_updated integer not null,
     data text not null);
-create table part (id text primary key, message_id text not null, session_id text not null, time_created integer not null,
+create table part (id text primary key, message_id text not null, session_id text not null,
+    time_created integer not null,
     time_updated integer not null, data text not null);
-create table event (id text primary key, aggregate_id text not null, seq integer not null, type text not null, data text not null);
+create table event (id text primary key, aggregate_id text not null, seq integer not null,
+    type text not null, data text not null);
 create index message_session on message (session_id, time_created, id);
 create index part_message on part (message_id, id);
 create index part_session on part (session_id);

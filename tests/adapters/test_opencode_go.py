@@ -23,10 +23,13 @@ ADAPTER = get("opencode_go")
 CASE = Path(__file__).parent / "fixtures/opencode_go/session"
 CORPUS = corpus.CORPUS / "opencode-go"
 SCHEMA = """
-create table sessions (id text primary key, parent_session_id text, title text not null, message_count integer not null default 0,
-    prompt_tokens integer not null default 0, completion_tokens integer not null default 0, cost real not null default 0,
+create table sessions (id text primary key, parent_session_id text, title text not null,
+    message_count integer not null default 0,
+    prompt_tokens integer not null default 0, completion_tokens integer not null default 0,
+    cost real not null default 0,
     updated_at integer not null, created_at integer not null, summary_message_id text);
-create table messages (id text primary key, session_id text not null, role text not null, parts text not null default '[]', model text,
+create table messages (id text primary key, session_id text not null, role text not null,
+    parts text not null default '[]', model text,
     created_at integer not null, updated_at integer not null, finished_at integer);
 """
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from runlore import config, timeline
 from runlore.adapters import Normalized, Source, get
-from runlore.adapters.runlore import words
+from runlore.adapters.runlore.calls import describe_call
 from runlore.adapters.runlore.lines import Line
+from runlore.adapters.runlore.usage import usage_of
 from runlore.errors import LogError
 from runlore.live import LiveSession, SessionStore
 from runlore.model import LogRecord, SessionEvent, Usage
@@ -354,7 +355,7 @@ def test_a_carry_of_another_version_is_not_read() -> None:
 def test_a_call_is_understood_by_what_it_is_given(
     tool: str, given: Any, kind: str, action: str
 ) -> None:
-    found = words.describe_call(tool, given)
+    found = describe_call(tool, given)
     assert (found.kind, found.action) == (kind, action)
 
 
@@ -397,7 +398,7 @@ def test_a_call_is_understood_by_what_it_is_given(
 def test_tokens_are_counted_in_the_words_of_any_provider(
     told: dict[str, Any], wanted: tuple[int, ...]
 ) -> None:
-    found = words.usage_of(told)
+    found = usage_of(told)
     assert found is not None
     assert (
         found.input_tokens,
@@ -412,7 +413,7 @@ def test_tokens_are_counted_in_the_words_of_any_provider(
     [None, 3, [], {}, {"input_tokens": -1}, {"input_tokens": True}, {"input_tokens": 1 << 60}],
 )
 def test_what_is_no_count_is_none(told: Any) -> None:
-    assert words.usage_of(told) is None
+    assert usage_of(told) is None
 
 
 def test_a_note_that_is_only_a_text_is_told_as_that_text(live: SessionStore) -> None:

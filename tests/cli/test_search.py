@@ -284,7 +284,7 @@ def test_search_says_when_it_did_not_look_everywhere(
     found = data(run, "search", "build")["hits"][0]
 
     def partial(store: Any, text: str, **options: Any) -> engine.Answer:
-        line = next(line for line in store.sessions(Filter()) if line.uid == found["uid"])
+        line = next(line for line in store.sessions.select(Filter()) if line.uid == found["uid"])
         answer.hits = [engine.Hit(session=line, score=1.0, events=[])]
         return answer
 
@@ -762,7 +762,7 @@ def test_the_end_of_a_long_path_is_what_is_shown(
 def test_they_look_at_no_more_than_they_may(
     run: Run, worked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace, "PROOFS", 1)
+    monkeypatch.setattr(trace, "MAX_SEGMENTS", 1)
     assert data(run, "commit", SHA)["partial"]
     assert [session["uid"] for session in data(run, "commit", SHA)["sessions"]] == ["toy:maker"], (
         "the oldest are looked at: one of them made it"
@@ -773,7 +773,7 @@ def test_they_look_at_no_more_than_they_may(
     assert data(run, "file", "/work/other/main.py")["partial"], (
         "a path may be written from where an agent is"
     )
-    monkeypatch.setattr(trace, "PROOFS", 9)
+    monkeypatch.setattr(trace, "MAX_SEGMENTS", 9)
     assert not data(run, "file", "/work/other/main.py")["partial"]
 
 
@@ -823,5 +823,5 @@ def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
     loaded = set(python(code).stderr.split())
     assert "runlore.cli.commands.search" in loaded
     assert (
-        not {"rich", "watchfiles", "shutil", "runlore.pipeline", "runlore.redact.engine"} & loaded
+        not {"rich", "watchfiles", "shutil", "runlore.sync.pipeline", "runlore.redact.engine"} & loaded
     )

@@ -66,7 +66,7 @@ def test_an_interrupted_sync_says_what_stays(
     def interrupt(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runlore.pipeline.sync", interrupt)
+    monkeypatch.setattr("runlore.sync.pipeline.sync", interrupt)
     result = run("sync")
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "stopped; what was committed stays, `runlore sync` goes on from there\n"
@@ -197,7 +197,7 @@ def test_the_mark_is_new_after_every_sync_and_tells_of_problems(
     run("sync")
     assert time.time() - mark.stat().st_mtime < 60
     monkeypatch.setattr(
-        "runlore.pipeline.sync", lambda *args, **options: Report(problems=[("/x", "not readable")])
+        "runlore.sync.pipeline.sync", lambda *args, **options: Report(problems=[("/x", "not readable")])
     )
     run("sync")
     assert mark.read_text() == "1\n"

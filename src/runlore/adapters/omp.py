@@ -2,9 +2,9 @@
 its own.
 
 Learned from the source of `@oh-my-pi/pi-coding-agent` 18.3.4 (`session-entries.ts`,
-`session-manager.ts`); no real session was at hand. Last checked 2026-11. What differs: the first
-line may be a title that is written over, a subagent's file lies in a folder with the name of the
-file above it, and a model is chosen by `provider/model`.
+`session-manager.ts`); no real session was at hand. Last checked 2026-11. The differences: the first
+line may be a title that is overwritten, a subagent's file lies in a folder with the name of its
+parent's file, and a model is chosen by `provider/model`.
 """
 
 from . import pi

@@ -1,4 +1,4 @@
-"""opencode in Go (opencode-ai, archived 2025): what Crush was made from, with the same database in
+"""opencode in Go (opencode-ai, archived 2025): the predecessor of Crush, with the same database in
 each project's `.opencode`.
 
 Learned from databases of 2025 with real sessions. Last checked 2026-11. Nothing lists the projects:

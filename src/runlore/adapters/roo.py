@@ -1,9 +1,9 @@
 """Roo Code: a fork of Cline with the same two documents for each task.
 
 Learned from descriptions of the format and excerpts of the source of RooCodeInc/Roo-Code; no real
-task was at hand. Last checked 2026-11. What differs: `history_item.json` beside the documents tells
-the task that started this one; since 3.29.5 (2025-11-01) `tokensIn` is the whole prompt, the cache
-included.
+task was at hand. Last checked 2026-11. The differences: `history_item.json` beside the documents
+names the task that started this one; since 3.29.5 (2025-11-01) `tokensIn` is the whole prompt, the
+cache included.
 """
 
 from datetime import UTC, datetime

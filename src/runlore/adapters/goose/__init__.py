@@ -4,21 +4,19 @@ a file of JSON lines for each.
 Learned from what 1.52.0 wrote (schema 16) and from a description of its source and of older
 schemas. Last checked 2026-11. The traps:
 
-- A compaction writes all messages of a session again, with other rowids and what was there marked
-  as not visible to the model. So a session is a source of its own, named as if it lay below the
-  database, and a session that was written again is compared by the names of its messages. These are
-  the ids that the provider gave where it gave any, and some providers give the same ones again and
-  again.
-- Messages stand in the order of their rowids; times are whole seconds.
-- What the program says to the model in the person's place is not `userVisible`: the context of a
-  turn, the summary of a compaction.
-- Going back deletes messages, and they are gone. A copy of a session has no link to where it comes
-  from.
-- What each request took is in `usage_ledger` (schema 14 and later). `input_tokens` includes the
+- A compaction rewrites all messages of a session, with other rowids and the old ones marked as not
+  visible to the model. So a session is a source of its own, named as if it lay below the database,
+  and a session that was rewritten is compared by the names of its messages. These are the ids that
+  the provider gave where it gave any, and some providers use the same ones again and again.
+- Messages have the order of their rowids; times are whole seconds.
+- Texts of the program with the role of the user are not `userVisible`: the context of a turn, the
+  summary of a compaction.
+- Going back deletes messages, and they are gone. A copy of a session has no link to the original.
+- The usage of each request is in `usage_ledger` (schema 14 and later). `input_tokens` includes the
   cache. Sessions from before have sums.
 - Calls of one reply are several rows, and only the first has its usage.
-- The files of older sessions stay when they have been taken over into the database; those that were
-  are not read.
+- The files of older sessions stay when they have been imported into the database; those that were
+  imported are not read.
 - Only `sessions`, `messages` and `usage_ledger` are read.
 """
 
@@ -97,25 +95,25 @@ class GooseAdapter(SqliteSessionsAdapter):
             return
         where, given = ("", ()) if only is None else ("where session_id = ?", (only,))
         known = set(columns(db, "sessions"))
-        told = ", ".join(f"cast(s.{name} as blob)" for name in CHANGING_COLUMNS if name in known)
+        marks = ", ".join(f"cast(s.{name} as blob)" for name in CHANGING_COLUMNS if name in known)
         sql = (
-            f"select m.*, strftime('%s', s.updated_at), {told} from (select session_id, count(*),"
+            f"select m.*, strftime('%s', s.updated_at), {marks} from (select session_id, count(*),"
             f" min(id), max(id) from messages {where} group by session_id) m join sessions s on"
             " s.id = m.session_id order by m.session_id"
         )
         listing: list[Any] = db.execute(sql, given).fetchall()
         for id_, count, *others in listing:
             if isinstance(id_, str):
-                # Many changes fall into one second: what else changes with the session tells them
-                # apart.
+                # Several changes may fall into one second. The other columns that change with the
+                # session distinguish them.
                 changed = others[2] if isinstance(others[2], str) and others[2].isdecimal() else "0"
                 yield id_, count, int(changed[:10]) * 10**9 + crc32(repr(others).encode()) % 10**9
 
     def outline(self, db: apsw.Connection, session: str, count: int) -> tuple[str, str]:
-        found: list[Any] = db.execute(
+        ids: list[Any] = db.execute(
             "select id from messages where session_id = ? order by id limit ?", (session, count)
         ).fetchall()
-        return " ".join(str(id_) for (id_,) in found), str(len(found))
+        return " ".join(str(id_) for (id_,) in ids), str(len(ids))
 
     def refresh(self, source: Source) -> Source | None:
         return stat_source(source) if is_file(source) else super().refresh(source)
@@ -133,7 +131,7 @@ class GooseAdapter(SqliteSessionsAdapter):
         )
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """Yield the facts about the session and its requests, then every message after the
+        """Yield the session's own row and its rows of the ledger, then every message after the
         position."""
         if is_file(source):
             yield from self.lines.read(source, since)
@@ -166,7 +164,7 @@ class GooseAdapter(SqliteSessionsAdapter):
                 yield Record(data, n * UNIT, None, problem, (n + 1) * UNIT)
 
     def resume(self, session: Session) -> list[str] | None:
-        """A subagent is not taken up."""
+        """Return the command that continues a session; a subagent cannot be resumed."""
         return (
             None
             if session.relation == "subagent"
@@ -178,45 +176,47 @@ adapter = GooseAdapter()
 
 
 def is_file(source: Source) -> bool:
+    """Return True for a file of an older version, False for a session of a database."""
     return source.path.endswith(".jsonl")
 
 
 def _session_fields(db: apsw.Connection, session: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts about a session that are kept. Its sums count where the ledger, which was
-    added later, has no request of it."""
+    """Return the fields of a session that are read: with its sums, where it is older than the
+    ledger and has no request in it."""
     wanted = (
         "id", "name", "description", "user_set_name", "session_type", "working_dir", "created_at",
         "provider_name", "parent_session_id",
         "model_config_json", "schedule_id", "goose_mode",
     )  # fmt: skip
-    told = {name: session[name] for name in wanted if session.get(name) not in (None, "")}
-    if not columns(db, "usage_ledger"):
-        is_before = True
-    else:
-        own = db.execute(
-            "select 1 from usage_ledger where session_id = ? limit 1", (session["id"],)
-        ).fetchone()
-        first = db.execute(
-            "select datetime(min(created_timestamp), 'unixepoch') from usage_ledger"
-        ).fetchone()
-        is_before = (
-            own is None
-            and first is not None
-            and str(session.get("updated_at")) < str(first[0] or "")
-        )
-    if is_before:
-        told |= {
+    fields = {name: session[name] for name in wanted if session.get(name) not in (None, "")}
+    if _is_before_ledger(db, session):
+        fields |= {
             name: value
             for name, value in session.items()
             if name.startswith("accumulated_") and value
         }
     if session.get("parent_session_id") and (call := _calling(db, session)):
-        told["call"] = call
-    return told
+        fields["call"] = call
+    return fields
+
+
+def _is_before_ledger(db: apsw.Connection, session: dict[str, Any]) -> bool:
+    """Return True if a session ended before the ledger began."""
+    if not columns(db, "usage_ledger"):
+        return True
+    own = db.execute(
+        "select 1 from usage_ledger where session_id = ? limit 1", (session["id"],)
+    ).fetchone()
+    first = db.execute(
+        "select datetime(min(created_timestamp), 'unixepoch') from usage_ledger"
+    ).fetchone()
+    return (
+        own is None and first is not None and str(session.get("updated_at")) < str(first[0] or "")
+    )
 
 
 def _calling(db: apsw.Connection, session: dict[str, Any]) -> str | None:
-    """The call whose result names this session."""
+    """Return the call whose result names this session."""
     sql = (
         "where session_id = ? and instr(content_json, 'subagent_session_id') and"
         " instr(content_json, ?) limit 1"

@@ -1,5 +1,5 @@
-"""What the messages of goose mean, in rows and in the lines of older files: a fold. See `goose.py`
-for the traps."""
+"""The meaning of the messages of goose, in rows and in the lines of older files: a fold. The
+package's docstring lists the traps."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ class Log(Entries):
     version: int = CARRY
     provider: str | None = None
     ledger: int = 0
-    """The last row of the ledger that was told."""
+    """The last row of the ledger that was read."""
     requests: list[tuple[str, str, tuple[int, ...]]] = msgspec.field(default_factory=list)
-    """Keys and models of requests of which no message was told yet, with their counts."""
+    """Keys and models of requests whose message was not read yet, with their counts."""
     waiting: list[tuple[str, tuple[int, ...]]] = msgspec.field(default_factory=list)
-    """Messages whose requests were not told yet."""
+    """Messages whose requests were not read yet."""
 
 
 class Reader(EntryFold[Log]):
@@ -105,20 +105,21 @@ class Reader(EntryFold[Log]):
         return self.state.session
 
     def stamp(self) -> bytes:
-        """Of a message what stays the same when the session is written again."""
-        said = [
+        """Return a hash of the fields of a message that stay the same when the session is
+        rewritten."""
+        fields = [
             self.value.get(name)
             for name in ("role", "created_timestamp", "created", "content", "content_json")
         ]
         return blake2b(
-            to_json(said) if self.value else to_json(self.raw_text()), digest_size=8
+            to_json(fields) if self.value else to_json(self.raw_text()), digest_size=8
         ).digest()
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
         self.value = {}
 
-    # What stands beside the messages.
+    # Sidecars.
 
     def sidecar(self, name: str, data: bytes) -> None:
         values = [value for value, _, _ in parse(data)]
@@ -149,7 +150,7 @@ class Reader(EntryFold[Log]):
         self.sums(row)
 
     def sums(self, row: dict[str, Any]) -> None:
-        """Add the tokens of all requests together, where nothing else is known."""
+        """Add the usage of all requests together, where there is no other."""
         used = usage(
             *(
                 row.get(f"accumulated_{word}_tokens")
@@ -173,7 +174,7 @@ class Reader(EntryFold[Log]):
             pick(row, "model", of=str) or state.model,
             counted(used),
         )
-        event = next((name for name, found in state.waiting if found == counts), None)
+        event = next((name for name, own_counts in state.waiting if own_counts == counts), None)
         if event is not None:
             state.waiting = [item for item in state.waiting if item[0] != event]
         elif row.get("is_compaction") in (0, None):
@@ -274,33 +275,34 @@ class Reader(EntryFold[Log]):
     def say(self, text: str, role: str, is_hidden: bool) -> None:
         if not text.strip():
             return
-        # The message before it is the summary, and stays.
         if text.startswith(COMPACTED) and role == "assistant":
-            self.emit(
-                "lifecycle",
-                text,
-                "compaction",
-                "compacted",
-                role,
-                view="compact",
-                refs=(self.parent,) if self.parent else (),
-            )
+            # The message before it is the summary, and stays.
+            refs = (self.parent,) if self.parent else ()
+            self.emit("lifecycle", text, "compaction", "compacted", role, view="compact", refs=refs)
         elif is_hidden:
             self.emit("lifecycle", text, "context", None, role[:100] or None, view="context")
-        elif role == "assistant" and text.startswith(FAILED):
-            self.emit("error", text, "text/error", None, "system", is_error=True)
         elif text in NOTES:
             self.emit("lifecycle", text, "text/note", None, "system")
         elif role == "assistant":
-            self.emit("assistant_msg", text, "text", None, role, model=self.state.model)
-        elif role == "user" and _COMMAND.match(text):
-            self.emit("human_intervention", text, "text/command", None, role)
+            self.reply(text)
         elif role == "user":
-            self.emit("user_msg", text, "text", None, role)
-            if not self.state.is_titled:
-                self.set_title(text, 1)
+            self.prompt(text)
         else:
             self.emit("lifecycle", text, "text", None, role[:100] or None)
+
+    def reply(self, text: str) -> None:
+        if text.startswith(FAILED):
+            self.emit("error", text, "text/error", None, "system", is_error=True)
+        else:
+            self.emit("assistant_msg", text, "text", None, "assistant", model=self.state.model)
+
+    def prompt(self, text: str) -> None:
+        if _COMMAND.match(text):
+            self.emit("human_intervention", text, "text/command", None, "user")
+            return
+        self.emit("user_msg", text, "text", None, "user")
+        if not self.state.is_titled:
+            self.set_title(text, 1)
 
     def thought(self, block: dict[str, Any]) -> None:
         text = text_of(block.get("thinking"))
@@ -325,23 +327,19 @@ class Reader(EntryFold[Log]):
         value = pick(given, "value", of=dict) or given
         tool = pick(value, "name", of=str) or "unknown"
         args = value.get("arguments")
-        found = calls.describe(
+        call = calls.describe(
             tool, args, action_of(tool, args, pick(block, "_meta", "goose_extension", of=str))
         )
         call_id = identifier(block.get("id"))
-        body = text_of(given["error"]) if "error" in given else found.body
+        body = text_of(given["error"]) if "error" in given else call.body
         self.emit(
-            found.kind, body, "toolRequest", found.summary, "assistant", found.tool, call_id,
-            found.action, files=found.files,
+            call.kind, body, "toolRequest", call.summary, "assistant", call.tool, call_id,
+            call.action, files=call.files,
             is_error="error" in given,
         )  # fmt: skip
         if call_id:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+            remembered = Call(call.tool, call.action, call.kind == "test_run")
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def result(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("id"))
@@ -349,35 +347,25 @@ class Reader(EntryFold[Log]):
         given = pick(block, "toolResult", of=dict) or {}
         value = given.get("value")
         text = text_of(given["error"]) if "error" in given else shown(value)
-        code = pick(value, "structuredContent", "exit_code", of=int)
-        if code is None and call.action == "shell" and (found := _EXIT.search(text)):
-            code = int(found[1])
-        is_stopped, is_refused = STOPPED in text[:200], text.startswith(REFUSED)
-        is_error = (
-            given.get("status") == "error"
-            or "error" in given
-            or pick(value, "isError", of=bool) is True
-        )
-        came = calls.came(text, is_error, code, call.is_test)
+        code = exit_code(value, text, call.action)
+        came = calls.came(text, is_failed(given), code, call.is_test)
+        by_person = refusal(text)
         below = clean(pick(value, "_meta", "subagent_session_id", of=str) or "")
-        is_human = is_stopped or is_refused
         self.emit(
-            "human_intervention" if is_human else "tool_result", came.text,
-            "toolResponse/interrupted" if is_stopped
-            else "toolResponse/declined" if is_refused
-            else "toolResponse", came.summary, "tool",
+            "human_intervention" if by_person else "tool_result", came.text,
+            f"toolResponse/{by_person}" if by_person else "toolResponse", came.summary, "tool",
             call.tool, call_id, call.action,
-            is_error=not is_human and (came.is_error or bool(came.exit_code)),
+            is_error=not by_person and (came.is_error or bool(came.exit_code)),
             exit_code=came.exit_code,
             tests=came.tests, refs=(self.uid(below),) if below else (),
         )  # fmt: skip
 
     def question(self, block: dict[str, Any]) -> None:
-        """A person is asked, or has answered."""
+        """Add a question to a person, or the answer."""
         data = pick(block, "data", of=dict) or block
         word = pick(data, "actionType", of=str) or pick(block, "type", of=str) or "question"
         tool = pick(data, "toolName", of=str)
-        said = pick(data, "prompt", of=str) or pick(data, "message", of=str) or tool or word
+        question = pick(data, "prompt", of=str) or pick(data, "message", of=str) or tool or word
         body = key_values(
             {name: item for name, item in data.items() if name not in ("type", "id", "actionType")}
         )
@@ -385,7 +373,7 @@ class Reader(EntryFold[Log]):
             "decision",
             body,
             word[:100],
-            one_line(said),
+            one_line(question),
             "user",
             tool,
             identifier(data.get("id")) or identifier(block.get("id")),
@@ -400,8 +388,8 @@ class Reader(EntryFold[Log]):
     # Tokens.
 
     def used(self, about: dict[str, Any]) -> None:
-        """Add the tokens of the request of a message. It is billed with the row of the ledger that
-        has the same figures."""
+        """Bill the request of a message, together with the row of the ledger that has the same
+        counts."""
         given = pick(about, "usage", of=dict)
         if given is None:
             return
@@ -424,13 +412,13 @@ class Reader(EntryFold[Log]):
 
 
 def usage(given: Any, out: Any, read: Any, wrote: Any) -> Usage:
-    """Buckets that do not overlap: the prompt includes what the cache had and what was put
-    there."""
-    prompt, answer, had, put = (number(count) or 0 for count in (given, out, read, wrote))
+    """Return the usage in buckets that do not overlap: the prompt includes the tokens that were
+    read from and written to the cache."""
+    prompt, answer, cached, stored = (number(count) or 0 for count in (given, out, read, wrote))
     return Usage(
-        input_tokens=max(0, prompt - had - put), output_tokens=answer,
-        cache_read_tokens=min(had, prompt),
-        cache_write_tokens=min(put, max(0, prompt - had)),
+        input_tokens=max(0, prompt - cached - stored), output_tokens=answer,
+        cache_read_tokens=min(cached, prompt),
+        cache_write_tokens=min(stored, max(0, prompt - cached)),
     )  # fmt: skip
 
 
@@ -438,7 +426,29 @@ def counted(used: Usage) -> tuple[int, ...]:
     return used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens
 
 
+def is_failed(result: dict[str, Any]) -> bool:
+    """Return True if a result is an error."""
+    if result.get("status") == "error" or "error" in result:
+        return True
+    return pick(result.get("value"), "isError", of=bool) is True
+
+
+def exit_code(value: Any, text: str, action: str) -> int | None:
+    """Return the exit code of a command: its own field, else the one in its output."""
+    code = pick(value, "structuredContent", "exit_code", of=int)
+    match = _EXIT.search(text) if code is None and action == "shell" else None
+    return int(match[1]) if match else code
+
+
+def refusal(text: str) -> str | None:
+    """Return the way in which a person ended a call, or None."""
+    if STOPPED in text[:200]:
+        return "interrupted"
+    return "declined" if text.startswith(REFUSED) else None
+
+
 def action_of(tool: str, args: Any, extension: str | None) -> str:
+    """Return the action of a tool. A tool of another program's extension is `mcp`."""
     server, _, bare = tool.rpartition("__")
     owner = server or extension or "developer"
     if owner not in OWN and bare not in ACTIONS:

@@ -3,26 +3,26 @@
 Learned from the source of xai-org/grok-build (2026-08), its documentation, and the few transcripts
 that are public (the largest real one has 10 lines). Last checked 2026-11. The traps:
 
-- `updates.jsonl` is the transcript. `chat_history.jsonl` is what the model sees, has no times and
-  is written anew after a compaction or a rewind: it is read only where there are no updates, and
-  set aside when they come. `events.jsonl` is telemetry; permissions are only there.
-- The title, the folder, the branch and the model are in `summary.json`, which is written again and
-  again: a source is as new as the newer of the two, and the summary is given with every read.
+- `updates.jsonl` is the transcript. `chat_history.jsonl` is the model's context, has no times and
+  is rewritten after a compaction or a rewind: it is read only where there are no updates, and does
+  not count any more when they come. `events.jsonl` is telemetry; permissions are only there.
+- The title, the folder, the branch and the model are in `summary.json`, which is rewritten often: a
+  source has the time of the newer of the two, and the summary is a sidecar of every read.
 - A subagent is a session of its own, anywhere below the same root. Its parent has a folder
   `subagents/<session of the child>`.
-- A fork copies the lines of its parent and changes their session, but not their `eventId`: that is
-  how copies are known. The time belongs to the id, because a counter may begin anew.
+- A fork copies the lines of its parent and changes their session, but not their `eventId`, which
+  identifies the copies. The time is a part of the id, because a counter may begin again.
 - A prompt of several blocks is several lines. The first text is the prompt, the others are its
-  context; on disk, what the model said is whole. Once a prompt had a number, a prompt without one
-  was not typed: it is steering, or the program's when it is tagged.
-- A call is told at once, its result by the update that is `completed` or `failed`; other updates
+  context; on disk, answers are whole. Once a prompt had a number, a prompt without one was not
+  typed: it is steering, or the program's when it is tagged.
+- A call is written at once, its result is the update that is `completed` or `failed`; other updates
   repeat the call, and count as a call only when the first had no input. A rewind names a turn by
-  number: what follows it hangs where that turn hung.
-- A turn's `usage` is its own; input includes what the cache had. `costUsdTicks` is the invoice,
+  number: the next prompt gets the same parent as that turn.
+- A turn's `usage` is its own; input includes the cached tokens. `costUsdTicks` is the invoice,
   10,000,000,000 for a dollar: the event has it as `cost_usd_ticks`, with `cost_is_partial` where
   the agent says that it is. A turn of several models is several events, one for each, so that the
-  sum over events is the turn's. In the ledger a turn is one call for each model: where one of its
-  requests was long, which costs more, is not told, so the invoice goes before any price list.
+  sum over events is the turn's. In the ledger a turn is one call for each model. Long requests cost
+  more, and are not marked, so the invoice takes precedence over any price list.
 """
 
 from __future__ import annotations
@@ -40,11 +40,9 @@ from ..shared.jsonl import JsonlAdapter, note_refusal, read_small
 from ..shared.pick import pick
 
 UPDATES, HISTORY, TELEMETRY = "updates.jsonl", "chat_history.jsonl", "events.jsonl"
-MAX_SIDECAR_BYTES, MAX_OUTPUT_BYTES = (
-    1 << 20,
-    8 << 20,
-)  # Bytes of a file beside the source, and of a command's whole output.
-FIRST_LINE_BYTES = 4 << 10  # Bytes of a first line, which tells of a hook or is a prompt.
+MAX_SIDECAR_BYTES = 1 << 20
+MAX_OUTPUT_BYTES = 8 << 20  # Bytes of a command's whole output.
+FIRST_LINE_BYTES = 4 << 10  # Bytes of a first line, which is about a hook or is a prompt.
 MAX_DEPTH = 8  # Folders between a root and a session; the agent itself makes two.
 
 
@@ -58,8 +56,8 @@ class GrokAdapter(JsonlAdapter):
     marker = b'_file"'  # checkpoint_file, output_file
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """The files of every session, with the session that started it as a hint where there is
-        one."""
+        """Yield the files of every session, with the session that started it as a hint where there
+        is one."""
         self.refused = refused = list[ReadError]()
         folders = list(_sessions(str(root), refused))
         parents = {
@@ -79,8 +77,8 @@ class GrokAdapter(JsonlAdapter):
             about = _stat(os.path.join(folder, "summary.json"))
             newest = max(main.mtime_ns, about.st_mtime_ns if about else 0)
             yield msgspec.structs.replace(main, mtime_ns=newest)
-            # Telemetry comes after what it is about, on the first sync as well: hence not before
-            # there is any of that.
+            # Telemetry must be read after its session, on the first sync as well, so it is no
+            # source before the session has a line.
             if (
                 TELEMETRY in files
                 and _has_line(main)
@@ -89,8 +87,8 @@ class GrokAdapter(JsonlAdapter):
                 yield msgspec.structs.replace(more, mtime_ns=max(newest, more.mtime_ns) + 1)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """Yield the sidecars first, every time: they may have changed, whether or not lines were
-        added."""
+        """Yield the sidecars before the new lines, every time: they may have changed, whether or
+        not lines were added."""
         if since is not None:
             yield from self.sidecars(source)
         yield from super().read(source, since)
@@ -108,18 +106,18 @@ class GrokAdapter(JsonlAdapter):
             yield Record(b'{"session":"%s"}' % hint.removeprefix("parent:").encode(), -1, "parent")
 
     def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
-        """The whole output of a command, and what a compaction left. Only names are taken from the
-        line, never a path."""
+        """Yield the whole output of a command, and the checkpoint of a compaction. Only names are
+        read from the line, never a path."""
         if not any(
             word in line for word in (b"checkpoint_file", b'"truncated":true', b'"truncated": true')
         ):
             return
-        from . import words
+        from .lines import file_name, update_in
 
-        update = words.update_in(line)
+        update = update_in(line)
         folder = os.path.dirname(source.path)
         if pick(update, "sessionUpdate", of=str) == "compaction_checkpoint":
-            name = words.file_name(pick(update, "checkpoint_file", of=str))
+            name = file_name(pick(update, "checkpoint_file", of=str))
             data = (
                 read_small(os.path.join(folder, "compaction_checkpoints", name), MAX_OUTPUT_BYTES)
                 if name
@@ -127,7 +125,7 @@ class GrokAdapter(JsonlAdapter):
             )
             yield from [Record(data, -1, "checkpoint")] if data else []
         elif pick(update, "rawOutput", "truncated", of=bool):
-            name = words.file_name(pick(update, "rawOutput", "output_file", of=str))
+            name = file_name(pick(update, "rawOutput", "output_file", of=str))
             data = (
                 read_small(os.path.join(folder, "terminal", name), MAX_OUTPUT_BYTES)
                 if name
@@ -136,7 +134,7 @@ class GrokAdapter(JsonlAdapter):
             yield from [Record(data, -1, "log")] if data else []
 
     def slim(self, line: bytes) -> bytes:
-        from .words import slim
+        from .lines import slim
 
         return slim(line)
 
@@ -150,7 +148,7 @@ adapter = GrokAdapter()
 def _sessions(
     root: str, refused: list[ReadError]
 ) -> Iterator[tuple[str, frozenset[str], list[str]]]:
-    """Every folder that has a file of a session: its path, its files, and the sessions of its
+    """Yield every folder that has a file of a session: its path, its files, and the sessions of its
     subagents."""
     pending = [(root, 0)]
     while pending:
@@ -205,8 +203,8 @@ def _source(agent: str, root: str, path: str, hints: tuple[str, ...]) -> Source 
 
 
 def _has_line(source: Source) -> bool:
-    """Return True if a first line has been written to its end. A file that is longer than first
-    lines are is not opened for this."""
+    """Return True if the first line is complete. A file that is longer than any first line is not
+    opened for this."""
     if source.size >= FIRST_LINE_BYTES:
         return True
     try:

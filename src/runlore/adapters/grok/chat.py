@@ -1,8 +1,8 @@
-"""`chat_history.jsonl` of a Grok Build session: what the model saw, in the layout of today or as
-older versions wrote it.
+"""`chat_history.jsonl` of a Grok Build session: the context of the model, in the layout of today or
+in that of older versions.
 
-It is written anew after a compaction or a rewind, so a line is named by what it says and not by
-where it stands. No line has a time: that of the session's beginning stands for it.
+It is rewritten after a compaction or a rewind, so a line is named by its content and not by its
+place. No line has a time: all get that of the session's beginning.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any
 from ..shared.fold import keep
 from ..shared.pick import moment, pick
 from ..shared.tools import key_values, test_counts, text_of
-from . import words as words
 from .fold import CALLS, Call, GrokFold
+from .lines import slim
+from .results import exit_in, is_refusal, result_summary
+from .texts import block_text, contents, is_text, listed, unwrap
+from .tools import ACTIONS, ASKS, describe_named, identifier
 
 STEERING = "interjection"
 ROLES = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool_result"}
-"""What the lines of the older layout, which is that of OpenAI's chat, are called today."""
+"""Today's types of the lines of the older layout, which is that of OpenAI's chat."""
 
 
 class Chat(GrokFold):
-    spare = 1
+    rank = 1
 
     def line(self, value: dict[str, Any]) -> None:
         kind = pick(value, "type", of=str) or ROLES.get(pick(value, "role", of=str) or "") or ""
@@ -32,12 +35,12 @@ class Chat(GrokFold):
         if handler is not None:
             handler(self, value)
         else:
-            body = words.slim(self.raw_text().encode("utf-8", "replace")).decode()
+            body = slim(self.raw_text().encode("utf-8", "replace")).decode()
             self.emit("lifecycle", body, kind or "unknown", kind or "unknown record")
 
     def own_id(self, value: dict[str, Any]) -> str | None:
-        """Return the id of a line wherever it stands: that of a call or of a thought, or the number
-        of a prompt with a hash of its words."""
+        """Return a name for a line that does not depend on its place: the id of a call or of a
+        thought, or the number and the hash of a prompt."""
         calls = pick(value, "tool_calls", of=list) or []
         call = pick(calls[0], "id", of=str) if calls else None
         index = pick(value, "prompt_index", of=int)
@@ -46,14 +49,14 @@ class Chat(GrokFold):
             ("result", value.get("tool_call_id")),
             ("item", value.get("id")),
         ):
-            if identifier := words.identifier(name):
-                return f"{self.session()}/{word}/{identifier}"
+            if own := identifier(name):
+                return f"{self.session()}/{word}/{own}"
         if index is None:
             return None
-        said = blake2b(
+        stamp = blake2b(
             text_of(value.get("content")).encode("utf-8", "replace"), digest_size=8
         ).hexdigest()
-        return f"{self.session()}/prompt/{index % (1 << 53)}/{said}"
+        return f"{self.session()}/prompt/{index % (1 << 53)}/{stamp}"
 
     def system(self, value: dict[str, Any]) -> None:
         self.emit("lifecycle", content(value), "system", "system prompt", "system", view="context")
@@ -74,17 +77,17 @@ class Chat(GrokFold):
         self.state.is_marked = self.state.is_marked or "prompt_index" in value
         native = f"user/{reason}" if reason else "user" if is_typed else "user/unnumbered"
         self.blocks(
-            words.contents(value),
+            contents(value),
             native,
             is_typed,
             "summary" if reason == "compaction_meta" else "context",
         )
 
     def blocks(self, blocks: list[Any], native: str, is_typed: bool, view: str) -> None:
-        """The first text that a person typed is the prompt, or without one the first picture; all
-        else is its context."""
-        split = [words.unwrap(words.block_text(block)) for block in blocks]
-        texts = [n for n, block in enumerate(blocks) if words.is_text(block)]
+        """Add the blocks of a message. The first text that a person typed is the prompt, or without
+        one the first picture; all others are its context."""
+        split = [unwrap(block_text(block)) for block in blocks]
+        texts = [n for n, block in enumerate(blocks) if is_text(block)]
         first = (
             next((n for n in texts if split[n][0].strip()), -1 if texts else 0) if is_typed else -1
         )
@@ -131,43 +134,33 @@ class Chat(GrokFold):
                 "lifecycle", text_of(call), "assistant/tool_call", "unknown call", "assistant"
             )
             return
-        found = words.describe_named(name, about.get("arguments"))
-        call_id = words.identifier(call.get("id"))
-        tool = found.tool[:200]
+        described = describe_named(name, about.get("arguments"))
+        call_id = identifier(call.get("id"))
+        tool, action = described.tool[:200], described.action
         self.emit(
-            found.kind,
-            found.body,
-            "tool_call",
-            found.summary,
-            "assistant",
-            tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
+            described.kind, described.body, "tool_call", described.summary, "assistant", tool,
+            call_id, action, files=described.files,
+        )  # fmt: skip
         if call_id:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(tool, found.action, found.kind == "test_run", True, tool in words.ASKS),
-                CALLS,
-            )
+            is_test = described.kind == "test_run"
+            remembered = Call(tool, action, is_test, True, tool in ASKS)
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def tool_result(self, value: dict[str, Any]) -> None:
-        call_id = words.identifier(value.get("tool_call_id"))
+        call_id = identifier(value.get("tool_call_id"))
         call = self.state.calls.get(call_id) if call_id else None
         text = content(value)
         tests = test_counts(text) if call and call.is_test else None
-        exit_code = words.exit_in(text) if call and call.action == "shell" else None
+        exit_code = exit_in(text) if call and call.action == "shell" else None
         kind = (
             "human_intervention"
-            if words.is_refusal(text, exit_code)
+            if is_refusal(text, exit_code)
             else "decision"
             if call and call.answers
             else "tool_result"
         )
         self.emit(
-            kind, text, "tool_result", words.result_summary(text, exit_code, tests), "tool",
+            kind, text, "tool_result", result_summary(text, exit_code, tests), "tool",
             call.tool if call else None, call_id,
             call.action if call else None, exit_code=exit_code, tests=tests,
             is_error=bool(exit_code),
@@ -175,7 +168,7 @@ class Chat(GrokFold):
         for image in pick(value, "images", of=list) or []:
             self.emit(
                 "lifecycle",
-                words.block_text(image),
+                block_text(image),
                 "tool_result/image",
                 None,
                 "tool",
@@ -184,7 +177,7 @@ class Chat(GrokFold):
             )
 
     def reasoning(self, value: dict[str, Any]) -> None:
-        text = "\n\n".join(words.block_text(part) for part in words.listed(value.get("summary")))
+        text = "\n\n".join(block_text(part) for part in listed(value.get("summary")))
         if text.strip():
             self.emit("thinking", text, "reasoning", None, "assistant")
         else:
@@ -199,24 +192,24 @@ class Chat(GrokFold):
             name: item for name, item in about.items() if name not in ("tool_type", "id", "status")
         }
         query = pick(action, "query", of=str) or pick(action, "url", of=str)
-        call_id = words.identifier(about.get("id"))
+        call_id = identifier(about.get("id"))
         self.emit(
             "tool_call", key_values(fields), "backend_tool_call", query or tool, "assistant",
             tool[:200], call_id,
-            words.ACTIONS.get(tool, "other"),
+            ACTIONS.get(tool, "other"),
         )  # fmt: skip
 
 
 def content(value: dict[str, Any]) -> str:
-    return shown(words.contents(value))
+    return shown(contents(value))
 
 
 def shown(blocks: list[Any]) -> str:
-    return "\n".join(words.block_text(block) for block in blocks)
+    return "\n".join(block_text(block) for block in blocks)
 
 
 def guess(value: dict[str, Any]) -> str:
-    """Return the type that a line must have when its own is missing or not known."""
+    """Return the type of a line without a known one, judged by its fields; "" if none fits."""
     if "tool_call_id" in value:
         return "tool_result"
     if "tool_calls" in value or "model_id" in value:

@@ -1,8 +1,8 @@
-"""`events.jsonl` of a Grok Build session: its telemetry, of which only what a person decided is not
-told elsewhere.
+"""`events.jsonl` of a Grok Build session: its telemetry, of which only the decisions of a person
+are in no other file.
 
-No line names the call that it is about. What a program decides takes no time, and a person's answer
-does: how long the agent waited tells the one from the other.
+No line names the call that it is about. A decision by a rule takes no time, and a person's answer
+does: the wait shows which one it was.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from ..shared.pick import number, pick, time_of
 from .fold import GrokFold
 
-# Nobody answers sooner. What a rule allows or cancels has been seen to take 0 to 3 ms.
+# Nobody answers sooner, and a rule does not need as long.
 ANSWER_MS = 50
 SILENT = (
     "turn_", "tool_", "phase_", "loop_", "permission_requested", "interjected", "mcp_", "goal_",
@@ -24,7 +24,7 @@ SILENT = (
 
 class Events(GrokFold):
     is_second = True
-    spare = None
+    rank = None
 
     def line(self, value: dict[str, Any]) -> None:
         kind = pick(value, "type", of=str) or ""

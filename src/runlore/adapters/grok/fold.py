@@ -1,8 +1,8 @@
-"""The fold over one file of a Grok Build session: which session it is, what a record is called,
+"""The fold over one file of a Grok Build session: the session of a file, the name of a record, and
 what it follows.
 
-Knows the files beside it that are about the whole session, and nothing of what a record says:
-`updates.py`, `chat.py` and `events.py` do, each for one file, and call `emit` for every event.
+Knows the sidecars about the whole session, and nothing of the meaning of a record: `updates.py`,
+`chat.py` and `events.py` do, each for one file, and call `emit` for every event.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Call(msgspec.Struct, array_like=True, gc=False):
     is_test: bool = False
     has_input: bool = True
     answers: bool = False
-    """Whether its result is what a person decided."""
+    """True if its result is the decision of a person."""
 
 
 class State(msgspec.Struct, array_like=True):
@@ -62,29 +62,29 @@ class State(msgspec.Struct, array_like=True):
     titled: int = 0
     """The rank of the title that the summary has."""
     anchor: str = ""
-    """The last id that a record brought with it, and how often which record without one came
-    since."""
+    """The last id that a record had."""
     repeats: dict[bytes, int] = {}
+    """How often each record without an id was read since, by its hash."""
     calls: dict[str, Call] = {}
     turns: list[tuple[str | None, str]] = []
-    """For each turn that no rewind has taken back, what came before it and its first event."""
+    """For each turn that no rewind has retracted, the event before it and its first event."""
     forgotten: int = 0
-    """How many turns are no longer in the list."""
+    """The number of turns that are no longer in the list."""
     is_marked: bool = False
-    """Whether a prompt has had a number: from then on, those without one are not typed by a
+    """True after a prompt with a number: from then on, those without one are not typed by a
     person."""
     in_prompt: bool = False
     prompt: int | None = None
     is_rewound: bool = False
     branch_at: str | None = None
-    """Since the last rewind, what the next prompt follows."""
+    """Since the last rewind, the event that the next prompt follows."""
     progress: dict[str, str] = {}
-    """What a goal or a workflow was last said to be at."""
+    """The last state of a goal or a workflow."""
     is_compacted: bool = False
-    """Whether the compaction that is going on has been told."""
+    """True after the first record of the current compaction."""
     opened: int | None = None
     """The number of the turn that began last, -1 for one without a number: a picture may come
-    before what was typed."""
+    before the typed text."""
 
 
 class GrokFold(Fold[State]):
@@ -92,16 +92,15 @@ class GrokFold(Fold[State]):
     about the current record."""
 
     is_second = False
-    """Whether another file of the session is its transcript: this one then has nothing to say but
-    its events."""
-    spare: int | None = 0
-    """See `Facts`."""
+    """True if another file of the session is its transcript: this one then only adds its events."""
+    rank: int | None = 0
+    """The rank of the source: see `Facts.spare`."""
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, State, CARRY))
         self.folder, _, self.file = source.path.rpartition(os.sep)
         self.files: dict[str, str] = {}
-        """Texts of the files that the next record speaks of, by name."""
+        """Texts of the sidecars of the next record, by name."""
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
@@ -131,7 +130,7 @@ class GrokFold(Fold[State]):
             state.current = state.current or pick(value, "primaryModelId", of=str) or None
 
     def summary(self, value: dict[str, Any]) -> None:
-        """Take in the program's note about the whole session, which it writes again and again."""
+        """Take in the file about the whole session, which the program rewrites often."""
         state = self.state
         if not state.session:
             state.session = name_of(self.folder, pick(value, "info", "id", of=str))
@@ -154,13 +153,13 @@ class GrokFold(Fold[State]):
             self.set_title(title, state.titled, is_summary=True)
 
     def set_title(self, text: str | None, rank: int, *, is_summary: bool = False) -> bool:
-        """Set the title. That of the summary is the latest, whatever a record says."""
+        """Set the title. That of the summary is always the latest."""
         if rank <= self.state.titled and not is_summary:
             return False
         return super().set_title(text, rank)
 
     def session(self, named: str | None = None) -> str:
-        """The session of this file, once and for all; a record may have named it."""
+        """Return the session of this file, which is set once; a record may have named it."""
         state = self.state
         if not state.session:
             state.session = name_of(self.folder, named)
@@ -169,14 +168,14 @@ class GrokFold(Fold[State]):
     # Events.
 
     def identify(self, native: str | None) -> None:
-        """Names the current record by what it says of itself."""
+        """Name the current record by its own id, when it has one."""
         if native:
             self.native_id = self.state.anchor = native
             if self.state.repeats:
                 self.state.repeats.clear()
 
     def new_id(self) -> str:
-        """An id for a record that has none: the same wherever the file is cut."""
+        """Return an id for a record that has none: the same wherever the file is cut."""
         state = self.state
         key = blake2b(self.raw_bytes(), digest_size=8).digest()
         again = state.repeats.get(key, 0)
@@ -202,7 +201,7 @@ class GrokFold(Fold[State]):
     def finish(self) -> Normalized:
         state, out = self.state, self.out
         title, rank = (None, 0) if self.is_second else self.title
-        # Before its first line there is no session that anything could be said of.
+        # Before its first line there is no session.
         if state.seq if self.is_second else state.records:
             session = self.session()
             out.facts[self.uid(session)] = Facts(
@@ -210,7 +209,7 @@ class GrokFold(Fold[State]):
                 cwd=state.cwd or place_of(self.folder),
                 git_branch=state.branch, model=state.current or state.model, repo=state.repo,
                 parent_uid=state.parent,
-                relation=state.relation, spare=self.spare,
+                relation=state.relation, spare=self.rank,
             )  # fmt: skip
         return self.pack()
 
@@ -223,14 +222,14 @@ def is_uuid(name: str) -> bool:
 
 
 def name_of(folder: str, named: str | None) -> str:
-    """Return the id of a session: the name of its folder, or, where that is no UUID because
-    somebody moved it, the id in its files."""
+    """Return the name of a session: that of its folder. If that is no UUID, somebody has moved it,
+    and the name in its files counts."""
     own = folder.rpartition(os.sep)[2]
     return own if is_uuid(own) else clean(named or "") or clean(own) or "unknown"
 
 
 def place_of(folder: str) -> str | None:
-    """The working folder that the name of the folder above stands for, when it does."""
+    """Return the working folder that is encoded in the name of the folder above, or None."""
     above = folder.rpartition(os.sep)[0].rpartition(os.sep)[2]
     if not above.startswith("%2F") and above[1:4] != "%3A":
         return None
@@ -239,8 +238,7 @@ def place_of(folder: str) -> str | None:
 
 
 def repo_of(remotes: list[Any]) -> str | None:
-    """`owner/name` out of the first address of a repository, which has been written in several
-    ways."""
+    """Return `owner/name` from the first address of a repository, which has several forms."""
     for remote in remotes:
         url = remote if isinstance(remote, str) else pick(remote, "url", of=str) or ""
         path = (

@@ -1,4 +1,5 @@
-"""What the records of a session's files mean: of its updates, its history, or its telemetry."""
+"""The meaning of the records of a session's files: of its updates, its history, or its
+telemetry."""
 
 from __future__ import annotations
 

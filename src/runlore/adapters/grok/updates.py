@@ -1,5 +1,5 @@
-"""`updates.jsonl` of a Grok Build session: what each of its records means. See `grok.py` for the
-traps of the format."""
+"""`updates.jsonl` of a Grok Build session: the meaning of each of its records. The package's
+docstring lists the traps of the format."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from ... import model as api
 from ..shared.fold import keep
 from ..shared.pick import clean, moment, number, pick
 from ..shared.tools import key_values, test_counts, text_of
-from . import words as words
 from .fold import CALLS, TURNS, Call, GrokFold, is_uuid
+from .lines import slim, without_bytes
+from .results import exit_number, is_refusal, outcome_of, result_summary
+from .texts import block_text, hook_line, is_tagged, is_text, summary_in, unwrap
+from .tools import ASKS, action_of, describe_call, identifier, tool_of
+from .usage import TICK, bill_of, by_model, ticks_of, usage_of
 
 
 class Updates(GrokFold):
-    """The meaning of the lines of `updates.jsonl`."""
+    """The fold over `updates.jsonl`: one method for each type of update."""
 
     update: dict[str, Any]
     meta: dict[str, Any]
 
     def record(self, data: bytes) -> None:
-        super().record(words.without_bytes(data) if b'"output"' in data else data)
+        super().record(without_bytes(data) if b'"output"' in data else data)
 
     def line(self, value: dict[str, Any]) -> None:
         # Very old lines have no envelope.
@@ -33,7 +37,7 @@ class Updates(GrokFold):
         self.when(value)
         self.identify(self.event_id())
         tag = pick(self.update, "sessionUpdate", of=str) or ""
-        if len(tag) < SHORTEST:
+        if len(tag) < MIN_TAG:
             tag = next((tag for field, tag in GUESSES.items() if field in self.update), tag)
         handler = HANDLERS.get(tag)
         if tag != "user_message_chunk":
@@ -42,7 +46,7 @@ class Updates(GrokFold):
         if handler is not None:
             handler(self, tag)
         else:
-            body = words.slim(self.raw_text().encode("utf-8", "replace")).decode()
+            body = slim(self.raw_text().encode("utf-8", "replace")).decode()
             self.emit("lifecycle", body, tag or "unknown", tag or "unknown record")
 
     def when(self, value: dict[str, Any]) -> None:
@@ -61,17 +65,17 @@ class Updates(GrokFold):
         ms = pick(self.meta, "agentTimestampMs", of=int)
         return native if ms is None else f"{native}@{ms % (1 << 53)}"
 
-    # What was said.
+    # Messages.
 
     def user(self, tag: str) -> None:
-        """A block of a prompt: its first text is what a person typed, unless something says
+        """Add a block of a prompt: its first text was typed by a person, unless a mark shows
         otherwise."""
         state = self.state
         about = pick(self.update, "_meta", of=dict) or {}
         index = number(pick(about, "promptIndex", of=int))
         state.model = pick(about, "modelId", of=str) or state.model
-        text = words.block_text(self.update.get("content"))
-        typed, _ = words.unwrap(text)
+        text = block_text(self.update.get("content"))
+        typed, _ = unwrap(text)
         goes_on = (
             index == state.prompt if index is not None else state.in_prompt and state.prompt is None
         )
@@ -79,17 +83,17 @@ class Updates(GrokFold):
         if is_hosted:
             self.emit("lifecycle", text, f"{tag}/host", None, "user", view="context")
         elif index is None and state.is_marked:
-            kind = "lifecycle" if words.is_tagged(text) else "human_intervention"
+            kind = "lifecycle" if is_tagged(text) else "human_intervention"
             self.emit(kind, text, f"{tag}/unnumbered", None, "user", view="context")
-        elif goes_on or not typed.strip() or not words.is_text(self.update.get("content")):
+        elif goes_on or not typed.strip() or not is_text(self.update.get("content")):
             state.in_prompt = state.in_prompt or goes_on
             self.block("lifecycle", text, f"{tag}/more", index, goes_on, "context")
         else:
             self.prompt(typed, tag, index)
 
     def prompt(self, text: str, tag: str, index: int | None) -> None:
-        """Add a prompt, which begins a turn. After a rewind it follows what the turn that was taken
-        back followed."""
+        """Add a typed prompt, which begins a turn. After a rewind it gets the same parent as the
+        retracted turn."""
         state = self.state
         state.is_marked = state.is_marked or index is not None
         state.in_prompt, state.prompt, state.is_compacted = True, index, False
@@ -104,7 +108,7 @@ class Updates(GrokFold):
         goes_on: bool = False,
         view: str | None = None,
     ) -> None:
-        """A part of a prompt; the first of them begins the turn, whatever it is."""
+        """Add a part of a prompt; the first of them begins the turn, whatever it is."""
         state = self.state
         turn = UNNUMBERED if index is None else index
         is_first = not goes_on and turn != state.opened
@@ -121,40 +125,32 @@ class Updates(GrokFold):
             state.forgotten += 1
 
     def agent(self, tag: str) -> None:
-        text = words.block_text(self.update["content"]) if "content" in self.update else ""
+        text = block_text(self.update["content"]) if "content" in self.update else ""
         kind = "thinking" if tag == "agent_thought_chunk" else "assistant_msg"
         if text.strip():
             self.emit(kind, text, tag, None, "assistant")
         else:
             self.merge("empty")
 
-    # What was done.
+    # Tools.
 
     def tool_call(self, tag: str) -> None:
-        found = words.describe_call(self.update)
-        call_id = words.identifier(self.update.get("toolCallId"))
-        tool = found.tool[:200]
+        call = describe_call(self.update)
+        call_id = identifier(self.update.get("toolCallId"))
+        tool = call.tool[:200]
         self.emit(
-            found.kind,
-            found.body,
-            tag,
-            found.summary,
-            "assistant",
-            tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
+            call.kind, call.body, tag, call.summary, "assistant", tool, call_id, call.action,
+            files=call.files,
+        )  # fmt: skip
         if call_id:
-            call = Call(
-                tool, found.action, found.kind == "test_run", found.has_input, tool in words.ASKS
-            )
-            keep(self.state.calls, call_id, call, CALLS)
+            is_test = call.kind == "test_run"
+            remembered = Call(tool, call.action, is_test, call.has_input, tool in ASKS)
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def tool_call_update(self, tag: str) -> None:
-        """Its result, or more about a call."""
+        """Add the result of a call, or a call whose first update had no input."""
         status = pick(self.update, "status", of=str)
-        call_id = words.identifier(self.update.get("toolCallId"))
+        call_id = identifier(self.update.get("toolCallId"))
         call = self.state.calls.get(call_id) if call_id else None
         if status in ("completed", "failed"):
             self.result(call, call_id, f"{tag}/{status}")
@@ -164,17 +160,17 @@ class Updates(GrokFold):
             self.merge(f"{tag}/{'call' if status is None else 'progress'}")
 
     def result(self, call: Call | None, call_id: str | None, native: str) -> None:
-        outcome = words.outcome_of(self.update, self.files.get("log"))
+        outcome = outcome_of(self.update, self.files.get("log"))
         if call is None:
-            tool, word = words.tool_of(self.update, {})
-            call = Call(tool[:200], words.action_of(tool, word, self.update))
+            tool, word = tool_of(self.update, {})
+            call = Call(tool[:200], action_of(tool, word, self.update))
         tests = test_counts(outcome.text) if call.is_test else None
-        is_refused = words.is_refusal(outcome.text, outcome.exit_code)
+        is_refused = is_refusal(outcome.text, outcome.exit_code)
         is_answer = call.answers and not outcome.is_error
         self.emit(
             "human_intervention" if is_refused else "decision" if is_answer else "tool_result",
             outcome.text, native,
-            words.result_summary(outcome.text, outcome.exit_code, tests), "tool", call.tool,
+            result_summary(outcome.text, outcome.exit_code, tests), "tool", call.tool,
             call_id, call.action,
             is_error=outcome.is_error and not is_refused, exit_code=outcome.exit_code, tests=tests,
             cwd=outcome.cwd if outcome.cwd != self.state.cwd else None,
@@ -199,7 +195,7 @@ class Updates(GrokFold):
             action="plan",
         )
 
-    # How a turn ends, fails, and is taken back.
+    # The end, the failure and the retraction of a turn.
 
     def turn_completed(self, tag: str) -> None:
         reason = pick(self.update, "stop_reason", of=str) or "unknown"
@@ -221,9 +217,9 @@ class Updates(GrokFold):
             if reason != "end_turn"
             else "turn finished"
         )
-        body = result if reason != "end_turn" else ""  # What it says at its end, it has just said.
+        body = result if reason != "end_turn" else ""  # The answer has the same text.
         usage = pick(self.update, "usage", of=dict)
-        parts = words.by_model(usage) if usage else []
+        parts = by_model(usage) if usage else []
         for part in parts:
             self.bill(*part, is_one=len(parts) == 1)
         model, counts = parts[0] if parts else (None, None)
@@ -246,21 +242,21 @@ class Updates(GrokFold):
     ) -> Any:
         if not counts or not usage:
             return {}
-        used = words.usage_of(counts)
+        used = usage_of(counts)
         return dict(
             usage=used,
             tokens=used.total,
             model=model or self.state.model,
-            extra=words.bill_of(counts, usage),
+            extra=bill_of(counts, usage),
         )
 
     def bill(self, model: str | None, counts: dict[str, Any], *, is_one: bool) -> None:
-        """For the ledger: a turn is a sum over its requests, and says itself what it cost. A fork's
-        copy has the same id."""
+        """Add a turn to the ledger: a sum over its requests, with its invoice. A fork's copy has
+        the same id."""
         state = self.state
         if not self.native_id:
             self.native_id = self.new_id()
-        used, ticks = words.usage_of(counts), words.ticks_of(counts)
+        used, ticks = usage_of(counts), ticks_of(counts)
         if not used.total and not ticks:
             return
         call = api.Call(
@@ -273,7 +269,7 @@ class Updates(GrokFold):
             cache_write_5m_tokens=used.cache_write_tokens,
             reasoning_tokens=used.reasoning_tokens, is_sidechain=state.relation == "subagent",
             is_sum=True,
-            invoiced=None if ticks is None else ticks * words.TICK,
+            invoiced=None if ticks is None else ticks * TICK,
         )  # fmt: skip
         self.out.calls.append((call, self.native_id))
 
@@ -289,8 +285,8 @@ class Updates(GrokFold):
             ),
             "",
         )
-        attempt, most = number(self.update.get("attempt")), number(self.update.get("max_retries"))
-        tried = f"attempt {attempt} of {most}: " if attempt is not None else ""
+        attempt, limit = number(self.update.get("attempt")), number(self.update.get("max_retries"))
+        tried = f"attempt {attempt} of {limit}: " if attempt is not None else ""
         native = f"{tag}/{kind}"
         is_again = kind == "retrying"
         self.emit(
@@ -300,7 +296,7 @@ class Updates(GrokFold):
         )  # fmt: skip
 
     def rewind(self, tag: str) -> None:
-        """Add a rewind to before a turn. Later events stay, on a branch that was left."""
+        """Add a rewind to before a turn. The events since then stay, on a branch that was left."""
         state = self.state
         target = pick(self.update, "target_prompt_index", of=int)
         place = -1 if target is None else target - state.forgotten
@@ -311,7 +307,7 @@ class Updates(GrokFold):
             del state.turns[place:]
             state.last, state.branch_at, state.is_rewound = before, before, True
             self.parent = before
-            # The number of the turn is given again, to other words.
+            # The number of the turn is used again, for another prompt.
             state.prompt = state.opened = None
         self.emit(
             "human_intervention",
@@ -323,23 +319,23 @@ class Updates(GrokFold):
             refs=refs,
         )
 
-    # What the program did.
+    # Records of the program itself.
 
     def compaction(self, tag: str) -> None:
-        """The record of it and the file that it leaves come one after the other: the first that
+        """Add one of the two records of a compaction, its end and its checkpoint. The first that
         comes empties the context."""
         state = self.state
         before, after = (
             number(self.update.get("tokens_before")),
             number(self.update.get("tokens_after")),
         )
-        said = (
+        done = (
             f"compacted from {before} to {after} tokens"
             if before is not None and after is not None
             else "compacted"
         )
         is_first, state.is_compacted = not state.is_compacted, not state.is_compacted
-        self.emit("lifecycle", "", tag, said, view="compact" if is_first else None)
+        self.emit("lifecycle", "", tag, done, view="compact" if is_first else None)
         if preview := pick(self.update, "summary_preview", of=str):
             self.emit(
                 "lifecycle",
@@ -349,7 +345,7 @@ class Updates(GrokFold):
                 "user",
                 view="summary" if is_first else None,
             )
-        if summary := words.summary_in(self.files.get("checkpoint")):
+        if summary := summary_in(self.files.get("checkpoint")):
             self.emit("lifecycle", summary, f"{tag}/summary", None, "user", view="summary")
 
     def hooks(self, tag: str) -> None:
@@ -358,7 +354,7 @@ class Updates(GrokFold):
         ]
         failed = [run for run in runs if pick(run, "status", "status", of=str) == "failed"]
         event = pick(self.update, "event_name", of=str) or "hook"
-        lines = [words.hook_line(run) for run in runs]
+        lines = [hook_line(run) for run in runs]
         elapsed = [
             ms
             for run in runs
@@ -367,14 +363,14 @@ class Updates(GrokFold):
         ]
         self.emit(
             "error" if failed else "lifecycle", "\n".join(lines), tag,
-            f"{event}: {words.hook_line(failed[0])}" if failed else f"{event}: {len(runs)} hooks",
+            f"{event}: {hook_line(failed[0])}" if failed else f"{event}: {len(runs)} hooks",
             is_error=bool(failed),
             tool=pick(self.update, "tool_name", of=str),
             duration_ms=sum(elapsed) if elapsed else None,
         )  # fmt: skip
 
     def subagent(self, tag: str) -> None:
-        """The child is a session of its own; here is only that it was started, or how it ended."""
+        """Add the start or the end of a subagent, which is a session of its own."""
         child = pick(self.update, "child_session_id", of=str) or pick(
             self.update, "subagent_id", of=str
         )
@@ -397,16 +393,16 @@ class Updates(GrokFold):
         )  # fmt: skip
 
     def task(self, tag: str) -> None:
-        """A command that goes on in the background."""
+        """Add a command that runs in the background."""
         about = pick(self.update, "task_snapshot", of=dict) or self.update
-        code = words.exit_number(about.get("exit_code"))
+        code = exit_number(about.get("exit_code"))
         command = pick(about, "command", of=str) or ""
         body = pick(about, "output", of=str) or pick(self.update, "event_text", of=str) or command
-        said = pick(about, "description", of=str) or command or tag
+        summary = pick(about, "description", of=str) or command or tag
         self.emit(
-            "lifecycle", body, tag, said if not code else f"exit {code}: {said}", action="shell",
+            "lifecycle", body, tag, f"exit {code}: {summary}" if code else summary, action="shell",
             exit_code=code, is_error=bool(code),
-            call_id=words.identifier(about.get("tool_call_id")),
+            call_id=identifier(about.get("tool_call_id")),
         )  # fmt: skip
 
     def model_changed(self, tag: str) -> None:
@@ -428,7 +424,7 @@ class Updates(GrokFold):
         self.merge(tag)
 
     def interaction(self, tag: str) -> None:
-        call_id = words.identifier(self.update.get("tool_call_id"))
+        call_id = identifier(self.update.get("tool_call_id"))
         self.emit("human_intervention", "", tag, tag.replace("_", " "), "user", call_id=call_id)
 
     def mode(self, tag: str) -> None:
@@ -436,8 +432,8 @@ class Updates(GrokFold):
         self.emit("lifecycle", mode or self.raw_text(), tag, f"mode {mode}")
 
     def note(self, tag: str) -> None:
-        """Something that the program notes, for reading as it is."""
-        said = next(
+        """Add a record of the program as it is."""
+        text = next(
             (text for name in TEXT_FIELDS if (text := pick(self.update, name, of=str))), None
         )
         fields = {
@@ -447,13 +443,13 @@ class Updates(GrokFold):
         }
         self.emit(
             "lifecycle",
-            said or key_values(fields),
+            text or key_values(fields),
             tag,
-            f"{tag.replace('_', ' ')}: {said}" if said else tag.replace("_", " "),
+            f"{tag.replace('_', ' ')}: {text}" if text else tag.replace("_", " "),
         )
 
     def progress(self, tag: str) -> None:
-        """Told again every second: worth an event when it came to another state."""
+        """Add a new state of a goal or a workflow, which is repeated every second."""
         phase = self.update.get("phase", self.update.get("current_phase"))
         state = f"{text_of(self.update.get('status'))}/{text_of(phase)}"[:100]
         if self.state.progress.get(tag) == state:
@@ -463,15 +459,14 @@ class Updates(GrokFold):
         self.note(tag)
 
     def passed(self, tag: str) -> None:
-        """Count a record about something that goes on, and is written again when it is over."""
+        """Count a record that another one repeats when it is over."""
         self.merge(tag)
 
 
 MAX_NAME = 200  # Of a model.
 UNNUMBERED = -1
-# Letters of a word for what a record is. A shorter one, or none, is damage, and its fields tell
-# what it was.
-SHORTEST = 4
+# Letters of the type of a record. A shorter one, or none, is damage, and its fields decide.
+MIN_TAG = 4
 GUESSES = {
     "stop_reason": "turn_completed", "summary_preview": "auto_compact_completed",
     "checkpoint_file": "compaction_checkpoint",
@@ -502,10 +497,9 @@ HANDLERS = {
     **dict.fromkeys(PROGRESS, Updates.progress),
     **dict.fromkeys(
         """auto_compact_started auto_compact_failed auto_compact_cancelled auto_continue_completed
-        session_recap
-        diff_review image_compressed image_dropped memory_flush_completed memory_dream_completed
-        memory_session_saved scheduled_task_created scheduled_task_fired scheduled_task_deleted
-        hook_annotation""".split(),
+        session_recap diff_review image_compressed image_dropped memory_flush_completed
+        memory_dream_completed memory_session_saved scheduled_task_created scheduled_task_fired
+        scheduled_task_deleted hook_annotation""".split(),
         Updates.note,
     ),
     **dict.fromkeys(

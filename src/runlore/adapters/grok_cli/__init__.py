@@ -5,18 +5,18 @@ Learned from its source (2026-05: `src/storage`). Last checked 2026-11. Versions
 sessions. The root is the one of xAI's own `grok`, and the two live there side by side. The traps:
 
 - A message is a row of `messages`, numbered from 1 within its session, and a message of the AI SDK
-  in JSON. `tool_calls` and `tool_results` repeat what is in the messages, and are not read.
+  in JSON. `tool_calls` and `tool_results` repeat the messages, and are not read.
 - Usage and compactions are rows of their own that come after the message they are about: they are
-  given beside the messages, in the order of time, once more with every read that may have missed
-  one, and counted by their own number.
-- Titles, models and folders of sessions change in place: what changed since the last message is
-  told with every read.
-- A compaction leaves all messages where they are, and says from which on they were kept.
+  sidecars between the messages, in the order of time. Every read gives those again that the read
+  before may have missed, and they are counted by their own number.
+- Titles, models and folders of sessions change in place: every read gives those that changed since
+  the last message.
+- A compaction leaves all messages where they are, and names the first that stays in the context.
 - `cost_micros` is the agent's own estimate from a price list, not an invoice: the event has it as
   `cost_estimate_micros`.
-- When messages were taken out, their rowids are given again. The last message that was read is then
-  another one, so the database is compared as a whole. A message is named by session, number and
-  content: the same number with other words is new.
+- The rowids of deleted messages are used again. The last message that was read is then another one,
+  so the database is compared as a whole. A message is named by session, number and content: the
+  same number with another text is new.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ..shared.sqlite import SqliteAdapter, as_record, columns, is_passing, readi
 
 MESSAGES = "messages"
 SLACK = timedelta(hours=1)
-"""How much older than the last message a row may be that was written after it was read: clocks are
-set, programs wait."""
+"""The maximum age of a row that was written after the last message was read: clocks are set,
+programs wait."""
 
 
 class GrokCliAdapter(SqliteAdapter):
@@ -54,7 +54,7 @@ class GrokCliAdapter(SqliteAdapter):
             with reading(source.path) as db:
                 return (since.head, since.tail) == _samples(db, since.offset)
         except ReadError as error:
-            # Then nothing says that it is another one; whoever reads it is told the same.
+            # Nothing shows that it is another database, and `read` raises the same error.
             return is_passing(error)
 
     def position(self, source: Source, offset: int, records: int) -> Position:
@@ -63,13 +63,13 @@ class GrokCliAdapter(SqliteAdapter):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """Every message after the position, and beside each what was written since the one before
-        it."""
+        """Yield every message after the position, and before each the sidecars since the last
+        one."""
         last = since.offset if since else 0
         with reading(source.path) as db:
             begin = _time_before(db, last) if since else None
             sessions = {row["id"]: row for row in _recent(db, "sessions", "updated_at", begin)}
-            pending = sorted(_message_rows(db, begin), key=lambda item: item[0], reverse=True)
+            pending = sorted(_sidecars(db, begin), key=lambda item: item[0], reverse=True)
             for row in rows(db, MESSAGES, "where rowid > ? order by rowid", (last,)):
                 yield from _due(pending, str(row.get("created_at")))
                 if session := sessions.pop(row.get("session_id"), None):
@@ -91,7 +91,7 @@ adapter = GrokCliAdapter()
 
 
 def _samples(db: apsw.Connection, offset: int) -> tuple[bytes, bytes]:
-    """Return two hashes that change with the first message and with the last one that was read."""
+    """Return hashes of the first message and of the last one that was read."""
     first = rows(db, MESSAGES, "order by rowid limit 1")
     last = rows(db, MESSAGES, "where rowid = ?", (offset,))
     return _hash(next(first, None)), _hash(next(last, None))
@@ -104,8 +104,7 @@ def _hash(row: dict[str, Any] | None) -> bytes:
 
 
 def _time_before(db: apsw.Connection, rowid: int) -> str | None:
-    """From when on rows beside the messages may be new; None when this cannot be said, and all of
-    them may be."""
+    """Return the time from which on sidecars may be new; None when all of them may be."""
     row = next(rows(db, MESSAGES, "where rowid = ?", (rowid,)), None)
     try:
         moment = parse_time(str(row["created_at"])) - SLACK if row else None
@@ -126,12 +125,12 @@ def _recent(
     )
 
 
-def _message_rows(
+def _sidecars(
     db: apsw.Connection, begin: str | None
 ) -> Iterator[tuple[tuple[str, int, int], Record]]:
-    """Rows that are about messages, by time. Those of one table stay in their order, whatever the
-    clock did: they are counted."""
-    for rank, (table, sidecar) in enumerate(
+    """Yield the rows about messages, each with a key that sorts them by time. Those of one table
+    stay in their order, whatever the clock did: they are counted."""
+    for rank, (table, kind) in enumerate(
         (("compactions", "compaction"), ("usage_events", "usage"))
     ):
         latest = ""
@@ -139,17 +138,19 @@ def _message_rows(
             latest = max(latest, str(row.get("created_at")))
             if table == "compactions":
                 row["first_kept"] = _name_of(db, row)
-            yield (latest, rank, row["rowid"]), Record(as_record(row, {})[0], -1, sidecar)
+            yield (latest, rank, row["rowid"]), Record(as_record(row, {})[0], -1, kind)
 
 
 def _name_of(db: apsw.Connection, row: dict[str, Any]) -> str | None:
-    """The first message that a compaction kept, as it is named."""
+    """Return the name of the first message that stays in the context after a compaction."""
     where = "where session_id = ? and seq >= ? order by seq limit 1"
-    kept = next(rows(db, MESSAGES, where, (row.get("session_id"), row.get("first_kept_seq"))), None)
-    return message_id(kept) if kept else None
+    given = (row.get("session_id"), row.get("first_kept_seq"))
+    first = next(rows(db, MESSAGES, where, given), None)
+    return message_id(first) if first else None
 
 
 def message_id(row: dict[str, Any]) -> str:
+    """Return the name of a message: its session, number and content."""
     content = text if isinstance(text := row.get("message_json"), str) else ""
     return (
         f"{row.get('session_id')}/{row.get('seq')}-{crc32(content.encode('utf-8', 'replace')):08x}"
@@ -157,6 +158,6 @@ def message_id(row: dict[str, Any]) -> str:
 
 
 def _due(pending: list[tuple[tuple[str, int, int], Record]], until: str | None) -> Iterator[Record]:
-    """Takes out what was written before this time."""
+    """Yield the sidecars that were written before this time, and remove them from the list."""
     while pending and (until is None or pending[-1][0][0] < until):
         yield pending.pop()[1]

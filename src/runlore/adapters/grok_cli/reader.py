@@ -1,5 +1,5 @@
-"""What the rows of superagent's `grok.db` mean: a fold over messages and what stands beside them.
-See `grok_cli.py` for the traps."""
+"""The meaning of the rows of superagent's `grok.db`: a fold over messages and their sidecars. The
+package's docstring lists the traps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..shared.tools import (
 CARRY = 1
 """The layout of `State`; changed only together with the adapter's `version`."""
 # How many are remembered between two reads, the oldest going first. More rows than these are not
-# written in an hour; one that is told twice all the same has the same name, and the store knows it.
+# written in an hour; one that is read twice all the same has the same name, and the store knows it.
 SESSIONS, CALLS, MAX_ROWS = 1024, 64, 2048
 
 ACTIONS = {
@@ -73,9 +73,9 @@ class State(msgspec.Struct, array_like=True):
     records: int = 0
     events: int = 0
     current: str = "unknown"
-    """The session of the last message: what cannot be read is put there."""
-    told: dict[str, bool] = {}
-    """The rows beside the messages that were told, and may be given again."""
+    """The session of the last message, which gets the records that cannot be read."""
+    sidecars: dict[str, bool] = {}
+    """The names of sidecars that were read, and may be given again."""
     has_dropped: bool = False
     sessions: dict[str, SessionState] = {}
 
@@ -102,7 +102,7 @@ class Reader(Fold[State]):
         self.emit("lifecycle", text, native, reason)
         self.skip(reason)
 
-    # What stands beside the messages.
+    # Sidecars.
 
     def sidecar(self, kind: str, data: bytes) -> None:
         # It belongs to the record that follows, and has that one's number.
@@ -112,8 +112,8 @@ class Reader(Fold[State]):
             self.about(row)
             return
         name = f"{kind}-{number(row.get('rowid')) or 0}"
-        if name not in self.state.told:
-            keep(self.state.told, name, True, MAX_ROWS)
+        if name not in self.state.sidecars:
+            keep(self.state.sidecars, name, True, MAX_ROWS)
             self.begin_row(pick(row, "session_id", of=str), name, row.get("created_at"))
             (self.used if kind == "usage" else self.compacted)(row)
 
@@ -128,13 +128,14 @@ class Reader(Fold[State]):
             )  # fmt: skip
 
     def used(self, row: dict[str, Any]) -> None:
-        """Add the tokens of a request."""
+        """Add the usage of an API call."""
         source = pick(row, "source", of=str) or "other"
-        given, said = number(row.get("input_tokens")) or 0, number(row.get("output_tokens")) or 0
-        usage = Usage(input_tokens=given, output_tokens=said)
+        sent = number(row.get("input_tokens")) or 0
+        received = number(row.get("output_tokens")) or 0
+        usage = Usage(input_tokens=sent, output_tokens=received)
         cost = number(row.get("cost_micros"))
         self.emit(
-            "lifecycle", "", f"usage/{source}", f"{source}: {given} tokens in, {said} out",
+            "lifecycle", "", f"usage/{source}", f"{source}: {sent} tokens in, {received} out",
             usage=usage, tokens=usage.total,
             model=pick(row, "model", of=str), extra={"cost_estimate_micros": cost} if cost else {},
         )  # fmt: skip
@@ -142,8 +143,8 @@ class Reader(Fold[State]):
             self.bill(usage, pick(row, "model", of=str), pick(row, "created_at", of=str) or "")
 
     def bill(self, usage: Usage, model: str | None, created: str) -> None:
-        """For the ledger. The time belongs to the name: the numbers of rows that were taken out are
-        given again."""
+        """Add an API call to the ledger. The time is a part of its key: the numbers of deleted rows
+        are used again."""
         call = api.Call(
             key=f"{self.native_id}@{created[:40]}", session_uid=self.uid(self.native),
             ts=self.ts, provider="xai",
@@ -153,11 +154,11 @@ class Reader(Fold[State]):
         self.out.calls.append((call, self.native_id))
 
     def compacted(self, row: dict[str, Any]) -> None:
-        """Everything before the first message that was kept left the model's context; the summary
-        stands for it."""
-        kept, last = pick(row, "first_kept", of=str), self.session.last
+        """Add a compaction: the summary replaces the messages before the first one that stays in
+        the context."""
+        first, last = pick(row, "first_kept", of=str), self.session.last
         before = number(row.get("tokens_before"))
-        refs = (kept, "..", last) if kept and last else ()
+        refs = (first, "..", last) if first and last else ()
         self.emit(
             "lifecycle",
             "",
@@ -183,43 +184,38 @@ class Reader(Fold[State]):
         if value is None:
             self.skip("the message is not JSON")
         if content is None:
-            self.emit(
-                "lifecycle",
-                text_of(value) or text_of(row.get("message_json")),
-                role,
-                f"{role} message without content",
-                role,
-            )
+            body = text_of(value) or text_of(row.get("message_json"))
+            self.emit("lifecycle", body, role, f"{role} message without content", role)
             return
-        parts = (
-            content if isinstance(content, list) else [{"type": "text", "text": text_of(content)}]
-        )
-        is_prompt = role == "user"
-        for part in parts:
-            text = (
-                text_of(part.get("text"))
-                if isinstance(part, dict) and part.get("type") in ("text", None)
-                else None
-            )
-            if not isinstance(part, dict):
-                self.emit("lifecycle", text_of(part), role, "unknown part", role)
-            elif role == "user":
-                # The first text is what a person typed; what comes with it is its context.
-                self.user(text if text is not None else shown(part), is_prompt and text is not None)
-                is_prompt = is_prompt and text is None
-            else:
-                self.part(role, part, text)
+        parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        if role == "user":
+            self.user(parts)
+        else:
+            for part in parts:
+                self.part(role, part)
         if not self.count:
             self.merge("empty")
 
-    def user(self, text: str, is_prompt: bool) -> None:
-        if is_prompt:
-            self.emit("user_msg", text, "user", None, "user")
-        else:
-            self.emit("lifecycle", text, "user/more", None, "user", view="context")
+    def user(self, parts: list[Any]) -> None:
+        """Add a message of the user: its first text is the prompt, the rest is context."""
+        has_prompt = False
+        for part in parts:
+            text = text_in(part)
+            if not isinstance(part, dict):
+                self.emit("lifecycle", text_of(part), "user", "unknown part", "user")
+            elif text is not None and not has_prompt:
+                has_prompt = True
+                self.emit("user_msg", text, "user", None, "user")
+            else:
+                text = shown(part) if text is None else text
+                self.emit("lifecycle", text, "user/more", None, "user", view="context")
 
-    def part(self, role: str, part: dict[str, Any], text: str | None) -> None:
-        kind = pick(part, "type", of=str) or guess(part)
+    def part(self, role: str, part: Any) -> None:
+        """Add a part of a message that is not the user's."""
+        if not isinstance(part, dict):
+            self.emit("lifecycle", text_of(part), role, "unknown part", role)
+            return
+        kind, text = pick(part, "type", of=str) or guess(part), text_in(part)
         if kind == "tool-call":
             self.call(part)
         elif kind == "tool-result":
@@ -281,39 +277,33 @@ class Reader(Fold[State]):
         call = call or Call(tool, ACTIONS.get(tool, "other"), False)
         output = part.get("output", part.get("result"))
         text, is_error = outcome(output)
-        found = _EXIT.search(text, 0, 4000) if call.action == "shell" and is_error else None
+        code = _EXIT.search(text, 0, 4000) if call.action == "shell" and is_error else None
         tests = test_counts(text) if call.is_test else None
         summary = f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None
-        is_denied = pick(output, "type", of=str) == "execution-denied"
-        kind = (
-            "human_intervention"
-            if is_denied
-            else "decision"
-            if call.action == "plan" and not is_error
-            else "tool_result"
-        )
+        is_decision = call.action == "plan" and not is_error
+        kind, native = "decision" if is_decision else "tool_result", "tool-result"
+        if pick(output, "type", of=str) == "execution-denied":
+            kind, native, is_error = "human_intervention", "tool-result/denied", False
         self.emit(
-            kind, text, "tool-result/denied" if is_denied else "tool-result", summary, "tool",
-            call.tool, call_id, call.action,
-            is_error=is_error and not is_denied, exit_code=int(found[1]) if found else None,
-            tests=tests,
+            kind, text, native, summary, "tool", call.tool, call_id, call.action,
+            is_error=is_error, exit_code=int(code[1]) if code else None, tests=tests,
         )  # fmt: skip
 
     # Events.
 
     def begin_row(self, session: str | None, name: str, created: Any) -> None:
-        """Makes this row the current one, in the session that it belongs to."""
+        """Make this row the current one, in the session that it belongs to."""
         state = self.state
         self.native = clean(session or "") or state.current
-        found = state.sessions.pop(self.native, None)
-        if found is None:
+        current = state.sessions.pop(self.native, None)
+        if current is None:
             # A session that was forgotten is counted from beyond all others, so that no number is
             # given twice.
             state.has_dropped = state.has_dropped or len(state.sessions) >= SESSIONS
-            found = SessionState(seq=state.events if state.has_dropped else 0)
-        keep(state.sessions, self.native, found, SESSIONS)
-        self.session, self.count, self.ts = found, 0, time_of(created)
-        self.parent = found.last
+            current = SessionState(seq=state.events if state.has_dropped else 0)
+        keep(state.sessions, self.native, current, SESSIONS)
+        self.session, self.count, self.ts = current, 0, time_of(created)
+        self.parent = current.last
         self.native_id = name if name.startswith(f"{self.native}/") else f"{self.native}/{name}"
         self.out.facts.setdefault(self.uid(self.native), Facts(native_session_id=self.native))
 
@@ -333,14 +323,21 @@ def identifier(value: Any) -> str | None:
 
 
 def guess(part: dict[str, Any]) -> str:
-    """Return the type that a part without one must have."""
+    """Return the type of a part without one, judged by its fields."""
     if "input" in part:
         return "tool-call"
     return "tool-result" if "output" in part else "unknown"
 
 
+def text_in(part: Any) -> str | None:
+    """Return the text of a part that is a text, else None."""
+    if isinstance(part, dict) and part.get("type") in ("text", None):
+        return text_of(part.get("text"))
+    return None
+
+
 def change(args: dict[str, Any]) -> str | None:
-    """The path and the lines that change."""
+    """Return the path and the lines that change."""
     path = next((path for name in _PATHS if (path := pick(args, name, of=str))), "")
     if (content := pick(args, "content", of=str)) is not None:
         return file_content(path, content)
@@ -353,30 +350,28 @@ def change(args: dict[str, Any]) -> str | None:
 
 
 def outcome(output: Any) -> tuple[str, bool]:
-    """The text of a result, and whether it is an error. Results are wrapped by the SDK, and once
-    more by the tool."""
-    kind = pick(output, "type", of=str) or ""
-    value = (
-        next((output[name] for name in ("value", "reason") if name in output), output)
-        if isinstance(output, dict)
-        else output
-    )
+    """Return the text of a result, and True if it is an error. Results are wrapped by the SDK, and
+    once more by the tool."""
+    kind, value = pick(output, "type", of=str) or "", output
+    if isinstance(output, dict):
+        value = output.get("value", output.get("reason", output))
     is_error = kind.startswith("error") or kind == "execution-denied"
     if isinstance(value, dict) and "success" in value:
-        is_error = is_error or value["success"] is not True
-        texts = [value.get(name) for name in ("error", "output")]
-        told = "\n".join(text for text in texts if isinstance(text, str) and text)
-        return (
-            told or key_values({name: item for name, item in value.items() if name != "success"}),
-            is_error,
-        )
+        return tool_text(value), is_error or value["success"] is not True
     if kind == "content" and isinstance(value, list):
         return "\n".join(shown(item) for item in value), is_error
     return text_of(value), is_error
 
 
+def tool_text(value: dict[str, Any]) -> str:
+    """Return the text in a tool's own wrapper of its result."""
+    texts = [value.get(name) for name in ("error", "output")]
+    text = "\n".join(text for text in texts if isinstance(text, str) and text)
+    return text or key_values({name: item for name, item in value.items() if name != "success"})
+
+
 def shown(part: Any) -> str:
-    """A part for reading: its text, or what stands for a picture or a file."""
+    """Return a part for reading: its text, or a short reference to a picture or a file."""
     if not isinstance(part, dict):
         return text_of(part)
     if (text := pick(part, "text", of=str)) is not None:

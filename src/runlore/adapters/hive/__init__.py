@@ -4,23 +4,23 @@ or a worker with `events.jsonl`.
 Learned from its source (adenhq/hive of 2026-02, aden-hive/hive of 2026-08) and from what the stores
 of both wrote. Last checked 2026-11. The traps:
 
-- Nothing is only appended to: the state is written again, and a compaction deletes messages, each
-  of which is a file. All that is there is read as one list of records, in the order in which things
-  happened, and what was read before is known by its names.
-- Messages have no times. Where there are events, those that tell of the same message have its time
-  and its place; a graph agent's messages and logs stand between the checkpoints of their node. So
-  it is when nothing has been written for ten minutes; while a session goes on, messages and events
-  stand as they were written, by the times of their files and their own, and what is new comes last.
-  Times are local, without a zone: they are taken as those of this machine.
-- Every call is told two or three times: in a message, in the log of tools, in an event. It has one
-  name in all three, for messages that were compacted away are still told by the others.
-- `input_tokens` of a turn is taken to include what came from the cache, as its library counts. The
-  cost is the library's estimate.
-- What a judge or a reminder says stands in the list as if the user had said it.
+- No file is only appended to: the state is rewritten, and a compaction deletes messages, each of
+  which is a file. All files are read as one list of records, in the order in which things happened,
+  and records that were read before are recognised by their names.
+- Messages have no times. If there are events, those about the same message have its time and its
+  place; a graph agent's messages and logs come between the checkpoints of their node. That is the
+  order when nothing has been written for ten minutes. While a session goes on, messages and events
+  have the order of their writing, by the times of their files and their own, and what is new comes
+  last. Times are local, without a zone: they are read as those of this machine.
+- Every call is written two or three times: in a message, in the log of tools, in an event. It has
+  one name in all three, for messages that were compacted away are still in the others.
+- `input_tokens` of a turn includes the tokens from the cache, as its library counts. The cost is
+  the library's estimate.
+- Texts of a judge or a reminder are in the list with the role of the user.
 - A reply that was cut off by a crash is in `partials`; it, too, is read after ten minutes.
 - Not read, for want of a sample: `runs/` before 2026-02, workers of the second layout
-  (`agents/<colony>/<worker>`), seeds of colonies, outputs that were put away in files, and which
-  messages of a fork are copies.
+  (`agents/<colony>/<worker>`), seeds of colonies, outputs in files of their own, and which messages
+  of a fork are copies.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class HiveAdapter(GrowingAdapter):
         return self._source(source.root, source.path)
 
     def _source(self, root: str, folder: str) -> Source | None:
-        """A session is as large as its files are together, and as new as the newest of them."""
+        """Return the source of a session, with the size of all its files and the time of the newest
+        one; None when they are empty."""
         size = newest = 0
         for entry in files_of(folder):
             try:
@@ -82,7 +83,7 @@ adapter = HiveAdapter()
 
 
 def _sessions(root: str, refused: list[ReadError]) -> Iterator[str]:
-    """The folders of sessions below a root. Nothing is looked for below one."""
+    """Yield the folders of sessions below a root. Folders below a session are not searched."""
     pending = [(root, 0)]
     while pending:
         folder, depth = pending.pop()

@@ -1,8 +1,8 @@
 """The files of one session of hive as one list of records, in the order in which things happened.
-Reads, and knows no meaning.
+Reads files, and does not know what records mean.
 
-A record is an object with one word for what it is, and beside that its node and its time, where
-these are known.
+A record is an object with its value under the name of its kind, and with its node and its time,
+where these are known.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ INPUT, TURN = "client_input_received", "llm_turn_complete"
 DELTA = b'"client_output_delta"'
 STARTED, ENDED = "tool_call_started", "tool_call_completed"
 FIXED = ("session_id", "goal_id", "agent_id", "entry_point", "input_data", "schema_version")
-"""Of a state: what does not change while the run goes on."""
+"""Fields of a state that do not change while the run goes on."""
 
 Item = dict[str, Any]
 
 
 def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
-    """The files of a session that are read, by folder and name. No link is followed."""
+    """Yield the files of a session that are read, by folder and name. No link is followed."""
     pending, count = [folder], 0
     while pending:
         here = pending.pop()
@@ -49,94 +49,103 @@ def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def records(folder: str, is_stale: bool) -> list[Item]:
-    """Return all records of a session's folder. What is not JSON is a record of its own, with its
-    text."""
-    found, written = _read(folder)
-    state, about = _object_in(found, STATE), _object_in(found, "meta.json")
-    events = _values_in(found, EVENTS)
-    talks = _talks(found, is_stale)
-    steps, results = _log_items(found, events, talks)
-    items: list[Item] = []
-    if about:
-        items.append({"session": about, "at": utc(pick(about, "created_at", of=str))})
-    if state:
-        started = utc(pick(state, "timestamps", "started_at", of=str))
-        items.append({"started": _begun(state), "at": started})
-    items += _prompts(found)
+    """Return all records of a session's folder, in their order. A value that is no JSON is a record
+    of its own, with its text."""
+    files = _Files(folder)
+    state, events = files.object(STATE), files.values(EVENTS)
+    talks = _talks(files.all, is_stale)
+    steps, results = _logs(files, talks, events)
+    items = [*_beginning(files, state)]
     if events:
         parts = talks.pop("", [])
-        items += _woven(events, parts) if is_stale else _as_it_came(events, parts, written)
-    checkpoints = [value for name, value in found if name.startswith("checkpoints/cp_")]
+        items += _woven(events, parts) if is_stale else _as_it_came(events, parts, files.written)
+    checkpoints = files.values("checkpoints/cp_", is_prefix=True)
     items += _by_node(state, talks, [*steps, *results] if is_stale else [], checkpoints)
-    items += _notes(state)
-    items += _ended(state, _values_in(found, "logs/summary.json"))
-    items += [
-        {"damaged": value}
-        for name, value in found
-        if isinstance(value, str) and name.endswith(".json")
-    ]
+    items += _decisions(state)
+    items += _ended(state, files.values("logs/summary.json"))
+    items += files.damaged()
     if not is_stale:  # While it goes on, what is new in a log comes last: only that is read then.
         items += [*results, *steps]
     return items
 
 
-def _read(folder: str) -> tuple[list[tuple[str, Any]], dict[int, float]]:
-    """Return the values of all files by name, and the times of the parts of the conversation."""
-    found: list[tuple[str, Any]] = []
-    written: dict[int, float] = {}
-    for entry in sorted(files_of(folder), key=lambda entry: entry.path):
-        name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
-        values = list(_values(entry.path, name))
-        found += [(name, value) for value in values]
-        is_part = name.startswith(f"{TALK}/parts/") and values
-        if is_part and (seq := pick(values[0], "seq", of=int)) is not None:
-            written[seq] = _mtime(entry)
-    return found, written
+class _Files:
+    """The values of all files of a session, each with the name of its file."""
+
+    def __init__(self, folder: str) -> None:
+        self.all: list[tuple[str, Any]] = []
+        self.written: dict[int, float] = {}
+        """The time of the file of each message, by the message's number."""
+        for entry in sorted(files_of(folder), key=lambda entry: entry.path):
+            name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
+            values = list(_values(entry.path, name))
+            self.all += [(name, value) for value in values]
+            seq = pick(values[0], "seq", of=int) if values else None
+            if name.startswith(f"{TALK}/parts/") and seq is not None:
+                self.written[seq] = _mtime(entry)
+
+    def values(self, name: str, is_prefix: bool = False) -> list[Any]:
+        """Return the values of a file, or of all files whose names begin with this."""
+        return [
+            value for own, value in self.all if own == name or (is_prefix and own.startswith(name))
+        ]
+
+    def object(self, name: str) -> Item | None:
+        """Return the first object of a file, or None."""
+        return next((value for value in self.values(name) if isinstance(value, dict)), None)
+
+    def damaged(self) -> list[Item]:
+        """Return the texts of documents that are no JSON."""
+        return [
+            {"damaged": value}
+            for name, value in self.all
+            if isinstance(value, str) and name.endswith(".json")
+        ]
 
 
-def _values_in(found: list[tuple[str, Any]], file: str) -> list[Any]:
-    return [value for name, value in found if name == file]
+def _beginning(files: _Files, state: Item | None) -> Iterator[Item]:
+    """Yield the records about the session as a whole, and the system prompts."""
+    if about := files.object("meta.json"):
+        yield {"session": about, "at": utc(pick(about, "created_at", of=str))}
+    if state:
+        at = utc(pick(state, "timestamps", "started_at", of=str))
+        yield {"started": {word: state[word] for word in FIXED if word in state}, "at": at}
+    yield from _prompts(files.all)
 
 
-def _object_in(found: list[tuple[str, Any]], file: str) -> dict[str, Any] | None:
-    return next((value for value in _values_in(found, file) if isinstance(value, dict)), None)
-
-
-def _log_items(
-    found: list[tuple[str, Any]], events: list[Any], talks: dict[str, list[Any]]
+def _logs(
+    files: _Files, talks: dict[str, list[Item]], events: list[Any]
 ) -> tuple[list[Item], list[Item]]:
-    """Return the steps and the results of nodes in the logs, without what messages tell."""
+    """Return the steps of the log of tools, without what messages and events have of them, and the
+    results of nodes."""
     is_flat = bool(events) or "" in talks
-    steps = _values_in(found, "logs/tool_logs.jsonl")
+    steps = files.values("logs/tool_logs.jsonl")
     if steps:
-        parts = [(node, part) for node, parts in talks.items() for part in parts]
-        called = {(node, id_) for node, part in parts for id_ in _calls(part)}
-        answered = {(node, pick(part, "tool_use_id", of=str)) for node, part in parts}
         has_turns = any(pick(event, "type", of=str) == TURN for event in events)
-        steps = [_untold(step, called, answered, is_flat, has_turns) for step in steps]
+        steps = _without_repeats(steps, talks, is_flat, has_turns)
     visits: dict[str, int] = {}
-    return [
-        {"step": step, **_visit(step, visits), "node": "" if is_flat else _node(step)}
-        for step in steps
-    ], [
-        {"result": item, **_visit(item, visits), "node": _node(item)}
-        for item in _values_in(found, "logs/details.jsonl")
-    ]
+    return (
+        [
+            {"step": step, **_visit(step, visits), "node": "" if is_flat else _node(step)}
+            for step in steps
+        ],
+        [
+            {"result": item, **_visit(item, visits), "node": _node(item)}
+            for item in files.values("logs/details.jsonl")
+        ],
+    )
 
 
-def _notes(state: dict[str, Any] | None) -> Iterator[Item]:
-    """Yield the decisions and the problems that the state lists."""
+def _decisions(state: Item | None) -> Iterator[Item]:
+    """Yield the decisions and the problems of a run."""
     for word in ("decisions", "problems"):
         for value in pick(state, word, of=list) or []:
-            yield {
-                word[:-1]: value,
-                "at": utc(pick(value, "timestamp", of=str)),
-                "node": pick(value, "node_id", of=str),
-            }
+            at, node = utc(pick(value, "timestamp", of=str)), pick(value, "node_id", of=str)
+            yield {word[:-1]: value, "at": at, "node": node}
 
 
 def utc(text: str | None) -> str | None:
-    """A time without a zone as that of this machine."""
+    """Return a time in UTC. One without a zone is that of this machine."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC).isoformat() if text else None
     except (ValueError, OverflowError, OSError):
@@ -144,8 +153,8 @@ def utc(text: str | None) -> str | None:
 
 
 def _values(path: str, name: str) -> Iterator[Any]:
-    """The objects of a file, and the texts of what is none."""
-    if name.endswith(("index.json", "cursor.json")):  # Both repeat what other files say.
+    """Yield the values of a file, and the texts of what is no JSON."""
+    if name.endswith(("index.json", "cursor.json")):  # Both repeat other files.
         return
     data = None if name.endswith(".jsonl") else read_small(path, FILE_BYTES)
     if data is None and not name.endswith(".jsonl"):
@@ -162,8 +171,8 @@ def _values(path: str, name: str) -> Iterator[Any]:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """Yield the lines of a log. Of a reply that grows with each word only the last state is given.
-    Text after the last newline is still being written."""
+    """Yield the complete lines of a log. Of the lines that repeat a growing reply only the last is
+    given."""
     held = b""
     with open(path, "rb") as file:
         for _ in range(LINES):
@@ -178,8 +187,8 @@ def _lines(path: str) -> Iterator[bytes]:
 
 
 def _talks(found: Iterable[tuple[str, Any]], is_stale: bool) -> dict[str, list[Item]]:
-    """The messages of each node in their order; those of a session without nodes are of one that
-    has no name."""
+    """Return the messages of each node in their order; those of a session without nodes have an
+    empty name."""
     talks: dict[str, list[Item]] = {}
     for name, value in found:
         if not name.startswith(f"{TALK}/") or name.count("/") < 2:
@@ -199,7 +208,7 @@ def _talks(found: Iterable[tuple[str, Any]], is_stale: bool) -> dict[str, list[I
 
 
 def _prompts(found: Iterable[tuple[str, Any]]) -> Iterator[Item]:
-    """Return the instructions with which each node began."""
+    """Yield the system prompt of each node."""
     for name, value in found:
         if not name.endswith("/meta.json"):
             continue
@@ -214,47 +223,55 @@ def _calls(part: Item) -> Iterator[str]:
             yield id_
 
 
-def _untold(
-    step: Any,
-    told: set[tuple[str, str]],
+def _without_repeats(
+    steps: list[Any], talks: dict[str, list[Item]], is_flat: bool, has_turns: bool
+) -> list[Any]:
+    """Return the steps of the log of tools without the arguments and results that messages have,
+    and without the tokens that events have."""
+    parts = [(node, part) for node, parts in talks.items() for part in parts]
+    called = {(node, id_) for node, part in parts for id_ in _calls(part)}
+    answered = {(node, pick(part, "tool_use_id", of=str)) for node, part in parts}
+    tokens = {"input_tokens", "output_tokens"} if has_turns else set[str]()
+    left = []
+    for step in steps:
+        if isinstance(step, dict):
+            step = {word: value for word, value in step.items() if word not in tokens}
+            if calls := pick(step, "tool_calls", of=list):
+                node = "" if is_flat else _node(step)
+                step["tool_calls"] = _new_calls(calls, node, called, answered)
+        left.append(step)
+    return left
+
+
+def _new_calls(
+    calls: list[Any],
+    node: str,
+    called: set[tuple[str, str]],
     answered: set[tuple[str, str | None]],
-    is_flat: bool,
-    has_turns: bool,
-) -> Any:
-    """A step of the log of tools without what the messages tell of its calls, and the events of its
-    tokens."""
-    if not isinstance(step, dict):
-        return step
-    if has_turns:
-        step = {
-            word: value
-            for word, value in step.items()
-            if word not in ("input_tokens", "output_tokens")
-        }
-    calls = pick(step, "tool_calls", of=list)
-    if not calls:
-        return step
-    node = "" if is_flat else pick(step, "node_id", of=str) or ""
+) -> list[Any]:
+    """Return the calls of a step that are not complete in the messages, with the rest of their
+    fields."""
     left = []
     for call in calls:
         if not isinstance(call, dict):
             left.append(call)
             continue
-        id_ = pick(call, "tool_use_id", of=str) or ""
-        gone = {"tool_input"} if (node, id_) in told else set[str]()
-        gone |= {"result"} if (node, id_) in answered else set[str]()
-        if gone != {"tool_input", "result"}:
-            left.append({word: value for word, value in call.items() if word not in gone})
-    return {**step, "tool_calls": left}
+        key = node, pick(call, "tool_use_id", of=str) or ""
+        repeated = {
+            word for word, known in (("tool_input", called), ("result", answered)) if key in known
+        }
+        if len(repeated) < 2:
+            left.append({word: value for word, value in call.items() if word not in repeated})
+    return left
 
 
-# Sessions of queens and workers: events say when a message came.
+# Sessions of queens and workers: messages get the times of events.
 
 
 def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
-    """Return the events, and before each the messages up to the one that it tells of. Messages
-    without an event come before the next one that has one, or at the end. The text of a message is
-    left out of its event."""
+    """Yield the events, and before each the messages up to the one that it is about. A message
+    without an event comes before the next one that has one, or at the end. An event that repeats a
+    message is left out."""
     places: dict[tuple[str, str], list[int]] = {}
     for n, part in enumerate(parts):
         for mark in _marks(part):
@@ -265,60 +282,82 @@ def _woven(events: list[Any], parts: list[Item]) -> Iterator[Item]:
         if word == "client_output_delta":
             snapshot = pick(data, "snapshot", of=str) or snapshot
             continue
-        text = (
-            snapshot
-            if word == TURN
-            else pick(data, "content" if word == INPUT else "tool_use_id", of=str) or ""
-        )
-        known = places.get((word, text), [])
+        known = places.get((word, _mark_text(word, data, snapshot)), [])
         end = next((n + 1 for n in known[bisect_left(known, place) :]), place)
         at = utc(pick(event, "timestamp", of=str))
         yield from ({"part": part, "at": at} for part in parts[place:end])
-        if word == TURN or not (end > place if word == INPUT else known):
+        is_repeat = end > place if word == INPUT else bool(known)
+        if word == TURN or not is_repeat:
             yield {"event": event, "at": at}
         place = end
-        snapshot = "" if word == TURN else snapshot
+        if word == TURN:
+            snapshot = ""
     yield from ({"part": part} for part in parts[place:])
 
 
+def _mark_text(word: str, data: Item, snapshot: str) -> str:
+    """Return the text that an event has in common with its message. `snapshot` is the reply that
+    ends with a turn."""
+    if word == TURN:
+        return snapshot
+    return pick(data, "content" if word == INPUT else "tool_use_id", of=str) or ""
+
+
 def _as_it_came(events: list[Any], parts: list[Item], written: dict[int, float]) -> Iterator[Item]:
-    """Return events and messages in the order in which they were written, while the session goes
-    on, so that new records come last. Of an event and a message that say the same, the second is
-    left out. A typed text has a message soon."""
-    at, all_ = 0.0, list[tuple[float, bool, Item]]()
-    for part in parts:  # In their own order, whatever a copy made of the times of their files.
+    """Yield the events and messages of a session that goes on, as they were written, so that what
+    is new comes last. Of an event and a message that repeat each other the second is left out."""
+    called, answered = set[str](), set[str]()
+    for is_event, item in _by_time(events, parts, written):
+        record = (_new_event if is_event else _new_part)(item, called, answered)
+        if record is not None:
+            yield record
+
+
+def _by_time(
+    events: list[Any], parts: list[Item], written: dict[int, float]
+) -> Iterator[tuple[bool, Any]]:
+    """Yield events and messages by their times, each kind in its own order; True for an event."""
+    timed = list[tuple[float, bool, Any]]()
+    at = 0.0
+    for part in parts:  # A copied folder may have files with other times.
         seq = pick(part, "seq", of=int)
         at = max(at, 0.0 if seq is None else written.get(seq, 0.0))
-        all_.append((at, False, part))
+        timed.append((at, False, part))
     at = 0.0
     for event in events:
         at = max(at, _seconds(pick(event, "timestamp", of=str)))
-        all_.append((at, True, event))
-    told, answered = set[str](), set[str]()
-    for _, is_event, item in sorted(all_, key=lambda one: one[:2]):
-        if not is_event:
-            if (result := pick(item, "tool_use_id", of=str)) and result in answered:
-                continue
-            calls = item.get("tool_calls")
-            left = (
-                [call for call in calls if pick(call, "id", of=str) not in told]
-                if isinstance(calls, list)
-                else calls
-            )
-            told.update(_calls(item))
-            answered.update([result] if result else [])
-            yield {"part": item if left == calls else {"content": "", **item, "tool_calls": left}}
-            continue
-        word, id_ = (
-            pick(item, "type", of=str) or "",
-            pick(item, "data", "tool_use_id", of=str) or "",
-        )
-        seen = {STARTED: told, ENDED: answered}.get(word)
-        if word in (INPUT, "client_output_delta") or (seen is not None and id_ in seen):
-            continue
-        if seen is not None and id_:
-            seen.add(id_)
-        yield {"event": item, "at": utc(pick(item, "timestamp", of=str))}
+        timed.append((at, True, event))
+    timed.sort(key=lambda one: one[:2])
+    return ((is_event, item) for _, is_event, item in timed)
+
+
+def _new_part(part: Item, called: set[str], answered: set[str]) -> Item | None:
+    """Return the record of a message without the calls that an event had; None for a result that an
+    event had."""
+    result = pick(part, "tool_use_id", of=str)
+    if result and result in answered:
+        return None
+    calls = part.get("tool_calls")
+    left = calls
+    if isinstance(calls, list):
+        left = [call for call in calls if pick(call, "id", of=str) not in called]
+    called.update(_calls(part))
+    if result:
+        answered.add(result)
+    return {"part": part if left == calls else {"content": "", **part, "tool_calls": left}}
+
+
+def _new_event(event: Any, called: set[str], answered: set[str]) -> Item | None:
+    """Return the record of an event; None for one that a message repeats. An input has a message
+    soon."""
+    word = pick(event, "type", of=str) or ""
+    id_ = pick(event, "data", "tool_use_id", of=str) or ""
+    known = {STARTED: called, ENDED: answered}.get(word)
+    if word in (INPUT, "client_output_delta") or (known is not None and id_ in known):
+        return None
+    if known is not None and id_:
+        known.add(id_)
+    return {"event": event, "at": utc(pick(event, "timestamp", of=str))}
 
 
 def _seconds(text: str | None) -> float:
@@ -336,10 +375,11 @@ def _mtime(entry: os.DirEntry[str]) -> float:
 
 
 def _marks(part: Item) -> Iterator[tuple[str, str]]:
-    """The events that tell of a message: their words, and what they have in common with it."""
-    said, role = pick(part, "content", of=str) or "", part.get("role")
-    if said and role in ("user", "assistant"):
-        yield INPUT if role == "user" else TURN, said
+    """Yield the types of the events about a message, each with the text that they have in
+    common."""
+    text, role = pick(part, "content", of=str) or "", part.get("role")
+    if text and role in ("user", "assistant"):
+        yield INPUT if role == "user" else TURN, text
     for id_ in _calls(part):
         yield STARTED, id_
     if id_ := pick(part, "tool_use_id", of=str) or "":
@@ -352,7 +392,7 @@ def _marks(part: Item) -> Iterator[tuple[str, str]]:
 def _by_node(
     state: Item | None, talks: dict[str, list[Item]], logs: list[Item], checkpoints: list[Any]
 ) -> Iterator[Item]:
-    """Return what nodes said and did between their checkpoints."""
+    """Yield the checkpoints of each node, and between them its messages and logs."""
     checkpoints.sort(key=lambda item: pick(item, "created_at", of=str) or "")
     visited = [
         node for node in pick(state, "progress", "path", of=list) or [] if isinstance(node, str)
@@ -378,15 +418,15 @@ def _node(item: Any) -> str:
     return pick(item, "node_id", of=str) or ""
 
 
-def _visit(item: Any, seen: dict[str, int]) -> Item:
-    """A node that is visited again counts its steps from the beginning: which visit this one is of,
-    but for the first."""
+def _visit(item: Any, visits: dict[str, int]) -> Item:
+    """Return the number of the visit that a step belongs to, but for the first. A node that is
+    visited again counts its steps from the beginning."""
     key = repr(
         [item.get(word) for word in ("node_id", "step_index", "attempt", "exit_status")]
         if isinstance(item, dict)
         else item
     )
-    again = seen[key] = seen.get(key, -1) + 1
+    again = visits[key] = visits.get(key, -1) + 1
     return {"visit": again} if again else {}
 
 
@@ -401,12 +441,9 @@ def _time_of(checkpoint: Any) -> str | None:
 # The run as a whole.
 
 
-def _begun(state: Item) -> Item:
-    return {word: state[word] for word in FIXED if word in state}
-
-
 def _ended(state: Item | None, summaries: list[Any]) -> Iterator[Item]:
-    """Return the state of a run that is not at work, without what other records tell."""
+    """Yield the summary of a run, and its state when it is not at work, without the fields that
+    other records have."""
     for summary in summaries:
         if isinstance(summary, dict):
             yield {"summary": summary}
@@ -420,7 +457,7 @@ def _ended(state: Item | None, summaries: list[Any]) -> Iterator[Item]:
         "is_resumable",
         "is_resumable_from_checkpoint",
     )
-    told = {word: value for word, value in state.items() if word not in left}
+    rest = {word: value for word, value in state.items() if word not in left}
     times = ("completed_at", "paused_at_time", "updated_at")
     at = next((at for word in times if (at := pick(state, "timestamps", word, of=str))), None)
-    yield {"ended": told, "at": utc(at)}
+    yield {"ended": rest, "at": utc(at)}

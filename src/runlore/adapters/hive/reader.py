@@ -1,5 +1,5 @@
-"""What the records of hive's sessions mean: a fold. See `hive.py` for the traps, and `documents.py`
-for what a record is."""
+"""The meaning of the records of hive's sessions: a fold. The package's docstring lists the traps;
+`documents.py` builds the records."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ACTIONS = {
     **dict.fromkeys(("search_files", "grep_search", "list_dir", "list_directory"), "search"),
     **dict.fromkeys(("web_search", "web_scrape", "exa_search"), "web"),
 }
-MADE_UP = ("is_system_reminder", "is_system_nudge", "is_transition_marker", "is_trigger")
-"""Marks of messages that stand in the user's place, and that no user wrote."""
+NOT_TYPED = ("is_system_reminder", "is_system_nudge", "is_transition_marker", "is_trigger")
+"""Marks of messages with the role of the user that no user wrote."""
 JUDGE = "[Judge feedback]"
-BESIDE = frozenset(
+QUIET = frozenset(
     {
         "node_loop_started",
         "node_loop_iteration",
@@ -39,8 +39,8 @@ BESIDE = frozenset(
         "loop_state_changed",
     }
 )
-"""Events that say nothing but that the loop goes on."""
-LOOSE = 1000  # What a call without an id is counted from, so that it takes no name away.
+"""Events that only show that the loop goes on."""
+LOOSE = 1000  # The first number of calls without an id, so that they do not use another's name.
 NODE = frozenset({"id", "timestamp", "node_id"})
 
 
@@ -52,7 +52,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
 class Run(Entries):
     version: int = CARRY
     again: dict[str, str] = msgspec.field(default_factory=dict)
-    """Calls whose id another call had before: what is added to their names."""
+    """The suffixes of the names of calls whose id another call had before."""
 
 
 class Reader(EntryFold[Run]):
@@ -85,28 +85,28 @@ class Reader(EntryFold[Run]):
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
-        # Nothing is named by what came before it: that may be compacted away.
+        # A name must not depend on the records before: these may be compacted away.
         self.state.anchor = ""
 
     def called(self, *names: Any) -> None:
-        """Names the current record by what it says of itself, when it does."""
+        """Name the current record by its own fields, when it has them all."""
         if all(isinstance(name, str | int) and name != "" for name in names):
             self.identify(f"{self.session()}/{'/'.join(clean(str(name)) for name in names)}")
 
     # The run.
 
     def about(self, meta: dict[str, Any]) -> None:
-        """Take in the facts about a queen's session."""
+        """Add a queen's session, and the session that it was forked from."""
         self.called("meta")
         if (origin := clean(pick(meta, "forked_from", of=str) or "")) and origin != self.session():
             self.state.parent, self.state.relation = self.uid(origin), "fork"
-        # The phase changes.
-        told: dict[str, Any] = {
+        # Only fields that do not change: the phase does.
+        fields: dict[str, Any] = {
             word: meta[word] for word in ("queen_id", "created_at") if word in meta
         }
         self.emit(
             "lifecycle",
-            key_values(told),
+            key_values(fields),
             "meta.json",
             f"session of {one_line(text_of(meta.get('queen_id'))) or 'a worker'}",
         )
@@ -127,7 +127,7 @@ class Reader(EntryFold[Run]):
         )
 
     def ended(self, state: dict[str, Any]) -> None:
-        """Add the state of the run, and its result."""
+        """Add the status of the run, and its result."""
         status = one_line(pick(state, "status", of=str) or "")[:100] or "unknown"
         self.called("state", status)
         about = {
@@ -154,15 +154,15 @@ class Reader(EntryFold[Run]):
         self.emit("lifecycle", key_values(summary), "summary.json", f"run {word}")
 
     def checkpoint(self, value: dict[str, Any]) -> None:
-        """The buffer that it holds is a part of it."""
+        """Add a checkpoint with its buffer."""
         self.called("checkpoint", identifier(value.get("checkpoint_id")))
         kind = one_line(pick(value, "checkpoint_type", of=str) or "")[:100] or "unknown"
-        said = pick(value, "description", of=str) or f"checkpoint at {self.node}"
-        self.emit("lifecycle", key_values(value), f"checkpoint/{kind}", said)
+        summary = pick(value, "description", of=str) or f"checkpoint at {self.node}"
+        self.emit("lifecycle", key_values(value), f"checkpoint/{kind}", summary)
 
     def decision(self, value: dict[str, Any]) -> None:
-        """Add a decision, its alternatives and its reason. Its outcome may come later, and is a
-        part of it then."""
+        """Add a decision with its options and reasons. Its result may be added to the same record
+        later."""
         self.called("decision", identifier(value.get("id")))
         chosen = pick(value, "chosen_option", "description", of=str)
         options = [
@@ -172,7 +172,7 @@ class Reader(EntryFold[Run]):
             if chosen is None and option.get("id") == value.get("chosen_option_id"):
                 chosen = pick(option, "description", of=str)
         intent = pick(value, "intent", of=str) or "decision"
-        told = {
+        fields = {
             word: item
             for word, item in value.items()
             if word not in NODE | {"chosen_option"} and item not in (None, [], {})
@@ -180,7 +180,7 @@ class Reader(EntryFold[Run]):
         kind = one_line(pick(value, "decision_type", of=str) or "")[:100] or "unknown"
         self.emit(
             "decision",
-            key_values(told),
+            key_values(fields),
             f"decision/{kind}",
             f"{intent}: {chosen}" if chosen else intent,
             "assistant",
@@ -188,11 +188,13 @@ class Reader(EntryFold[Run]):
 
     def problem(self, value: dict[str, Any]) -> None:
         self.called("problem", identifier(value.get("id")))
-        told = {word: item for word, item in value.items() if word not in NODE and item is not None}
+        fields = {
+            word: item for word, item in value.items() if word not in NODE and item is not None
+        }
         severity = one_line(pick(value, "severity", of=str) or "")[:100] or "unknown"
         self.emit(
             "error",
-            key_values(told),
+            key_values(fields),
             f"problem/{severity}",
             pick(value, "description", of=str),
             "system",
@@ -209,14 +211,15 @@ class Reader(EntryFold[Run]):
             *self.visit,
         )
         word = one_line(pick(value, "exit_status", of=str) or "")[:100] or "unknown"
-        failed = value.get("success") is False
-        said = pick(value, "error", of=str)
+        fields = {name: item for name, item in value.items() if item not in (None, "", [])}
         self.emit(
-            "lifecycle", key_values({word: item for word,
-            item in value.items() if item not in (None, "", [])}), f"node/{word}",
-            f"{self.node or 'node'}: {said or word}", is_error=failed,
+            "lifecycle",
+            key_values(fields),
+            f"node/{word}",
+            f"{self.node or 'node'}: {pick(value, 'error', of=str) or word}",
+            is_error=value.get("success") is False,
             duration_ms=number(value.get("latency_ms")),
-        )  # fmt: skip
+        )
 
     # Messages.
 
@@ -226,39 +229,33 @@ class Reader(EntryFold[Run]):
         if seq is not None:
             self.called(self.node or "-", "partial" if is_partial else "part", seq)
         for block in pick(part, "thinking_blocks", of=list) or []:
-            text = pick(block, "thinking", of=str)
-            if text is None or text.strip():
-                self.emit(
-                    "thinking",
-                    text_of(block) if text is None else text,
-                    "thinking",
-                    None,
-                    "assistant",
-                    model=self.state.model,
-                )
+            self.think(block)
         role, text = role_of(part), spoken(part.get("content"))
         if role == "tool":
             self.answer(part.get("tool_use_id"), text, part.get("is_error") is True, "tool")
         elif text.strip():
             self.say(role, text, part, is_partial)
-        requested = part.get("tool_calls")
-        for call in (
-            requested if isinstance(requested, list) else [] if requested is None else [requested]
-        ):
-            function = pick(call, "function", of=dict) or {}
-            self.call(
-                pick(call, "id", of=str),
-                function.get("name"),
-                function.get("arguments", call),
-                "tool_calls",
-            )
+        self.requested(part.get("tool_calls"))
         if not self.count and "content" not in part:
             self.unknown(role)
         elif not self.count:
             self.merge("empty")
 
+    def think(self, block: Any) -> None:
+        thought = pick(block, "thinking", of=str)
+        text = text_of(block) if thought is None else thought
+        if thought is None or text.strip():
+            self.emit("thinking", text, "thinking", None, "assistant", model=self.state.model)
+
+    def requested(self, given: Any) -> None:
+        """Add the calls of a message."""
+        for call in given if isinstance(given, list) else [] if given is None else [given]:
+            function = pick(call, "function", of=dict) or {}
+            args = function.get("arguments", call)
+            self.call(pick(call, "id", of=str), function.get("name"), args, "tool_calls")
+
     def say(self, role: str, text: str, part: dict[str, Any], is_partial: bool) -> None:
-        mark = next((word for word in MADE_UP if part.get(word)), None)
+        mark = next((word for word in NOT_TYPED if part.get(word)), None)
         if role == "assistant":
             native = (
                 "assistant/partial"
@@ -289,25 +286,21 @@ class Reader(EntryFold[Run]):
                 self.set_title(text, 1)
 
     def call(self, id_: str | None, name: Any, given: Any, native: str) -> None:
-        """A call has the same name wherever it is told."""
+        """Add a call, which has the same name in messages, logs and events."""
         name = name if isinstance(name, str) and name else "unknown"
-        found = calls.describe(name, given, calls.action_of(name, ACTIONS))
+        call = calls.describe(name, given, calls.action_of(name, ACTIONS))
         own, call_id = self.native_id, identifier(id_)
         if call_id:
             name = f"{self.session()}/{self.node or '-'}/call/{call_id}"
             if name in self.state.calls:
                 keep(self.state.again, name, f"~{own.rpartition('/')[2]}", CALLS)
             self.native_id = name + self.state.again.get(name, "")
-            keep(
-                self.state.calls,
-                name,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+            remembered = Call(call.tool, call.action, call.kind == "test_run")
+            keep(self.state.calls, name, remembered, CALLS)
         self.emit(
-            found.kind, found.body, native, found.summary, "assistant", found.tool, call_id,
-            found.action,
-            0 if call_id else LOOSE + self.count, files=found.files,
+            call.kind, call.body, native, call.summary, "assistant", call.tool, call_id,
+            call.action,
+            0 if call_id else LOOSE + self.count, files=call.files,
         )  # fmt: skip
         self.native_id = own
 
@@ -328,61 +321,53 @@ class Reader(EntryFold[Run]):
     # The log of tools.
 
     def step(self, step: dict[str, Any]) -> None:
-        """A turn of a node's loop: calls that no message tells of, what the model said, and how the
-        judge took it."""
+        """Add a turn of a node's loop: calls that no message has, the model's text, the verdict of
+        the judge, and usage."""
         self.called(self.node or "-", "step", text_of(step.get("step_index")), *self.visit)
         for call in pick(step, "tool_calls", of=list) or []:
-            if not isinstance(call, dict):
-                self.emit(
-                    "lifecycle",
-                    text_of(call),
-                    "tool_logs",
-                    "a call that cannot be read",
-                    part=LOOSE + self.count,
-                )
-                continue
-            id_ = pick(call, "tool_use_id", of=str)
-            if "tool_input" in call:
-                self.call(id_, call.get("tool_name"), call["tool_input"], "tool_logs")
-            if "result" in call:
-                self.answer(id_, text_of(call["result"]), call.get("is_error") is True, "tool_logs")
-        feedback, verdict = (
-            text_of(step.get("verdict_feedback")),
-            pick(step, "verdict", of=str) or "",
-        )
-        said = f"step {one_line(text_of(step.get('step_index')))} of {self.node or 'the session'}"
-        duration = number(step.get("latency_ms"))
+            self.logged_call(call)
+        index = one_line(text_of(step.get("step_index")))
         self.emit(
             "lifecycle",
             text_of(step.get("llm_text")),
             "step",
-            said,
+            f"step {index} of {self.node or 'the session'}",
             "assistant",
             part=0,
-            duration_ms=duration,
+            duration_ms=number(step.get("latency_ms")),
         )
-        at = len(self.out.events) - 1
-        has_room = self.room >= 0
+        if self.room >= 0:
+            self.used_by_step(step)
+        feedback = text_of(step.get("verdict_feedback"))
+        verdict = pick(step, "verdict", of=str) or ""
         if feedback or verdict not in ("", "CONTINUE"):
             self.verdict(verdict, feedback, part=1)
         if error := text_of(step.get("error") or None):
             trace = text_of(step.get("stacktrace") or None)
-            self.emit(
-                "error",
-                f"{error}\n{trace}" if trace else error,
-                "step/error",
-                error,
-                "system",
-                part=2,
-                is_error=True,
-            )
+            body = f"{error}\n{trace}" if trace else error
+            self.emit("error", body, "step/error", error, "system", part=2, is_error=True)
+
+    def logged_call(self, call: Any) -> None:
+        """Add a call of the log of tools, with the fields that no message has."""
+        if not isinstance(call, dict):
+            summary, part = "a call that cannot be read", LOOSE + self.count
+            self.emit("lifecycle", text_of(call), "tool_logs", summary, part=part)
+            return
+        id_ = pick(call, "tool_use_id", of=str)
+        if "tool_input" in call:
+            self.call(id_, call.get("tool_name"), call["tool_input"], "tool_logs")
+        if "result" in call:
+            self.answer(id_, text_of(call["result"]), call.get("is_error") is True, "tool_logs")
+
+    def used_by_step(self, step: dict[str, Any]) -> None:
+        """Add the usage of a step to its event, which is the last one."""
         used = Usage(
             input_tokens=number(step.get("input_tokens")) or 0,
             output_tokens=number(step.get("output_tokens")) or 0,
         )
-        if used.total and has_room:
-            event = self.out.events[at]
-            self.out.events[at] = msgspec.structs.replace(event, usage=used, tokens=used.total)
+        if used.total:
+            event = self.out.events[-1]
+            self.out.events[-1] = msgspec.structs.replace(event, usage=used, tokens=used.total)
             self.bill(event.native_id or "", used, None)
 
     def verdict(self, verdict: str, feedback: str, part: int = 0) -> None:
@@ -414,7 +399,7 @@ class Reader(EntryFold[Run]):
         word, data = pick(event, "type", of=str) or "", pick(event, "data", of=dict) or {}
         id_ = pick(data, "tool_use_id", of=str)
         self.called("event", self.content_name())
-        if word in BESIDE:
+        if word in QUIET:
             self.merge(word)
         elif word == "client_input_received":
             self.say(
@@ -430,7 +415,7 @@ class Reader(EntryFold[Run]):
             self.verdict(pick(data, "action", of=str) or "", text_of(data.get("feedback")))
         else:
             self.happened(word, data)
-        if not self.count and word not in BESIDE:
+        if not self.count and word not in QUIET:
             self.merge(word[:100] or "event")
 
     def happened(self, word: str, data: dict[str, Any]) -> None:
@@ -483,7 +468,7 @@ class Reader(EntryFold[Run]):
 
 
 def role_of(part: dict[str, Any]) -> str:
-    """Return the role of a message: as it says, or by what it holds."""
+    """Return the role of a message: its own, else one judged by its fields."""
     role = pick(part, "role", of=str) or ""
     if role in ("user", "assistant", "tool"):
         return role

@@ -1,13 +1,13 @@
 """hyperguild (supervisor): a log of skills, one file of JSON lines for each session, one line for
 each invocation.
 
-Learned from the source of its session package and a description of what its versions wrote later;
-no log was at hand. Where the logs are is the user's choice: name the folder in `roots` of the
-config. Last checked 2026-11. The traps:
+Learned from the source of its session package and a description of the format of later versions; no
+log was at hand. The user chooses the folder of the logs: name it in `roots` of the config. Last
+checked 2026-11. The traps:
 
 - A line is written when the invocation is over: one that a crash ended is not there.
-- `verified` says no also where nothing was checked. A no counts when a verdict bears it out; else
-  the attempt is not checked.
+- `verified` is false also where nothing was checked. It counts as a failure only with a verdict
+  that says so; else the attempt is unchecked.
 - `final_status` is a free text, with three vocabularies: ok, error and skipped, pass, fail and
   skip, and success.
 - A forgotten time is written as that of the year 1: such an entry has the time of the one before
@@ -39,7 +39,7 @@ class HyperguildAdapter(JsonlAdapter):
     lacks = ("tokens", "messages", "git branch", "when an attempt began")
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """Logs lie in the folder itself, or in those that are called sessions."""
+        """Yield the logs in the folder itself, and in those that are called sessions."""
         for source in super().discover(root):
             folder = os.path.dirname(source.path)
             if folder == str(root) or os.path.basename(folder) == FOLDER:

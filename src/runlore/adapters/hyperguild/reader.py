@@ -1,5 +1,5 @@
-"""What the entries of hyperguild's skill logs mean: a fold, in the words in which runlore's own log
-tells of skills."""
+"""The meaning of the entries of hyperguild's skill logs: a fold, with the events that runlore's own
+log has for skills."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from .. import Normalized, Record, Source
-from ..runlore.words import attempt_line, attempt_of, is_failure
+from ..runlore.skills import attempt_line, attempt_of, is_failure
 from ..shared.fold import load
 from ..shared.pick import number, pick, time_of
 from ..shared.stream import Entries, EntryFold
@@ -17,9 +17,9 @@ from ..shared.tools import key_values, one_line, text_of
 CARRY = 1
 """The layout of `Log`; changed only together with the adapter's `version`."""
 REFUSED = frozenset({"escalate", "error"})
-"""Verdicts of a verifier that did not take what an attempt gave."""
+"""Verdicts of a verifier that rejected an attempt."""
 ENTRY = frozenset({"skill", "final_status", "attempts", "phase", "project_root", "model_used"})
-"""What an entry has: any of these may be missing, and it is still one."""
+"""Fields of an entry. A record with one of these is an entry."""
 
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
@@ -51,13 +51,14 @@ class Reader(EntryFold[Log]):
         self.remember(self.state.anchor, follows)
 
     def when(self, entry: dict[str, Any]) -> datetime | None:
-        found = time_of(entry.get("timestamp"))
-        if found is not None and found.year > 1:
-            self.state.at = found
+        """Return the time of an entry, or that of the one before it."""
+        at = time_of(entry.get("timestamp"))
+        if at is not None and at.year > 1:
+            self.state.at = at
         return self.state.at
 
     def entry(self, entry: dict[str, Any]) -> None:
-        """A whole invocation: that it began, each attempt, and how it ended."""
+        """Add a whole invocation: its beginning, each attempt, and its end."""
         state = self.state
         skill = one_line(pick(entry, "skill", of=str) or "")[:200] or "unknown"
         phase = one_line(pick(entry, "phase", of=str) or "")[:200]
@@ -68,8 +69,8 @@ class Reader(EntryFold[Log]):
         named = entry.get("session_id")
         other = {"session_id": named} if named not in (None, "", self.session()) else {}
         given = entry.get("input")
-        told = key_values(given) if isinstance(given, dict) else text_of(given)
-        body = "\n".join(text for text in (told, key_values(other)) if text)
+        task = key_values(given) if isinstance(given, dict) else text_of(given)
+        body = "\n".join(text for text in (task, key_values(other)) if text)
         self.emit(
             "lifecycle",
             body,
@@ -84,18 +85,17 @@ class Reader(EntryFold[Log]):
             self.attempt(attempt, skill)
         self.ended(entry, skill)
 
-    def attempt(self, attempt: Any, skill: str) -> None:
-        """Add the result of one attempt, and what is known of it: verified, failed, or not
-        checked."""
-        told = attempt if isinstance(attempt, dict) else {"output_summary": text_of(attempt)}
-        found = attempt_of({**told, "checks": checks_of(told)})
-        has_raised = found.error is not None
+    def attempt(self, given: Any, skill: str) -> None:
+        """Add an attempt, which is verified, failed or unchecked."""
+        fields = given if isinstance(given, dict) else {"output_summary": text_of(given)}
+        attempt = attempt_of({**fields, "checks": checks_of(fields)})
+        has_raised = attempt.error is not None
         self.emit(
-            "error" if has_raised else "lifecycle", found.body,
-            f"skill.attempt_finished/{found.word}", attempt_line(told, found.word),
-            tool=skill, is_error=has_raised or found.word == "failed",
-            model=pick(told, "model", of=str),
-            duration_ms=number(told.get("duration_ms")),
+            "error" if has_raised else "lifecycle", attempt.body,
+            f"skill.attempt_finished/{attempt.word}", attempt_line(fields, attempt.word),
+            tool=skill, is_error=has_raised or attempt.word == "failed",
+            model=pick(fields, "model", of=str),
+            duration_ms=number(fields.get("duration_ms")),
         )  # fmt: skip
 
     def ended(self, entry: dict[str, Any], skill: str) -> None:
@@ -111,8 +111,8 @@ class Reader(EntryFold[Log]):
 
 
 def checks_of(attempt: dict[str, Any]) -> list[dict[str, Any]]:
-    """The evidence that there is for an attempt. A no without a verdict may as well mean that
-    nobody looked."""
+    """Return the evidence for an attempt. `verified: false` without a verdict may mean that nobody
+    checked."""
     if attempt.get("verified") is True:
         return [{"by": "log", "passed": True}]
     verdict = pick(attempt, "verdict", of=str)

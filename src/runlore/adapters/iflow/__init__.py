@@ -4,10 +4,10 @@ tools of Gemini CLI.
 Learned from one real session of 2026-01 and from where others look for them. Last checked 2026-11.
 The traps:
 
-- Replies are written as they grow: a call stands in every line until its result has come, and is
-  told once.
-- A result holds what Gemini CLI has: `responseParts` for the model, `resultDisplay` for the person,
-  the lines that changed with it.
+- Replies are written as they grow: a call is in every line until its result has come, and is one
+  event.
+- A result has the fields of Gemini CLI: `responseParts` for the model, and `resultDisplay` for the
+  person, with the changed lines.
 - `usage` is there and is always zero.
 """
 

@@ -1,4 +1,4 @@
-"""What the records of iFlow CLI mean. See `iflow.py` for the traps."""
+"""The meaning of the records of iFlow CLI. The package's docstring lists the traps."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Chat(Entries):
 class Reader(EntryFold[Chat]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Chat, CARRY))
-        self.is_aside = False
+        self.is_sidechain = False
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
-        self.is_aside = False
+        self.is_sidechain = False
 
     def line(self, value: dict[str, Any]) -> None:
         state = self.state
@@ -48,7 +48,7 @@ class Reader(EntryFold[Chat]):
             self.parent = self.last_of(above) if above else None
         follows = self.parent
         self.ts = time_of(value.get("timestamp"))
-        self.is_aside = value.get("isSidechain") is True
+        self.is_sidechain = value.get("isSidechain") is True
         state.cwd = state.cwd or pick(value, "cwd", of=str)
         state.branch = pick(value, "gitBranch", of=str) or state.branch
         message = pick(value, "message", of=dict) or {}
@@ -65,7 +65,9 @@ class Reader(EntryFold[Chat]):
         self.remember(name, follows)
 
     def emit(self, *args: Any, **more: Any) -> str:
-        return super().emit(*args, **({**more, "is_sidechain": True} if self.is_aside else more))
+        if self.is_sidechain:
+            more["is_sidechain"] = True
+        return super().emit(*args, **more)
 
     def message(self, message: dict[str, Any], role: str) -> None:
         self.state.model = pick(message, "model", of=str) or self.state.model
@@ -105,18 +107,14 @@ class Reader(EntryFold[Chat]):
         call_id = identifier(block.get("id"))
         if call_id in self.state.calls:
             return
-        found = words.describe(block.get("name"), block.get("input"))
+        call = words.describe(block.get("name"), block.get("input"))
         self.emit(
-            found.kind, found.body, "tool_use", found.summary, "assistant", found.tool, call_id,
-            found.action, files=found.files,
+            call.kind, call.body, "tool_use", call.summary, "assistant", call.tool, call_id,
+            call.action, files=call.files,
         )  # fmt: skip
         if call_id:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+            remembered = Call(call.tool, call.action, call.kind == "test_run")
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def result(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("tool_use_id"))
@@ -137,5 +135,5 @@ class Reader(EntryFold[Chat]):
 
 
 def guess(message: dict[str, Any]) -> str:
-    """Return the role that a message must have when it does not say so."""
+    """Return the role of a message without one, judged by its fields; "" if none fits."""
     return "assistant" if message.keys() & {"model", "usage", "stop_reason"} else ""

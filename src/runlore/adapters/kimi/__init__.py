@@ -5,27 +5,26 @@ Learned from the source of kimi-cli 1.52 (`wire/types.py`, `session_fork.py`) an
 (`migration-legacy`), from what 1.40 wrote, and from samples of both (protocols 1.1 to 1.10, and 1.4
 and 1.5 of Kimi Code). Last checked 2026-11. The traps:
 
-- A session of Kimi CLI is a folder with `wire.jsonl`, what the program showed, with times and
-  tokens, and `context.jsonl`, what the model saw, without. The second is read only where the first
-  is missing or empty. A compaction or a rewind puts the old context aside as `context_<n>.jsonl`,
-  which is not read: the log has it.
-- No record has an id. It is named by what it says: a fork, and `/undo` of Kimi CLI, copies the log
-  into a new session, and the same line is the same record. Which session it was copied from is told
-  by Kimi Code only.
-- The folder of a session of Kimi CLI is told by the MD5 in its path, of those that `kimi.json`
-  lists.
+- A session of Kimi CLI is a folder with `wire.jsonl`, the output of the program, with times and
+  tokens, and `context.jsonl`, the context of the model, without. The second is read only where the
+  first is missing or empty. A compaction or a rewind renames the old context to
+  `context_<n>.jsonl`, which is not read: the log has it.
+- No record has an id. It is named by its content: a fork, and `/undo` of Kimi CLI, copies the log
+  into a new session, and the same line is the same record. Only Kimi Code names the session that it
+  was copied from.
+- The folder of a session of Kimi CLI is the one in `kimi.json` whose MD5 is in the session's path.
 - Where a message comes between two parts of a call's arguments, the call has only the first. The
-  rest follows, at the latest before the step ends: the call is given with all of them.
-- A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is told
+  rest follows before the step ends: the call is read with all of them.
+- A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is read
   only where the log is missing, and not before it could have come. Before, it had a context of its
   own (`context_sub_<n>.jsonl`), which is read where its session has no log.
-- `StatusUpdate` and `step.end` tell what a request took, and the counts do not overlap.
-  `usage.record` says the same once more, and is counted where no step said it.
+- `StatusUpdate` and `step.end` have the usage of a request, and the counts do not overlap.
+  `usage.record` repeats it, and is counted where no step had it.
 - Kimi Code writes a prompt twice, when it is typed and when it is put into the context.
-- It takes the sessions of Kimi CLI over, as `ses_<id>`, with a copy of what the model saw in which
-  all is of the moment that the log has for its beginning. Where the original still is, only what
-  came since is told, as its continuation.
-- Kimi CLI does not tell the model. Neither tells of a git branch.
+- It imports the sessions of Kimi CLI as `ses_<id>`, with a copy of the model's context in which
+  every record has the time of the log's beginning. If the original still exists, only the later
+  records are read, as its continuation.
+- Kimi CLI does not write the model. Neither writes a git branch.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from .paths import CONTEXT, SUBAGENT, WIRE, owner_of
 STATE = "state.json"
 HOME = "sessions"
 EMPTY = 100  # Bytes of a log with nothing but its first line.
-MAX_SIDECAR_BYTES = 1 << 20  # Bytes of a file that tells about a session.
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of a file about a session.
 CLI = ("$KIMI_SHARE_DIR/sessions", "~/.kimi/sessions")
 CODE = ("$KIMI_CODE_HOME/sessions", "~/.kimi-code/sessions")
 OTHERS = frozenset({"session_index.jsonl"})
@@ -56,7 +55,7 @@ MAX_AGENTS = 10_000  # Subagents of a session.
 STALE_S = 600  # A log that has not changed for so long is not being written any more.
 BEGINS_S = 60  # A subagent that has no log after so long gets none.
 MAX_HELD = 200  # Records between the beginning of a call's arguments and their end.
-MAX_REST = 8 << 20  # Characters of arguments that are put where they begin.
+MAX_REST = 8 << 20  # Characters of arguments that are moved into their call.
 ENDS = frozenset(
     {
         "ToolCall",
@@ -68,13 +67,13 @@ ENDS = frozenset(
         "SteerInput",
     }
 )
-"""What follows the last of a call's arguments."""
+"""Types of messages that only come after the last of a call's arguments."""
 _MESSAGE = re.compile(
     rb'"message": ?\{"type":'
-    rb' ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted|TurnBegin|TurnEnd'
-    rb'|SteerInput)"'
+    rb' ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted'
+    rb'|TurnBegin|TurnEnd|SteerInput)"'
 )
-_ASIDE = re.compile(r"context_\d+\.jsonl\Z")
+_OLD_CONTEXT = re.compile(r"context_\d+\.jsonl\Z")
 
 
 class KimiAdapter(JsonlAdapter):
@@ -87,34 +86,35 @@ class KimiAdapter(JsonlAdapter):
     instructions = ("AGENTS.md",)
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        """Those of both programs: what moves the sessions of one leaves those of the other."""
+        """Return the folders of both programs. A variable that moves the sessions of one does not
+        move those of the other."""
         return [*usual_roots(CLI, env), *usual_roots(CODE, env)]
 
     def discover(self, root: Path) -> Iterator[Source]:
-        found = {source.path: source for source in super().discover(root)}
-        for path, source in found.items():
+        sources = {source.path: source for source in super().discover(root)}
+        for path, source in sources.items():
             if self._is_session(
-                path, found, is_own=HOME in (root.name, *Path(path).relative_to(root).parts)
+                path, sources, is_own=HOME in (root.name, *Path(path).relative_to(root).parts)
             ):
                 yield aged(source, STALE_S)
 
     def refresh(self, source: Source) -> Source | None:
-        found = super().refresh(source)
-        return found and aged(found, STALE_S)
+        current = super().refresh(source)
+        return current and aged(current, STALE_S)
 
-    def _is_session(self, path: str, found: Mapping[str, Source], is_own: bool) -> bool:
-        """Return True if a file holds a session. In a folder of samples that somebody collected,
-        any may."""
+    def _is_session(self, path: str, sources: Mapping[str, Source], is_own: bool) -> bool:
+        """Return True if a file is one of a session. In a folder of samples that somebody
+        collected, any may be one."""
         folder, name = os.path.split(path)
         if name == CONTEXT or SUBAGENT.match(name):
-            # A log that has just begun is still going to tell all that the context does.
-            log = found.get(os.path.join(folder, WIRE))
-            return log is None or (log.size <= EMPTY and is_stale(found[path], STALE_S))
-        if name in OTHERS or _ASIDE.match(name) or os.path.basename(folder) == "user-history":
+            # A log that has just begun will have all that the context has.
+            log = sources.get(os.path.join(folder, WIRE))
+            return log is None or (log.size <= EMPTY and is_stale(sources[path], STALE_S))
+        if name in OTHERS or _OLD_CONTEXT.match(name) or os.path.basename(folder) == "user-history":
             return False
         if name == WIRE:
-            context = found.get(os.path.join(folder, CONTEXT))
-            return found[path].size > EMPTY or context is None or not context.size
+            context = sources.get(os.path.join(folder, CONTEXT))
+            return sources[path].size > EMPTY or context is None or not context.size
         return not is_own or os.path.basename(os.path.dirname(folder)) == HOME
 
     def follows(self, source: Source, since: Position) -> bool:
@@ -122,28 +122,28 @@ class KimiAdapter(JsonlAdapter):
             now = super().position(source, since.offset, since.records)
         except ReadError:
             return False
-        # Positions of before 2026-11-17 do not say whose they are.
+        # Positions of before 2026-11-17 do not contain the session.
         return since.tail == now.tail and since.head in (_own(source, now.head), now.head)
 
     def position(self, source: Source, offset: int, records: int) -> Position:
-        """It says whose log it is: all have the same name and begin alike, and one that is new is
-        not one that is gone, moved."""
-        found = super().position(source, offset, records)
-        return msgspec.structs.replace(found, head=_own(source, found.head))
+        """Return a position that contains the session: all logs have the same name and begin alike,
+        and a new one must not pass for one that was moved."""
+        position = super().position(source, offset, records)
+        return msgspec.structs.replace(position, head=_own(source, position.head))
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        # Before they are told: none that is waited for is told by then.
+        # Listed before the records are read, so that an agent that comes later counts as missing.
         agents = frozenset(_agents(folder_of(source.path)))
-        if since is not None:  # What is told about a session changes with it.
+        if since is not None:  # The sidecars change with the session.
             yield from self.sidecars(source)
         yield from _whole_calls(
             _settled(super().read(source, since), agents), is_stale(source, STALE_S)
         )
 
     def sidecars(self, source: Source) -> Iterable[Record]:
-        """Yield the facts about a session, the folder of its project, and the subagents that have a
-        log: what the session repeats of them is left out. They are looked for at each read, and
-        stored with its records, as a subagent may have begun after sources were looked for."""
+        """Yield the session's own files, the folder of its project, and the subagents that have a
+        log: the session's copies of their records are left out. The list is made at each read,
+        because a subagent may have begun after `discover`."""
         if os.path.basename(source.path) not in (WIRE, CONTEXT):
             return
         folder = folder_of(source.path)
@@ -168,7 +168,7 @@ class KimiAdapter(JsonlAdapter):
         return without_pictures(line)
 
     def resume(self, session: Session) -> list[str] | None:
-        """To be run in the session's folder; a subagent is not taken up."""
+        """Return the command, to be run in the session's folder; a subagent cannot be resumed."""
         return (
             None
             if session.relation == "subagent"
@@ -186,8 +186,8 @@ def _own(source: Source, head: bytes) -> bytes:
 
 
 def _settled(records: Iterable[Record], agents: frozenset[str]) -> Iterator[Record]:
-    """The records up to one that repeats what a subagent does whose log may still come: told by
-    both, it would be counted twice."""
+    """Yield the records up to one that repeats a subagent's record whose log may still come: read
+    from both, it would be counted twice."""
     for record in records:
         if (
             record.aside is None
@@ -211,14 +211,14 @@ def _is_early(line: bytes, agents: frozenset[str]) -> bool:
         or not isinstance(seconds, int | float)
     ):
         return False
-    now = time()  # Compared, and not subtracted: no float holds any number that may stand there.
+    now = time()  # Compared, and not subtracted: the number may be too large for a float.
     return agent not in agents and now - BEGINS_S < seconds < now + BEGINS_S
 
 
 def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:
-    """The records, with a call's arguments where they begin: what is in two parts could not be seen
-    for what it is, say a secret. A call whose rest may still come is not given yet, unless nothing
-    has come for long."""
+    """Yield the records, with all arguments of a call in its first record: redaction would miss a
+    secret that is split over two. A call whose rest may still come is held back, unless the log has
+    not changed for long."""
     held: list[Record] = []
     begun = rest = ""
     for record in records:
@@ -254,11 +254,12 @@ def _joined(held: list[Record], arguments: str) -> Iterator[Record]:
 
 
 def _argument(record: Record) -> tuple[str, str]:
-    """The type of a message that is about a call or ends a step, and the arguments of a call."""
-    found = None if record.aside else _MESSAGE.search(record.data, 0, 200)
-    if found is None:
+    """Return the type of a message that is about a call or ends a step, and the arguments of a
+    call."""
+    match = None if record.aside else _MESSAGE.search(record.data, 0, 200)
+    if match is None:
         return "", ""
-    word = found[1].decode()
+    word = match[1].decode()
     if not word.startswith("ToolCall"):
         return word, ""
     try:
@@ -270,7 +271,7 @@ def _argument(record: Record) -> tuple[str, str]:
 
 
 def _is_whole(arguments: str) -> bool:
-    # Most parts are none, and need not be looked at as a whole.
+    # Most parts do not end like an object, and need not be decoded.
     if not arguments.rstrip().endswith("}"):
         return False
     try:
@@ -281,31 +282,31 @@ def _is_whole(arguments: str) -> bool:
 
 
 def folder_of(path: str) -> str:
-    """The folder of the session that a file belongs to."""
+    """Return the folder of the session that a file belongs to."""
     folder = os.path.dirname(path)
     above = os.path.dirname(folder)
     return os.path.dirname(above) if os.path.basename(above) in ("agents", "subagents") else folder
 
 
 def _agents(folder: str) -> list[str]:
-    """The subagents of a session that have a log."""
-    found: list[str] = []
+    """Return the subagents of a session that have a log."""
+    agents: list[str] = []
     for below in (os.path.join(folder, name) for name in ("agents", "subagents")):
         try:
             names = sorted(os.listdir(below))[:MAX_AGENTS]
         except OSError:
             continue
-        found += [
+        agents += [
             name
             for name in names
             if any(os.path.exists(os.path.join(below, name, file)) for file in (WIRE, CONTEXT))
         ]
-    return found
+    return agents
 
 
 def _is_original_there(state: bytes) -> bool:
-    """Return True if a session was taken over from the other program, and is still there as
-    well."""
+    """Return True if a session was imported from the other program, and the original still
+    exists."""
     try:
         place = msgspec.json.decode(state)["custom"]["kimi_cli_source_path"]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
@@ -319,7 +320,8 @@ def _is_original_there(state: bytes) -> bool:
 
 
 def _project(folder: str) -> str | None:
-    """The path of a project whose sessions lie in this folder, which is named by its hash."""
+    """Return the path of the project whose sessions lie in this folder, which is named by its
+    hash."""
     try:
         value = msgspec.json.decode(
             read_small(

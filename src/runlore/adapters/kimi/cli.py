@@ -1,4 +1,4 @@
-"""The records of Kimi CLI: messages to the program that shows them, and the model's context."""
+"""The meaning of the records of Kimi CLI: its output, and the context of the model."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ QUIET = frozenset(
         "context.undone",
     }
 )
-"""What is begun, asked for or repeated by another record."""
+"""Types of records that announce, request or repeat another record."""
 
 
 class CliReader(LogFold):
     def take_up(self, is_timed: bool) -> bool:
-        """Names the current record. The session is no part of the name where there is a time: a
-        fork has the same record."""
+        """Name the current record; return False if it was read before. The name of a record with a
+        time does not contain the session, for a fork has the same record."""
         name = self.content_name() if is_timed else self.new_id()
         return self.admit(name)
 
     def shown(self, value: dict[str, Any], message: dict[str, Any]) -> None:
-        """A message of Kimi CLI to what shows it."""
+        """Add a message of the output of Kimi CLI."""
         seconds = value.get("timestamp")
         self.ts = (
             moment(seconds)
@@ -76,15 +76,13 @@ class CliReader(LogFold):
         self.emit("human_intervention", "", "StepInterrupted", "interrupted", "user")
 
     def retried(self, payload: dict[str, Any]) -> None:
-        attempt, most = (
-            number(payload.get("next_attempt")) or "?",
-            number(payload.get("max_attempts")) or "?",
-        )
+        attempt = number(payload.get("next_attempt")) or "?"
+        limit = number(payload.get("max_attempts")) or "?"
         self.emit(
             "retry",
             key_values(payload),
             "StepRetry",
-            f"attempt {attempt} of {most}: {one_line(text_of(payload.get('error_type')))}",
+            f"attempt {attempt} of {limit}: {one_line(text_of(payload.get('error_type')))}",
         )
 
     def spoken(self, payload: dict[str, Any]) -> None:
@@ -97,7 +95,7 @@ class CliReader(LogFold):
         self.call(payload.get("id"), call.get("name"), call.get("arguments"), "ToolCall")
 
     def rest(self, payload: dict[str, Any]) -> None:
-        """The rest of a call's arguments. Nearly always it was put where they begin."""
+        """Add the rest of a call's arguments. Nearly always it was moved into the call."""
         text = pick(payload, "arguments_part", of=str) or ""
         if text.strip(' "}]\n'):
             self.emit("lifecycle", text, "ToolCallPart", None, "assistant")
@@ -148,14 +146,14 @@ class CliReader(LogFold):
         )
 
     def question(self, payload: dict[str, Any]) -> None:
-        asked = [
+        questions = [
             text_of(item.get("question"))
             for item in pick(payload, "questions", of=list) or []
             if isinstance(item, dict)
         ]
         self.emit(
             "lifecycle",
-            "\n".join(asked),
+            "\n".join(questions),
             "QuestionRequest",
             None,
             "assistant",
@@ -196,13 +194,13 @@ class CliReader(LogFold):
         )
 
     def side_question(self, payload: dict[str, Any]) -> None:
-        """A question beside the conversation (`/btw`), or its answer."""
+        """Add a question outside the conversation (`/btw`), or its answer."""
         failure, answer = pick(payload, "error", of=str), pick(payload, "response", of=str)
         text = failure or answer or shown_input(payload)
         self.emit("lifecycle", text, "Btw", None, is_error=failure is not None)
 
     def subagent(self, payload: dict[str, Any]) -> None:
-        """Add what a subagent did, unless it has a log of its own."""
+        """Add a subagent's record, unless the subagent has a log of its own."""
         agent, event = (
             clean(pick(payload, "agent_id", of=str) or ""),
             pick(payload, "event", of=dict),
@@ -213,10 +211,10 @@ class CliReader(LogFold):
         self.is_below = True
         self.dispatch(event)
 
-    # What the model saw.
+    # The context of the model.
 
     def context(self, value: dict[str, Any]) -> None:
-        """A message as Kimi CLI gave it to the model."""
+        """Add a message of the context."""
         if not self.take_up(is_timed=False):
             return
         name, follows = self.native_id, self.parent
@@ -232,56 +230,49 @@ class CliReader(LogFold):
         self.remember(name, follows)
 
     def add_message(self, message: dict[str, Any], role: str, native: str) -> None:
-        """A message with all its parts."""
+        """Add a message with all its parts."""
         content = message.get("content")
         if role == "user":
-            text, _ = words.split_content(content)
-            if words.is_given(text):
-                self.emit(
-                    "lifecycle",
-                    words.shown(content),
-                    f"{native}/given",
-                    None,
-                    "user",
-                    view="context",
-                )
-            else:
-                self.prompt(content, f"{native}/user")
+            self.add_prompt(content, native)
         elif role == "assistant":
-            for part in (
-                content
-                if isinstance(content, list)
-                else [{"text": content}]
-                if isinstance(content, str)
-                else []
-            ):
-                self.part(part, f"{native}/assistant")
-            calls = message.get("tool_calls", message.get("toolCalls"))
-            for item in calls if isinstance(calls, list) else []:
-                inner = pick(item, "function", of=dict) or (item if isinstance(item, dict) else {})
-                self.call(
-                    pick(item, "id", of=str),
-                    inner.get("name"),
-                    inner.get("arguments", inner.get("args")),
-                    f"{native}/call",
-                )
+            self.add_answer(message, native)
         elif role == "tool":
             text, is_error = words.answered(words.shown(content))
             own = message.get("tool_call_id", message.get("toolCallId"))
             self.result(own, text, "", is_error or message.get("isError") is True, f"{native}/tool")
         else:
             text, others = words.split_content(content)
-            for part in (text, *others):
-                if part:
-                    self.emit("lifecycle", part, f"{native}/{role[:100]}", None, role[:100] or None)
+            for part in filter(None, (text, *others)):
+                self.emit("lifecycle", part, f"{native}/{role[:100]}", None, role[:100] or None)
         if not self.count and content is None and "tool_calls" not in message:
             self.unknown(role)
         elif not self.count:
             self.merge("empty")
 
+    def add_prompt(self, content: Any, native: str) -> None:
+        """Add a message with the role of the user, which the program may have written."""
+        text, _ = words.split_content(content)
+        if words.is_given(text):
+            body = words.shown(content)
+            self.emit("lifecycle", body, f"{native}/given", None, "user", view="context")
+        else:
+            self.prompt(content, f"{native}/user")
+
+    def add_answer(self, message: dict[str, Any], native: str) -> None:
+        """Add the parts of an answer, and its calls."""
+        content = message.get("content")
+        content = [{"text": content}] if isinstance(content, str) else content
+        for part in content if isinstance(content, list) else []:
+            self.part(part, f"{native}/assistant")
+        calls = message.get("tool_calls", message.get("toolCalls"))
+        for item in calls if isinstance(calls, list) else []:
+            inner = pick(item, "function", of=dict) or (item if isinstance(item, dict) else {})
+            args = inner.get("arguments", inner.get("args"))
+            self.call(pick(item, "id", of=str), inner.get("name"), args, f"{native}/call")
+
 
 def role_of(message: dict[str, Any]) -> str:
-    """Return the role of a message: as it says, or by what it holds."""
+    """Return the role of a message: its own, else one judged by its fields."""
     role = pick(message, "role", of=str) or ""
     if role in ROLES:
         return role
@@ -337,4 +328,4 @@ SHOWN: dict[str, Handler] = {
 PAYLOADS = {"return_value": "ToolResult", "function": "ToolCall", "think": "ContentPart",
 "text": "ContentPart", "user_input": "TurnBegin",
             "event": "SubagentEvent", "token_usage": "StatusUpdate"}  # fmt: skip
-"""What tells the type of a message where that is missing or not known."""
+"""Fields that show the type of a message where that is missing or not known."""

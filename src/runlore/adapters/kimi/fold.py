@@ -1,5 +1,5 @@
-"""The fold that the logs of both programs share: whose log it is, what is said, calls, results,
-tokens. No record is known here."""
+"""The fold that the logs of both programs share: the session of a log, messages, calls, results,
+tokens. It knows no record."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Log(Entries):
     version: int = CARRY
     provider: str | None = None
     steps: list[tuple[int, ...]] = msgspec.field(default_factory=list)
-    """What the last steps took that no further record has repeated."""
+    """The usage of the last steps that no further record has repeated."""
     prompts: list[bytes] = msgspec.field(default_factory=list)
-    """What was typed and has not been put into the context yet."""
+    """Hashes of typed prompts that are not in the context yet."""
     turns: list[tuple[str, str | None]] = msgspec.field(default_factory=list)
-    """The last prompts, and what they follow."""
+    """The last prompts, and the events that they follow."""
     mode: str | None = None
     created: int = 0
-    """When the log was made, in milliseconds."""
-    is_taken_over: bool = False
-    """Whether what is of that moment is the copy of a session that is still there."""
+    """The time of the log's beginning, in milliseconds."""
+    is_imported: bool = False
+    """True if records of that time are copies of a session that still exists."""
     agents: set[str] = msgspec.field(default_factory=set)
     """The subagents that have a log of their own."""
 
@@ -47,7 +47,7 @@ class LogFold(EntryFold[Log]):
         session, self.agent = owner_of(source.path)
         self.above = clean(session) or "unknown"
         self.is_below = False
-        """Whether the current record is a subagent's, told in the log of its session."""
+        """True if the current record is a subagent's, repeated in the log of its session."""
         if self.agent is not None and self.state.parent is None:
             self.state.parent, self.state.relation = self.uid(self.above), "subagent"
 
@@ -64,48 +64,45 @@ class LogFold(EntryFold[Log]):
         super().begin(raw)
         self.is_below = False
 
-    # What stands beside the log.
+    # Sidecars.
 
     def sidecar(self, name: str, data: bytes) -> None:
         state = self.state
         if name == "cwd":
             state.cwd = data.decode("utf-8", "replace")
-            return
-        if name == "original":
-            state.is_taken_over = True
-            return
-        if name == "agents":
+        elif name == "original":
+            state.is_imported = True
+        elif name == "agents":
             listed = next((value for value, _, _ in parse(data)), None)
-            state.agents = (
-                {clean(agent) for agent in listed if isinstance(agent, str)}
-                if isinstance(listed, list)
-                else set()
-            )
-            return
-        value = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
-        if name == "meta":
-            self.set_title(pick(value, "description", of=str), 2)
-        elif name == "state":
-            state.cwd = pick(value, "workDir", of=str) or pick(value, "cwd", of=str) or state.cwd
-            if self.agent is None:
-                is_own = value.get("isCustomTitle") is True or value.get("titleKind") == "custom"
-                self.set_title(
-                    pick(value, "title", of=str) or pick(value, "custom_title", of=str),
-                    3 if is_own else 2,
-                )
-                if origin := clean(pick(value, "forkedFrom", of=str) or ""):
-                    state.parent, state.relation = self.uid(origin), "fork"
-                if before := clean(pick(value, "custom", "kimi_cli_session_id", of=str) or ""):
-                    state.parent, state.relation = self.uid(before), "continuation"
-            elif (above := pick(value, "agents", self.agent, "parentAgentId", of=str)) not in (
-                None,
-                "main",
-            ):
-                state.parent = self.uid(
-                    f"{self.above}/agent-{clean(str(above)).removeprefix('agent-')}"
-                )
+            agents = listed if isinstance(listed, list) else []
+            state.agents = {clean(agent) for agent in agents if isinstance(agent, str)}
+        else:
+            value = next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
+            if name == "meta":
+                self.set_title(pick(value, "description", of=str), 2)
+            elif name == "state":
+                self.about(value)
 
-    # What is said.
+    def about(self, value: dict[str, Any]) -> None:
+        """Take in the session's own file: its folder and title, and the session before or above
+        it."""
+        state = self.state
+        state.cwd = pick(value, "workDir", of=str) or pick(value, "cwd", of=str) or state.cwd
+        if self.agent is not None:
+            above = pick(value, "agents", self.agent, "parentAgentId", of=str)
+            if above not in (None, "main"):
+                own = clean(str(above)).removeprefix("agent-")
+                state.parent = self.uid(f"{self.above}/agent-{own}")
+            return
+        title = pick(value, "title", of=str) or pick(value, "custom_title", of=str)
+        is_own = value.get("isCustomTitle") is True or value.get("titleKind") == "custom"
+        self.set_title(title, 3 if is_own else 2)
+        if origin := clean(pick(value, "forkedFrom", of=str) or ""):
+            state.parent, state.relation = self.uid(origin), "fork"
+        if before := clean(pick(value, "custom", "kimi_cli_session_id", of=str) or ""):
+            state.parent, state.relation = self.uid(before), "continuation"
+
+    # Messages.
 
     def emit(self, *args: Any, **more: Any) -> str:
         if self.is_below:
@@ -113,7 +110,7 @@ class LogFold(EntryFold[Log]):
         return super().emit(*args, **more)
 
     def prompt(self, content: Any, native: str) -> None:
-        """Add what a person typed, or in a subagent's log its task."""
+        """Add a prompt by a person, or in a subagent's log its task."""
         text, others = words.split_content(content)
         if text.strip():
             follows = self.parent
@@ -127,7 +124,7 @@ class LogFold(EntryFold[Log]):
             self.merge("empty")
 
     def part(self, part: Any, native: str) -> None:
-        """A part of what the model says."""
+        """Add a part of an answer."""
         text, thought = pick(part, "text", of=str), pick(part, "think", of=str)
         if thought is not None:
             if thought.strip():
@@ -141,60 +138,44 @@ class LogFold(EntryFold[Log]):
     # Tools.
 
     def call(self, call_id: Any, name: Any, given: Any, native: str) -> None:
-        found, own = words.describe(name, given), identifier(call_id)
+        call, own = words.describe(name, given), identifier(call_id)
         self.emit(
-            found.kind,
-            found.body,
-            native,
-            found.summary,
-            "assistant",
-            found.tool,
-            own,
-            found.action,
-            files=found.files,
-        )
+            call.kind, call.body, native, call.summary, "assistant", call.tool, own, call.action,
+            files=call.files,
+        )  # fmt: skip
         if own:
-            keep(
-                self.state.calls,
-                own,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+            remembered = Call(call.tool, call.action, call.kind == "test_run")
+            keep(self.state.calls, own, remembered, CALLS)
 
     def result(self, call_id: Any, text: str, note: str, is_error: bool, native: str) -> None:
-        """Add the result of a call; `note` is what the program says about it."""
+        """Add the result of a call; `note` is the program's text about it."""
         own = identifier(call_id)
         call = self.state.calls.get(own or "") or Call("unknown", "other")
-        found = (
-            words.EXIT.search(note or text[-300:]) if call.action == "shell" and is_error else None
-        )
-        came = calls.came(
-            f"{text.rstrip()}\n{note}" if text and note else text or note,
-            is_error,
-            int(found[1]) if found else None,
-            call.is_test,
-        )
-        is_refused = is_error and words.REFUSED in came.text[-2000:]
-        kind = (
-            "human_intervention"
-            if is_refused
-            else "decision"
-            if call.tool in words.ASKS and not is_error
-            else "tool_result"
-        )
-        below = words.BELOW.match(text) if call.action == "agent" else None
+        is_shell = call.action == "shell"
+        code = words.exit_code(note or text[-300:]) if is_shell and is_error else None
+        whole = f"{text.rstrip()}\n{note}" if text and note else text or note
+        came = calls.came(whole, is_error, code, call.is_test)
+        kind = "decision" if call.tool in words.ASKS and not is_error else "tool_result"
+        is_refused = is_error and words.REFUSED in whole[-2000:]
+        if is_refused:
+            kind, native = "human_intervention", f"{native}/rejected"
         self.emit(
-            kind, came.text, f"{native}/rejected" if is_refused else native, came.summary, "tool",
-            call.tool, own, call.action,
+            kind, came.text, native, came.summary, "tool", call.tool, own, call.action,
             is_error=is_error and not is_refused, exit_code=came.exit_code, tests=came.tests,
-            refs=(self.uid(f"{self.session()}/agent-{below[1].removeprefix('agent-')}"),
-            ) if below else (),
+            refs=self.subagents_in(text) if call.action == "agent" else (),
         )  # fmt: skip
+
+    def subagents_in(self, text: str) -> tuple[str, ...]:
+        """Return the session of the subagent that the result of its call names."""
+        below = words.BELOW.match(text)
+        if below is None:
+            return ()
+        return (self.uid(f"{self.session()}/agent-{below[1].removeprefix('agent-')}"),)
 
     # Tokens.
 
     def used(self, used: Usage, native: str, key: str, model: str | None) -> None:
-        """Add the tokens of a request: an event of its own, as the reply was read before."""
+        """Add the usage of a request as an event of its own, for its answer came before."""
         prompt = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
         summary = f"{prompt} tokens in, {used.output_tokens} out"
         event = self.emit(

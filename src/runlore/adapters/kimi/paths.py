@@ -9,10 +9,10 @@ SUBAGENT = re.compile(r"context_sub_(\d+)\.jsonl\Z")
 
 
 def owner_of(path: str) -> tuple[str, str | None]:
-    """The session that a file belongs to, and the subagent whose it is."""
+    """Return the session and the subagent that a file belongs to; None for no subagent."""
     *above, folder, name = ["", "", *path.replace("\\", "/").split("/")][-5:]
-    if found := SUBAGENT.match(name):
-        return folder, f"sub_{found[1]}"
+    if match := SUBAGENT.match(name):
+        return folder, f"sub_{match[1]}"
     if name not in (WIRE, CONTEXT):
         return name.removesuffix(".jsonl"), None
     if above[-1] in ("agents", "subagents"):

@@ -1,4 +1,5 @@
-"""The records of Kimi Code, one method for each type. The traps are in the package's docstring."""
+"""The meaning of the records of Kimi Code, one method for each type, and the choice between the
+records of both programs. The traps are in the package's docstring."""
 
 from __future__ import annotations
 
@@ -20,13 +21,10 @@ from .paths import WIRE
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
     """Return what the records of a source mean."""
-    found = Reader(source, carry).run(records)
-    # A context has no times.
-    return (
-        found
-        if os.path.basename(source.path) == WIRE
-        else with_rank(with_file_time(found, source), 1)
-    )
+    normalized = Reader(source, carry).run(records)
+    if os.path.basename(source.path) == WIRE:
+        return normalized
+    return with_rank(with_file_time(normalized, source), 1)  # A context has no times.
 
 
 class Reader(CliReader):
@@ -44,10 +42,10 @@ class Reader(CliReader):
             self.logged(value, word)
 
     def logged(self, value: dict[str, Any], word: str) -> None:
-        """A record of Kimi Code."""
+        """Add a record of Kimi Code."""
         ms = number(value.get("time"), 1 << 50)
         self.ts = moment(ms / 1000 if ms else None)
-        if self.state.is_taken_over and ms == self.state.created:
+        if self.state.is_imported and ms == self.state.created:
             self.merge("taken over")
         elif self.take_up(ms is not None):
             name, follows = self.native_id, self.parent
@@ -63,7 +61,7 @@ class Reader(CliReader):
             self.remember(name, follows)
 
     def typed(self, value: dict[str, Any]) -> None:
-        """A prompt, which comes again when it is put into the context."""
+        """Add a prompt, which is repeated when it is put into the context."""
         text, _ = words.split_content(value.get("input"))
         origin = pick(value, "origin", "kind", of=str) or "user"
         self.state.prompts = [*self.state.prompts[1 - PROMPTS :], stamp(text)]
@@ -142,7 +140,7 @@ class Reader(CliReader):
         self.used(used, f"step.end/{reason}" if reason else "step.end", key, self.state.model)
 
     def counted(self, value: dict[str, Any]) -> None:
-        """Count usage that a step has told already, or add that of requests beside the steps."""
+        """Add usage outside the steps, or count the repetition of a step's usage."""
         used = words.usage(value.get("usage"))
         if used is None or words.counted(used) in self.state.steps:
             if used is not None:
@@ -198,10 +196,10 @@ class Reader(CliReader):
             keep(self.state.calls, call_id, Call(tool, words.describe(tool, None).action), CALLS)
 
     def interaction(self, value: dict[str, Any]) -> None:
-        """Something that a person has to say, or has said."""
+        """Add a question to a person, or the answer."""
         is_done = "response" in value
         word = "interaction.resolved" if is_done else "interaction.request"
-        # There is a record of its own for what was decided.
+        # The decision has a record of its own.
         if pick(value, "kind", of=str) == "approval":
             self.merge(word)
             return
@@ -216,8 +214,7 @@ class Reader(CliReader):
         )
 
     def undone(self, value: dict[str, Any]) -> None:
-        """Add that a person took turns back. What comes next follows what the first of them
-        followed."""
+        """Add an undo of turns. The next record gets the same parent as the first of them."""
         state, count = self.state, number(value.get("count")) or 1
         self.emit(
             "human_intervention",
@@ -254,8 +251,8 @@ class Reader(CliReader):
             )
 
     def configured(self, value: dict[str, Any]) -> None:
-        """Take in settings: the folder, the model, the program's prompt. Only another model, and
-        the prompt, are events."""
+        """Take in the folder, the model and the prompt of the program. Only a change of the model
+        and the prompt are events."""
         state, before = self.state, self.state.model
         state.cwd = (
             state.cwd
@@ -295,7 +292,7 @@ class Reader(CliReader):
             )
 
     def note(self, value: dict[str, Any]) -> None:
-        """Add something that the program did, in its own words."""
+        """Add a record of the program as it is."""
         word = pick(value, "type", of=str) or "unknown"
         about = {
             name: item for name, item in value.items() if name not in ("type", "time", "agentId")

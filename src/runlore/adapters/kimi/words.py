@@ -1,5 +1,4 @@
-"""The words of both programs' logs, and what can be told from them alone: tools, parts of messages,
-tokens. Pure."""
+"""The vocabulary of both programs' logs: tools, parts of messages, tokens. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ ACTIONS = {
 }  # fmt: skip
 ASKS = frozenset({"AskUserQuestion", "ExitPlanMode"})
 REFUSED = "rejected by the user"
-EXIT = re.compile(r"\bexit code:? (\d{1,9})\b")
+_EXIT = re.compile(r"\bexit code:? (\d{1,9})\b")
 BELOW = re.compile(r"agent_id: ([\w-]{1,100})\s")
 _SYSTEM = re.compile(r"<system>(.*?)</system>\s*", re.DOTALL)
 _GIVEN = re.compile(r"\s*<(?:system|system-reminder|git-context|notification)\b")
@@ -34,14 +33,14 @@ _BASE64 = re.compile(rb"(;base64,)([A-Za-z0-9+/\\]{256,}={0,2})")
 
 
 def without_pictures(line: bytes) -> bytes:
-    """A line whose long base64 values are replaced by their references."""
+    """Return a line whose long base64 values are replaced by short references."""
     return _BASE64.sub(
-        lambda found: found[1] + blob_reference(found[2].replace(b"\\", b"")).encode(), line
+        lambda match: match[1] + blob_reference(match[2].replace(b"\\", b"")).encode(), line
     )
 
 
 def describe(name: Any, given: Any) -> Described:
-    """Return the description of a call."""
+    """Return what a call does."""
     args = calls.opened(given)
     if isinstance(args, str):
         args = calls.opened(completed(args))
@@ -55,7 +54,7 @@ def describe(name: Any, given: Any) -> Described:
 
 
 def completed(text: str) -> str:
-    """The beginning of a JSON object with what it takes to end it."""
+    """Return the beginning of a JSON object with the characters that close it."""
     ends: list[str] = []
     is_text = is_escaped = False
     for char in text:
@@ -72,7 +71,7 @@ def completed(text: str) -> str:
 
 
 def split_content(content: Any) -> tuple[str, list[str]]:
-    """The text of what somebody says, and what comes with it that is no text."""
+    """Return the text of a message, and its other parts as texts."""
     if isinstance(content, str):
         return content, []
     parts = content if isinstance(content, list) else []
@@ -83,13 +82,13 @@ def split_content(content: Any) -> tuple[str, list[str]]:
 
 
 def shown(content: Any) -> str:
-    """All of it for reading."""
+    """Return a whole content for reading."""
     text, others = split_content(content)
     return "\n".join(part for part in (text, *others) if part)
 
 
 def media(part: Any) -> str:
-    """Return a reference that replaces a picture, a sound or a film."""
+    """Return a short reference to a picture, a sound or a film."""
     kind = pick(part, "type", of=str) or ""
     url = pick(part, kind, "url", of=str) or pick(part, "imageUrl", "url", of=str)
     if url is None:
@@ -99,23 +98,28 @@ def media(part: Any) -> str:
 
 
 def is_given(text: str) -> bool:
-    """Return True if the program wrote this in the person's place."""
+    """Return True if the program wrote this text with the role of the user."""
     return _GIVEN.match(text) is not None
 
 
 def answered(text: str) -> tuple[str, bool]:
-    """A tool's answer as the model saw it without the frame around the program's words, and whether
-    it failed."""
-    found = _SYSTEM.match(text)
-    if found is None:
+    """Return a tool's answer without the tags around the program's note, and True if it failed."""
+    match = _SYSTEM.match(text)
+    if match is None:
         return text, False
-    note = found[1].removeprefix("ERROR: ")
-    rest = text[found.end() :]
-    return f"{rest}\n{note}" if rest else note, found[1].startswith("ERROR")
+    note = match[1].removeprefix("ERROR: ")
+    rest = text[match.end() :]
+    return f"{rest}\n{note}" if rest else note, match[1].startswith("ERROR")
+
+
+def exit_code(text: str) -> int | None:
+    """Return the exit code that a text names."""
+    match = _EXIT.search(text)
+    return int(match[1]) if match else None
 
 
 def usage(counts: Any) -> Usage | None:
-    """Return the tokens of a request, in the words of either program; None when there are none."""
+    """Return the usage of a request, in the form of either program; None when there is none."""
     if not isinstance(counts, dict):
         return None
     given, out, read, wrote = (

@@ -5,17 +5,17 @@ Learned from the source of SWE-agent/mini-swe-agent (2026-08: `default.py`, `int
 traps:
 
 - Three layouts: a bare list of messages; `mini-swe-agent-1`, where an action is the one block of
-  bash in an answer and what came of it is the next message of the user; `mini-swe-agent-1.1`, with
-  calls of tools, and a message `exit` at the end.
-- Messages are only added, so a document that has grown is read on. What its `info` says is told
+  bash in an answer and its result is the next message of the user; `mini-swe-agent-1.1`, with calls
+  of tools, and a message `exit` at the end.
+- Messages are only added, so reading continues in a document that has grown. Its `info` is read
   when the run has ended.
 - `extra.response` is the answer of the service: all but its id, model and tokens is in the message
   as well.
 - The file of interactive runs, `last_mini_run.traj.json`, is another session with every run: it is
-  known by its task and its first time.
+  named by its task and its first time.
 - The prompt's tokens include those of the cache. `cost` is the program's own estimate.
-- Before 1.1 no message has a time, and nothing but the words tells a refused answer, an
-  interruption or a timeout.
+- Before 1.1 no message has a time, and a refused answer, an interruption or a timeout can only be
+  recognised by its text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a trajectory of mini-SWE-agent means: its records, and the fold over them."""
+"""The meaning of a trajectory of mini-SWE-agent: its records, and the fold over them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any
@@ -24,11 +24,10 @@ CARRY = 1
 """The layout of `Memory`; changed only together with the adapter's `version`."""
 LAST_RUN = "last_mini_run"
 FINAL = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
-KILLED = "The last command <command>"  # It timed out, say versions before 2.0.
+KILLED = "The last command <command>"  # The beginning of a timeout in versions before 2.0.
 ROLES = frozenset({"system", "user", "assistant", "tool", "exit"})
 PERSONS = frozenset({"UserInterruption", "UserRejection", "UserNewTask"})
-"""What a person does who stands by; anything else interrupts the model because of what it said, or
-of a limit."""
+"""Interruptions by a person. All others are by the program: a refused answer, or a limit."""
 OPEN = 32  # Calls of one answer whose results have not come.
 
 
@@ -36,8 +35,8 @@ OPEN = 32  # Calls of one answer whose results have not come.
 
 
 def parts(source: Source, document: Any) -> list[Any]:
-    """A head, the messages, and how it ended. All but the last of them stay as they are while the
-    document grows."""
+    """Return a head, the messages, and the end of the run. All but the end stay the same while the
+    document grows. Raises ReadError when the document is no trajectory."""
     messages = document if isinstance(document, list) else pick(document, "messages", of=list)
     if messages is None or not all(
         isinstance(message, dict) and message.keys() & {"role", "type"} for message in messages
@@ -52,56 +51,60 @@ def parts(source: Source, document: Any) -> list[Any]:
         "cwd": pick(config, "environment", "cwd", of=str),
         "version": pick(info, "mini_version", of=str),
     }
-    items: list[Any] = [{"head": head}, *map(_slim, _as_calls(messages))]
+    items: list[Any] = [{"head": head}, *map(_slim, map(_Layout1().rewrite, messages))]
     if isinstance(info, dict) and info.get("exit_status") is not None:
         items.append({"end": {word: item for word, item in info.items() if word != "config"}})
     return items
 
 
-def _as_calls(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Messages as they are written since 1.1: where an action was a block of an answer it is made a
-    call, and the next message of the user what it is: a result, the end, or that the answer was
-    refused."""
-    is_open = is_final = has_answered = False
-    for message in messages:
-        role, extra = message.get("role"), message.get("extra")
-        extra = extra if isinstance(extra, dict) else {}
-        text = message.get("content")
-        if role == "assistant" and isinstance(text, str) and not message.get("tool_calls"):
-            actions = extra.get("actions")
-            blocks = _BLOCK.findall(text)
-            has_answered = True
-            if actions is None and len(blocks) == 1:  # Of several none was run.
-                actions = [{"command": blocks[0]}]
-            is_open, is_final = (
-                bool(actions),
-                any(word in block for word in FINAL for block in blocks),
-            )
-            said = _BLOCK.sub("", text).strip() if is_open else text
-            yield {**message, "content": said, "extra": {**extra, "actions": actions or []}}
-        elif (
-            role == "user"
-            and isinstance(text, str)
-            and has_answered
-            and not extra
-            and not _is_by_person(text)
-        ):
-            code, said = output_in(text)
-            if is_open and is_final and code is None:
-                yield {"role": "exit", "content": text, "extra": {"exit_status": "Submitted"}}
-            elif is_open:
-                yield {
-                    "role": "tool",
-                    "content": said,
-                    "extra": {} if code is None else {"returncode": code},
-                }
-            else:
-                yield {**message, "extra": {"interrupt_type": "FormatError"}}
-            is_open = False
-        elif role == "user" and isinstance(text, str) and has_answered and not extra:
-            yield {**message, "extra": {"interrupt_type": "UserInterruption"}}
-        else:
-            yield message
+class _Layout1:
+    """The messages of layouts before 1.1, rewritten to those of 1.1.
+
+    A block of an answer becomes a call. The next message of the user becomes its result, the end of
+    the run, or the refusal of the answer.
+    """
+
+    def __init__(self) -> None:
+        self.has_answered = False
+        self.is_open = False
+        """True while the last answer has a call without a result."""
+        self.is_final = False
+        """True if that call submits the result."""
+
+    def rewrite(self, message: dict[str, Any]) -> dict[str, Any]:
+        role, text = message.get("role"), message.get("content")
+        extra = pick(message, "extra", of=dict) or {}
+        if not isinstance(text, str):
+            return message
+        if role == "assistant" and not message.get("tool_calls"):
+            return self.answer(message, text, extra)
+        if role == "user" and self.has_answered and not extra:
+            return self.reply(message, text)
+        return message
+
+    def answer(self, message: dict[str, Any], text: str, extra: dict[str, Any]) -> dict[str, Any]:
+        """Return an answer whose block is a call."""
+        actions, blocks = extra.get("actions"), _BLOCK.findall(text)
+        if actions is None and len(blocks) == 1:  # Of several none was run.
+            actions = [{"command": blocks[0]}]
+        self.has_answered = True
+        self.is_open = bool(actions)
+        self.is_final = any(word in block for word in FINAL for block in blocks)
+        content = _BLOCK.sub("", text).strip() if self.is_open else text
+        return {**message, "content": content, "extra": {**extra, "actions": actions or []}}
+
+    def reply(self, message: dict[str, Any], text: str) -> dict[str, Any]:
+        """Return the message after an answer as what it is."""
+        if _is_by_person(text):
+            return {**message, "extra": {"interrupt_type": "UserInterruption"}}
+        was_open, self.is_open = self.is_open, False
+        if not was_open:
+            return {**message, "extra": {"interrupt_type": "FormatError"}}
+        code, output = output_in(text)
+        if self.is_final and code is None:
+            return {"role": "exit", "content": text, "extra": {"exit_status": "Submitted"}}
+        extra = {} if code is None else {"returncode": code}
+        return {"role": "tool", "content": output, "extra": extra}
 
 
 _BLOCK = re.compile(r"```(?:mswea_bash_command|bash|sh)[ \t]*\n(.*?)\n?```", re.DOTALL)
@@ -114,43 +117,37 @@ def _is_by_person(text: str) -> bool:
 
 
 def _slim(message: dict[str, Any]) -> dict[str, Any]:
-    """Without what the service said twice."""
+    """Return a message without the parts of the service's answer that it repeats."""
     response = pick(message, "extra", "response", of=dict)
     if response is None:
         return message
-    told = {word: response[word] for word in ("id", "model", "usage") if word in response}
+    fields = {word: response[word] for word in ("id", "model", "usage") if word in response}
     choices = pick(response, "choices", of=list)
     if choices and (thought := pick(choices[0], "message", "reasoning_content", of=str)):
-        told["reasoning_content"] = thought
-    return {**message, "extra": {**message["extra"], "response": told}}
+        fields["reasoning_content"] = thought
+    return {**message, "extra": {**message["extra"], "response": fields}}
 
 
 def _name_of(path: str, messages: list[dict[str, Any]]) -> str:
-    """A run and its instance; of the file that each run of a person writes anew, what tells one run
-    from the next."""
+    """Return the name of a run and its instance. The file that each interactive run overwrites is
+    named by a hash of the run's first time and task."""
     *folders, file = PurePath(path).parts
     stem = file.removesuffix(".traj.json")
     if stem == LAST_RUN:
         times = (stamp for message in messages if (stamp := _stamp(message)) is not None)
-        told = [
+        tasks = (
             text_of(message.get("content")) for message in messages if message.get("role") == "user"
-        ][:1]
-        key = blake2b(
-            f"{next(times, '')}\n{''.join(told)}".encode("utf-8", "replace"), digest_size=6
-        ).hexdigest()
-        return f"{LAST_RUN}/{key}"
+        )
+        name = f"{next(times, '')}\n{next(tasks, '')}".encode("utf-8", "replace")
+        return f"{LAST_RUN}/{blake2b(name, digest_size=6).hexdigest()}"
     if folders and folders[-1] == stem:
         folders.pop()
     return clean("/".join([*folders[-1:], stem])[-200:])
 
 
 def _stamp(message: Any) -> float | None:
-    found = (
-        message.get("extra", {}).get("timestamp")
-        if isinstance(message.get("extra"), dict)
-        else None
-    )
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+    stamp = (pick(message, "extra", of=dict) or {}).get("timestamp")
+    return stamp if isinstance(stamp, int | float) and not isinstance(stamp, bool) else None
 
 
 # The fold.
@@ -277,12 +274,12 @@ class Reader(SessionFold[Memory]):
             self.merge("empty")
 
     def call(self, command: Any, call_id: str, part: int) -> None:
-        found = describe("bash", {"command": text_of(command)}, "shell")
+        call = describe("bash", {"command": text_of(command)}, "shell")
         self.emit(
-            found.kind,
-            found.body,
+            call.kind,
+            call.body,
             "action",
-            found.summary,
+            call.summary,
             "assistant",
             "bash",
             call_id,
@@ -290,16 +287,16 @@ class Reader(SessionFold[Memory]):
             part=part,
             model=self.state.model,
         )
-        self.state.open = [*self.state.open, Open(call_id, found.kind == "test_run")][-OPEN:]
+        self.state.open = [*self.state.open, Open(call_id, call.kind == "test_run")][-OPEN:]
 
     def take_call(self, call_id: str | None) -> Open | None:
-        """The call that a result belongs to: it says which, or the calls are answered in their
-        order."""
+        """Return the call that a result belongs to, and close it: the one with this id, else the
+        oldest."""
         state = self.state
         calls = [call for call in state.open if call.id == call_id] if call_id else state.open
-        found = calls[0] if calls else None
-        state.open = [call for call in state.open if call is not found]
-        return found
+        answered = calls[0] if calls else None
+        state.open = [call for call in state.open if call is not answered]
+        return answered
 
     def came(self, value: dict[str, Any], text: str) -> None:
         use = identifier(value.get("tool_call_id"))
@@ -307,20 +304,20 @@ class Reader(SessionFold[Memory]):
         raw = pick(value, "extra", "raw_output", of=str)
         code = pick(value, "extra", "returncode", of=int)
         failure = pick(value, "extra", "exception_info", of=str)
-        told, said = output_in(text)
-        said = raw if raw is not None else said
-        code = told if code is None else code
-        is_error = bool(failure or code) or said.startswith(KILLED)
-        found = came(
-            "\n".join(filter(None, (said, failure))),
+        code_in_text, output = output_in(text)
+        output = raw if raw is not None else output
+        code = code_in_text if code is None else code
+        is_error = bool(failure or code) or output.startswith(KILLED)
+        result = came(
+            "\n".join(filter(None, (output, failure))),
             is_error,
             code,
             call is not None and call.is_test,
         )
         self.emit(
-            "tool_result", found.text, "tool", found.summary, "tool", "bash",
+            "tool_result", result.text, "tool", result.summary, "tool", "bash",
             call.id if call else use, "shell", part=0,
-            is_error=found.is_error, exit_code=found.exit_code, tests=found.tests,
+            is_error=result.is_error, exit_code=result.exit_code, tests=result.tests,
         )  # fmt: skip
 
     def user(self, value: dict[str, Any], text: str) -> None:
@@ -350,7 +347,7 @@ class Reader(SessionFold[Memory]):
                 self.set_title(_title(text), 1)
 
     def refused(self, kind: str, text: str) -> None:
-        """An answer that could not be understood, and the model was asked again; or a limit."""
+        """Add the refusal of an answer, after which the model was asked again; or a limit."""
         if not text.strip():
             self.merge("empty")
             return
@@ -377,7 +374,7 @@ class Reader(SessionFold[Memory]):
         )  # fmt: skip
 
     def end_of_run(self, info: Any) -> None:
-        """Add the facts about the whole run. Most of them are in a message already."""
+        """Add the end of the run, where no message had it."""
         status = pick(info, "exit_status", of=str)
         if self.state.has_ended or not status:
             self.merge("info")
@@ -396,7 +393,7 @@ def _is_answer(value: dict[str, Any]) -> bool:
 
 
 def commands_in(value: dict[str, Any]) -> list[tuple[Any, str | None]]:
-    """The commands that an answer asks for, each with the id of its call."""
+    """Return the commands of an answer, each with the id of its call."""
     actions = pick(value, "extra", "actions", of=list)
     if actions:
         texts = [
@@ -415,30 +412,30 @@ def commands_in(value: dict[str, Any]) -> list[tuple[Any, str | None]]:
 def _command(call: Any) -> Any:
     given = pick(call, "function", "arguments", of=str)
     try:
-        found = msgspec.json.decode(given) if given else None
+        args = msgspec.json.decode(given) if given else None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return given
-    return pick(found, "command", of=str) or given
+    return pick(args, "command", of=str) or given
 
 
 def output_in(text: str) -> tuple[int | None, str]:
-    """Return the exit code of a command and what it printed, from a message that has both."""
+    """Return the exit code of a command and its output, from a message that has both."""
     code = _CODE.search(text[:4000])
     start, end = text.find("<output>"), text.rfind("</output>")
-    said = (
+    output = (
         text[start + len("<output>") : end].removeprefix("\n")
         if 0 <= start < end
         else _CODE.sub("", text, count=1)
     )
-    return int(code[1]) if code else None, said
+    return int(code[1]) if code else None, output
 
 
 _CODE = re.compile(r"<returncode>(-?\d{1,9})</returncode>\n?")
 
 
 def _title(text: str) -> str:
-    found = _TITLE.search(text[:20_000])
-    return found[1] or found[2] if found else text
+    match = _TITLE.search(text[:20_000])
+    return match[1] or match[2] if match else text
 
 
 _TITLE = re.compile(
@@ -454,7 +451,7 @@ def _text(content: Any) -> str:
 
 
 def usage(counts: Any) -> api.Usage:
-    """Buckets that do not overlap: the prompt includes what the cache had."""
+    """Return the usage in buckets that do not overlap: the prompt includes the cached tokens."""
     prompt = number(pick(counts, "prompt_tokens", of=int)) or 0
     cached = min(
         number(pick(counts, "prompt_tokens_details", "cached_tokens", of=int)) or 0, prompt

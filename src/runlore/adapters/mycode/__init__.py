@@ -4,23 +4,23 @@
 Learned from what 0.3.2 (format 5) and 0.21.0 wrote, and from a description of the source of both.
 Last checked 2026-11. The traps:
 
-- No message has an id, and in format 5 none has a time either. A message is named by what it says
-  and by all that came before it: a session that was cleared and begun again has other names. When
-  it began is in `meta.json`.
+- No message has an id, and in format 5 none has a time either. A message is named by a hash of its
+  content and of all messages before it: a session that was cleared and begun again has other names.
+  The time of its beginning is in `meta.json`.
 - A rewind names its place by an index into the list of messages as it was then. In format 5 a
   compaction left two messages in place of the whole list, later it is one item of the list like any
-  other. What was taken back is still in the file.
+  other. The retracted messages are still in the file.
 - A tool's result is `model_text` and `display_text` in format 5, and `output` later. Of an output
   of more than 5 MB the file beside the messages has all, and the result its end: up to 8 MB are
-  taken from the file.
+  read from the file.
 - Format 5 closes calls whose results never came when it loads a session, at the end of the file.
   Later versions write nothing.
-- Format 5 keeps the tokens in the provider's words. Later `input_tokens` includes what the cache
-  had and what was put there.
+- Format 5 has the tokens with the provider's names. Later `input_tokens` includes the tokens that
+  were read from and written to the cache.
 - A request that failed before its first token leaves a prompt without an answer; attempts are not
-  told.
+  recorded.
 - After a crash the next message is glued to the one that was cut off.
-- What the SDK writes has no `meta.json`, and lies where its user says; `lock` holds nothing.
+- Sessions of the SDK have no `meta.json`, and lie in a folder that its user chose; `lock` is empty.
 """
 
 from __future__ import annotations
@@ -68,12 +68,11 @@ class MycodeAdapter(JsonlAdapter):
         return [] if data is None else [Record(data, -1, ABOUT)]
 
     def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
-        """The whole outputs of which the line has the end. Only what cannot be a path is taken from
-        it."""
+        """Yield the whole outputs of which the line has the end. Only ids that cannot be a path are
+        read from the line."""
         folder = os.path.join(os.path.dirname(source.path), "tool-output")
-        for name in list(dict.fromkeys(found.decode() for found in _ANSWERED.findall(line)))[
-            :OUTPUTS
-        ]:
+        names = dict.fromkeys(name.decode() for name in _ANSWERED.findall(line))
+        for name in list(names)[:OUTPUTS]:
             data = read_small(os.path.join(folder, f"bash-{name}.log"), OUTPUT_BYTES)
             if data is not None:
                 yield Record(data, -1, f"output:{name}")

@@ -1,5 +1,5 @@
-"""What the messages of mycode mean, those of format 5 and later ones: a fold. See `mycode.py` for
-the traps."""
+"""The meaning of the messages of mycode, those of format 5 and later ones: a fold. The package's
+docstring lists the traps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import msgspec
 from ... import model as api
 from ...model import Usage
 from .. import Normalized, Record, Source
-from ..runlore.words import exit_of, result_text, shown, usage_of
+from ..runlore.messages import exit_of, result_text, shown
+from ..runlore.usage import usage_of
 from ..shared import calls
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
@@ -26,7 +27,7 @@ CARRY = 1
 SHOWN = 1000  # Messages that a rewind can go back to.
 LAST_WITH_SUMMARY_PAIR = 5
 UNTITLED = "New chat"
-# Characters: a title that is as long is the beginning of the first prompt, which tells more.
+# Characters: a title of this length is the beginning of the first prompt, which is a better title.
 CUT = 48
 BLOCKS = frozenset({"text", "thinking", "image", "document", "tool_use", "tool_result"})
 ROLES = frozenset({"user", "assistant", "compact", "rewind"})
@@ -51,14 +52,14 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
 class Chat(State):
     version: int = CARRY
     began: str | None = None
-    """When the session was made, where its messages do not tell times."""
+    """The time of the session's beginning, for messages without times."""
     has_pair: bool | None = None
-    """Whether a compaction leaves two messages in place of all others."""
+    """True if a compaction leaves two messages in place of all others."""
     shown: list[tuple[str, int]] = msgspec.field(default_factory=list)
-    """The last messages of the list that an index counts in: how each is named, and how many events
-    it has."""
+    """The last messages of the list that an index counts in: the name and the number of events of
+    each."""
     forgotten: int = 0
-    """How many were in front of these."""
+    """The number of messages before these."""
 
 
 class Reader(SessionFold[Chat]):
@@ -73,7 +74,7 @@ class Reader(SessionFold[Chat]):
             self.state.session = clean(os.path.basename(self.folder)) or "unknown"
         return self.state.session
 
-    # What stands beside the messages.
+    # Sidecars.
 
     def sidecar(self, name: str, data: bytes) -> None:
         if name.startswith("output:"):
@@ -122,7 +123,7 @@ class Reader(SessionFold[Chat]):
         )
 
     def show(self, key: str, times: int, is_all: bool) -> None:
-        """Puts the current message into the list, alone in place of all others or at its end."""
+        """Put the current message into the list, in place of all others or at its end."""
         state = self.state
         if is_all:
             state.shown, state.forgotten = [], 0
@@ -209,26 +210,15 @@ class Reader(SessionFold[Chat]):
         about = pick(block, "meta", of=dict) or {}
         if about.get("invalid_input") is True:
             given = pick(about, "raw_arguments", of=str) or given
-        found = calls.describe(name, given, action)
+        call = calls.describe(name, given, action)
         call_id = identifier(block.get("id"))
         self.emit(
-            found.kind,
-            found.body,
-            "tool_use",
-            found.summary,
-            "assistant",
-            found.tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
+            call.kind, call.body, "tool_use", call.summary, "assistant", call.tool, call_id,
+            call.action, files=call.files,
+        )  # fmt: skip
         if call_id:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+            remembered = Call(call.tool, call.action, call.kind == "test_run")
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def result(self, block: dict[str, Any]) -> None:
         call_id = identifier(block.get("tool_use_id"))
@@ -254,8 +244,8 @@ class Reader(SessionFold[Chat]):
         )  # fmt: skip
 
     def ending(self, meta: dict[str, Any]) -> None:
-        """Add the end of an answer, when that is worth an event. An answer that was cut off is
-        kept, and not shown to the model again."""
+        """Add the end of an answer that did not end as usual. One that was cut off is not in the
+        model's context any more."""
         reason, refs = (
             pick(meta, "stop_reason", of=str) or "",
             (self.native_id,) if self.count else (),
@@ -291,13 +281,13 @@ class Reader(SessionFold[Chat]):
                 "system",
             )
 
-    # What changes the list of messages.
+    # Changes to the list of messages.
 
     def compact(self, value: dict[str, Any], meta: dict[str, Any]) -> None:
         count, trigger = number(meta.get("compacted_count")), pick(meta, "trigger", of=str)
-        said = "compacted" if count is None else f"compacted {count} messages"
+        summary = "compacted" if count is None else f"compacted {count} messages"
         native = f"compact/{trigger[:100]}" if trigger else "compact"
-        self.emit("lifecycle", "", native, said, "system", view="compact")
+        self.emit("lifecycle", "", native, summary, "system", view="compact")
         content = value.get("content")
         texts = (
             [pick(block, "text", of=str) for block in content if block]
@@ -310,7 +300,8 @@ class Reader(SessionFold[Chat]):
         self.used(meta)
 
     def rewind(self, meta: dict[str, Any]) -> None:
-        """Add a rewind to before a message. Later messages stay, on a branch that was left."""
+        """Add a rewind to before a message. The messages since then stay, on a branch that was
+        left."""
         state, target = self.state, meta.get("rewind_to", 0)
         place = target - state.forgotten if type(target) is int else -1
         if not 0 <= place < len(state.shown) or (place == 0 and state.forgotten):
@@ -320,13 +311,7 @@ class Reader(SessionFold[Chat]):
             return
         removed = [key for key, _ in state.shown[place:]]
         refs = (f"{self.session()}/{removed[0]}", "..", state.last or "")
-        told = next(((key, count) for key, count in reversed(state.shown[:place]) if count), None)
-        self.parent = (
-            None
-            if told is None
-            else f"{self.session()}/{told[0]}" + (f"#{told[1] - 1}" if told[1] > 1 else "")
-        )
-        follows = self.parent
+        self.parent = follows = self.last_event(state.shown[:place])
         word = "message" if len(removed) == 1 else "messages"
         self.emit(
             "human_intervention",
@@ -339,6 +324,13 @@ class Reader(SessionFold[Chat]):
         )
         state.last = follows
         del state.shown[place:]
+
+    def last_event(self, messages: list[tuple[str, int]]) -> str | None:
+        """Return the native id of the last event of these messages; None when they have none."""
+        for key, count in reversed(messages):
+            if count:
+                return f"{self.session()}/{key}" + (f"#{count - 1}" if count > 1 else "")
+        return None
 
     # Tokens.
 
@@ -360,7 +352,7 @@ class Reader(SessionFold[Chat]):
 
 
 def role_of(value: dict[str, Any], meta: dict[str, Any]) -> str:
-    """Return the role of a message: as it says, or by its other fields."""
+    """Return the role of a message: its own, else one judged by its metadata."""
     role = pick(value, "role", of=str) or ""
     if role in ROLES:
         return role
@@ -374,6 +366,7 @@ def role_of(value: dict[str, Any], meta: dict[str, Any]) -> str:
 
 
 def kind_of(block: Any) -> str:
+    """Return the type of a block: its own, else one judged by its fields."""
     word = pick(block, "type", of=str) or ""
     if word in BLOCKS or not isinstance(block, dict):
         return word
@@ -393,7 +386,8 @@ def answer(block: dict[str, Any]) -> str:
 
 
 def tokens_of(usage: dict[str, Any]) -> Usage:
-    """The buckets of a request after format 5: those of the cache are a part of the input."""
+    """Return the usage of a request after format 5: the tokens of the cache are a part of its
+    input."""
     words = (
         "input_tokens",
         "output_tokens",

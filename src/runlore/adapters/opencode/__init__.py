@@ -6,19 +6,18 @@ Last checked 2026-11. The traps:
 
 - A session is a source of its own, named as if it lay below its database: a person goes back, forks
   and deletes by session, and rows are changed in place. A record is a message with its parts, which
-  is one step of the model. It is given when it is finished, or has not changed for an hour; of a
+  is one step of the model. It is read when it is finished, or has not changed for an hour; of a
   session that changed otherwise all messages are read again, and compared by name.
 - On upgrade the tree is copied into the database and left where it is: of a session that is in
   both, only the one in the database is read.
-- What a person takes back (`revert`) stays until the next prompt, and is then deleted. The log of
-  changes still has it, where there is one.
-- A fork copies the messages under new names, with the times of the old ones and no word of where
-  they come from. The name of a message tells when it was made, so the original is found by its
-  time.
+- Messages that a person reverts (`revert`) stay until the next prompt, and are then deleted. The
+  log of changes still has them, where there is one.
+- A fork copies the messages under new names, with the times of the old ones and no reference to
+  them. The name of a message contains its time, so the original can be looked up by its time.
 - `tokens.input` leaves out the cache. `tokens.output` leaves out reasoning where there is a
-  `total`; before, it held it. A step's `step-finish` and its message tell the same numbers.
-- A command that failed is `completed`; its exit code stands in the metadata. `cost` is the agent's
-  own estimate from a price list.
+  `total`; before, it included it. A step's `step-finish` and its message have the same numbers.
+- A command that failed is `completed`; its exit code is in the metadata. `cost` is the agent's own
+  estimate from a price list.
 - The same folder holds `auth.json`, and the database tables with tokens: neither is opened.
 - Not read: `session_message` (the new core's own messages), for there is no sample of one that
   holds a conversation.
@@ -53,14 +52,14 @@ class OpenCodeAdapter(Adapter):
     reader = "runlore.adapters.opencode.reader"
     roots: tuple[str, ...] = ("$XDG_DATA_HOME/opencode", "~/.local/share/opencode")
     stem = "opencode"
-    """What the names of its databases begin with."""
+    """The beginning of the names of its databases."""
     command = "opencode"
     instructions = ("AGENTS.md",)  # CLAUDE.md only where there is none.
     variable = "OPENCODE_DB"
 
     def find_roots(self, env: Mapping[str, str]) -> list[Path]:
-        """The usual folders, and the database that a variable names; a relative name means one in
-        the usual folder."""
+        """Return the usual folders, and the database that a variable names; a relative name means
+        one in the usual folder."""
         named = env.get(self.variable, "")
         return [
             *usual_roots(self.roots, env),
@@ -71,22 +70,23 @@ class OpenCodeAdapter(Adapter):
         self.refused = refused = list[ReadError]()
         known: set[str] = set()
         for home in self._homes(str(root), refused):
-            for found in self._sessions(home, refused):
-                if found.id not in known:
-                    known.add(found.id)
-                    yield self._source(found, str(root))
+            for session in self._sessions(home, refused):
+                if session.id not in known:
+                    known.add(session.id)
+                    yield self._source(session, str(root))
 
-    def _source(self, found: Listed, root: str) -> Source:
+    def _source(self, session: Listed, root: str) -> Source:
         return Source(
             agent=self.name,
-            path=found.path,
+            path=session.path,
             root=root,
-            size=found.messages * UNIT,
-            mtime_ns=found.mark,
+            size=session.messages * UNIT,
+            mtime_ns=session.mark,
         )
 
     def _homes(self, root: str, refused: list[ReadError]) -> Iterator[str]:
-        """The root when it is a home of the agent, a database or a tree; else those below it."""
+        """Yield the root when it is a home of the agent, a database or a tree; else those below
+        it."""
         pending, left = [(root, 0)], MAX_FOLDERS
         while pending and left:
             folder, depth = pending.pop()
@@ -114,7 +114,8 @@ class OpenCodeAdapter(Adapter):
         return [path for name in names if os.path.isfile(path := os.path.join(folder, name))]
 
     def _sessions(self, home: str, refused: list[ReadError]) -> Iterator[Listed]:
-        """Those in databases first: they have gone on since they were copied there."""
+        """Yield the sessions of a home. Those in databases come first: they may be longer than the
+        copies in trees."""
         for path in [home] if os.path.isfile(home) else self._databases(home):
             yield from _in_database(path, refused)
         trees = [home, os.path.join(home, "storage"), *_old_trees(home)]
@@ -122,7 +123,8 @@ class OpenCodeAdapter(Adapter):
             yield from Tree(tree).sessions(refused)
 
     def refresh(self, source: Source) -> Source | None:
-        """The source as it is now; None when it is gone. Its path is not always that of a file."""
+        """Return the source as it is now; None when it is gone. Its path is not always that of a
+        file."""
         if place := _database_of(source.path):
             listing = _in_database(place, [], os.path.basename(source.path))
         else:
@@ -132,7 +134,7 @@ class OpenCodeAdapter(Adapter):
                 if os.path.exists(source.path)
                 else []
             )
-        return next((self._source(found, source.root) for found in listing), None)
+        return next((self._source(session, source.root) for session in listing), None)
 
     def follows(self, source: Source, since: Position) -> bool:
         try:
@@ -150,8 +152,8 @@ class OpenCodeAdapter(Adapter):
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """Yield the facts about the session, then every finished message after the position, then
-        the point to which messages were taken back."""
+        """Yield the session's own record, then every finished message after the position, then the
+        place of a revert."""
         done = since.records if since else 0
         with _open(source.path) as (shelf, messages, id_):
             session = shelf.session(id_)
@@ -179,7 +181,7 @@ class OpenCodeAdapter(Adapter):
         return without_pictures(line)
 
     def resume(self, session: Session) -> list[str] | None:
-        """To be run in the session's folder; a subagent is not taken up."""
+        """Return the command, to be run in the session's folder; a subagent cannot be resumed."""
         return (
             None
             if session.relation == "subagent"
@@ -192,12 +194,11 @@ adapter = OpenCodeAdapter()
 
 @contextmanager
 def _open(path: str) -> Iterator[tuple[Shelf, list[Message], str]]:
-    """Open the database or tree that holds a session; give it with the session's finished messages
-    and its id."""
+    """Yield the database or tree of a session, its finished messages, and its id."""
     if place := _database_of(path):
         with reading(place) as db:
-            found, id_ = Database(db), os.path.basename(path)
-            yield found, settled(found.messages(id_)), id_
+            database, id_ = Database(db), os.path.basename(path)
+            yield database, settled(database.messages(id_)), id_
     else:
         tree = Tree.of(path)
         id_ = tree.id_of(path)
@@ -205,7 +206,7 @@ def _open(path: str) -> Iterator[tuple[Shelf, list[Message], str]]:
 
 
 def _database_of(path: str) -> str | None:
-    """The database that a session is in, by the name of the session."""
+    """Return the database that holds a session, by the path of the session."""
     above = os.path.dirname(path)
     return above if above.endswith(".db") and os.path.isfile(above) else None
 
@@ -213,8 +214,8 @@ def _database_of(path: str) -> str | None:
 def _in_database(path: str, refused: list[ReadError], only: str | None = None) -> list[Listed]:
     try:
         with reading(path) as db:
-            found = Database(db)
-            return list(found.sessions(path, only)) if found.is_one() else []
+            database = Database(db)
+            return list(database.sessions(path, only)) if database.is_one() else []
     except ReadError as error:
         refused.append(error)
         return []
@@ -234,7 +235,7 @@ def _folders(folder: str, refused: list[ReadError]) -> list[str]:
 
 
 def _old_trees(home: str) -> list[str]:
-    """The trees of versions until 0.5, one for each project."""
+    """Return the trees of versions until 0.5, one for each project."""
     folder = os.path.join(home, "project")
     try:
         names = sorted(os.listdir(folder))

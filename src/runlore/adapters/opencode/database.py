@@ -1,7 +1,7 @@
 """Sessions in `opencode.db`. Only the tables of sessions are read: others hold tokens.
 
-What a person took back is deleted from `message` and `part`; where the database has a log of
-changes (`event`), it is found there.
+Messages that a person reverted are deleted from `message` and `part`; where the database has a log
+of changes (`event`), they are still there.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Database:
         return all(columns(self.db, table) for table in TABLES)
 
     def sessions(self, path: str, only: str | None = None) -> Iterator[Listed]:
-        """Every session that has messages, or one. Looks at the last message of each, and at no
-        other."""
+        """Yield every session that has messages, or only one. Reads the last message of each, and
+        no other."""
         given = () if only is None else (only,)
         where = "" if only is None else "where session_id = ?"
         sql = f"select session_id, count(*), max(rowid) from message {where} group by session_id"
@@ -71,8 +71,8 @@ class Database:
             yield from self.db.execute(sql, () if only is None else (only,))
 
     def _last(self, rowid: int) -> tuple[int, bool]:
-        """Return when the message or one of its parts was last changed, and whether it is
-        unfinished."""
+        """Return the time of the last change to a message or its parts, and True if it is not
+        finished."""
         row = next(rows(self.db, "message", "where rowid = ?", (rowid,)), {})
         latest = "select max(time_updated) from part where message_id = ?"
         times = [
@@ -90,14 +90,14 @@ class Database:
             for name in ("created", "updated", "archived")
             if row.get(f"time_{name}") is not None
         }
-        told = {
+        texts = {
             name: row.get(name)
             for name in ("id", "title", "directory", "version", "agent")
             if row.get(name) is not None
         }
         model, revert = (_json(row.get(name)) for name in ("model", "revert"))
         return {
-            **told,
+            **texts,
             "parentID": row.get("parent_id"),
             "time": times,
             "model": model,
@@ -110,7 +110,7 @@ class Database:
             "select message_id, id, time_updated from part where session_id = ? order by id", (id,)
         ):
             parts.setdefault(message, []).append((str(part), number(updated, 1 << 50) or 0))
-        found = [
+        messages = [
             Message(str(row[0]), number(row[1], 1 << 50) or 0, tuple(parts.get(row[0], ())))
             for row in self.db.execute(
                 "select id, time_created from message where session_id = ? order by"
@@ -119,20 +119,21 @@ class Database:
             )
         ]
         if imported := self._imported(id):
-            found = [message for message in found if message.id not in imported]
-        if found:
+            messages = [message for message in messages if message.id not in imported]
+        if messages:
             last = self.db.execute(
-                "select rowid from message where id = ?", (found[-1].id,)
+                "select rowid from message where id = ?", (messages[-1].id,)
             ).fetchone()
             changed, is_open = self._last(last[0] if last else -1)
-            found[-1] = msgspec.structs.replace(
-                found[-1], is_open=is_open and not is_stale(changed)
+            messages[-1] = msgspec.structs.replace(
+                messages[-1], is_open=is_open and not is_stale(changed)
             )
-        taken = self._removed(id, {message.id for message in found})
-        return in_order(found + taken) if taken else found
+        removed = self._removed(id, {message.id for message in messages})
+        return in_order(messages + removed) if removed else messages
 
     def _imported(self, session: Any) -> set[str]:
-        """The messages that a fork has taken over from other agents, whose own they are."""
+        """Return the messages that a fork of opencode imported from other agents. They are read
+        with those agents' sessions."""
         if not self.has_imports or not isinstance(session, str):
             return set()
         lists = [
@@ -142,46 +143,37 @@ class Database:
             )
         ]
         return {
-            id_
-            for found in lists
-            if isinstance(found, list)
-            for id_ in found
-            if isinstance(id_, str)
+            id_ for ids in lists if isinstance(ids, list) for id_ in ids if isinstance(id_, str)
         }
 
     def _removed(self, session: str, there: set[str]) -> list[Message]:
-        """The messages that were removed, as they were last."""
-        gone = (
-            {
-                pick(data, "messageID", of=str) or ""
-                for data in self._logged(session, "message.removed")
-            }
-            - there
-            - {""}
-        )
+        """Return the messages that were removed, in their last state. `there` has the ids of those
+        that still exist."""
+        removals = self._logged(session, "message.removed")
+        gone = {pick(data, "messageID", of=str) or "" for data in removals} - there - {""}
         if not gone:
             return []
-        parts: dict[str, dict[str, dict[str, Any]]] = {}
-        for data in self._logged(session, "message.part.updated"):
-            part, id_ = (
-                pick(data, "part", of=dict) or {},
-                pick(data, "part", "messageID", of=str) or "",
-            )
-            if id_ in gone and (name := pick(part, "id", of=str)):
-                parts.setdefault(id_, {})[name] = part
-        found: dict[str, Message] = {}
+        parts = self._removed_parts(session, gone)
+        messages: dict[str, Message] = {}
         for data in self._logged(session, "message.updated"):
             info, id_ = pick(data, "info", of=dict) or {}, pick(data, "info", "id", of=str) or ""
             if id_ in gone:
                 own = sorted(parts.get(id_, {}).items())
                 self.removed[id_] = info, [part for _, part in own]
-                found[id_] = Message(
-                    id_,
-                    time_in(info, "created") or 0,
-                    tuple((name, 0) for name, _ in own),
-                    is_removed=True,
-                )
-        return list(found.values())
+                names = tuple((name, 0) for name, _ in own)
+                created = time_in(info, "created") or 0
+                messages[id_] = Message(id_, created, names, is_removed=True)
+        return list(messages.values())
+
+    def _removed_parts(self, session: str, gone: set[str]) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return the parts of removed messages in their last state, by message and name."""
+        parts: dict[str, dict[str, dict[str, Any]]] = {}
+        for data in self._logged(session, "message.part.updated"):
+            part = pick(data, "part", of=dict) or {}
+            message, name = pick(part, "messageID", of=str) or "", pick(part, "id", of=str)
+            if message in gone and name:
+                parts.setdefault(message, {})[name] = part
+        return parts
 
     def _logged(self, session: str, kind: str) -> Iterator[dict[str, Any]]:
         if self.has_log:
@@ -196,8 +188,8 @@ class Database:
     def load(self, message: Message) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         if message.is_removed:
             return self.removed[message.id]
-        # As bytes, for text that is not UTF-8 is refused as a text; and in plain words, for `rows`
-        # takes three times as long.
+        # As bytes, for text that is not UTF-8 is refused as a text. Not with `rows`, which is much
+        # slower.
         sql = "select session_id, cast(data as blob) from message where id = ?"
         session, data = self.db.execute(sql, (message.id,)).fetchone() or (None, None)
         info = {
@@ -235,7 +227,8 @@ class Database:
 
 
 def _typed(kind: str) -> str:
-    """A type in the log ends with the version of its layout: `message.removed.1`."""
+    """Return the condition for a type in the log, which ends with the version of its layout:
+    `message.removed.1`."""
     return f"type >= '{kind}.' and type < '{kind}/'"
 
 
@@ -251,7 +244,7 @@ def _decoded(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(data: Any) -> dict[str, Any]:
-    """Return the value of the column `data`; as a text when it is no JSON object."""
+    """Return the object in the column `data`; as a text when it is no JSON object."""
     value = _json(data)
     if isinstance(value, dict):
         return value

@@ -1,5 +1,5 @@
-"""What the messages of an opencode session mean: a fold over messages with their parts. See
-`opencode.py` for the traps."""
+"""The meaning of the messages of an opencode session: a fold over messages with their parts. The
+package's docstring lists the traps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from ... import model as api
 from ...model import Relation, Usage
-from .. import Facts, Normalized, Record, Skip, Source
+from .. import Facts, Normalized, Record, Source
 from ..shared.fold import REFUSALS, AllFields, Fold, decode, keep, load, with_rank
 from ..shared.jsonl import to_json
 from ..shared.pick import clean, moment, number, pick
@@ -30,10 +30,10 @@ FIRSTS = 2000
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
     """Return what the records of a source mean."""
-    found = Reader(source, carry).run(records)
+    normalized = Reader(source, carry).run(records)
     is_bare = not source.path.endswith(".json") and not os.path.dirname(source.path).endswith(".db")
     # Messages whose session has no file, which may be copied here later.
-    return with_rank(found, 1) if is_bare else found
+    return with_rank(normalized, 1) if is_bare else normalized
 
 
 class State(msgspec.Struct, array_like=True):
@@ -45,13 +45,13 @@ class State(msgspec.Struct, array_like=True):
     session: str = ""
     has_begun: bool = False
     last: str | None = None
-    """The last event of the line that goes on."""
-    removed_last: str | None = None
-    """The last event of messages that were taken back, while these are being told."""
+    """The last event of the branch that continues."""
+    last_removed: str | None = None
+    """The last event of removed messages, while these are read."""
     retracted: str = ""
     """The first of these messages."""
     reverted: str = ""
-    """The message before which the session stands now, while what follows it is still there."""
+    """The message that a person went back to, while the messages after it still exist."""
     model: str | None = None
     cwd: str | None = None
     parent: str | None = None
@@ -61,7 +61,7 @@ class State(msgspec.Struct, array_like=True):
     """The message with which a person ran a command."""
     firsts: dict[str, str] = {}
     agents: dict[str, str] = {}
-    """The last event of each subagent whose messages stand in this session."""
+    """The last event of each subagent whose messages are in this session."""
 
 
 class Reader(Fold[State]):
@@ -76,7 +76,7 @@ class Reader(Fold[State]):
         """The message that the current one is a copy of, and its parts."""
         self.is_removed = False
         self.agent = ""
-        """The subagent whose message this is."""
+        """The subagent of the current message; "" for none."""
 
     def take(self, value: dict[str, Any], raw: str | bytes) -> None:
         self.step(value)
@@ -132,12 +132,12 @@ class Reader(Fold[State]):
             (pick(value, "time", of=dict) or {}).get("created"),
             is_removed=False,
         )
-        told = {name: text for name in ("version", "agent") if (text := pick(value, name, of=str))}
-        self.emit_as(self.message, "lifecycle", key_values(told), "session", "session started")
+        texts = {name: text for name in ("version", "agent") if (text := pick(value, name, of=str))}
+        self.emit_as(self.message, "lifecycle", key_values(texts), "session", "session started")
 
     def revert(self, value: Any) -> None:
-        """Note the message that a person went back to, for now: later messages are deleted with the
-        next prompt, or come back."""
+        """Add a revert, or the end of one. The messages after it are deleted with the next prompt,
+        or come back."""
         state = self.state
         message = (pick(value, "messageID", of=str) or "")[:200]
         if message == state.reverted:
@@ -162,7 +162,8 @@ class Reader(Fold[State]):
         state.reverted = message
 
     def take_back(self, message: str, refs: tuple[str, ...]) -> None:
-        """A person went back to before this message. The line does not go on from here."""
+        """Add the event of a person who went back to before this message. The next message does not
+        follow it."""
         before = self.state.last
         self.begin_message(f"{message}/revert", None, is_removed=False)
         view = "retract" if refs else None
@@ -184,8 +185,7 @@ class Reader(Fold[State]):
         self, name: str, created: Any, *, is_removed: bool,
         copied: tuple[str, list[Any]] | None = None, agent: str = ""
     ) -> None:  # fmt: skip
-        """Make this message the current one. Messages that were taken back before it lie on a
-        branch of their own."""
+        """Make this message the current one. Removed messages are on a branch of their own."""
         state = self.state
         self.message, self.count, self.copied, self.original, self.agent = (
             name,
@@ -198,99 +198,103 @@ class Reader(Fold[State]):
         self.is_removed = is_removed
         if is_removed:
             state.retracted = state.retracted or name
-            self.parent = state.removed_last or state.last
+            self.parent = state.last_removed or state.last
         else:
             self.parent = state.agents.get(self.agent, state.last)
 
     def step(self, value: dict[str, Any]) -> None:
+        """Add a message and its parts."""
         info, parts = pick(value, "info", of=dict) or {}, value.get("parts")
         self.session(pick(info, "sessionID", of=str))
-        name = (pick(info, "id", of=str) or "")[:200]
-        name = (
-            name
-            or "~"
-            + blake2b(
-                f"{self.session()} {self.offset}\n".encode("utf-8", "replace") + to_json(value),
-                digest_size=8,
-            ).hexdigest()
-        )
+        name = (pick(info, "id", of=str) or "")[:200] or self.anonymous(to_json(value))
         is_removed = value.get("removed") is True
-        if not is_removed and self.state.retracted:
-            first, end = self.state.retracted, self.state.removed_last
-            head = self.state.firsts.get(first)
-            self.state.retracted, self.state.removed_last = "", None
-            self.take_back(first, (head, "..", end) if head and end else ())
+        if not is_removed:
+            self.end_removed()
         copy = pick(value, "original", "message", of=str)
-        copied = (copy, pick(value, "original", "parts", of=list) or []) if copy else None
-        agent, created = (
-            (pick(info, "agentID", of=str) or MAIN)[:200],
-            (pick(info, "time", of=dict) or {}).get("created"),
-        )
+        agent = (pick(info, "agentID", of=str) or MAIN)[:200]
         self.begin_message(
             name,
-            created,
+            (pick(info, "time", of=dict) or {}).get("created"),
             is_removed=is_removed,
-            copied=copied,
+            copied=(copy, pick(value, "original", "parts", of=list) or []) if copy else None,
             agent="" if agent == MAIN else agent,
         )
-        if (
-            copied
-            and not self.state.parent
-            and (origin := clean(pick(value, "original", "session", of=str) or ""))
-        ):
-            self.state.parent, self.state.relation = self.uid(origin), "fork"
+        if copy:
+            self.trace(pick(value, "original", "session", of=str))
         self.say(info, parts if isinstance(parts, list) else [parts] if parts else [])
         if not self.count:
-            if "data" in info or not info:
-                self.emit_as(
-                    name,
-                    "lifecycle",
-                    text_of(info.get("data", value)),
-                    "malformed",
-                    "the message is not JSON",
-                )
-                self.out.skips.append(Skip(self.offset, "the message is not JSON"))
-            elif info.keys() & {"parts", "content", "text"}:
-                self.emit_as(
-                    name, "lifecycle", text_of(info), "unknown", "a message of another layout"
-                )
-                self.out.skips.append(Skip(self.offset, "a message of another layout"))
-            else:
-                self.merge("empty")
+            self.note_empty(name, info, value)
+
+    def end_removed(self) -> None:
+        """Add the revert after the removed messages, where the current message is the first that
+        is not removed."""
+        state = self.state
+        if state.retracted:
+            first, end = state.retracted, state.last_removed
+            head = state.firsts.get(first)
+            state.retracted, state.last_removed = "", None
+            self.take_back(first, (head, "..", end) if head and end else ())
+
+    def trace(self, session: str | None) -> None:
+        """Note the session that a fork copied its messages from."""
+        origin = clean(session or "")
+        if origin and not self.state.parent:
+            self.state.parent, self.state.relation = self.uid(origin), "fork"
+
+    def note_empty(self, name: str, info: dict[str, Any], value: dict[str, Any]) -> None:
+        """Count a message without events; keep one that could not be read."""
+        if "data" in info or not info:
+            reason, native, text = "the message is not JSON", "malformed", info.get("data", value)
+        elif info.keys() & {"parts", "content", "text"}:
+            reason, native, text = "a message of another layout", "unknown", info
+        else:
+            self.merge("empty")
+            return
+        self.emit_as(name, "lifecycle", text_of(text), native, reason)
+        self.skip(reason)
 
     def say(self, info: dict[str, Any], parts: list[Any]) -> None:
+        """Add the parts of a message, its error, and its usage where no part has it."""
         state = self.state
         role = pick(info, "role", of=str) or (
             "assistant" if info.keys() & {"parentID", "tokens", "finish"} else "user"
         )
-        is_answer = role != "user"
         state.model = (
             pick(info, "modelID", of=str) or pick(info, "model", "modelID", of=str) or state.model
         )
         steps = 0
         for n, part in enumerate(parts):
-            self.original = None
             name = f"{self.message}/{(pick(part, 'id', of=str) or str(n))[:200]}"
-            if self.copied and n < len(self.copied[1]) and isinstance(self.copied[1][n], str):
-                self.original = f"{self.copied[0]}/{self.copied[1][n]}"[:500]
-            if not isinstance(part, dict):
-                self.emit_as(name, "lifecycle", text_of(part), "unknown", "unknown part", role)
-                self.out.skips.append(Skip(self.offset, "a part is not an object"))
-                continue
-            kind = words.kind_of(part)
-            if kind == "step-finish" and (usage := words.usage_of(part.get("tokens"))):
+            self.original = self.original_of(n)
+            if usage := words.step_usage(part):
                 self.used(usage, info, part, name, steps)
                 steps += 1
-            elif is_answer or kind in ("tool", "reasoning"):
-                self.answer(kind, part, name, info)
             else:
-                self.prompt(kind, part, name)
+                self.part(part, name, role, info)
         self.ts = time_of((pick(info, "time", of=dict) or {}).get("completed")) or self.ts
         self.original = None
         self.fail(info.get("error"))
         if not steps and (usage := words.usage_of(info.get("tokens"))):
             self.original = f"{self.copied[0]}/usage" if self.copied else None
             self.used(usage, info, info, f"{self.message}/usage", 0)
+
+    def original_of(self, n: int) -> str | None:
+        """Return the native id of the part that this part of a copied message is a copy of."""
+        message, parts = self.copied or ("", [])
+        if n < len(parts) and isinstance(parts[n], str):
+            return f"{message}/{parts[n]}"[:500]
+        return None
+
+    def part(self, part: Any, name: str, role: str, info: dict[str, Any]) -> None:
+        if not isinstance(part, dict):
+            self.emit_as(name, "lifecycle", text_of(part), "unknown", "unknown part", role)
+            self.skip("a part is not an object")
+            return
+        kind = words.kind_of(part)
+        if role != "user" or kind in ("tool", "reasoning"):
+            self.answer(kind, part, name, info)
+        else:
+            self.prompt(kind, part, name)
 
     def prompt(self, kind: str, part: dict[str, Any], name: str) -> None:
         text = text_of(part.get("text"))
@@ -345,7 +349,7 @@ class Reader(Fold[State]):
             )
 
     def other(self, kind: str, part: dict[str, Any], name: str, role: str) -> None:
-        """Add a part that is neither text nor a tool call."""
+        """Add a part that is no text, no thought and no call."""
         if kind in ("step-start", "step-finish", "snapshot"):
             self.merge(kind)
         elif kind == "file":
@@ -381,69 +385,58 @@ class Reader(Fold[State]):
                 name, "lifecycle", text_of(part.get("data", part)), native, f"part: {native}", role
             )
             if native == "malformed":
-                self.out.skips.append(Skip(self.offset, "a part is not JSON"))
+                self.skip("a part is not JSON")
 
     def compact(self, part: dict[str, Any], name: str) -> None:
-        """Everything before leaves the model's context, but for the messages from a certain one
-        on."""
-        kept = self.state.firsts.get(pick(part, "tail_start_id", of=str) or "")
-        refs = (kept, "..", self.state.last) if kept and self.state.last else ()
+        """Add a compaction: all messages leave the model's context, but for those from a certain
+        one on."""
+        tail = self.state.firsts.get(pick(part, "tail_start_id", of=str) or "")
+        refs = (tail, "..", self.state.last) if tail and self.state.last else ()
         summary = "compacted" if part.get("auto") is not True else "compacted by itself"
         self.emit_as(
             name, "lifecycle", "", "compaction", summary, "user", view="compact", refs=refs
         )
 
     def tool(self, part: dict[str, Any], name: str, role: str, info: dict[str, Any]) -> None:
-        tool, state = (
-            (pick(part, "tool", of=str) or "unknown")[:200],
-            pick(part, "state", of=dict) or {},
-        )
-        times = pick(state, "time", of=dict) or {}
-        start, end = number(times.get("start"), 1 << 50), number(times.get("end"), 1 << 50)
+        """Add a call and its result."""
+        tool = (pick(part, "tool", of=str) or "unknown")[:200]
+        state = pick(part, "state", of=dict) or {}
         call_id = (pick(part, "callID", of=str) or "")[:200] or None
         call = words.call_of(tool, state)
-        self.ts = time_of(start) or self.ts
+        self.ts = time_of((pick(state, "time", of=dict) or {}).get("start")) or self.ts
         native = "tool" if role == "assistant" else "tool/by-user"
-        cwd = self.elsewhere(info)
         self.emit_as(
-            name,
-            call.kind,
-            call.body,
-            native,
-            call.summary,
-            role,
-            tool,
-            call_id,
-            call.action,
-            files=call.files,
-            cwd=cwd,
-        )
-        found = words.outcome_of(tool, state, call)
-        if found is None:
-            return
+            name, call.kind, call.body, native, call.summary, role, tool, call_id, call.action,
+            files=call.files, cwd=self.elsewhere(info),
+        )  # fmt: skip
+        outcome = words.outcome_of(tool, state, call)
+        if outcome is not None:
+            self.original = self.original and f"{self.original}#1"
+            self.result(outcome, state, f"{name}#1", tool, call_id, call.action)
+
+    def result(
+        self,
+        outcome: words.Outcome,
+        state: dict[str, Any],
+        name: str,
+        tool: str,
+        call_id: str | None,
+        action: str,
+    ) -> None:
+        times = pick(state, "time", of=dict) or {}
+        start, end = number(times.get("start"), 1 << 50), number(times.get("end"), 1 << 50)
         self.ts = time_of(end) or self.ts
-        self.original = self.original and f"{self.original}#1"
-        tests = found.tests
+        tests = outcome.tests
         summary = f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None
-        took = end - start if start is not None and end is not None and end >= start else None
+        duration_ms = end - start if start is not None and end is not None else -1
         self.emit_as(
-            f"{name}#1",
-            found.kind,
-            found.text,
-            found.native,
-            summary,
-            "tool",
-            tool,
-            call_id,
-            call.action,
-            is_error=found.is_error,
-            exit_code=found.exit_code,
-            tests=tests,
-            duration_ms=took,
-        )
+            name, outcome.kind, outcome.text, outcome.native, summary, "tool", tool, call_id,
+            action, is_error=outcome.is_error, exit_code=outcome.exit_code, tests=tests,
+            duration_ms=duration_ms if duration_ms >= 0 else None,
+        )  # fmt: skip
 
     def elsewhere(self, info: dict[str, Any]) -> str | None:
-        """The folder of a step, when it is not the session's."""
+        """Return the folder of a step, when it is not the session's."""
         folder = pick(info, "path", "cwd", of=str)
         return folder[:4096] if folder and folder != self.state.cwd else None
 
@@ -469,16 +462,17 @@ class Reader(Fold[State]):
             )
 
     def used(
-        self, usage: Usage, info: dict[str, Any], told: dict[str, Any], name: str, step: int
+        self, usage: Usage, info: dict[str, Any], finish: dict[str, Any], name: str, step: int
     ) -> None:
-        """Add the tokens of a request, under the name that it has in every copy of the message."""
-        cost = told.get("cost")
+        """Add the usage of an API call. In the ledger it has the name that is the same in every
+        copy of the message."""
+        cost = finish.get("cost")
         micros = (
             number(cost * 1e6)
             if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9
             else None
         )
-        reason = pick(told, "reason", of=str) or pick(told, "finish", of=str) or "usage"
+        reason = pick(finish, "reason", of=str) or pick(finish, "finish", of=str) or "usage"
         self.emit_as(
             name,
             "lifecycle",
@@ -510,8 +504,8 @@ class Reader(Fold[State]):
         role: str | None = None, tool: str | None = None,
         call_id: str | None = None, action: str | None = None, **fields: Unpack[AllFields],
     ) -> None:  # fmt: skip
-        """Add an event of this name. Messages that were taken back, and those of subagents, lie on
-        branches of their own."""
+        """Add an event of this name. Events of removed messages and of subagents are on branches of
+        their own."""
         self.room -= 1
         if self.room < 0:
             return
@@ -522,7 +516,7 @@ class Reader(Fold[State]):
             name, kind, body, native, summary, role, tool, call_id, action, fields, self.original
         )
         if self.is_removed:
-            state.last, state.removed_last = before, name
+            state.last, state.last_removed = before, name
         elif self.agent:
             state.last = before
             keep(state.agents, self.agent, name, AGENTS)
@@ -550,6 +544,6 @@ class Reader(Fold[State]):
 
 
 def time_of(value: Any) -> datetime | None:
-    """A time in milliseconds."""
-    found = number(value, 1 << 50)
-    return moment(found / 1000) if found else None
+    """Return a time that is written in milliseconds since 1970."""
+    since_1970 = number(value, 1 << 50)
+    return moment(since_1970 / 1000) if since_1970 else None

@@ -1,5 +1,4 @@
-"""What a place where sessions are kept must answer, be it a database or a tree of files; and what
-is the same for both."""
+"""The contract of a database or a tree of files with sessions, and the functions that both use."""
 
 from __future__ import annotations
 
@@ -14,21 +13,21 @@ from ..shared.jsonl import MAX_RECORD_BYTES, to_json
 from ..shared.pick import number, pick
 
 UNIT = 8192
-"""About how many bytes a message takes with its parts. A session's size is told as so many for
-each, for the true one is only known when everything has been read."""
+"""About the bytes of a message with its parts. The size of a session is this for each message, for
+the true one is only known when everything has been read."""
 
 STALE_S = 3600
 """A message that was not finished, and has not changed for so long, will not be: its process is
 dead."""
 
 NEAR_MS = 5000
-"""How far the time in a message's name may be from that of its making. A client may name it before
-it is sent."""
+"""The maximum distance of the time in a message's name from its own time. A client may name it
+before it is sent."""
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A session as a listing shows it: `mark` changes with whatever may change what is read of
-    it."""
+    """A session as a listing shows it: `mark` changes with everything that may change its
+    records."""
 
     id: str
     path: str
@@ -40,34 +39,37 @@ class Message(msgspec.Struct, frozen=True):
     id: str
     created: int
     parts: tuple[tuple[str, int], ...] = ()
-    """The name of each, and when it was last changed."""
+    """The name of each, and the time of its last change."""
     is_removed: bool = False
-    """A person took it back, and it is only left in the log of changes."""
+    """A person reverted it, and it is only left in the log of changes."""
     is_open: bool = False
     """It is still being written."""
     place: str = ""
-    """Where it is, in the words of whoever found it."""
+    """The path of its file, in a tree."""
 
 
 class Shelf(Protocol):
+    """A database or a tree of files with sessions."""
+
     def session(self, id: str) -> dict[str, Any] | None:
-        """Return the facts about a session; None when it is not here."""
+        """Return a session's own record; None when it is not here."""
 
     def messages(self, id: str) -> list[Message]:
-        """All messages of a session, in their order."""
+        """Return all messages of a session, in their order."""
 
     def load(self, message: Message) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """A message and its parts."""
+        """Return a message and its parts."""
 
     def near(
         self, begin: str, end: str, created: int, other_than: str
     ) -> tuple[str, Message] | None:
-        """The message of another session that is named between these, and was made at this time;
-        and that session."""
+        """Return the message of another session with a name between these and this time, after the
+        id of that session."""
 
 
 def identity(messages: Sequence[Message]) -> tuple[bytes, bytes]:
-    """Return two hashes: one changes with the messages, one with the last of them."""
+    """Return two hashes: of the names of all messages and parts, and of the state of the last
+    message."""
     outline = "\n".join(
         f"{m.id} {m.is_removed:d} {' '.join(name for name, _ in m.parts)}" for m in messages
     )
@@ -79,14 +81,13 @@ def identity(messages: Sequence[Message]) -> tuple[bytes, bytes]:
 
 
 def settled(messages: list[Message]) -> list[Message]:
-    """Without a last one that is still being written: an event cannot be changed once it is
-    told."""
+    """Return the messages without a last one that is still being written: an event cannot be
+    changed later."""
     return messages[:-1] if messages and messages[-1].is_open else messages
 
 
 def is_finished(info: dict[str, Any]) -> bool:
-    """Return True if nothing is added to a message any more. A person's message is complete at
-    once."""
+    """Return True if nothing is added to a message any more. A prompt is complete at once."""
     return (
         info.get("role") != "assistant"
         or time_in(info, "completed") is not None
@@ -95,7 +96,7 @@ def is_finished(info: dict[str, Any]) -> bool:
 
 
 def time_in(value: dict[str, Any], name: str) -> int | None:
-    """One of the times of a session or a message, in milliseconds."""
+    """Return one of the times of a session or a message, in milliseconds."""
     return number((pick(value, "time", of=dict) or {}).get(name), 1 << 50)
 
 
@@ -110,7 +111,7 @@ def in_order(messages: list[Message]) -> list[Message]:
 def as_record(
     info: dict[str, Any], parts: list[dict[str, Any]], more: dict[str, Any]
 ) -> tuple[bytes, str | None]:
-    """A message as one JSON object, and what is wrong with it if anything."""
+    """Return a message as one JSON object, and its problem if it has one."""
     data = to_json({"info": info, "parts": parts, **more})
     if len(data) > MAX_RECORD_BYTES:
         return to_json(
@@ -126,26 +127,23 @@ def as_record(
 
 
 def original(shelf: Shelf, message: Message, session: dict[str, Any]) -> dict[str, Any] | None:
-    """The message that this one is a copy of: a fork copies messages under new names, with the
-    times of their making."""
+    """Return the message that this one is a copy of: a fork copies messages under new names, with
+    their times."""
     begun = time_in(session, "created")
     if begun is None or message.created >= begun:
         return None
     begin, end = (
         f"msg_{(message.created + ms & (1 << 36) - 1) << 12:012x}" for ms in (-NEAR_MS, NEAR_MS)
     )
-    found = shelf.near(begin, end, message.created, str(session.get("id")))
-    if found is None:
+    match = shelf.near(begin, end, message.created, str(session.get("id")))
+    if match is None:
         return None
-    return {
-        "session": found[0],
-        "message": found[1].id,
-        "parts": [name for name, _ in found[1].parts],
-    }
+    origin, copied = match
+    return {"session": origin, "message": copied.id, "parts": [name for name, _ in copied.parts]}
 
 
 def calling(shelf: Shelf, session: dict[str, Any]) -> str | None:
-    """The call that started a subagent: one of the last that its parent made before it."""
+    """Return the call that started a subagent: one of the last of its parent before it."""
     child, parent = session.get("id"), pick(session, "parentID", of=str)
     begun = time_in(session, "created")
     if not parent or begun is None:

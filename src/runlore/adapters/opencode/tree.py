@@ -5,7 +5,7 @@
     storage/part/<message>/<part>.json
 
 Until 0.5 they lay below `project/<name>/storage/session/`, in `info`, `message` and
-`part/<session>`. Files are written in place, so that one may be found half written.
+`part/<session>`. Files are written in place, so that one may be read half written.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from ..shared.jsonl import MALFORMED, MAX_RECORD_BYTES, note_refusal, parse, rea
 from ..shared.pick import pick
 from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in
 
-LATE = 1 << 50  # The time of a message that does not say when it was made: after all others.
+LATE = 1 << 50  # The time of a message without one: after all others.
 
 
 class Tree:
     def __init__(self, storage: str, file: str | None = None) -> None:
-        """`file` is that of the session that is asked about, where it is known."""
+        """Open a tree. `file` is that of the session to read, where it is known."""
         self.storage, self.file = storage, file
         self.is_old = os.path.isdir(os.path.join(storage, "session", "info"))
         self.base = os.path.join(storage, "session") if self.is_old else storage
 
     @classmethod
     def of(cls, path: str) -> Tree:
-        """The tree that a session's file, or the folder of its messages, lies in."""
+        """Return the tree that a session's file, or the folder of its messages, lies in."""
         above = os.path.dirname(os.path.dirname(path))
         is_deeper = path.endswith(".json") or os.path.basename(above) == "session"
         return cls(os.path.dirname(above) if is_deeper else above, path)
 
     def sessions(self, refused: list[ReadError]) -> Iterator[Listed]:
-        """Every session that has messages, and every folder of messages that has no session."""
-        seen: set[str] = set()
+        """Yield every session that has messages, and every folder of messages without a session."""
+        ids: set[str] = set()
         for path in self._files(refused):
             id_ = self.id_of(path)
-            seen.add(id_)
+            ids.add(id_)
             yield from self.find(id_, path, refused)
         for name in _names(os.path.join(self.base, "message"), refused):
-            if name not in seen:
+            if name not in ids:
                 yield from self.find(name, os.path.join(self.base, "message", name), refused)
 
     def _files(self, refused: list[ReadError]) -> Iterator[str]:
@@ -59,7 +59,7 @@ class Tree:
                     yield os.path.join(folder, project, name)
 
     def find(self, id_: str, path: str, refused: list[ReadError]) -> Iterator[Listed]:
-        """The session as a listing shows it, when it has messages."""
+        """Yield the session as a listing shows it, when it has messages."""
         folder = os.path.join(self.base, "message", id_)
         names = [name for name in _names(folder, refused) if name.endswith(".json")]
         if not names or not path.isprintable():
@@ -72,7 +72,7 @@ class Tree:
         )
 
     def id_of(self, path: str) -> str:
-        """The id of a session by its file or folder; the file nearly always has it for a name."""
+        """Return the id of a session by its file or folder, which is nearly always its name."""
         stem = os.path.basename(path).removesuffix(".json")
         if os.path.isdir(os.path.join(self.base, "message", stem)):
             return stem
@@ -96,19 +96,18 @@ class Tree:
         if not is_plain(id):
             return []
         folder = os.path.join(self.base, "message", id)
-        found = in_order(
+        messages = in_order(
             [
                 self._message(os.path.join(folder, name), id)
                 for name in _names(folder, [])
                 if name.endswith(".json")
             ]
         )
-        if found and found[-1].is_open:
-            changed = max([_changed(found[-1].place), *(at for _, at in found[-1].parts)])
-            found[-1] = msgspec.structs.replace(
-                found[-1], is_open=not is_stale(changed // 1_000_000)
-            )
-        return found
+        if messages and messages[-1].is_open:
+            last = messages[-1]
+            changed = max([_changed(last.place), *(at for _, at in last.parts)])
+            messages[-1] = msgspec.structs.replace(last, is_open=not is_stale(changed // 1_000_000))
+        return messages
 
     def _message(self, path: str, session: str) -> Message:
         info, stem = _object(path), os.path.basename(path).removesuffix(".json")
@@ -140,14 +139,14 @@ class Tree:
 
     @cached_property
     def _flat(self) -> dict[str, list[str]]:
-        """Parts that lie side by side, by their message."""
+        """The parts that all lie in one folder, by their message."""
         folder = os.path.join(self.base, "part")
-        found: dict[str, list[str]] = {}
+        paths: dict[str, list[str]] = {}
         for name in _names(folder, []):
             if name.endswith(".json"):
                 path = os.path.join(folder, name)
-                found.setdefault(pick(_object(path), "messageID", of=str) or "", []).append(path)
-        return found
+                paths.setdefault(pick(_object(path), "messageID", of=str) or "", []).append(path)
+        return paths
 
     def load(self, message: Message) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         info = _object(message.place)
@@ -166,9 +165,9 @@ class Tree:
         for name, session in self._named[bisect_left(self._named, (begin, "")) :]:
             if name > end:
                 break
-            found = self._message(os.path.join(self.base, "message", session, name), session)
-            if session != other_than and found.created == created:
-                return session, found
+            message = self._message(os.path.join(self.base, "message", session, name), session)
+            if session != other_than and message.created == created:
+                return session, message
         return None
 
     @cached_property
@@ -210,13 +209,13 @@ def _changed(path: str) -> int:
 
 
 def _object(path: str) -> dict[str, Any]:
-    """Return the content of a file; as a text when it is no JSON object."""
+    """Return the object in a file; as a text when it is no JSON object."""
     data = read_small(path, MAX_RECORD_BYTES)
     if data is None:
         return {"data": "[it cannot be read]"}
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = parse(data)
-        value = found[0][0] if len(found) == 1 and found[0][0] is not MALFORMED else None
+        values = parse(data)
+        value = values[0][0] if len(values) == 1 and values[0][0] is not MALFORMED else None
     return value if isinstance(value, dict) else {"data": data.decode("utf-8", "replace")}

@@ -1,5 +1,4 @@
-"""The words of opencode's messages, and what can be told from them alone: tools, results, files,
-tokens. Pure."""
+"""The vocabulary of opencode's messages: kinds of parts, tools, results, files, tokens. Pure."""
 
 from __future__ import annotations
 
@@ -75,7 +74,7 @@ _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE
 
 
 def kind_of(part: dict[str, Any]) -> str:
-    """Return the type of a part: its own word, or by what it holds."""
+    """Return the kind of a part: its own word, else one judged by its fields."""
     word = pick(part, "type", of=str)
     if word is not None and (
         word in PARTS or not part.keys() & {"state", "callID", "text", "tokens"}
@@ -97,31 +96,39 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def call_of(tool: str, state: dict[str, Any]) -> Call:
-    """Return the description of a tool call."""
-    args = pick(state, "input", of=dict)
-    given = args if args is not None else {}
-    action = ACTIONS.get(tool) or ACTIONS.get(tool.lower()) or ("mcp" if "_" in tool else "other")
-    kind, body = "tool_call", key_values(given) if args is not None else text_of(state.get("input"))
-    command = pick(given, "command", of=str)
+    """Return what a call of a tool does."""
+    given = pick(state, "input", of=dict)
+    body = key_values(given) if given is not None else text_of(state.get("input"))
+    given, action = given or {}, action_of(tool)
+    summary = one_line(_headline(given) or pick(state, "title", of=str) or tool)
+    if action == "shell" and (command := pick(given, "command", of=str)) is not None:
+        kind = "test_run" if is_test_run(command) else "tool_call"
+        return Call(kind, command, summary, action)
     path = pick(given, "filePath", of=str)
     files = (path,) if path and action in ("read", "edit") else ()
-    if action == "shell" and command is not None:
-        kind, body = "test_run" if is_test_run(command) else kind, command
-    elif action == "edit":
-        kind, body = "edit", changed(given, state) or body
-        files = (
-            files
-            or tuple(dict.fromkeys(_PATCHED.findall(pick(given, "patchText", of=str) or "")))[:1000]
-        )
-    headline = next(
-        (text for name in _HEADLINES if (text := pick(given, name, of=str))),
-        pick(state, "title", of=str) or tool,
-    )
-    return Call(kind, body, one_line(headline), action, files)
+    if action == "edit":
+        body = changed(given, state) or body
+        return Call("edit", body, summary, action, files or _patched(given))
+    return Call("tool_call", body, summary, action, files)
+
+
+def action_of(tool: str) -> str:
+    """Return the action of a tool. A tool of another program has that one's name before its own."""
+    return ACTIONS.get(tool) or ACTIONS.get(tool.lower()) or ("mcp" if "_" in tool else "other")
+
+
+def _headline(given: dict[str, Any]) -> str | None:
+    return next((text for name in _HEADLINES if (text := pick(given, name, of=str))), None)
+
+
+def _patched(given: dict[str, Any]) -> tuple[str, ...]:
+    """Return the files that a patch names."""
+    return tuple(dict.fromkeys(_PATCHED.findall(pick(given, "patchText", of=str) or "")))[:1000]
 
 
 def changed(given: dict[str, Any], state: dict[str, Any]) -> str | None:
-    """The path and the lines that change: as the tool noted them, or as it was asked to."""
+    """Return the path and the lines that change: from the tool's result, else from its arguments;
+    None when neither has them."""
     path = pick(given, "filePath", of=str) or ""
     diff = pick(state, "metadata", "diff", of=str) or ""
     if "@@" in diff:
@@ -151,27 +158,34 @@ class Outcome(msgspec.Struct, frozen=True):
 def outcome_of(tool: str, state: dict[str, Any], call: Call) -> Outcome | None:
     """Return the result of a call; None when there is none yet."""
     status = pick(state, "status", of=str)
-    if "output" not in state and "error" not in state and status not in ("completed", "error"):
+    if not state.keys() & {"output", "error"} and status not in ("completed", "error"):
         return None
     is_failed = "error" in state or status == "error"
     text = text_of(state.get("error" if "error" in state else "output"))
     if is_failed and text.startswith(REFUSED):
         return Outcome("human_intervention", text, "tool/refused")
-    exit_code = pick(state, "metadata", "exit", of=int)
-    exit_code = exit_code if exit_code is not None and abs(exit_code) < 1 << 31 else None
-    is_stopped = text.startswith(ABORTED) or (call.action == "shell" and STOPPED in text[-200:])
-    pictures = [shown(item) for item in pick(state, "attachments", of=list) or []]
-    body = "\n".join([text, *pictures]) if pictures else text
-    is_error = is_failed or is_stopped or tool == "invalid" or (exit_code or 0) != 0
-    tests = test_counts(text) if call.kind == "test_run" else None
-    kind = "decision" if tool in ASKS and not is_failed else "tool_result"
+    exit_code, is_stopped = _exit_code(state), _is_stopped(text, call)
     return Outcome(
-        kind, body, "tool/aborted" if is_stopped else "tool/result", is_error, exit_code, tests
+        kind="decision" if tool in ASKS and not is_failed else "tool_result",
+        text="\n".join([text, *map(shown, pick(state, "attachments", of=list) or [])]),
+        native="tool/aborted" if is_stopped else "tool/result",
+        is_error=is_failed or is_stopped or tool == "invalid" or bool(exit_code),
+        exit_code=exit_code,
+        tests=test_counts(text) if call.kind == "test_run" else None,
     )
 
 
+def _is_stopped(text: str, call: Call) -> bool:
+    return text.startswith(ABORTED) or (call.action == "shell" and STOPPED in text[-200:])
+
+
+def _exit_code(state: dict[str, Any]) -> int | None:
+    code = pick(state, "metadata", "exit", of=int)
+    return code if code is not None and abs(code) < 1 << 31 else None
+
+
 def shown(part: Any) -> str:
-    """A file for reading: its name, and what stands for it when it is no text."""
+    """Return a file for reading: its name or place, and a short reference for its data."""
     if not isinstance(part, dict):
         return text_of(part)
     url = pick(part, "url", of=str) or ""
@@ -183,33 +197,40 @@ def shown(part: Any) -> str:
 
 
 def without_pictures(line: bytes) -> bytes:
-    """A record whose long data URLs are replaced by what stands for them."""
+    """Return a record whose long data URLs are replaced by short references."""
     return _DATA_URL.sub(
-        lambda found: (
+        lambda match: (
             b'"data:%s;base64,%s"'
-            % (found[1], blob_reference(found[2].replace(b"\\", b"")).encode())
+            % (match[1], blob_reference(match[2].replace(b"\\", b"")).encode())
         ),
         line,
     )
 
 
+def step_usage(part: Any) -> Usage | None:
+    """Return the tokens of a part that ends a step; None for all other parts."""
+    if not isinstance(part, dict) or kind_of(part) != "step-finish":
+        return None
+    return usage_of(part.get("tokens"))
+
+
 def usage_of(tokens: Any) -> Usage | None:
-    """The tokens of a step; None when it took none. With a `total`, reasoning stands beside the
-    output; without, it is a part of it."""
+    """Return the tokens of a step; None when it used none. With a `total`, the output does not
+    include reasoning; without, it does."""
     if not isinstance(tokens, dict):
         return None
     cache = pick(tokens, "cache", of=dict) or {}
-    given, said, thought = (
+    sent, received, reasoned = (
         number(tokens.get(name)) or 0 for name in ("input", "output", "reasoning")
     )
     read, written = (number(cache.get(name)) or 0 for name in ("read", "write"))
     total = number(tokens.get("total"))
-    is_beside = thought > said or (
-        total is not None and total >= given + said + thought + read + written
+    is_extra = reasoned > received or (
+        total is not None and total >= sent + received + reasoned + read + written
     )
     usage = Usage(
-        input_tokens=given, output_tokens=said + thought if is_beside else said,
+        input_tokens=sent, output_tokens=received + reasoned if is_extra else received,
         cache_read_tokens=read, cache_write_tokens=written,
-        reasoning_tokens=thought,
+        reasoning_tokens=reasoned,
     )  # fmt: skip
     return usage if usage.total else None

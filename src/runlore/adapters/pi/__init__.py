@@ -5,15 +5,15 @@ Learned from its documentation (`session-format.md` and `message-types.md` of 0.
 what 0.73.1 wrote, and from real sessions of 2025. Last checked 2026-11. The traps:
 
 - Every entry names the one that it follows; the branch that is active is the one of the last line.
-  Going back to an earlier prompt leaves two prompts side by side. A `branch_summary` is what
-  `/tree` leaves of the branch that was left.
+  Going back to an earlier prompt leaves two prompts with one parent. `/tree` writes a
+  `branch_summary` of the branch that was left.
 - Ids of entries are unique within one file only. A fork begins with a copy of the entries of its
-  parent, with their ids and times: these are copies of what has the same id in the parent.
+  parent, with their ids and times: these are copies of the entries with the same id in the parent.
 - The first layout (2025) has no ids, and a compaction counts lines. It is rewritten, with new ids,
-  when a newer version opens it: what was read before then stays, and is marked as gone.
+  when a newer version opens it: the events that were read before stay, marked as gone.
 - `input` does not include the cache, and `reasoning` is a part of `output`. A summary, a warming of
   the cache and a tool may have used tokens of their own. The cost is an estimate by list prices, so
-  it is not taken for what was charged.
+  it is not stored as the invoiced amount.
 - A failed attempt is a message without content; the next attempt is the next message. There is no
   record of a retry.
 - A command that failed is an error, and ends with its exit code in words.
@@ -53,11 +53,11 @@ class PiAdapter(JsonlAdapter):
     command = ("pi", "--session")
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """Sources of subagents know whose they are: they lie below a folder with the name of their
-        session's file, at any depth."""
-        found = list(super().discover(root))
-        stems = {source.path.removesuffix(self.suffix) for source in found}
-        for source in found:
+        """Yield the sources; those of subagents with the session that they belong to. They lie
+        below a folder with the name of that session's file, at any depth."""
+        sources = list(super().discover(root))
+        stems = {source.path.removesuffix(self.suffix) for source in sources}
+        for source in sources:
             below_root = (
                 place
                 for place in map(str, Path(source.path).parents)
@@ -71,7 +71,7 @@ class PiAdapter(JsonlAdapter):
             )
 
     def resume(self, session: Session) -> list[str] | None:
-        """A subagent cannot be taken up."""
+        """Return the command that continues a session; a subagent cannot be resumed."""
         return (
             None
             if session.relation == "subagent" or not session.source_path
@@ -80,8 +80,7 @@ class PiAdapter(JsonlAdapter):
 
 
 def _names_session(folder: str) -> bool:
-    """Return True if a folder has the name of a session's file. That file may be gone, or come
-    later."""
+    """Return True if a folder is named like a session's file, which need not exist."""
     time, _, session = os.path.basename(folder).rpartition("_")
     return len(session) == 36 and time[:4].isdecimal() and "T" in time
 

@@ -1,5 +1,5 @@
-"""What the entries of pi's sessions mean: one method for each type of entry. See `pi.py` for the
-traps."""
+"""The meaning of the entries of pi's sessions: one method for each type of entry. The package's
+docstring lists the traps."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ ARTIFACTS = "subagent-artifacts"
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
     """Return what the records of a source mean."""
     if ARTIFACTS in Path(source.path).parts:
-        told_elsewhere = [
+        skips = [
             Skip(record.offset, "of a transcript beside a subagent's session") for record in records
         ]
-        return Normalized(skips=told_elsewhere, carry=msgspec.msgpack.encode({}))
+        return Normalized(skips=skips, carry=msgspec.msgpack.encode({}))
     return Reader(source, carry).run(records)
 
 
@@ -55,7 +55,7 @@ class Tree(Entries):
     places: dict[int, str] = msgspec.field(default_factory=dict)
     """The names of entries without ids, by the numbers of their lines."""
     moved: dict[str, str | None] = msgspec.field(default_factory=dict)
-    """What follows this entry is hung elsewhere."""
+    """By entry, the native id that its followers get as their parent instead."""
     origin: str = ""
     """The session whose entries this one begins with."""
     forked_at: datetime | None = None
@@ -82,7 +82,7 @@ class Reader(EntryFold[Tree]):
         if word == "session" or (not word and "cwd" in value):
             self.header(value)
         elif word == "title":
-            # It stands before the header, and is written over. Every change has an entry as well.
+            # It comes before the header, and is overwritten. Every change has an entry as well.
             self.merge("title")
         elif self.enter(value):
             name, follows = self.native_id, self.parent
@@ -110,8 +110,7 @@ class Reader(EntryFold[Tree]):
         self.merge("session")
 
     def enter(self, value: dict[str, Any]) -> bool:
-        """Set the name, the parent and the time of the entry; return False if it was read
-        before."""
+        """Set the name, the parent and the time of an entry; return False if it was read before."""
         state, session = self.state, self.session()
         own = identifier(value.get("id"))
         name = self.content_name() if own is None else f"{session}/{own}"
@@ -123,8 +122,8 @@ class Reader(EntryFold[Tree]):
             above = identifier(value["parentId"])
             self.parent = self.last_of(f"{session}/{above}") if above else None
         written = time_of(value.get("timestamp"))
-        said = number((pick(value, "message", of=dict) or {}).get("timestamp"), 1 << 50)
-        self.ts = moment(said / 1000 if said else None) or written
+        sent_ms = number((pick(value, "message", of=dict) or {}).get("timestamp"), 1 << 50)
+        self.ts = moment(sent_ms / 1000 if sent_ms else None) or written
         if (
             own is not None
             and state.forked_at is not None
@@ -135,8 +134,8 @@ class Reader(EntryFold[Tree]):
         return True
 
     def content_name(self) -> str:
-        """The session is no part of the name of an entry without an id, for a fork has the same
-        entry."""
+        """Return a name for an entry without an id. It does not contain the session, for a fork has
+        the same entry."""
         return super().content_name() if "timestamp" in self.value else self.new_id()
 
     def last_of(self, name: str) -> str | None:
@@ -145,7 +144,7 @@ class Reader(EntryFold[Tree]):
     def finish(self) -> Normalized:
         if self.state.session:
             return super().finish()
-        # Nothing was told yet, not even whose this is.
+        # No record has named the session yet.
         self.out.carry = msgspec.msgpack.encode(self.state)
         return self.out
 
@@ -173,7 +172,7 @@ class Reader(EntryFold[Tree]):
                 self.set_title(texts, 1)
         for other in others:
             self.emit("lifecycle", other, "user/attached", None, "user", view="context")
-        self.say_something("user")
+        self.note_empty("user")
 
     def assistant(self, message: dict[str, Any]) -> None:
         state = self.state
@@ -191,69 +190,48 @@ class Reader(EntryFold[Tree]):
             self.emit(
                 "lifecycle", "", f"assistant/{reason[:100]}", f"stopped: {reason[:100]}", "system"
             )
-        self.say_something("assistant")
+        self.note_empty("assistant")
         self.used(message.get("usage"), state.model, pick(message, "provider", of=str))
 
     def block(self, block: Any, reason: str) -> None:
-        word = pick(block, "type", of=str) or ""
-        if isinstance(block, str) or (
-            isinstance(block, dict) and isinstance(block.get("text"), str)
-        ):
-            if (text := block if isinstance(block, str) else str(block["text"])).strip():
+        """Add a block of an answer: a text, a thought, a call, or one that no rule knows."""
+        model = self.state.model
+        word = (pick(block, "type", of=str) or "")[:100]
+        text = block if isinstance(block, str) else pick(block, "text", of=str)
+        thought = pick(block, "thinking", of=str)
+        if text is not None:
+            if text.strip():
                 native = "assistant/stop" if reason == "stop" else "assistant"
-                self.emit("assistant_msg", text, native, None, "assistant", model=self.state.model)
-        elif isinstance(block, dict) and isinstance(block.get("thinking"), str):
-            if block["thinking"].strip():
-                self.emit(
-                    "thinking",
-                    block["thinking"],
-                    "thinking",
-                    None,
-                    "assistant",
-                    model=self.state.model,
-                )
+                self.emit("assistant_msg", text, native, None, "assistant", model=model)
+        elif thought is not None:
+            if thought.strip():
+                self.emit("thinking", thought, "thinking", None, "assistant", model=model)
         elif isinstance(block, dict) and (word == "toolCall" or "arguments" in block):
             self.call(block)
         elif block is not None:
-            self.emit(
-                "lifecycle",
-                shown([block]),
-                word[:100] or "unknown block",
-                word[:100] or "unknown block",
-                "assistant",
-            )
+            native = word or "unknown block"
+            self.emit("lifecycle", shown([block]), native, native, "assistant")
 
     def call(self, block: dict[str, Any]) -> None:
         name = pick(block, "name", of=str) or "unknown"
-        found = calls.describe(name, block.get("arguments"), calls.action_of(name, ACTIONS))
+        call = calls.describe(name, block.get("arguments"), calls.action_of(name, ACTIONS))
         call_id = identifier(block.get("id"))
         self.emit(
-            found.kind,
-            found.body,
-            "toolCall",
-            found.summary,
-            "assistant",
-            found.tool,
-            call_id,
-            found.action,
-            files=found.files,
-        )
+            call.kind, call.body, "toolCall", call.summary, "assistant", call.tool, call_id,
+            call.action, files=call.files,
+        )  # fmt: skip
         if call_id:
-            keep(
-                self.state.calls,
-                call_id,
-                Call(found.tool, found.action, found.kind == "test_run"),
-                CALLS,
-            )
+            remembered = Call(call.tool, call.action, call.kind == "test_run")
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def result(self, message: dict[str, Any]) -> None:
         call_id = identifier(message.get("toolCallId"))
         named = (pick(message, "toolName", of=str) or "unknown")[:200]
         call = self.state.calls.get(call_id or "") or Call(named, calls.action_of(named, ACTIONS))
         text = shown(message.get("content"))
-        found = _EXIT.search(text) if call.action == "shell" else None
+        match = _EXIT.search(text) if call.action == "shell" else None
         came = calls.came(
-            text, message.get("isError") is True, int(found[1]) if found else None, call.is_test
+            text, message.get("isError") is True, int(match[1]) if match else None, call.is_test
         )
         self.emit(
             "tool_result", came.text, "toolResult", came.summary, "tool", call.tool, call_id,
@@ -264,8 +242,7 @@ class Reader(EntryFold[Tree]):
         self.used(message.get("usage"), None, None, is_sum=True)
 
     def shell(self, message: dict[str, Any]) -> None:
-        """A command that the person ran. With two marks in front of it the model does not see
-        it."""
+        """Add a command that a person ran. The model does not see one with two marks in front."""
         command, exit_code = (
             text_of(message.get("command")),
             number(message.get("exitCode"), 1 << 31),
@@ -287,7 +264,7 @@ class Reader(EntryFold[Tree]):
         )  # fmt: skip
 
     def injected(self, message: dict[str, Any]) -> None:
-        """Add text that an extension gives to the model."""
+        """Add a text for the model by an extension."""
         word = pick(message, "customType", of=str) or "message"
         self.emit(
             "lifecycle",
@@ -309,7 +286,7 @@ class Reader(EntryFold[Tree]):
         )
 
     def prompt(self, message: dict[str, Any]) -> None:
-        """The prompt of the program, or what has changed in it."""
+        """Add the prompt of the program, or the changed sections of it."""
         sections = pick(message, "sections", of=dict) or {}
         text = "\n\n".join(
             text for text in (shown(message.get("content")), key_values(sections)) if text
@@ -322,19 +299,17 @@ class Reader(EntryFold[Tree]):
             "system",
         )
 
-    # What people and the program did to the session.
+    # Changes to the session.
 
     def compacted(self, value: dict[str, Any]) -> None:
-        """Add a compaction: the entries up to the first that is kept leave the model's context, and
-        a summary replaces them."""
+        """Add a compaction: a summary replaces the entries before the first one that stays in the
+        context."""
         state, before = self.state, number(value.get("tokensBefore"))
-        kept, line = (
-            identifier(value.get("firstKeptEntryId")),
-            number(value.get("firstKeptEntryIndex")),
-        )
+        entry = identifier(value.get("firstKeptEntryId"))
+        line = number(value.get("firstKeptEntryIndex"))
         first = (
-            f"{self.session()}/{kept}"
-            if kept
+            f"{self.session()}/{entry}"
+            if entry
             else state.places.get(line if line is not None else -1)
         )
         refs = (
@@ -353,9 +328,8 @@ class Reader(EntryFold[Tree]):
         self.used(value.get("usage"), state.model, None)
 
     def branched(self, value: dict[str, Any]) -> None:
-        """Add that a person went to another place of the tree, and the summary of the branch that
-        was left. What comes next follows what this follows, so that the prompt stands beside the
-        one that was left."""
+        """Add the summary of a branch that a person left. The next entry gets the same parent as
+        this one, so that its prompt is a sibling of the one that was left."""
         keep(self.state.moved, self.native_id, self.parent, MOVED)
         self.emit(
             "human_intervention",
@@ -368,7 +342,7 @@ class Reader(EntryFold[Tree]):
         self.used(value.get("usage"), self.state.model, None)
 
     def edited(self, value: dict[str, Any]) -> None:
-        """An entry that the model no longer sees, or sees with other words."""
+        """Add the removal or the replacement of an entry in the model's context."""
         target = identifier(value.get("targetId"))
         refs = (f"{self.session()}/{target}",) if target else ()
         instead = value.get("replacement")
@@ -389,8 +363,8 @@ class Reader(EntryFold[Tree]):
             or None
         )
         self.state.model = model or before
-        said = f"model {before} → {model}" if before not in (None, model) else f"model {model}"
-        self.emit("lifecycle", model or "", "model_change", said)
+        summary = f"model {before} → {model}" if before not in (None, model) else f"model {model}"
+        self.emit("lifecycle", model or "", "model_change", summary)
 
     def chosen_level(self, value: dict[str, Any]) -> None:
         level = pick(value, "thinkingLevel", of=str) or "unknown"
@@ -427,8 +401,7 @@ class Reader(EntryFold[Tree]):
         )
 
     def started(self, value: dict[str, Any]) -> None:
-        """Add the instructions with which a subagent began. Its task is its first prompt as
-        well."""
+        """Add the system prompt of a subagent. Its task is its first prompt as well."""
         agent = one_line(pick(value, "agent", of=str) or "subagent")
         self.emit(
             "lifecycle",
@@ -443,14 +416,14 @@ class Reader(EntryFold[Tree]):
         self.emit("lifecycle", text_of(value.get("data")), "mode_change", f"mode {mode}")
 
     def counted(self, value: dict[str, Any]) -> None:
-        """Tokens of a request that is no part of the conversation."""
+        """Add the tokens of a request that is no part of the conversation."""
         kind = (pick(value, "kind", of=str) or pick(value, "purpose", of=str) or "unknown")[:100]
         note = pick(value, "note", of=str) or pick(value, "errorMessage", of=str) or ""
         self.emit("lifecycle", note, f"usage/{kind}", f"{kind}: tokens beside the conversation")
         self.used(value.get("usage"), pick(value, "model", of=str), pick(value, "provider", of=str))
 
     def pinned(self, value: dict[str, Any]) -> None:
-        """Count a record with the hash of an account. It is private, and not kept."""
+        """Add the choice of an account, without the hash that names it."""
         self.emit("lifecycle", "", "credential_pin", "account chosen")
 
     # Tokens.
@@ -485,9 +458,9 @@ class Reader(EntryFold[Tree]):
         )  # fmt: skip
         self.out.calls.append((call, self.charge(used, model)))
 
-    def say_something(self, word: str) -> None:
-        """A message without words is nothing; one whose words are not where they should be is kept
-        as it is."""
+    def note_empty(self, word: str) -> None:
+        """Count a message without events; keep one without content as it is, for its text may be in
+        an unknown place."""
         if self.count:
             return
         if (
@@ -500,13 +473,13 @@ class Reader(EntryFold[Tree]):
 
 
 def session_of(path: str) -> str:
-    """The session that a file is named for, or that is meant by its id."""
+    """Return the session that a file is named for, or that an id names."""
     stem = os.path.basename(path.replace("\\", "/")).removesuffix(".jsonl")
     return clean(_STAMPED.sub("", stem, count=1)) or clean(stem) or "unknown"
 
 
 def split_content(content: Any) -> tuple[str, list[str]]:
-    """The text of a message, and what comes with it that is no text."""
+    """Return the text of a message, and its other blocks as texts."""
     if isinstance(content, str):
         return content, []
     blocks = content if isinstance(content, list) else []
@@ -519,7 +492,7 @@ def split_content(content: Any) -> tuple[str, list[str]]:
 
 
 def shown(content: Any) -> str:
-    """All of it for reading."""
+    """Return a whole content for reading."""
     text, others = split_content(content)
     return "\n".join(part for part in (text, *others) if part)
 
@@ -530,12 +503,12 @@ def picture(block: Any) -> str:
 
 
 def guess(value: dict[str, Any]) -> str:
-    """Return the type that an entry must have when its own is missing or not known."""
+    """Return the type of an entry without a known one, judged by its fields; "" if none fits."""
     return next((kind for name, kind in GIVEN.items() if name in value), "")
 
 
 def guess_role(message: dict[str, Any]) -> str:
-    """Return the role that a message must have when it does not say so."""
+    """Return the role of a message without a known one, judged by its fields; "" if none fits."""
     return next((role for name, role in SPOKEN.items() if name in message), "")
 
 

@@ -5,19 +5,19 @@ Learned from the source of QwenLM/qwen-code (2026-08: `chatRecordingService.ts`)
 transcripts of versions 0.14 to 0.21. Last checked 2026-11. The traps:
 
 - Every record names the one that it follows, telemetry included. A rewind is a record that follows
-  what came before the turn that was taken back; what comes next follows the rewind, and is hung
-  where that hangs, so that the two prompts stand side by side.
-- `usageMetadata` is that of the main agent. Telemetry (`api_response`) tells of every call, those
-  of subagents and of suggestions too, and comes just before the message: the two are one call in
-  the ledger, which has the name of the first. Calls of a subagent are named by their session and
-  their counts, for the file of a subagent has the counts and not the name.
-- The prompt includes what the cache had, and here the output includes the thoughts: the total says
-  so.
-- A branch copies all records with their ids into a file of its own (`forkedFrom`). The same id in
-  one file is the same record.
-- What a person typed is `displayText` where there is one; the parts may have files and the words of
-  hooks in them.
-- A command that failed is a success; its exit code stands in its output.
+  the record before the retracted turn. The next record follows the rewind; it gets the same parent
+  as the rewind, so that the two prompts are siblings.
+- `usageMetadata` is that of the main agent. Telemetry (`api_response`) has every call, those of
+  subagents and of suggestions too, and comes just before the message: the two are one call in the
+  ledger, which has the name of the first. Calls of a subagent are named by their session and their
+  counts, for the file of a subagent has the counts and not the name.
+- The prompt includes the tokens from the cache, and the output includes the thoughts: the total
+  shows it.
+- A branch copies all records with their ids into a file of its own (`forkedFrom`). Records of one
+  file with the same id are the same record.
+- The text that a person typed is `displayText` where there is one; the parts may also hold files
+  and texts of hooks.
+- A command that failed counts as a success; its exit code is in its output.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class QwenCodeAdapter(gemini_cli.GeminiCliAdapter):
         return [(place, True) for place in own] if is_home else [(root, root.name == PROJECTS)]
 
     def is_session(self, path: str, place: str, is_own: bool) -> bool:
-        """Logs, and the documents of the first versions."""
+        """Return True for a log, and for a document of the first versions."""
         folder, name = os.path.split(path)
         if name.endswith(".json"):
             return name.startswith("session-") and os.path.basename(folder) == CHATS
@@ -56,7 +56,7 @@ class QwenCodeAdapter(gemini_cli.GeminiCliAdapter):
         return name.endswith(".jsonl") and (CHATS in parts or SUBAGENTS in parts or not is_own)
 
     def hints(self, path: str) -> tuple[str, ...]:
-        """The session above that of a subagent."""
+        """Return the session that started a subagent's."""
         above, below = os.path.split(os.path.dirname(path))
         return (
             (f"parent:{below}",)
@@ -73,7 +73,7 @@ class QwenCodeAdapter(gemini_cli.GeminiCliAdapter):
             yield Record(about, -1, "meta")
 
     def resume(self, session: Session) -> list[str] | None:
-        """To be run in the session's folder; a subagent cannot be taken up."""
+        """Return the command, to be run in the session's folder; a subagent cannot be resumed."""
         return (
             None
             if session.relation == "subagent"

@@ -1,4 +1,5 @@
-"""Messages, tool calls and tokens of Qwen Code. The traps are in the package's docstring."""
+"""The messages, tool calls and usage in a log of Qwen Code. The traps are in the package's
+docstring."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ CARRY = 1
 TAILS, IDS, SAME_ID, PENDING, SAME, MOVED = 256, 256, 16, 16, 64, 16
 
 MAIN = "########"
-"""Stands in the name of a prompt of the main agent, between its session and its number."""
+"""The part of a prompt's name, between its session and its number, that marks the main agent."""
 NOT_TYPED = frozenset(
     {"notification", "cron", "goal_runtime", "background_task_completed", "realtime_message"}
 )
@@ -34,17 +35,17 @@ UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 class Chat(State):
     version: int = CARRY
     tails: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many events a record had, where these are several."""
-    seen: dict[str, list[bytes]] = msgspec.field(default_factory=dict)
-    """The records that had this id."""
+    """The number of the last event of a record with several."""
+    stamps: dict[str, list[bytes]] = msgspec.field(default_factory=dict)
+    """The hashes of the records that had this id."""
     moved: dict[str, str | None] = msgspec.field(default_factory=dict)
-    """What follows this record is hung elsewhere."""
+    """By record, the native id that its followers get as their parent instead."""
     pending: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
-    """Calls that telemetry told of and no message yet, by their counts: their names and times."""
+    """Names and times of calls that only telemetry has so far, by their counts."""
     same: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many calls had these counts."""
-    took: list[tuple[str, int]] = msgspec.field(default_factory=list)
-    """How long calls of tools took whose results come next."""
+    """The number of calls that had these counts."""
+    durations: list[tuple[str, int]] = msgspec.field(default_factory=list)
+    """The tools and durations (ms) of calls whose results come next."""
     mode: str | None = None
 
 
@@ -60,7 +61,7 @@ class ChatFold(SessionFold[Chat]):
         self.set_title(pick(about, "description", of=str), 2)
 
     def place(self, value: dict[str, Any]) -> None:
-        """Take in the parent, the folder and the origin of a record."""
+        """Take in the parent, the folder, the branch and the origin that a record names."""
         state = self.state
         if "parentUuid" in value:
             above = identifier(value["parentUuid"])
@@ -72,28 +73,28 @@ class ChatFold(SessionFold[Chat]):
             state.parent, state.relation = self.uid(origin), "fork"
 
     def close(self, name: str, stamp: bytes) -> None:
-        """Remembers what to hang on what follows this record."""
+        """Remember the event that followers of this record get as their parent."""
         state = self.state
         if not self.count:
             self.out.aliases[self.native_id] = self.follows
-        elif name in state.seen:
+        elif name in state.stamps:
             keep(state.moved, name, state.last, MOVED)
         elif self.count > 1:
             keep(state.tails, name, self.count - 1, TAILS)
-        keep(state.seen, name, [*state.seen.get(name, [])[-SAME_ID:], stamp], IDS)
+        keep(state.stamps, name, [*state.stamps.get(name, [])[-SAME_ID:], stamp], IDS)
 
     def named(self, uuid: str) -> str:
-        """A name that no other session has: ids that are no UUIDs were made by hand."""
+        """Return a name that no other session has: ids that are no UUIDs were written by hand."""
         return uuid if UUID.match(uuid) else f"{self.session()}/{uuid}"
 
     def reference(self, native: str) -> str | None:
-        """The last event of a record."""
+        """Return the native id of the last event of a record."""
         state = self.state
         if native in state.moved:
             return state.moved[native]
         return f"{native}#{state.tails[native]}" if native in state.tails else native
 
-    # What people and the model say.
+    # Messages.
 
     def user(self, value: dict[str, Any]) -> None:
         subtype = pick(value, "subtype", of=str) or ""
@@ -135,8 +136,8 @@ class ChatFold(SessionFold[Chat]):
         )
 
     def say(self, text: str, native: str, is_typed: bool) -> None:
-        """Add what a person typed. A command is here only when it was sent to the model like other
-        text."""
+        """Add a prompt, or a text that nobody typed. A command is here only when it was sent to the
+        model like any other text."""
         if not is_typed:
             self.emit("lifecycle", text, f"{native}/context", None, "user", view="context")
             return
@@ -172,36 +173,17 @@ class ChatFold(SessionFold[Chat]):
             self.used(counts)
 
     def nothing(self, parts: list[Any]) -> None:
-        """A message without words is nothing; one whose words are not where they should be is kept
-        as it is."""
+        """Count a message without text; keep one without parts as it is, for its text may be in an
+        unknown place."""
         if parts:
             self.merge("empty")
         else:
             self.unknown(pick(self.value, "type", of=str))
 
     def part(self, part: dict[str, Any]) -> None:
-        """A thought, a call or a result."""
+        """Add a thought, a call or a result."""
         if (call := pick(part, "functionCall", of=dict)) is not None:
-            found = words.describe(call.get("name"), call.get("args"))
-            call_id = identifier(call.get("id"))
-            self.emit(
-                found.kind,
-                found.body,
-                "functionCall",
-                found.summary,
-                "assistant",
-                found.tool,
-                call_id,
-                found.action,
-                files=found.files,
-            )
-            if call_id:
-                keep(
-                    self.state.calls,
-                    call_id,
-                    Call(found.tool, found.action, found.kind == "test_run"),
-                    CALLS,
-                )
+            self.call(call)
         elif (response := pick(part, "functionResponse", of=dict)) is not None:
             self.result(part, response)
         elif part.get("thought") is True:
@@ -212,6 +194,17 @@ class ChatFold(SessionFold[Chat]):
             self.emit("lifecycle", text_of(part), "unknown part", "unknown part")
 
     # Tools.
+
+    def call(self, given: dict[str, Any]) -> None:
+        call = words.describe(given.get("name"), given.get("args"))
+        call_id = identifier(given.get("id"))
+        self.emit(
+            call.kind, call.body, "functionCall", call.summary, "assistant", call.tool, call_id,
+            call.action, files=call.files,
+        )  # fmt: skip
+        if call_id:
+            remembered = Call(call.tool, call.action, call.kind == "test_run")
+            keep(self.state.calls, call_id, remembered, CALLS)
 
     def tool_result(self, value: dict[str, Any]) -> None:
         parts = pick(value, "message", "parts", of=list) or []
@@ -240,8 +233,8 @@ class ChatFold(SessionFold[Chat]):
         call_id = identifier(response.get("id")) or identifier(about.get("callId"))
         call = self.state.calls.get(call_id or "")
         if call is None:
-            found = words.describe(response.get("name"), None)
-            call = Call(found.tool, found.action)
+            described = words.describe(response.get("name"), None)
+            call = Call(described.tool, described.action)
         status = pick(about, "status", of=str)
         came = words.result(
             [part] if part else [], about.get("resultDisplay"), status, call.action, call.is_test
@@ -258,17 +251,17 @@ class ChatFold(SessionFold[Chat]):
         )  # fmt: skip
 
     def duration(self, tool: str) -> int | None:
-        """Return how long a call took, as telemetry has just said; None when it said so of several
+        """Return the duration of a call from the telemetry before it; None when there were several
         calls of this tool."""
-        took = [ms for name, ms in self.state.took if name == tool]
-        self.state.took = [item for item in self.state.took if item[0] != tool]
-        return took[0] if len(took) == 1 else None
+        durations = [ms for name, ms in self.state.durations if name == tool]
+        self.state.durations = [item for item in self.state.durations if item[0] != tool]
+        return durations[0] if len(durations) == 1 else None
 
     # Tokens.
 
     def used(self, counts: dict[str, Any]) -> None:
-        """Add the tokens of the main agent's request. One that telemetry told of is the same
-        request."""
+        """Bill a call of the main agent. It has the name of the same call in the telemetry, where
+        that has it."""
         names = (
             "promptTokenCount",
             "candidatesTokenCount",
@@ -295,8 +288,8 @@ class ChatFold(SessionFold[Chat]):
         )
 
     def key_of(self, used: Usage, session: str) -> str:
-        """The name of a subagent's call. Its session's telemetry and its own file both have the
-        counts."""
+        """Return the name of a subagent's call. The telemetry of its session and its own file both
+        have the counts."""
         counts = f"{session}/{counted(used)}"
         again = self.state.same.get(counts, 0)
         keep(self.state.same, counts, again + 1, SAME)

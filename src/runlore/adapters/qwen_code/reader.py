@@ -1,4 +1,4 @@
-"""What the records of Qwen Code mean: the type of a record, and what the program itself tells."""
+"""The meaning of the records of Qwen Code by type, and of the program's own records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SNAPSHOTS = frozenset(
         "session_execution_engine",
     }
 )  # fmt: skip
-"""What the program keeps for itself, and writes again and again."""
+"""Subtypes with the program's own data, which it writes again and again."""
 
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
@@ -47,13 +47,13 @@ class Reader(ChatFold):
         if uuid is not None:
             name = self.named(uuid)
             stamp = self.stamp()
-            if stamp in state.seen.get(name, ()):
+            if stamp in state.stamps.get(name, ()):
                 self.merge("told before")
                 return
-            self.identify(f"{name}~{stamp.hex()}" if name in state.seen else name)
+            self.identify(f"{name}~{stamp.hex()}" if name in state.stamps else name)
         self.place(value)
         # The rest of a message whose parts were written one after another.
-        if uuid is not None and name in state.seen:
+        if uuid is not None and name in state.stamps:
             self.parent = self.reference(name)
         self.ts = time_of(value.get("timestamp"))
         self.follows = self.parent
@@ -66,7 +66,7 @@ class Reader(ChatFold):
         if uuid is not None:
             self.close(name, stamp)
 
-    # What the program tells.
+    # Records of the program itself.
 
     def system(self, value: dict[str, Any]) -> None:
         subtype = pick(value, "subtype", of=str) or ""
@@ -113,8 +113,8 @@ class Reader(ChatFold):
                 and MAIN in prompt
                 and (ms := number(event.get("duration_ms"))) is not None
             ):
-                self.state.took = [
-                    *self.state.took[-PENDING:],
+                self.state.durations = [
+                    *self.state.durations[-PENDING:],
                     (text_of(event.get("function_name"))[:200], ms),
                 ]
 
@@ -148,12 +148,12 @@ class Reader(ChatFold):
     def command(self, payload: dict[str, Any]) -> None:
         text = text_of(payload.get("rawCommand"))
         if payload.get("phase") == "result":
-            said = [
+            texts = [
                 item.get("text")
                 for item in words.listed(payload.get("outputHistoryItems"))
                 if isinstance(item, dict)
             ]
-            body = "\n".join(item for item in said if isinstance(item, str))
+            body = "\n".join(item for item in texts if isinstance(item, str))
             self.emit("lifecycle", body, "slash_command/result", body or text)
         else:
             self.emit("human_intervention", text, "slash_command", None, "user")
@@ -174,38 +174,32 @@ class Reader(ChatFold):
         )
 
     def compaction(self, payload: dict[str, Any]) -> None:
-        """All that was said leaves the model's context; the first message of the new history stands
-        for it."""
+        """Add a compaction: the first message of the new history replaces all messages before."""
         before, after = (
             number(pick(payload, "info", of=dict) and payload["info"].get(name))
             for name in ("originalTokenCount", "newTokenCount")
         )
-        said = (
+        summary = (
             f"compacted from {before} to {after} tokens"
             if before is not None and after is not None
             else "compacted"
         )
-        self.emit("lifecycle", "", "chat_compression", said, view="compact")
+        self.emit("lifecycle", "", "chat_compression", summary, view="compact")
         history = pick(payload, "compressedHistory", of=list) or []
         text = words.split_content(pick(history[0], "parts", of=list))[0] if history else ""
         if text.strip():
             self.emit("lifecycle", text, "chat_compression/summary", None, "user", view="summary")
 
     def rewind(self, payload: dict[str, Any]) -> None:
-        """Add a rewind. What comes next follows what this follows."""
-        taken = number(payload.get("truncatedCount"))
-        self.emit(
-            "human_intervention",
-            "",
-            "rewind",
-            "rewound" if taken is None else f"rewound {taken} items",
-            "user",
-        )
+        """Add a rewind. The next record gets the same parent as this one."""
+        count = number(payload.get("truncatedCount"))
+        summary = "rewound" if count is None else f"rewound {count} items"
+        self.emit("human_intervention", "", "rewind", summary, "user")
         keep(self.state.moved, self.native_id, self.follows, MOVED)
 
     def titled(self, payload: dict[str, Any]) -> None:
-        """Titles that a program made do not go before one that a person gave; those without a
-        source are a person's."""
+        """Set the title. One by the program ranks below one by a person; one without a source is by
+        a person."""
         self.set_title(
             pick(payload, "customTitle", of=str), 2 if payload.get("titleSource") == "auto" else 3
         )
@@ -227,8 +221,8 @@ class Reader(ChatFold):
             self.emit("lifecycle", model, "session_model", f"model {before} → {model}")
 
     def approval(self, payload: dict[str, Any]) -> None:
-        """The mode is written at every start. The first is where the session begins; another is a
-        person's doing."""
+        """Add a change of the approval mode, which a person made. The mode is also written at every
+        start, where it is no change."""
         mode, before = pick(payload, "mode", of=str), self.state.mode
         self.state.mode = mode or before
         if mode is None or before in (None, mode):
@@ -256,8 +250,7 @@ class Reader(ChatFold):
                   is_error=state == "error")  # fmt: skip
 
     def started_with(self, payload: dict[str, Any]) -> None:
-        """Count what a subagent was given to begin with, which is a copy of the conversation above
-        it."""
+        """Add the start of a subagent with a copy of the conversation of its parent session."""
         count = len(pick(payload, "history", of=list) or [])
         self.emit(
             "lifecycle",
@@ -268,7 +261,7 @@ class Reader(ChatFold):
 
 
 def guess(value: dict[str, Any]) -> str:
-    """Return the type that a record must have when its own is missing or not known."""
+    """Return the type of a record without a known one, judged by its fields; "" if none fits."""
     if "systemPayload" in value and "message" not in value:
         return "system"
     if "toolCallResult" in value:
@@ -290,7 +283,7 @@ GIVEN = {
     "rawCommand": "slash_command",
     "filesRead": "at_command",
 }
-"""What tells the subtype where that is missing or not known."""
+"""Fields that show the subtype where that is missing or not known."""
 SYSTEM = {
     "ui_telemetry": Reader.telemetry,
     "slash_command": Reader.command,

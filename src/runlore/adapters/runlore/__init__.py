@@ -4,18 +4,18 @@ record, or several that belong together.
 The format is `LogRecord` in `model.py` and the page on the live log; nothing of `live/` is
 imported. Last checked 2026-11. The traps:
 
-- A record is named by its id, which the copies that a fork takes along share: so the store knows
-  them as copies.
+- A record is named by its id. The copies in a fork have the same id, so the store knows them as
+  copies.
 - A rewind names its place by seq, and means the conversation as it was right after that record. So
-  `<session>/<seq>` is an alias, for every record, of what was said last at that point. The last
-  event of a message has the record's own name: what follows is linked there.
+  `<session>/<seq>` is an alias, for every record, of the last message at that point. The last event
+  of a message has the record's own name: the next message is linked to it.
 - Only messages, compactions and clears move the head. A change of state between two prompts follows
-  the same message as the second of them does, so that a rewind still shows as two prompts behind
-  one message.
+  the same message as the second of them does, so that a rewind still shows as two prompts after one
+  message.
 - A rewind to the very beginning leads to the first record, which is the session's own.
-- Two replies behind one message are no branches to the timeline, only two prompts are. So what is
-  said first after a rewind retracts, by name, what was left behind: of the latest records, that is,
-  as many as are remembered.
+- Two replies after one message are no branches to the timeline, only two prompts are. So the first
+  message after a rewind retracts, by name, the messages of the other branches, as far as they are
+  remembered.
 - Long outputs of tools are in files named by their hash, beside the log.
 """
 
@@ -46,7 +46,8 @@ class RunloreAdapter(JsonlAdapter):
     marker = b'"sha256"'
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """Folders whose name begins with a dot are the store's own, its trash among them."""
+        """Yield the logs below a root. Folders whose name begins with a dot are the store's own,
+        its trash among them."""
         for source in super().discover(root):
             below = source.path[len(source.root) :].strip(os.sep).split(os.sep)
             if (
@@ -57,10 +58,10 @@ class RunloreAdapter(JsonlAdapter):
                 yield source
 
     def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
-        """The whole outputs of which the line holds head and tail. Only a hash is taken from the
-        line, never a path."""
+        """Yield the whole outputs of which the line holds head and tail. Only a hash is read from
+        the line, never a path."""
         folder = os.path.join(os.path.dirname(source.path), "outputs")
-        names = [found.decode() for found in re.findall(HASH, line)]
+        names = [digest.decode() for digest in re.findall(HASH, line)]
         for name in list(dict.fromkeys(names))[:OUTPUTS]:
             data = read_small(os.path.join(folder, name), OUTPUT_BYTES)
             if data is not None:

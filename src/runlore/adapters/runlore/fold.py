@@ -1,8 +1,8 @@
-"""The fold over a live session log: what a record is called, what it follows, and which number its
-events get.
+"""The fold over a live session log: the name of a record, what it follows, and the numbers of its
+events.
 
-Knows nothing of what a record says; `reader.py` does, and calls `emit` for every event. The traps
-of the format are in the package's docstring.
+Knows nothing of the meaning of a record; `reader.py` does, and calls `emit` for every event. The
+traps of the format are in the package's docstring.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from .. import Facts, Normalized, Source
 from ..shared.fold import REFUSALS, AllFields, Fold, keep, load
 from ..shared.jsonl import lenient
 from ..shared.tools import cap, one_line, text_of
-from . import words
 from .lines import CARRY, LAST_SEQ, Batch, Line, State, is_on, is_whole, kind_of, path, records_of
+from .messages import headline
+from .usage import spent_of, usage_of
 
 OUTPUTS = 16  # Files with the whole of an output that are held for one line.
 # How much is remembered between two reads, the oldest going first.
@@ -47,8 +48,8 @@ class LogFold(Fold[State]):
         return self.uid(self.native)
 
     def other(self, kind: str, payload: dict[str, Any]) -> None:
-        """Keep a record that no rule understands, or that needs none, as it is."""
-        self.emit("lifecycle", text_of(payload), kind, words.headline(kind, payload))
+        """Add a record that has no rule of its own as it is."""
+        self.emit("lifecycle", text_of(payload), kind, headline(kind, payload))
 
     def sidecar(self, name: str, data: bytes) -> None:
         keep(self.outputs, name.partition(":")[2], data.decode("utf-8", "replace"), OUTPUTS)
@@ -87,7 +88,7 @@ class LogFold(Fold[State]):
         self.end_line(self.name(self.offset, text))
         self.skip(reason)
 
-    # Which name, which place in the conversation.
+    # The name of a record, and its place in the conversation.
 
     def take_line(self, line: Line) -> None:
         state = self.state
@@ -120,8 +121,7 @@ class LogFold(Fold[State]):
             self.out.aliases[f"{self.native}/{seq}"] = state.head
 
     def take_back(self, seq: int) -> None:
-        """Whoever speaks first after a rewind makes it good: all that was said on other ways than
-        this one is taken back."""
+        """Retract the other branches with the first message after a rewind."""
         state = self.state
         if not self.pending or not state.starts or state.starts[-1] < state.said:
             return
@@ -132,14 +132,14 @@ class LogFold(Fold[State]):
             fields |= {"view": "retract", "refs": left}
 
     def go_to(self, position: int) -> None:
-        """The conversation goes on from another place."""
+        """Continue the conversation after another record."""
         state = self.state
         state.starts = [*state.starts[1 - REWINDS :], state.last]
         state.parents = [*state.parents[1 - REWINDS :], position]
         self.moved = f"{self.native}/{position}" if position >= 0 else state.first
 
     def name(self, seq: int, content: str) -> str:
-        """The name of a record that has none of its own, or whose number was given before."""
+        """Return a name for a record that has none, or whose number was used before."""
         return f"{self.native}/{seq}~{crc32(content.encode('utf-8', 'replace')):08x}"
 
     def begin_line(self, ts: datetime | None = None) -> None:
@@ -188,19 +188,19 @@ class LogFold(Fold[State]):
         return ""
 
     def spend(self, usage: Any, about: Mapping[str, Any]) -> None:
-        """Note the tokens of the current record: its first event has them, and an API call is added
-        when the record ends."""
-        self.usage = words.usage_of(usage)
-        self.spent = words.spent_of(self.usage, usage, about) if self.usage is not None else None
+        """Note the usage of the current record: its first event gets it at once, the ledger when
+        the record ends."""
+        self.usage = usage_of(usage)
+        self.spent = spent_of(self.usage, usage, about) if self.usage is not None else None
 
     def end_line(self, name: str) -> None:
-        """Numbers and links the record's events. Those of the conversation go on from its head and
-        are its head then."""
+        """Number and link the record's events. Those of the conversation follow its head, and the
+        last one becomes its head."""
         state, out = self.state, self.out
         parent = state.head
         last = len(self.pending) - 1
         if self.spent is not None:
-            # A record has the same name in every fork that took it along.
+            # A record has the same name in every fork that copied it.
             first = name if self.is_node and last <= 0 else f"{name}#0"
             model = (self.spent.pop("model") or state.model or "")[:200] or None
             out.calls.append(

@@ -1,7 +1,7 @@
-"""The records of a live session log as they stand on disk, what is remembered between two reads,
-and which records are in view.
+"""The records of a live session log as they are on disk, the state between two reads, and the
+records that are in view.
 
-Values and pure functions; what a record says is in `words.py` and `reader.py`.
+Values and pure functions; the meaning of a record is in `reader.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...model import Relation
 CARRY = 1
 """The layout of `State`; never changed without the adapter's `version`."""
 
-LAST_SEQ = 1 << 53  # What every JSON reader counts exactly.
+LAST_SEQ = 1 << 53  # Every JSON reader counts exactly up to here.
 
 
 class Line(msgspec.Struct):
@@ -48,27 +48,26 @@ class Call(msgspec.Struct, array_like=True):
 
 
 class State(msgspec.Struct):
-    """The state between two reads."""
+    """The state of the fold between two reads."""
 
     version: int = CARRY
     records: int = 0
     last: int = -1
     seq: int = 0
     head: str | None = None
-    """The native id of what the next message follows."""
+    """The native id that the next message follows."""
     first: str | None = None
-    """That of the first record: where a rewind to the very beginning leads."""
+    """That of the first record, which a rewind to the very beginning leads to."""
     starts: list[int] = []
     parents: list[int] = []
-    """For each rewind and redo its seq, and the seq after which the conversation went on from
-    there."""
+    """For each rewind and redo its seq, and the seq after which the conversation continued."""
     redo: list[int] = []
-    """The places that rewinds have left, the latest last, as long as nothing was said since."""
+    """The places that rewinds have left, the latest last, until the next message."""
     said: int = -1
     """The seq of the last record of the conversation, on whatever branch."""
     nodes: list[tuple[int, str]] = []
     """The latest records of the conversation by seq and name, of all branches: those that a rewind
-    takes back or a compaction keeps."""
+    can retract or a compaction can leave in the context."""
     calls: dict[str, Call] = {}
     skills: dict[str, str] = {}
     is_titled: bool = False
@@ -79,11 +78,11 @@ class State(msgspec.Struct):
     parent: str | None = None
     relation: Relation | None = None
     forked_at: datetime | None = None
-    """When a fork was made: what is older was taken along from the other session."""
+    """The time of a fork. Older records are copies from the other session."""
 
 
 def records_of(data: bytes) -> list[Line]:
-    """The records of a line. Raises what msgspec raises."""
+    """Return the records of a line. Raises the errors of msgspec."""
     return _decode_batch(data).b or [] if data.startswith(b'{"b":') else [_decode_line(data)]
 
 
@@ -92,7 +91,7 @@ _decode_batch = msgspec.json.Decoder(Batch).decode
 
 
 def kind_of(line: Line, known: Container[str]) -> str:
-    """The record's type; when that is not known, what its payload looks like."""
+    """Return the record's type; when that is not known, one that fits its payload."""
     kind, payload = line.t or "unknown", line.p or {}
     if kind in known or kind.startswith(("state.", "checkpoint")):
         return kind
@@ -105,8 +104,8 @@ def kind_of(line: Line, known: Container[str]) -> str:
 
 
 def path(state: State, position: int) -> list[tuple[int, int]]:
-    """The ranges of seqs, both ends included, that lead to a position: what lies between was
-    rewound."""
+    """Return the ranges of seqs, both ends included, that lead to a position. The records between
+    them were rewound."""
     ranges: list[tuple[int, int]] = []
     while position >= 0 and len(ranges) <= len(state.starts):
         segment = bisect_right(state.starts, position) - 1
@@ -116,10 +115,10 @@ def path(state: State, position: int) -> list[tuple[int, int]]:
 
 
 def is_on(seq: int, ranges: list[tuple[int, int]]) -> bool:
+    """Return True if a seq lies in one of these ranges."""
     return any(low <= seq <= high for low, high in ranges)
 
 
 def is_whole(line: bytes) -> bool:
-    """Return True if the line is as it was written, by the checksum at its end, or has no
-    checksum."""
+    """Return True if the checksum at the end of the line fits, or it has none."""
     return line[-16:-10] != b',"c":"' or line[-10:-2] == b"%08x" % crc32(line[:-16])

@@ -1,4 +1,4 @@
-"""What the records of a live session log mean: one method for each type of record."""
+"""The meaning of the records of a live session log: one method for each type of record."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any, ClassVar
 
 from .. import Normalized, Record, Source
 from ..shared.fold import keep
+from ..shared.pick import pick
 from ..shared.tools import one_line, test_counts, text_of
-from . import words
+from .calls import describe_call
 from .fold import CALLS, REWINDS, SKILLS, LogFold
 from .lines import Call, is_on, path
+from .messages import blocks_of, exit_of, result_text, shown, text_in
+from .skills import attempt_line, attempt_of, check_of, is_failure, milliseconds
+from .usage import usage_of
 
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
@@ -18,61 +22,55 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
     return Reader(source, carry).run(records)
 
 
+ATTACHMENTS = ("image", "document")
+
+
 class Reader(LogFold):
-    """The meaning of records, one method for each type."""
+    """The fold that knows what the records mean."""
 
     def message(self, kind: str, payload: dict[str, Any]) -> None:
         self.is_node = True
-        state = self.state
         about = payload.get("meta")
         meta: Mapping[str, Any] = about if isinstance(about, dict) else {}
-        role = payload["role"] if isinstance(payload.get("role"), str) else None
-        model = next(
-            (
-                name
-                for name in (payload.get("model"), meta.get("model"))
-                if isinstance(name, str) and name
-            ),
-            None,
-        )
-        state.model = model or state.model
+        role = pick(payload, "role", of=str)
+        self.state.model = _text(payload, "model") or _text(meta, "model") or self.state.model
         self.spend(payload.get("usage"), payload)
         if self.usage is None:
             self.spend(meta.get("usage"), meta)
-        state.has_usage = state.has_usage or self.usage is not None
-        is_synthetic = meta.get("synthetic") is True
-        blocks = list(words.blocks_of(payload.get("content")))
+        self.state.has_usage = self.state.has_usage or self.usage is not None
+        is_typed = role == "user" and meta.get("synthetic") is not True
+        blocks = list(blocks_of(payload.get("content")))
+        is_attached = all(native in ATTACHMENTS for native, _ in blocks)
         for n, (native, block) in enumerate(blocks):
-            if not isinstance(block, dict):
-                self.emit("lifecycle", text_of(block), native, role=role)
-            elif native == "tool_use":
-                self.tool_use(block)
-            elif native == "tool_result":
-                self.tool_result(block, role)
-            elif native in ("image", "document"):
-                is_alone = (
-                    n == 0
-                    and role == "user"
-                    and all(other in ("image", "document") for other, _ in blocks)
-                )
-                self.context(
-                    words.shown(block), native, role, is_said=is_alone and not is_synthetic
-                )
-            elif native in ("text", "thinking") and (text := words.text_in(block)) is not None:
-                self.say(text, native, role, is_synthetic)
-            else:
-                self.emit("lifecycle", text_of(block), native, role=role)
+            # A picture is a prompt of its own only where nothing else is in the message.
+            is_prompt = is_typed and (native not in ATTACHMENTS or (n == 0 and is_attached))
+            self.block(native, block, role, is_prompt)
         if not blocks:
             self.emit(
                 "lifecycle", text_of(payload), kind, f"{role or 'message'} without content", role
             )
 
-    def say(self, text: str, native: str, role: str | None, is_synthetic: bool) -> None:
+    def block(self, native: str, block: Any, role: str | None, is_prompt: bool) -> None:
+        """Add a block of a message."""
+        if not isinstance(block, dict):
+            self.emit("lifecycle", text_of(block), native, role=role)
+        elif native == "tool_use":
+            self.tool_use(block)
+        elif native == "tool_result":
+            self.tool_result(block, role)
+        elif native in ATTACHMENTS:
+            self.context(shown(block), native, role, is_prompt=is_prompt)
+        elif native in ("text", "thinking") and (text := text_in(block)) is not None:
+            self.say(text, native, role, is_prompt)
+        else:
+            self.emit("lifecycle", text_of(block), native, role=role)
+
+    def say(self, text: str, native: str, role: str | None, is_prompt: bool) -> None:
         if native == "thinking":
             self.emit("thinking", text, native, role=role)
         elif role == "assistant":
             self.emit("assistant_msg", text, native, role=role)
-        elif role == "user" and not is_synthetic:
+        elif is_prompt:
             self.emit("user_msg", text, native, role=role)
             if not self.state.is_titled and text.strip():
                 self.state.is_titled = True
@@ -80,31 +78,31 @@ class Reader(LogFold):
         else:
             self.context(text, native, role)
 
-    def context(self, text: str, native: str, role: str | None, *, is_said: bool = False) -> None:
-        """Add text that the model is given and nobody wrote: a system prompt, a reminder, a picture
-        beside a prompt."""
+    def context(self, text: str, native: str, role: str | None, *, is_prompt: bool = False) -> None:
+        """Add a text for the model that nobody typed: a system prompt, a reminder, a picture beside
+        a prompt."""
         self.emit(
-            "user_msg" if is_said else "lifecycle",
+            "user_msg" if is_prompt else "lifecycle",
             text,
             native,
             role=role,
-            view=None if is_said else "context",
+            view=None if is_prompt else "context",
         )
 
     def partial(self, kind: str, payload: dict[str, Any]) -> None:
-        """Add a message that is still coming in, or was cut off. What comes next is more of it, or
-        the whole, so no text is added twice."""
+        """Add a message that is not complete. The next record has more of it, or all of it, so this
+        one is no message of its own."""
         self.is_node = True
         texts = [
-            words.text_in(block)
-            for _, block in words.blocks_of(payload.get("content"))
+            text_in(block)
+            for _, block in blocks_of(payload.get("content"))
             if isinstance(block, dict)
         ]
         self.emit("lifecycle", "\n".join([text for text in texts if text]), kind, role="assistant")
 
     def tool_use(self, block: dict[str, Any]) -> None:
         tool = block["name"] if isinstance(block.get("name"), str) and block["name"] else "unknown"
-        call = words.describe_call(tool, block.get("input"))
+        call = describe_call(tool, block.get("input"))
         call_id = _text(block, "id")
         self.emit(
             call.kind,
@@ -123,8 +121,8 @@ class Reader(LogFold):
     def tool_result(self, block: dict[str, Any], role: str | None) -> None:
         call_id = _text(block, "tool_use_id")
         call = self.state.calls.pop(call_id, None) if call_id else None
-        text = self.whole(block, words.result_text(block))
-        exit_code = words.exit_of(block, text)
+        text = self.whole(block, result_text(block))
+        exit_code = exit_of(block, text)
         self.emit(
             "tool_result", text, "tool_result", role=role, call_id=call_id,
             tool=call.tool if call else None,
@@ -134,7 +132,7 @@ class Reader(LogFold):
         )  # fmt: skip
 
     def whole(self, block: dict[str, Any], text: str) -> str:
-        """The whole of an output that was put away, where its file was found."""
+        """Return the whole of an output that is in a file of its own, else the given text."""
         ref = next(
             (ref for ref in (block.get("output"), block.get("whole")) if isinstance(ref, dict)), {}
         )
@@ -160,18 +158,18 @@ class Reader(LogFold):
             self.go_to(self.state.redo.pop())
 
     def compact(self, kind: str, payload: dict[str, Any]) -> None:
-        """Add a compaction: a summary replaces what it covers. Messages after the covered part
-        stay."""
+        """Add a compaction: the summary replaces the covered part, and later messages stay in the
+        context."""
         self.is_node = True
         upto = payload.get("upto")
         here = path(self.state, self.state.last)
-        kept = [
+        names = [
             name
             for seq, name in self.state.nodes
             if type(upto) is int and seq > upto and is_on(seq, here)
         ]
         self.spend(payload.get("usage"), payload)
-        self.emit("lifecycle", "", kind, "compacted", view="compact", refs=tuple(kept))
+        self.emit("lifecycle", "", kind, "compacted", view="compact", refs=tuple(names))
         summary = payload.get("summary")
         self.emit(
             "lifecycle",
@@ -208,7 +206,7 @@ class Reader(LogFold):
             self.set_title(title, 3)
 
     def trace(self, origin: Any) -> None:
-        """Note where a fork comes from. What it took along is older than it is."""
+        """Note the session that a fork comes from. Records older than the fork are copies."""
         if not isinstance(origin, dict):
             return
         name = _text(origin, "session")
@@ -231,7 +229,7 @@ class Reader(LogFold):
         )
 
     def tool_finished(self, kind: str, payload: dict[str, Any]) -> None:
-        text = self.whole(payload, words.result_text(payload))
+        text = self.whole(payload, result_text(payload))
         self.emit(
             "lifecycle",
             text,
@@ -248,18 +246,18 @@ class Reader(LogFold):
         )
 
     def problem(self, kind: str, payload: dict[str, Any]) -> None:
-        told, body = _noted(payload, "description")
-        self.emit("error", body, kind, told, is_error=True)
+        summary, body = _note(payload, "description")
+        self.emit("error", body, kind, summary, is_error=True)
 
     def decided(self, kind: str, payload: dict[str, Any]) -> None:
-        told, body = _noted(payload, "decision", "intent", "description")
-        self.emit("decision", body, kind, told)
+        summary, body = _note(payload, "decision", "intent", "description")
+        self.emit("decision", body, kind, summary)
 
     def completed(self, kind: str, payload: dict[str, Any]) -> None:
         self.emit("completion", text_of(payload.get("output")), kind, "the run completed")
 
     def checkpoint(self, kind: str, payload: dict[str, Any]) -> None:
-        """The buffer that it saves was told by the records before it."""
+        """Add a checkpoint without the buffer that it saves, which earlier records hold."""
         about = {
             name: value for name, value in payload.items() if name not in ("whole", "set", "delete")
         }
@@ -287,33 +285,31 @@ class Reader(LogFold):
         )
 
     def attempt_started(self, kind: str, payload: dict[str, Any]) -> None:
-        self.emit(
-            "lifecycle", "", kind, words.attempt_line(payload, "began"), tool=self.skill(payload)
-        )
+        self.emit("lifecycle", "", kind, attempt_line(payload, "began"), tool=self.skill(payload))
 
     def attempt_finished(self, kind: str, payload: dict[str, Any]) -> None:
-        """Add the result of an attempt, and each check as its command and that command's result."""
-        found = words.attempt_of(payload)
-        if not self.state.has_usage:  # Else the messages have told it.
-            self.usage = words.usage_of(payload.get("usage"))
-        has_raised = found.error is not None
+        """Add the result of an attempt, and each check as a command and its result."""
+        attempt = attempt_of(payload)
+        if not self.state.has_usage:  # Else the messages have it.
+            self.usage = usage_of(payload.get("usage"))
+        has_raised = attempt.error is not None
         self.emit(
-            "error" if has_raised else "lifecycle", found.body, f"{kind}/{found.word}",
-            words.attempt_line(payload, found.word),
+            "error" if has_raised else "lifecycle", attempt.body, f"{kind}/{attempt.word}",
+            attempt_line(payload, attempt.word),
             tool=self.skill(payload), is_error=has_raised, model=_text(payload, "model"),
-            duration_ms=words.milliseconds(payload.get("duration_ms")),
+            duration_ms=milliseconds(payload.get("duration_ms")),
         )  # fmt: skip
-        for n, check in enumerate(found.checks):
+        for n, check in enumerate(attempt.checks):
             self.check(
                 check, f"{_text(payload, 'run') or 'run'}/{text_of(payload.get('attempt'))}/{n}"
             )
 
-    def check(self, check: Any, call_id: str) -> None:
-        told = words.check_of(check)
-        if told is None:
-            self.emit("lifecycle", text_of(check), "check")
+    def check(self, given: Any, call_id: str) -> None:
+        check = check_of(given)
+        if check is None:
+            self.emit("lifecycle", text_of(given), "check")
             return
-        call = words.describe_call("shell", {"command": told.command}) if told.command else None
+        call = describe_call("shell", {"command": check.command}) if check.command else None
         if call is not None:
             self.emit(
                 call.kind,
@@ -325,11 +321,11 @@ class Reader(LogFold):
                 action="shell",
             )
         self.emit(
-            "tool_result" if call else "lifecycle", told.detail, "check", told.summary,
+            "tool_result" if call else "lifecycle", check.detail, "check", check.summary,
             call_id=call_id if call else None,
             tool="shell" if call else None, action="shell" if call else None,
-            is_error=told.passed is False, exit_code=told.exit_code,
-            tests=test_counts(told.detail) if call and call.kind == "test_run" else None,
+            is_error=check.passed is False, exit_code=check.exit_code,
+            tests=test_counts(check.detail) if call and call.kind == "test_run" else None,
         )  # fmt: skip
 
     def skill_finished(self, kind: str, payload: dict[str, Any]) -> None:
@@ -340,19 +336,19 @@ class Reader(LogFold):
         self.emit(
             "error" if error else "lifecycle", body, f"{kind}/{one_line(status)}",
             f"skill {skill}: {status}", tool=skill,
-            is_error=words.is_failure(status),
-            duration_ms=words.milliseconds(payload.get("duration_ms")),
+            is_error=is_failure(status),
+            duration_ms=milliseconds(payload.get("duration_ms")),
         )  # fmt: skip
 
     def skill_entry(self, kind: str, payload: dict[str, Any]) -> None:
-        """A whole invocation at once: as if it had been told step by step."""
+        """Add a whole invocation that is one record, like one of several records."""
         self.skill_started("skill.started", payload)
         attempts = payload.get("attempts")
         for attempt in attempts if isinstance(attempts, list) else []:
-            told = attempt if isinstance(attempt, dict) else {"output_summary": text_of(attempt)}
+            fields = attempt if isinstance(attempt, dict) else {"output_summary": text_of(attempt)}
             self.attempt_finished(
                 "skill.attempt_finished",
-                {**told, "run": payload.get("id"), "skill": payload.get("skill")},
+                {**fields, "run": payload.get("id"), "skill": payload.get("skill")},
             )
         self.skill_finished("skill.finished", payload)
 
@@ -392,11 +388,11 @@ def _text(payload: Mapping[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _noted(payload: Mapping[str, Any], *names: str) -> tuple[str | None, str]:
-    """Return the text of a note: the first of these fields that has one, and the whole note. A note
-    that is nothing but a text is that text."""
+def _note(payload: Mapping[str, Any], *names: str) -> tuple[str | None, str]:
+    """Return the summary of a note, which is the first of these fields with a text, and its body. A
+    note with no other field is that text."""
     what = payload.get("what")
     if not isinstance(what, dict):
         return None, text_of(what if what is not None else payload)
-    told = next((text for name in names if (text := _text(what, name))), None)
-    return told, told if told is not None and len(what) == 1 else text_of(what)
+    summary = next((text for name in names if (text := _text(what, name))), None)
+    return summary, summary if summary is not None and len(what) == 1 else text_of(what)

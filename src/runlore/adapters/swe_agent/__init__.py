@@ -5,20 +5,18 @@ Learned from the source of SWE-agent/SWE-agent (2026-08: `agents.py`), its docum
 trajectories of versions from 2024-04 to 1.1. Last checked 2026-11. The traps:
 
 - `trajectory` has the steps, `history` what the model saw, demonstrations included. Of the history
-  only what comes before the first step is taken, and what a step does not say: the arguments of a
-  call, thinking. Without a trajectory (a demonstration), steps are made of it.
+  only the messages before the first step are used, and what a step lacks: the arguments of a call,
+  thinking. Without a trajectory (a demonstration), the steps are built from the history.
 - No step has a time or an id: they are known by their number, and a session by the names of its run
-  and its instance. When a run ended, and what it took, is dated by when its file was last written.
+  and its instance. The end of a run and its usage have the time of the file.
 - `state` is an object, once a text that holds one; `replay_config` can be either.
-- Nothing says how a command ended. That an edit was refused, or a file not found, stands in the
-  observation.
+- There is no exit code. The observation says that an edit was refused or a file not found.
 - A step without an action is an answer that could not be understood; the model was asked again.
 - `exit_status` other than `submitted` means that the run was ended by a limit or an error, whatever
-  was submitted then. What was submitted may be empty: then there is no result.
+  was submitted then. An empty submission means that there is no result.
 - `model_stats` is a sum for the whole run. `total_cost` is that of all runs so far, and is not
   counted.
-- Where several attempts are made, they stand in `attempts`, and the best one stands at the top once
-  more.
+- Several attempts are in `attempts`, and the best one is repeated at the top.
 """
 
 from __future__ import annotations

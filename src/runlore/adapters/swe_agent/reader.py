@@ -1,4 +1,4 @@
-"""What a trajectory of SWE-agent means: its records, and the fold over them."""
+"""The meaning of a trajectory of SWE-agent: its records, and the fold over them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from ..shared.tools import file_change, file_content, is_test_run, one_line, tes
 CARRY = 1
 """The layout of `Memory`; changed only together with the adapter's `version`."""
 COPIES = frozenset({"query", "messages"})
-"""Of a step: what the model was sent, which is the history up to there."""
+"""Fields of a step that repeat the history up to it, as it was sent to the model."""
 STEP = frozenset({"step", "action", "observation", "thought", "response"})
-"""What a step has: one of these may be missing, and it is still one."""
+"""Fields of a step. A record with one of these is a step."""
 OF_FILES = re.compile(r"edited_files\d+\Z")
-"""Of what is said at the end: excerpts of the files that were changed, as they are in the
-repository."""
+"""Fields of `info` with excerpts of the changed files, which are in the repository."""
 
 
 # The records of a document.
 
 
 def parts(source: Source, document: Any) -> list[Any]:
+    """Return the records of a document. Raises ReadError when it is no trajectory."""
     if not isinstance(document, dict) or not document.keys() & {
         "trajectory",
         "history",
@@ -96,7 +96,7 @@ def _is_of(answer: dict[str, Any], step: dict[str, Any]) -> bool:
 
 
 def _steps_of(history: list[Any]) -> Iterator[Any]:
-    """Steps, of a history alone: an answer, and what came back."""
+    """Yield the steps of a history without a trajectory: an answer, and the message after it."""
     step: dict[str, Any] | None = None
     count = 0
     for item in history:
@@ -128,7 +128,7 @@ def _end(document: dict[str, Any]) -> list[Any]:
 
 
 def _text(content: Any) -> str:
-    """A message's text, which may be in blocks."""
+    """Return a message's text, which may be in blocks."""
     if isinstance(content, list):
         return "\n".join(filter(None, (pick(block, "text", of=str) or "" for block in content)))
     return text_of(content)
@@ -147,8 +147,8 @@ class Memory(State):
     steps: int = 0
     messages: int = 0
     attempts: int = 0
-    is_told: bool = False
-    """Whether the task was."""
+    has_task: bool = False
+    """True after the message with the task."""
 
 
 class Reader(SessionFold[Memory]):
@@ -191,8 +191,7 @@ class Reader(SessionFold[Memory]):
         )
 
     def message(self, value: Any) -> None:
-        """Add a message that the model was given before its first answer: the rules,
-        demonstrations, the task."""
+        """Add a message before the model's first answer: the rules, demonstrations, the task."""
         state = self.state
         state.messages += 1
         self.identify(f"{self.session()}/message-{state.messages}")
@@ -200,8 +199,8 @@ class Reader(SessionFold[Memory]):
         text = _text(value.get("content") if isinstance(value, dict) else value)
         if pick(value, "is_demo", of=bool):
             self.merge("demo")
-        elif role == "user" and not state.is_told:
-            state.is_told = True
+        elif role == "user" and not state.has_task:
+            state.has_task = True
             self.emit("user_msg", text, "task", None, "user")
             self.set_title(_title(text), 1)
         else:
@@ -225,29 +224,20 @@ class Reader(SessionFold[Memory]):
         cwd = pick(place, "working_dir", of=str)
         state.cwd = state.cwd or (cwd[:4096] if cwd else None)
         action, thought = value.get("action"), value.get("thought")
-        thoughts = [
-            pick(block, "thinking", of=str)
-            for block in pick(value, "thinking_blocks", of=list) or []
-        ]
-        thoughts += [
-            pick(value, "reasoning_content", of=str),
-            thought if isinstance(thought, str) else None,
-        ]
-        if isinstance(action, str) and (
-            EXIT.match(action) or (not action.strip() and _is_exit(thought))
-        ):
-            self.emit(
-                "lifecycle",
-                text_of(value.get("observation")),
-                action.strip()[:100] or "exit",
-                text_of(thought),
-                "system",
-                part=1,
-            )
+        if isinstance(action, str) and _is_exit(action, thought):
+            word, body = action.strip()[:100] or "exit", text_of(value.get("observation"))
+            self.emit("lifecycle", body, word, text_of(thought), "system", part=1)
             return
-        if not any(thoughts) and action == "":
-            thoughts = [pick(value, "response", of=str)]
-        for n, text in enumerate(thoughts):
+        self.thoughts(_thoughts(value))
+        if action == "":
+            self.misunderstood(value)
+        else:
+            self.call(value, action, pick(place, "open_file", of=str))
+        if not self.count:
+            self.unknown("step")
+
+    def thoughts(self, texts: list[str | None]) -> None:
+        for n, text in enumerate(texts):
             if text and text.strip():
                 self.emit(
                     "thinking",
@@ -256,46 +246,44 @@ class Reader(SessionFold[Memory]):
                     None,
                     "assistant",
                     part=10 + n,
-                    model=state.model,
+                    model=self.state.model,
                 )
-        if action == "":
-            # It could not be understood, or was not allowed, and the model was asked again.
-            said = text_of(value.get("observation")) or "the answer could not be understood"
-            self.emit("error", said, "format", None, "system", part=1, is_error=True)
-            self.emit("retry", "", "requery", "asked again", "system", part=2)
-        else:
-            self.call(value, action, pick(place, "open_file", of=str))
-        if not self.count:
-            self.unknown("step")
+
+    def misunderstood(self, value: dict[str, Any]) -> None:
+        """Add an answer that could not be understood, or was not allowed: the model was asked
+        again."""
+        text = text_of(value.get("observation")) or "the answer could not be understood"
+        self.emit("error", text, "format", None, "system", part=1, is_error=True)
+        self.emit("retry", "", "requery", "asked again", "system", part=2)
 
     def call(self, value: dict[str, Any], action: Any, opened: str | None) -> None:
         state = self.state
         text = text_of(action)
-        found = describe(text, arguments(value.get("tool_calls")), opened)
+        call = describe(text, arguments(value.get("tool_calls")), opened)
         call_id = f"{self.native_id}#call"
         if action is not None:
             self.emit(
-                found.kind, found.body, "action", found.summary, "assistant", found.tool, call_id,
-                found.action, part=1, files=found.files,
+                call.kind, call.body, "action", call.summary, "assistant", call.tool, call_id,
+                call.action, part=1, files=call.files,
                 model=state.model,
             )  # fmt: skip
         if value.get("observation") is None:
             return
-        said = text_of(value["observation"])
-        tests = test_counts(said) if found.kind == "test_run" else None
-        seconds = number(value.get("execution_time"), 1 << 30) is not None
+        output = text_of(value["observation"])
+        tests = test_counts(output) if call.kind == "test_run" else None
+        has_seconds = number(value.get("execution_time"), 1 << 30) is not None
         self.emit(
-            "tool_result", said, "observation", None, "tool", found.tool, call_id, found.action,
+            "tool_result", output, "observation", None, "tool", call.tool, call_id, call.action,
             part=2,
-            is_error=has_failed(said, found.action), tests=tests,
-            duration_ms=int(value["execution_time"] * 1000) if seconds else None,
+            is_error=has_failed(output, call.action), tests=tests,
+            duration_ms=int(value["execution_time"] * 1000) if has_seconds else None,
         )  # fmt: skip
 
     # The end.
 
     def end_of_run(self, info: Any) -> None:
-        """Add the tokens of the run, its end and its submission. While the run goes on there is no
-        status."""
+        """Add the end of the run: its usage, its status and the submission. There is no status
+        while the run goes on."""
         status, patch = pick(info, "exit_status", of=str), pick(info, "submission", of=str) or ""
         self.identify(
             f"{self.session()}/end-{self.state.attempts}"
@@ -333,19 +321,37 @@ class Reader(SessionFold[Memory]):
         return with_task(super().finish())
 
 
-def with_task(found: Normalized) -> Normalized:
-    """Says of a session that is named for an issue which one it is."""
-    for uid, facts in found.facts.items():
+def with_task(normalized: Normalized) -> Normalized:
+    """Return the result with the repository and the issue of sessions that are named for one."""
+    for uid, facts in normalized.facts.items():
         if issue := INSTANCE.match(uid.rpartition("/")[2]):
             repo = f"{issue[1]}/{issue[2]}"
-            found.facts[uid] = msgspec.structs.replace(
+            normalized.facts[uid] = msgspec.structs.replace(
                 facts, repo=repo, task_ref=f"{repo}#{issue[3]}"
             )
-    return found
+    return normalized
 
 
-def _is_exit(thought: Any) -> bool:
-    return isinstance(thought, str) and thought.startswith("Exit")
+def _is_exit(action: str, thought: Any) -> bool:
+    """Return True if a step is the end of a run: its action says so, or its thought where it has no
+    action."""
+    if EXIT.match(action):
+        return True
+    return not action.strip() and isinstance(thought, str) and thought.startswith("Exit")
+
+
+def _thoughts(value: dict[str, Any]) -> list[str | None]:
+    """Return the thoughts of a step; the whole answer where it has no thought and no action."""
+    thought = value.get("thought")
+    blocks = pick(value, "thinking_blocks", of=list) or []
+    thoughts = [
+        *(pick(block, "thinking", of=str) for block in blocks),
+        pick(value, "reasoning_content", of=str),
+        thought if isinstance(thought, str) else None,
+    ]
+    if not any(thoughts) and value.get("action") == "":
+        return [pick(value, "response", of=str)]
+    return thoughts
 
 
 EXIT = re.compile(r"exit_\w+\s*\Z")
@@ -354,7 +360,8 @@ INSTANCE = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*)__([A-Za-z0-9._-]+)-i?(\d+)\Z"
 
 
 def _name_of(path: str) -> str:
-    """A run and its instance. Below a folder of trajectories, whoever ran it comes first."""
+    """Return the name of a run and its instance. Below a folder of trajectories, the name of the
+    user comes first."""
     *folders, file = PurePath(path).parts
     stem = file.removesuffix(".traj")
     if folders and folders[-1] == stem:
@@ -369,9 +376,9 @@ _TITLE = re.compile(r"(?:^ISSUE:|<pr_description>|<issue>)\s*\n([^\n]+)", re.MUL
 
 
 def _title(text: str) -> str:
-    """Return the title of the task: its issue's first line."""
-    found = _TITLE.search(text[:20_000])
-    return found[1] if found else text
+    """Return the title of a task: the first line of its issue."""
+    match = _TITLE.search(text[:20_000])
+    return match[1] if match else text
 
 
 def _loads(text: str | None) -> Any:
@@ -381,13 +388,16 @@ def _loads(text: str | None) -> Any:
         return None
 
 
-# What an action does.
+# Actions.
 
-READS = frozenset({"open", "goto", "scroll_down", "scroll_up", "filemap", "view_image"})
-SEARCHES = frozenset({"search_dir", "search_file", "find_file"})
-EDITS = frozenset({"edit", "insert", "create", "str_replace_editor", "undo_edit"})
-OTHERS = frozenset({"submit", "review_on_submit", "exit_forfeit"})
-MAX_WORDS = 64 << 10  # Characters that are taken apart like a shell would: it looks at each.
+ACTIONS = {
+    **dict.fromkeys(("open", "goto", "scroll_down", "scroll_up", "filemap", "view_image"), "read"),
+    **dict.fromkeys(("search_dir", "search_file", "find_file"), "search"),
+    **dict.fromkeys(("submit", "review_on_submit", "exit_forfeit"), "other"),
+    **dict.fromkeys(("edit", "insert", "create", "str_replace_editor", "undo_edit"), "edit"),
+}
+"""The actions of the agent's own commands. All others are commands of the shell."""
+MAX_WORDS = 64 << 10  # Characters that are split like a shell would: it looks at each.
 
 _LINES = re.compile(
     r"\A(edit|insert) +(\d{1,9}(?::\d{1,9})?)[^\n]*\n(.*?)\n?(?:end_of_\w+\s*)?\Z", re.DOTALL
@@ -395,37 +405,42 @@ _LINES = re.compile(
 
 
 def describe(text: str, given: dict[str, Any], opened: str | None) -> Described:
-    """Return the description of an action: one of the agent's own commands, or a shell command."""
+    """Return what an action does: one of the agent's own commands, or a command of the shell."""
     word = text.split(maxsplit=1)[0] if text.strip() else ""
     body = text.strip("\n")
-    shown = one_line(body)
-    if word in READS or word in SEARCHES or word in OTHERS:
-        action = "read" if word in READS else "search" if word in SEARCHES else "other"
-        return Described(
-            word, "tool_call", action, body, shown, _file_in(text, given) if word == "open" else ()
-        )
-    if word not in EDITS:
-        return Described(
-            "bash", "test_run" if is_test_run(text) else "tool_call", "shell", body, shown
-        )
+    action = ACTIONS.get(word, "shell")
+    if action == "shell":
+        kind = "test_run" if is_test_run(text) else "tool_call"
+        return Described("bash", kind, action, body, one_line(body))
+    if action != "edit":
+        files = _file_in(text, given) if word == "open" else ()
+        return Described(word, "tool_call", action, body, one_line(body), files)
     words = _words(text) if len(text) <= MAX_WORDS else []
     if word == "str_replace_editor":
-        return _edited_in_place(words, given, body)
-    path = (_file_in(text, given) if word == "create" else ()) or (
+        return _describe_editor(words, given, body)
+    files = (_file_in(text, given) if word == "create" else ()) or (
         (opened,) if opened and opened != "n/a" else ()
     )
-    name = path[0] if path else ""
-    if found := _LINES.match(text):
-        body = f"{name}\n@@ {found[2]} @@\n+{found[3].replace(chr(10), chr(10) + '+')}"
-    elif word == "edit" and ("search" in given or len(words) >= 3):
+    name = files[0] if files else ""
+    shown, change = name or one_line(body), _change(text, word, words, given, name)
+    return Described(word, "edit", "edit", body if change is None else change, shown, files)
+
+
+def _change(text: str, word: str, words: list[str], given: dict[str, Any], name: str) -> str | None:
+    """Return the lines that `edit` or `insert` changes, in any of the forms of their arguments;
+    None for other commands."""
+    if lines := _LINES.match(text):
+        return f"{name}\n@@ {lines[2]} @@\n+{lines[3].replace(chr(10), chr(10) + '+')}"
+    if word == "edit" and ("search" in given or len(words) >= 3):
         old, new = (given.get("search"), given.get("replace")) if "search" in given else words[1:3]
-        body = file_change(name, [(text_of(old), text_of(new))])
-    elif word == "insert" and ("text" in given or len(words) >= 2):
-        body = file_content(name, text_of(given["text"] if "text" in given else words[1]))
-    return Described(word, "edit", "edit", body, name or shown, path)
+        return file_change(name, [(text_of(old), text_of(new))])
+    if word == "insert" and ("text" in given or len(words) >= 2):
+        return file_content(name, text_of(given["text"] if "text" in given else words[1]))
+    return None
 
 
-def _edited_in_place(words: list[str], given: dict[str, Any], body: str) -> Described:
+def _describe_editor(words: list[str], given: dict[str, Any], body: str) -> Described:
+    """Return what a command of `str_replace_editor` does."""
     command = text_of(given.get("command")) or (words[1] if len(words) > 1 else "")
     path = text_of(given.get("path")) or (words[2] if len(words) > 2 else "")
     options = {word: words[n + 1] for n, word in enumerate(words[:-1]) if word.startswith("--")}
@@ -463,7 +478,7 @@ def _words(text: str) -> list[str]:
 
 
 def arguments(calls: Any) -> dict[str, Any]:
-    """Return the arguments of an answer's call, when there is one call."""
+    """Return the arguments of the call of an answer; none when there are several calls."""
     call = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
     given = pick(call, "function", "arguments", of=dict) or _loads(
         pick(call, "function", "arguments", of=str)
@@ -471,7 +486,7 @@ def arguments(calls: Any) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-# What came of it.
+# Results.
 
 _FAILED = (
     "Your proposed edit has introduced new syntax error", "Your edit was not applied",
@@ -487,10 +502,10 @@ _CANCELLED = re.compile(
 )
 
 
-def has_failed(said: str, action: str) -> bool:
-    """Return True if the agent's own commands report a failure. The output of a program and its
-    exit code cannot be told apart here."""
-    text = said.lstrip()
+def has_failed(output: str, action: str) -> bool:
+    """Return True if one of the agent's own commands reports a failure. The failure of a program is
+    not known: there is no exit code."""
+    text = output.lstrip()
     if action == "shell":
         return text.startswith(
             ("EXECUTION TIMED OUT", "COMMAND FAILED TO EXECUTE", "COMMAND TIMED OUT")

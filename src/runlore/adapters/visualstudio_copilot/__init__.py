@@ -7,10 +7,10 @@ have made unrecognizable. Last checked 2026-11. The traps:
 - A line holds spans, each with a list of attributes: `invoke_agent` is an answer to a prompt,
   `execute_tool` a call with its result. A conversation goes on in several files, and a file has
   several conversations.
-- A span is written when it is over, so the spans of an answer may come before or after it: they
-  stand in the order of the file.
-- What people and the model said, and tokens, are in none of the traces at hand. An attribute that
-  no rule knows is kept as text.
+- A span is written when it is over, so the spans of an answer may come before or after it. Events
+  have the order of the file.
+- The texts of people and of the model, and tokens, are in none of the traces at hand. An attribute
+  that no rule knows is kept as text.
 """
 
 from __future__ import annotations

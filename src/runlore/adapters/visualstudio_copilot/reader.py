@@ -1,4 +1,4 @@
-"""What the spans of a trace of Visual Studio's Copilot mean. See `visualstudio_copilot.py` for the
+"""The meaning of the spans of a trace of Visual Studio's Copilot. The package's docstring lists the
 traps."""
 
 from __future__ import annotations
@@ -75,37 +75,37 @@ class Reader(MultiSessionFold[Trace]):
             for word in ("startTimeUnixNano", "endTimeUnixNano")
         )
         self.ts = at(start)
-        took = (end - start) // 1_000_000 if start and end and end >= start else None
+        duration_ms = (end - start) // 1_000_000 if start and end and end >= start else None
         model = (
             text_of(given.get("gen_ai.response.model") or given.get("gen_ai.request.model"))[:200]
             or None
         )
         self.stream().model = model or self.stream().model
         if "gen_ai.tool.name" in given or "gen_ai.tool.call.id" in given:
-            self.tool(span, given, end, took)
+            self.tool(span, given, end, duration_ms)
         else:
-            self.operation(span, given, took)
+            self.operation(span, given, duration_ms)
         self.named = None
 
     def tool(
-        self, span: dict[str, Any], given: dict[str, Any], end: int | None, took: int | None
+        self, span: dict[str, Any], given: dict[str, Any], end: int | None, duration_ms: int | None
     ) -> None:
         name, call_id = given.get("gen_ai.tool.name"), identifier(given.get("gen_ai.tool.call.id"))
         args = opened(given.get("gen_ai.tool.call.arguments"))
         patch = pick(args, "patch", of=str)
-        found = describe(name, patch if patch else args, action_of(str(name), ACTIONS))
-        kind = "test_run" if name == "run_tests" else found.kind
+        call = describe(name, patch if patch else args, action_of(str(name), ACTIONS))
+        kind = "test_run" if name == "run_tests" else call.kind
         self.emit(
             kind,
-            found.body,
+            call.body,
             "execute_tool",
-            found.summary,
+            call.summary,
             "assistant",
-            found.tool,
+            call.tool,
             call_id,
-            found.action,
+            call.action,
             part=0,
-            files=found.files,
+            files=call.files,
         )
         self.ts = at(end) or self.ts
         result = given.get("gen_ai.tool.call.result")
@@ -115,23 +115,23 @@ class Reader(MultiSessionFold[Trace]):
         text = text_of(result) or text_of(pick(span, "status", "message", of=str))
         done = came(text, is_error, None, kind == "test_run")
         self.emit(
-            "tool_result", text, "execute_tool/result", done.summary, "tool", found.tool, call_id,
-            found.action, part=1, is_error=is_error,
-            tests=done.tests, duration_ms=took,
+            "tool_result", text, "execute_tool/result", done.summary, "tool", call.tool, call_id,
+            call.action, part=1, is_error=is_error,
+            tests=done.tests, duration_ms=duration_ms,
         )  # fmt: skip
 
-    def operation(self, span: dict[str, Any], given: dict[str, Any], took: int | None) -> None:
+    def operation(
+        self, span: dict[str, Any], given: dict[str, Any], duration_ms: int | None
+    ) -> None:
         word = (
             text_of(given.get("gen_ai.operation.name"))
             or text_of(span.get("name")).partition(" ")[0]
             or "span"
         )
         body = key_values({name: value for name, value in given.items() if name not in KNOWN})
-        is_error, said = (
-            pick(span, "status", "code", of=int) == FAILED,
-            pick(span, "status", "message", of=str),
-        )
-        body = "\n".join(text for text in (said, body) if text)
+        is_error = pick(span, "status", "code", of=int) == FAILED
+        message = pick(span, "status", "message", of=str)
+        body = "\n".join(text for text in (message, body) if text)
         kind = "error" if is_error else "lifecycle"
         model = self.stream().model
         summary = text_of(span.get("name")) or word
@@ -143,12 +143,13 @@ class Reader(MultiSessionFold[Trace]):
             "assistant",
             part=0,
             is_error=is_error,
-            duration_ms=took,
+            duration_ms=duration_ms,
             model=model,
         )
 
 
 def spans(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the spans of a line."""
     for resource in pick(value, "resourceSpans", of=list) or []:
         for scope in pick(resource, "scopeSpans", of=list) or []:
             yield from (
@@ -157,22 +158,24 @@ def spans(value: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def attributes(span: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a span, each of which says its name, and its value with its type."""
-    found: dict[str, Any] = {}
+    """Return the attributes of a span by name. Each is written as a name, and a value with its
+    type."""
+    values: dict[str, Any] = {}
     for item in pick(span, "attributes", of=list) or []:
         name, value = (
             pick(item, "key", of=str),
             item.get("value") if isinstance(item, dict) else None,
         )
         if name:
-            found[name] = next(iter(value.values()), None) if isinstance(value, dict) else value
-    return found
+            values[name] = next(iter(value.values()), None) if isinstance(value, dict) else value
+    return values
 
 
 def at(ns: int | None) -> datetime | None:
+    """Return a time that is written in nanoseconds since 1970."""
     return moment(ns / 1e9) if ns else None
 
 
 def _int(value: Any) -> Any:
-    """A number that may be written as a text, as large ones are."""
+    """Return a number that may be written as a text, as large ones are."""
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else value

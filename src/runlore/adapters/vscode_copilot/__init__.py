@@ -6,23 +6,23 @@ from a description of the format, and from sessions of 2025-11 (a document) and 
 Last checked 2026-11. The traps:
 
 - A log must be replayed from its first line: it sets values, adds to lists after cutting them, and
-  is written anew at times. What was read of it goes on as long as the finished requests are the
-  same. Where there is both, the log is read and not the document.
-- A request that is being answered is given when it is finished, or has not changed for an hour.
+  is rewritten at times. Reading continues after the last position as long as the finished requests
+  are the same. A session with both has its log read, and not the document.
+- A request that is being answered is read when it is finished, or has not changed for an hour.
 - A call is shown under one name, given arguments under another, and its result is in a third place:
   they are joined by the model's id, which is written with something added to it; in older documents
   only by their order. Only the last rounds of a request may be kept.
-- Results are pieces of text, or trees whose leaves are text. A command that failed is told by the
+- Results are parts of text, or trees whose leaves are text. The failure of a command is in the
   state of its terminal, or at the end of its output.
-- A change to a file (`textEditGroup`) says what is put in and where, not what was there; where a
-  call told of it, it is no second one.
-- Of the tokens of prompts only those of a request's last round are told. `completionTokens` are
-  those of all rounds. What it cost is told in credits of one cent, and that is counted.
+- A change to a file (`textEditGroup`) holds the new text and its place, not the old text. It is not
+  counted as a second edit where a call made the same change.
+- Of the tokens of prompts only those of a request's last round are written. `completionTokens` are
+  those of all rounds. The cost is written in credits of one cent, and is counted.
 - Editing a prompt and sending it again removes it and all that follows: what was read before stays,
   marked.
-- The folder is told by `workspace.json` beside the chats. There are no parents, no branches of git,
-  and no sample of a subagent's part.
-- The index of sessions in `state.vscdb` stands beside secrets, and is not read.
+- `workspace.json` beside the chats names the folder. There are no parents, no branches of git, and
+  no sample of a subagent's part.
+- The index of sessions in `state.vscdb` is in one file with secrets, and is not read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..shared.jsonl import list_entries, note_refusal, read_small, to_json, walk
 from ..shared.pick import number
 
 STALE_S = 3600  # A request that has not changed for so long is not being answered any more.
-MAX_SIDECAR_BYTES = 1 << 20  # Bytes of the file that says where a workspace is.
+MAX_SIDECAR_BYTES = 1 << 20  # Bytes of the file that names the folder of a workspace.
 CHATS = "chatSessions"
 LOOSE = ("emptyWindowChatSessions", "transferredChatSessions")
 APPS = ("Code", "Code - Insiders", "VSCodium")
@@ -65,19 +65,16 @@ class VscodeCopilotAdapter(GrowingAdapter):
     instructions = ("AGENTS.md",)  # Unless its setting chat.useAgentsMdFile says no.
 
     def discover(self, root: Path) -> Iterator[Source]:
-        """The chats of a user's folder, or every file that may be one below any other."""
+        """Yield the chats of a user's folder; below any other folder, every file that may be
+        one."""
         self.refused = refused = list[ReadError]()
         is_home = any((root / name).is_dir() for name in ("workspaceStorage", "globalStorage"))
-        found = {
-            entry.path: entry
-            for entry in (
-                _chats(str(root), refused) if is_home else walk_files(str(root), "", refused)
-            )
-        }
-        for path, entry in found.items():
+        files = _chats(str(root), refused) if is_home else walk_files(str(root), "", refused)
+        entries = {entry.path: entry for entry in files}
+        for path, entry in entries.items():
             if (
                 not path.endswith((".json", ".jsonl"))
-                or path + "l" in found
+                or path + "l" in entries
                 or os.path.basename(path) == "workspace.json"
             ):
                 continue
@@ -87,15 +84,15 @@ class VscodeCopilotAdapter(GrowingAdapter):
                 note_refusal(path, error, refused)
 
     def refresh(self, source: Source) -> Source | None:
-        """The source as it is now; its time is not always that of its file."""
+        """Return the source as it is now; its time is not always that of its file."""
         try:
             return self._source(source.path, source.root, os.stat(source.path))
         except OSError:
             return None
 
     def _source(self, path: str, root: str, stat: os.stat_result) -> Source:
-        """A file that nobody writes to any more is another one after an hour: what was not finished
-        in it is then given."""
+        """Return the source of a file. One that nobody writes to any more gets another time after
+        an hour, so that it is read again with the request that was not finished."""
         changed = stat.st_mtime_ns + (stat.st_mtime < time() - STALE_S)
         return Source(
             agent=self.name,
@@ -114,18 +111,18 @@ class VscodeCopilotAdapter(GrowingAdapter):
         requests = document.get("requests") or []
         if requests and is_open(requests[-1]) and not _is_stale(source.path, requests[-1]):
             requests = requests[:-1]
-        found = [to_json(record) for record in records(requests, document.get("strange") or [])]
+        lines = [to_json(record) for record in records(requests, document.get("strange") or [])]
         head = Record(
             to_json({name: document[name] for name in HEAD if name in document}), -1, "session"
         )
-        return [head, *_workspace(source.path)], found
+        return [head, *_workspace(source.path)], lines
 
 
 adapter = VscodeCopilotAdapter()
 
 
 def _chats(root: str, refused: list[ReadError]) -> Iterator[os.DirEntry[str]]:
-    """The files of chats in a user's folder, and no others: it holds much else, some of it
+    """Yield the files of chats in a user's folder, and no others: it holds much else, some of it
     secret."""
     workspaces = [
         entry.path
@@ -143,7 +140,7 @@ def _chats(root: str, refused: list[ReadError]) -> Iterator[os.DirEntry[str]]:
 
 
 def _workspace(path: str) -> list[Record]:
-    """The file that says which folder a chat is about."""
+    """Return the file that names the folder of a chat, as a sidecar."""
     folder = os.path.dirname(path)
     above = os.path.dirname(folder) if os.path.basename(folder) == CHATS else folder
     data = read_small(os.path.join(above, "workspace.json"), MAX_SIDECAR_BYTES)

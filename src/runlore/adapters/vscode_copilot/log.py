@@ -16,7 +16,7 @@ MAX_DEPTH = 32  # Names in the path of a change.
 
 
 def load(path: str) -> dict[str, Any]:
-    """The document. Raises ReadError when there is none, or it is no session."""
+    """Return the document. Raises ReadError when there is none, or it is no session."""
     is_log = path.endswith(".jsonl")
     document = _replayed(path) if is_log else load_document(path)
     if document is None:
@@ -27,8 +27,8 @@ def load(path: str) -> dict[str, Any]:
 
 
 def _replayed(path: str) -> Any:
-    """The document after all changes that are whole; None when not even its beginning is. Lines
-    that are no change leave it as it is, and are noted in it."""
+    """Return the document after all complete changes; None when not even its beginning is complete.
+    Lines that are no change leave it as it is, and are listed in its field `strange`."""
     with open(path, "rb") as file:
         data = read_up_to(MAX_LOG_BYTES + 1, file)
     if len(data) > MAX_LOG_BYTES:
@@ -52,12 +52,12 @@ def _replayed(path: str) -> Any:
 
 
 def _requests(document: Any) -> int:
-    """Return the number of requests: strange records of the log stand after these."""
+    """Return the number of requests so far, which is the place of a strange line of the log."""
     return len(pick(document, "requests", of=list) or [])
 
 
 def _apply(document: Any, change: dict[str, Any]) -> bool:
-    """Makes one change; False when it cannot be made."""
+    """Apply one change to the document; return False if that is not possible."""
     path = pick(change, "k", of=list)
     if not path or len(path) > MAX_DEPTH:
         return False
@@ -86,7 +86,7 @@ def _apply(document: Any, change: dict[str, Any]) -> bool:
 
 
 def _push(holder: Any, last: Any, change: dict[str, Any]) -> bool:
-    """Adds to the end of a list, which is cut first where the change says so."""
+    """Add to the end of a list, which is cut first where the change says so."""
     items = _at(holder, last)
     if items is None and isinstance(holder, dict) and isinstance(last, str):
         items = holder[last] = []

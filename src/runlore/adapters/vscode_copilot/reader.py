@@ -1,4 +1,4 @@
-"""What the records of a chat session of VS Code mean: one method for each kind of record."""
+"""The meaning of the records of a chat session of VS Code: one method for each kind of record."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ QUIET = frozenset(
     }
 )
 """Parts of an answer that only its drawing needs."""
-ASKED = frozenset(
+QUESTIONS = frozenset(
     {"confirmation", "elicitation", "elicitationSerialized", "elicitation2", "questionCarousel"}
 )
+"""Parts in which a person is asked something."""
 
 
 def normalize(source: Source, records: Iterable[Record], carry: bytes | None) -> Normalized:
@@ -51,7 +52,7 @@ def normalize(source: Source, records: Iterable[Record], carry: bytes | None) ->
 class Chat(State):
     version: int = CARRY
     context: bytes = b""
-    """A hash of the last words on where the person works: they are sent with every request."""
+    """A hash of the last text about the workspace, which is sent with every request."""
     edited: list[str] = msgspec.field(default_factory=list)
     """The files that calls of this request have changed."""
 
@@ -154,7 +155,7 @@ class Reader(SessionFold[Chat]):
             self.merge("empty thinking")
 
     def edits(self, value: dict[str, Any]) -> None:
-        """Add a change to a file as it was applied, unless a call has told of it."""
+        """Add a change to a file. It is no second edit where a call made the same change."""
         part = pick(value, "part", of=dict) or {}
         path, native = words.path_of(part) or "", pick(value, "kind", of=str) or "textEditGroup"
         kind = "lifecycle" if _plain(path) in self.state.edited else "edit"
@@ -167,7 +168,7 @@ class Reader(SessionFold[Chat]):
     def other(self, value: dict[str, Any], kind: str) -> None:
         part = value.get("part", value.get("value", value))
         text = words.rest_of(part)
-        if kind in ASKED:
+        if kind in QUESTIONS:
             answer = pick(part, "state", of=str) or (
                 "used" if pick(part, "isUsed", of=bool) else None
             )
@@ -189,43 +190,31 @@ class Reader(SessionFold[Chat]):
         part = pick(value, "part", of=dict) or {}
         tool = self.tool_of(value, part)
         call_id = identifier(value.get("id")) or identifier(part.get("toolCallId"))
-        if (again := number(value.get("retry"))) and again > 0:
-            self.emit(
-                "retry",
-                "",
-                "toolInputRetry",
-                f"attempt {again + 1} at the arguments of {tool}",
-                "system",
-                part=3,
-            )
+        self.retry(value, tool)
         terminal = pick(part, "toolSpecificData", of=dict) or {}
-        command = pick(terminal, "commandLine", "original", of=str) or pick(
-            terminal, "command", of=str
-        )
-        given = words.arguments(
-            tool,
-            value.get(
-                "arguments",
-                {"command": command} if command else pick(terminal, "rawInput", of=dict),
-            ),
-        )
+        given = words.arguments(tool, value.get("arguments", words.terminal_arguments(terminal)))
         is_mcp = pick(part, "source", of=str) == "mcp"
         action = "mcp" if is_mcp else action_of(tool, words.ACTIONS)
-        message = words.text_in(part.get("pastTenseMessage")) or words.text_in(
-            part.get("invocationMessage")
-        )
-        found = describe(tool, given if given else message, action)
-        kind = "test_run" if tool == "runTests" else found.kind
-        summary = found.summary if given else one_line(message) or found.summary
+        message = words.message_of(part)
+        described = describe(tool, given if given else message, action)
+        kind = "test_run" if tool == "runTests" else described.kind
+        summary = described.summary if given else one_line(message) or described.summary
         cwd = words.path_of(terminal.get("cwd"))
         self.emit(
-            kind, found.body, "toolInvocation", summary, "assistant", found.tool, call_id,
-            found.action, part=0, files=found.files,
+            kind, described.body, "toolInvocation", summary, "assistant", described.tool, call_id,
+            described.action, part=0, files=described.files,
             cwd=cwd if cwd != self.state.cwd else None,
         )  # fmt: skip
-        if found.kind == "edit":
-            self.state.edited = [*self.state.edited, *map(_plain, found.files)][-EDITED:]
+        if described.kind == "edit":
+            self.state.edited = [*self.state.edited, *map(_plain, described.files)][-EDITED:]
         self.result(value, part, tool, action, call_id, kind == "test_run")
+
+    def retry(self, value: dict[str, Any], tool: str) -> None:
+        """Add the retry of a call whose arguments the model had to write again."""
+        attempts = number(value.get("retry"))
+        if attempts and attempts > 0:
+            summary = f"attempt {attempts + 1} at the arguments of {tool}"
+            self.emit("retry", "", "toolInputRetry", summary, "system", part=3)
 
     def tool_of(self, value: dict[str, Any], part: dict[str, Any]) -> str:
         shown = pick(part, "toolId", of=str)
@@ -266,20 +255,22 @@ class Reader(SessionFold[Chat]):
         code = pick(state, "exitCode", of=int)
         code = words.exit_of(text) if code is None and action == "shell" else code
         is_error = pick(part, "resultDetails", "isError", of=bool) is True
-        found = came(text, is_error or bool(code), code, is_test)
+        result = came(text, is_error or bool(code), code, is_test)
         self.emit(
-            "decision" if tool in words.ASKS else "tool_result", text, "toolResult", found.summary,
+            "decision" if tool in words.ASKS else "tool_result", text, "toolResult", result.summary,
             "tool", tool, call_id, action, part=1,
-            is_error=found.is_error, exit_code=found.exit_code, tests=found.tests,
+            is_error=result.is_error, exit_code=result.exit_code, tests=result.tests,
             duration_ms=number(state.get("duration")),
         )  # fmt: skip
 
     # The end of a request.
 
     def ended(self, value: dict[str, Any]) -> None:
-        state, took = number(value.get("state")), number(value.get("elapsed"))
+        state, elapsed_ms = number(value.get("state")), number(value.get("elapsed"))
         started = number(value.get("started"), 1 << 50)
-        self.ts = at(value.get("completed")) or (at(started + took) if started and took else None)
+        self.ts = at(value.get("completed")) or (
+            at(started + elapsed_ms) if started and elapsed_ms else None
+        )
         message = pick(value, "error", "message", of=str) or text_of(value.get("error"))
         if value.get("canceled") is True or state == CANCELLED:
             self.emit(
@@ -288,7 +279,7 @@ class Reader(SessionFold[Chat]):
                 "request/cancelled",
                 "interrupted",
                 "user",
-                duration_ms=took,
+                duration_ms=elapsed_ms,
             )
         elif message or state == FAILED:
             self.emit(
@@ -298,13 +289,18 @@ class Reader(SessionFold[Chat]):
                 None,
                 "system",
                 is_error=True,
-                duration_ms=took,
+                duration_ms=elapsed_ms,
             )
         elif value.get("open") is True:
             self.emit("lifecycle", "", "request/open", "never finished", "system")
         else:
             self.emit(
-                "completion", "", "request/complete", "answered", "assistant", duration_ms=took
+                "completion",
+                "",
+                "request/complete",
+                "answered",
+                "assistant",
+                duration_ms=elapsed_ms,
             )
         self.used(value)
         if (vote := value.get("vote")) is not None:
@@ -318,7 +314,8 @@ class Reader(SessionFold[Chat]):
             )
 
     def used(self, value: dict[str, Any]) -> None:
-        """The output of all rounds, and of the prompts that of the last: more is not told."""
+        """Add the usage of a request: the output of all rounds, and the prompt of the last one. The
+        other prompts are not written."""
         used = Usage(
             input_tokens=number(value.get("input")) or 0,
             output_tokens=number(value.get("output")) or 0,
@@ -347,17 +344,18 @@ class Reader(SessionFold[Chat]):
 
 
 def at(ms: Any) -> datetime | None:
-    found = number(ms, 1 << 50)
-    return moment(found / 1000) if found else None
+    """Return a time that is written in milliseconds since 1970."""
+    since_1970 = number(ms, 1 << 50)
+    return moment(since_1970 / 1000) if since_1970 else None
 
 
 def _plain(path: str) -> str:
-    """A path as it is compared: the same one is written in several ways."""
+    """Return a path as it is compared: the same one is written in several ways."""
     return path.replace("\\", "/").lstrip("/").lower()
 
 
 def guess(value: dict[str, Any]) -> str:
-    """Return the kind that a record must have when its own is missing or not known."""
+    """Return the kind of a record without a known one, judged by its fields; "" if none fits."""
     if value.keys() & {"variables", "context", "global", "mode"}:
         return "prompt"
     if value.keys() & {"arguments", "name", "result"} or "toolCallId" in (

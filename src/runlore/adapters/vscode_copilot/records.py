@@ -1,8 +1,8 @@
-"""A document as a list of records, in the order in which things happened: what was asked, each part
-of the answer, how it ended. Pure.
+"""A document as a list of records, in the order in which things happened: the prompt, each part of
+the answer, its end. Pure.
 
-A call is shown to people in one place, what was given to it and what came of it stand in others:
-here they are put together.
+A call is shown to people in one place; its arguments and its result are in others. Here they are
+joined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .words import path_of, rendered_text, shown
 
 # Complete, cancelled, failed: the states of a request in which nothing is added to it.
 FINAL = (1, 2, 3)
-MORE = 1_000_000  # Where calls are numbered of which only the model's own rounds tell.
+MORE = 1_000_000  # The first number of calls that are only in the model's own rounds.
 _SUFFIX = re.compile(r"__vscode-\d+\Z")
 
 
@@ -33,8 +33,8 @@ def is_open(request: Any) -> bool:
 
 
 def records(requests: list[Any], strange: list[tuple[int, Any]]) -> Iterator[dict[str, Any]]:
-    """All records of these requests, and between them what is strange in the log, each with the
-    number of requests that it stands after."""
+    """Yield all records of these requests, and between them the strange lines of the log, each of
+    which has the number of requests before it."""
     for n, request in enumerate(requests):
         yield from ({"kind": "strange", "value": value} for place, value in strange if place == n)
         if not isinstance(request, dict):
@@ -58,7 +58,7 @@ def _prompt(request: dict[str, Any]) -> dict[str, Any]:
     metadata = pick(request, "result", "metadata", of=dict) or {}
     message = request.get("message")
     variables = pick(request, "variableData", "variables", of=list) or []
-    found = {
+    record = {
         "kind": "prompt",
         "timestamp": request.get("timestamp"),
         "text": message if isinstance(message, str) else pick(message, "text", of=str),
@@ -72,7 +72,7 @@ def _prompt(request: dict[str, Any]) -> dict[str, Any]:
         "global": rendered_text(metadata.get("renderedGlobalContext")),
         "context": rendered_text(metadata.get("renderedUserMessage")),
     }
-    return {name: value for name, value in found.items() if value not in (None, "", [])}
+    return {name: value for name, value in record.items() if value not in (None, "", [])}
 
 
 def _text(variable: Any) -> str | None:
@@ -81,7 +81,7 @@ def _text(variable: Any) -> str | None:
 
 
 def _answer(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The parts of an answer. Pieces of text, and what is referred to in them, are one."""
+    """Yield the parts of an answer. Adjacent texts and references are joined to one."""
     parts = request.get("response")
     parts = parts if isinstance(parts, list) else [] if parts is None else [parts]
     calls = _Calls(request, parts)
@@ -115,7 +115,7 @@ _KEYS = {
 
 
 def kind_of(part: Any) -> str:
-    """Return the kind of a part: its own word, or by what it holds. Text has no word."""
+    """Return the kind of a part: its own word, else one judged by its fields. Text has no word."""
     if not isinstance(part, dict):
         return "markdown" if isinstance(part, str) else "unknown"
     word = pick(part, "kind", of=str)
@@ -128,8 +128,10 @@ def kind_of(part: Any) -> str:
 
 
 class _Calls:
-    """The arguments and results of the calls of a request. Newer versions show a call under the id
-    that the model gave it; before, only their order tells which is which."""
+    """The arguments and the results of the calls of a request.
+
+    Newer versions show a call under the id that the model gave it; in older ones only the order
+    matches them."""
 
     def __init__(self, request: dict[str, Any], parts: list[Any]) -> None:
         metadata = pick(request, "result", "metadata", of=dict) or {}
@@ -168,14 +170,14 @@ class _Calls:
         }
 
     def others(self) -> Iterator[dict[str, Any]]:
-        """Calls that were not shown."""
+        """Yield the calls that were not shown."""
         for place in list(self.left) if self.left and not self.is_ordered else ():
             yield {"kind": "call", "n": MORE + place, **self._given(place)}
 
     def _given(self, place: int) -> dict[str, Any]:
         self.left.pop(place, None)
         name, call = self.rounds[place]
-        found = {
+        fields = {
             "id": _SUFFIX.sub("", name),
             "name": call.get("name"),
             "arguments": opened(call.get("arguments")),
@@ -185,11 +187,11 @@ class _Calls:
             if name in self.results
             else None,
         }
-        return {word: value for word, value in found.items() if value is not None}
+        return {word: value for word, value in fields.items() if value is not None}
 
 
 def _slim(part: dict[str, Any]) -> dict[str, Any]:
-    """A call as it is shown, without what it is drawn with."""
+    """Return a call as it is shown, without the fields that only its drawing needs."""
     return {
         word: value
         for word, value in part.items()
@@ -200,7 +202,7 @@ def _slim(part: dict[str, Any]) -> dict[str, Any]:
 def _end(request: dict[str, Any]) -> dict[str, Any]:
     result = pick(request, "result", of=dict) or {}
     metadata = pick(result, "metadata", of=dict) or {}
-    found = {
+    record = {
         "kind": "end",
         "started": request.get("timestamp"),
         "completed": pick(request, "modelState", "completedAt", of=int),
@@ -216,4 +218,4 @@ def _end(request: dict[str, Any]) -> dict[str, Any]:
         "rounds": len(pick(metadata, "toolCallRounds", of=list) or []),
         "open": is_open(request) or None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}

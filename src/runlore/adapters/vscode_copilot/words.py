@@ -1,5 +1,4 @@
-"""The words of VS Code's chat, and what can be told from them alone: places, pieces of text, tools,
-results. Pure."""
+"""The vocabulary of VS Code's chat: tools, paths, texts, arguments and results. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ SHOWN = {
     "copilot_testFailure": "test_failure",
     "copilot_githubRepo": "github_repo", "copilot_think": "think",
 }  # fmt: skip
-"""What the model calls a tool that is shown under another name."""
+"""The model's name of a tool that is shown under another name."""
 ASKS = frozenset({"vscode_askQuestions"})
 DENIED, SKIPPED = 0, 5  # Of the ways in which a call is confirmed.
 MAX_DEPTH = 200  # Levels of a tree of text.
@@ -62,12 +61,12 @@ _FENCES = re.compile(r"[`\s]*\Z")
 
 
 def model_of(name: Any) -> str | None:
-    """The model's own name: providers stand before it."""
+    """Return the model's own name, without the provider before it."""
     return name.rpartition("/")[2][:200] or None if isinstance(name, str) else None
 
 
 def place(uri: Any) -> str | None:
-    """The path of a place, whatever host it is on."""
+    """Return the path of a URI, whatever host it is on."""
     if not isinstance(uri, str) or not uri:
         return None
     try:
@@ -82,7 +81,7 @@ def _local(path: str) -> str:
 
 
 def path_of(value: Any) -> str | None:
-    """The path in a variable, a reference or a place, which are nested in each other."""
+    """Return the path in a variable, a reference or a URI, which are nested in each other."""
     for _ in range(4):
         if isinstance(value, str):
             return place(value) if "://" in value else None
@@ -102,7 +101,7 @@ def path_of(value: Any) -> str | None:
 
 
 def shown(part: Any) -> str:
-    """A piece of an answer as it is read: its text, or the name of what it refers to."""
+    """Return a part of an answer as people read it: its text, or the name of its reference."""
     if isinstance(part, str):
         return part
     reference = part.get("inlineReference") if isinstance(part, dict) else None
@@ -113,33 +112,38 @@ def shown(part: Any) -> str:
 
 
 def text_in(part: Any) -> str:
-    """The text of a message, which is one itself or holds one."""
+    """Return the text of a message, which is a text or holds one."""
     for name in ("value", "content", "message", "title"):
-        found = part.get(name) if isinstance(part, dict) else None
-        if isinstance(found, str):
-            return found
-        if isinstance(found, list):
-            return "\n".join(item for item in found if isinstance(item, str))
-        if isinstance(found, dict):
-            return text_in(found)
+        value = part.get(name) if isinstance(part, dict) else None
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "\n".join(item for item in value if isinstance(item, str))
+        if isinstance(value, dict):
+            return text_in(value)
     return part if isinstance(part, str) else ""
 
 
+def message_of(part: dict[str, Any]) -> str:
+    """Return the sentence that people see about a call."""
+    return text_in(part.get("pastTenseMessage")) or text_in(part.get("invocationMessage"))
+
+
 def is_fence(text: str) -> bool:
-    """Return True if there is nothing to read: what is left of a block of code that is shown as a
+    """Return True if a text has nothing but the fences of a block of code, which is shown as a
     change to a file."""
     return _FENCES.match(text) is not None
 
 
 def rendered_text(content: Any) -> str | None:
-    """The text of what was sent to the model: pieces of text, and trees that have text in their
+    """Return the text that was sent to the model: a list of texts, and of trees with texts in their
     leaves."""
     if not isinstance(content, list):
         return None
-    return "\n".join(text for item in content if (text := _piece(item)))
+    return "\n".join(text for item in content if (text := _item_text(item)))
 
 
-def _piece(item: Any) -> str:
+def _item_text(item: Any) -> str:
     value = item.get("value", item.get("text")) if isinstance(item, dict) else item
     if isinstance(value, str):
         return value
@@ -148,8 +152,8 @@ def _piece(item: Any) -> str:
 
 
 def _leaves(root: dict[str, Any]) -> str:
-    """The texts of a tree from left to right. A list and not a recursion: a tree may be deeper than
-    Python calls."""
+    """Return the texts of a tree from left to right. Not recursive: a tree may be deeper than the
+    stack of Python."""
     texts: list[str] = []
     pending: list[tuple[Any, int]] = [(root, 0)]
     for _ in range(MAX_NODES):
@@ -170,7 +174,7 @@ def _leaves(root: dict[str, Any]) -> str:
 
 
 def arguments(tool: str, given: Any) -> Any:
-    """Return the arguments of a call, in the words that other agents have for them."""
+    """Return the arguments of a call, with the names that other agents use for them."""
     if isinstance(given, dict):
         if tool == "apply_patch" and (patch := pick(given, "input", of=str)):
             return patch
@@ -183,10 +187,16 @@ def arguments(tool: str, given: Any) -> Any:
     return given
 
 
+def terminal_arguments(terminal: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of a call as its terminal shows them."""
+    command = pick(terminal, "commandLine", "original", of=str) or pick(terminal, "command", of=str)
+    return {"command": command} if command else pick(terminal, "rawInput", of=dict)
+
+
 def exit_of(text: str) -> int | None:
-    """The last one: what a command printed may look like another."""
-    found = _EXIT.findall(text)
-    return int(found[-1]) if found else None
+    """Return the last exit code in a text. Lines before it may be output that looks like one."""
+    codes = _EXIT.findall(text)
+    return int(codes[-1]) if codes else None
 
 
 def output_of(part: dict[str, Any]) -> str | None:
@@ -207,7 +217,8 @@ def output_of(part: dict[str, Any]) -> str | None:
 
 
 def added(part: dict[str, Any]) -> str:
-    """The lines that a change to a file puts in, with where they go: what was there is not told."""
+    """Return the lines that a change to a file adds, and their places. The format does not hold the
+    lines that were there before."""
     texts = []
     for group in pick(part, "edits", of=list) or []:
         for edit in group if isinstance(group, list) else [group]:
@@ -227,4 +238,5 @@ def added(part: dict[str, Any]) -> str:
 
 
 def rest_of(part: Any) -> str:
+    """Return the text of a part of any other kind."""
     return text_in(part) or text_of(part)

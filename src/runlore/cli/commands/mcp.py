@@ -118,7 +118,7 @@ def status(agent: str | None, is_json: bool) -> None:
 @click.option("--skill", is_flag=True, help="As a skill file: SKILL.md.")
 def snippet(skill: bool) -> None:
     """Print when to ask runlore: for AGENTS.md, or as a skill."""
-    text = (Path(__file__).parents[2] / "ask.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "ask.md").read_text(encoding="utf-8")
     echo(f"{SKILL}{text}".rstrip("\n") if skill else text.rstrip("\n"))
 
 
