@@ -289,7 +289,8 @@ def test_a_secret_is_found_however_the_line_is_written(
     file.write_bytes(b"\n".join([said(0), line, said(2), b""]))
     sync(store)
     session = store.sessions.get(UID)
-    held = f"{session}{store.sessions.events(UID)}{store.sessions.bodies(UID)}{list(store.sessions.native_records(str(file)))}"
+    records = list(store.sessions.native_records(str(file)))
+    held = f"{session}{store.sessions.events(UID)}{store.sessions.bodies(UID)}{records}"
     held += "".join(
         path.read_bytes().decode("latin-1") for path in Path(store.url).parent.glob("runlore.db*")
     )

@@ -769,7 +769,8 @@ def test_every_call_leads_to_its_event(store: Store, tmp_path: Path) -> None:
     for name in ("C01 streaming copies", "X02 a total told again", "G01 what was invoiced"):
         put(tmp_path / TRAPS[name].agent, TRAPS[name].files)
         sync(store, TRAPS[name].agent, tmp_path / TRAPS[name].agent)
-    for kept in store.calls([h for (h,) in store.db.execute("select hash from calls")]):  # type: ignore[attr-defined]
+    hashes = [h for (h,) in store.maintenance.rows("select hash from calls")]
+    for kept in store.ledger.find(hashes):
         events = {event.seq: event for event in store.sessions.events(kept.call.session_uid)}
         assert events[kept.call.seq].usage
 

@@ -128,9 +128,11 @@ def test_usage_is_counted_once_whoever_tells_it(store: Store) -> None:
     """Of the messages; of the ledger the title and the oracle, not what the messages or the
     subagent's thread tell."""
     sync(store, case("thread"))
-    rows = store.maintenance.rows("select session_uid_of, sum(total) from (select s.uid as session_uid_of, c.input_tokens + c.output_tokens"
-                      " + c.cache_read_tokens + c.cache_write_5m_tokens as total from calls c join sessions s on s.number = c.session)"
-                      " group by 1 order by 1")  # fmt: skip
+    rows = store.maintenance.rows(
+        "select uid, sum(total) from (select s.uid as uid, c.input_tokens + c.output_tokens"
+        " + c.cache_read_tokens + c.cache_write_5m_tokens as total from calls c"
+        " join sessions s on s.number = c.session) group by 1 order by 1"
+    )
     main = 950 + 1065 + 1035 + 1018 + 1034 + 1043 + 308 + 750
     assert [tuple(row) for row in rows] == [
         (MAIN, main),

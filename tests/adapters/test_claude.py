@@ -99,8 +99,11 @@ def test_both_ways_of_decoding_give_the_same(fixture: Any, request: pytest.Fixtu
         assert one == other
 
 
-NAMES = """type message content role uuid text input name id data attachment subtype error usage toolUseResult compactMetadata timestamp
-agentId isSidechain tool_use_id thinking model forkedFrom sessionId parentUuid x""".split()
+NAMES = """
+type message content role uuid text input name id data attachment subtype error usage
+toolUseResult compactMetadata timestamp agentId isSidechain tool_use_id thinking model forkedFrom
+sessionId parentUuid x
+""".split()
 WORDS = (
     "user assistant system attachment progress tool_use tool_result text agent_progress api_error"
     " compact_boundary pr-link".split()
@@ -610,7 +613,11 @@ def test_roots_follow_the_variables_that_the_agent_knows(home: Path) -> None:
         ("git commit -m 'pytest'", False),
         ("npm run build", False), ("git checkout test", False), ("ls tests", False),
         ("echo 'make test'", False), ("", False),
-        ("gh pr create --body \"$(cat <<'EOF'\nFull `go test ./...` passes.\nEOF\n)\" 2>&1 | tail -2", False),
+        (
+            "gh pr create --body \"$(cat <<'EOF'\nFull `go test ./...` passes.\nEOF\n)\" 2>&1"
+            " | tail -2",
+            False,
+        ),
         ("git commit -q -F - <<EOF\nMend it\n\npytest -q\nEOF", False),
         ('git commit -m "Mend it\n\nRun `go test` first"', False),
         ("bd update x --append-notes \"Passed: bun test a; go test ./...\"", False),
@@ -637,9 +644,17 @@ COUNTS = [
     ("=== 1 error in 0.1s ===", (0, 1, 0)),
     ("Ran 12 tests in 0.003s\n\nFAILED (failures=1, errors=2, skipped=1)", (8, 3, 1)),
     ("Ran 3 tests in 0.001s\n\nOK", (3, 0, 0)),
-    ("Test Suites: 1 failed, 2 passed, 3 total\nTests:       1 failed, 2 skipped, 12 passed, 15 total", (12, 1, 2)),
+    (
+        "Test Suites: 1 failed, 2 passed, 3 total\n"
+        "Tests:       1 failed, 2 skipped, 12 passed, 15 total",
+        (12, 1, 2),
+    ),
     (" Test Files  1 passed (1)\n      Tests  4 passed | 1 skipped (5)", (4, 0, 1)),
-    ("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured\n\ntest result: FAILED. 3 passed; 2 failed; 0 ignored;", (15, 2, 1)),
+    (
+        "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured\n\n"
+        "test result: FAILED. 3 passed; 2 failed; 0 ignored;",
+        (15, 2, 1),
+    ),
     ("     Summary [   0.5s] 5 tests run: 4 passed, 1 failed, 2 skipped", (4, 1, 2)),
     ("=== RUN   TestA\n--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.01s)\n    --- SKIP: TestC\nFAIL",
     (1, 1, 1)),

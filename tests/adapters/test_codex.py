@@ -152,11 +152,18 @@ def test_both_ways_of_decoding_give_the_same(case: str, request: pytest.FixtureR
         )
 
 
-NAMES = """type payload timestamp message content role text output call_id name arguments input summary info total_token_usage item id
-turn_id changes action query invocation result plan thread_settings git source subagent forked_from_id replacement_history x""".split()
-WORDS = """session_meta response_item event_msg turn_context compacted message reasoning function_call function_call_output token_count
-user_message agent_message item_completed patch_apply_end exec_command_end mcp_tool_call_end web_search_end thread_rolled_back user
-assistant task_complete turn_aborted exec_command update_plan apply_patch AgentMessage FileChange McpToolCall CommandExecution""".split()
+NAMES = """
+type payload timestamp message content role text output call_id name arguments input summary info
+total_token_usage item id turn_id changes action query invocation result plan thread_settings git
+source subagent forked_from_id replacement_history x
+""".split()
+WORDS = """
+session_meta response_item event_msg turn_context compacted message reasoning function_call
+function_call_output token_count user_message agent_message item_completed patch_apply_end
+exec_command_end mcp_tool_call_end web_search_end thread_rolled_back user assistant task_complete
+turn_aborted exec_command update_plan apply_patch AgentMessage FileChange McpToolCall
+CommandExecution
+""".split()
 LEAVES = (
     st.none()
     | st.booleans()
@@ -590,7 +597,8 @@ def test_how_a_command_ended(text: str, code: int | None, ms: int | None, is_err
         ("patch rejected by user: too much", "human_intervention", "rejected", False),
         ("user rejected MCP tool call", "human_intervention", "rejected", False),
         (
-            f"exec_command failed for `{'x' * 900}`: CreateProcess {{ message: \"Rejected(\\\"rejected by user\\\")\" }}",
+            f"exec_command failed for `{'x' * 900}`:"
+            ' CreateProcess { message: "Rejected(\\"rejected by user\\")" }',
             "human_intervention", "rejected", False,
         ),
         ("exec_command failed for `grep 'rejected by user' a`: No such file", "tool_result",

@@ -34,10 +34,13 @@ SAMPLES = corpus.CORPUS / "crush"
 NOW = int(time.time())
 MAIN = "5e550000-0000-4000-8000-000000000001"
 SCHEMA = """
-create table sessions (id text primary key, parent_session_id text, title text not null, message_count integer not null default 0,
-    prompt_tokens integer not null default 0, completion_tokens integer not null default 0, cost real not null default 0,
+create table sessions (id text primary key, parent_session_id text, title text not null,
+    message_count integer not null default 0,
+    prompt_tokens integer not null default 0, completion_tokens integer not null default 0, cost
+    real not null default 0,
     updated_at integer not null, created_at integer not null, summary_message_id text, todos text);
-create table messages (id text primary key, session_id text not null, role text not null, parts text not null default '[]', model text,
+create table messages (id text primary key, session_id text not null, role text not null, parts
+    text not null default '[]', model text,
     created_at integer not null, updated_at integer not null, finished_at integer, provider text,
     is_summary_message integer default 0 not null);
 create index idx_messages_session_id on messages (session_id);

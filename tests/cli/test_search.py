@@ -823,5 +823,6 @@ def test_a_search_imports_nothing_that_it_does_not_need(worked: Path) -> None:
     loaded = set(python(code).stderr.split())
     assert "runlore.cli.commands.search" in loaded
     assert (
-        not {"rich", "watchfiles", "shutil", "runlore.sync.pipeline", "runlore.redact.engine"} & loaded
+        not {"rich", "watchfiles", "shutil", "runlore.sync.pipeline", "runlore.redact.engine"}
+        & loaded
     )

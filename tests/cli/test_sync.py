@@ -197,7 +197,8 @@ def test_the_mark_is_new_after_every_sync_and_tells_of_problems(
     run("sync")
     assert time.time() - mark.stat().st_mtime < 60
     monkeypatch.setattr(
-        "runlore.sync.pipeline.sync", lambda *args, **options: Report(problems=[("/x", "not readable")])
+        "runlore.sync.pipeline.sync",
+        lambda *args, **options: Report(problems=[("/x", "not readable")]),
     )
     run("sync")
     assert mark.read_text() == "1\n"

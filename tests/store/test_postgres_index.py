@@ -338,8 +338,13 @@ DAMAGE = {
     "all words are gone": "delete from search",
     "words of another segment": f"update search set prompt = 'something else' where id = {SOME}",
     "a word too many": "update search set reply = coalesce(reply, '') || 'date'::tsvector",
-    "words in a part of their own": f"insert into search select session, id, 1, 'apple', null, null from search where id = {SOME}",
-    "words of another segment in their order": "update segments set stream = (select stream from segments order by id desc limit 1)",
+    "words in a part of their own": (
+        "insert into search select session, id, 1, 'apple', null, null from search where id ="
+        f" {SOME}"
+    ),
+    "words of another segment in their order": (
+        "update segments set stream = (select stream from segments order by id desc limit 1)"
+    ),
     "words in their order that cannot be read": "update segments set stream = '\\x00'",
     "no words in their order": "update segments set stream = null",
 }  # fmt: skip
