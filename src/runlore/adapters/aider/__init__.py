@@ -93,12 +93,12 @@ class AiderAdapter(JsonlAdapter):
                     file.seek(start)
                     data, done = file.read(room), 0
                     is_end = len(data) < room
-                    for begin, done, piece in split_history(
+                    for begin, done, content in split_history(
                         data, head, is_end, is_stale(source, STALE_S)
                     ):
-                        if piece["said"] == "user" and (found := times.get(piece["text"])):
-                            piece["typed"] = found
-                        yield Record(to_json(piece), start + begin, None, None, start + done)
+                        if content["said"] == "user" and (found := times.get(content["text"])):
+                            content["typed"] = found
+                        yield Record(to_json(content), start + begin, None, None, start + done)
                     if is_end:
                         return
                     start, room = start + done, room if done else room * 2

@@ -1,5 +1,5 @@
-"""A history as pieces: the start of a session, a prompt, a reply, lines of the program. Knows
-Markdown, and where each piece begins."""
+"""A history as records: the start of a session, a prompt, a reply, lines of the program. Knows
+Markdown, and where each record begins."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MAX_QUESTION = 600  # Characters.
 MAX_EDITS = 200  # Of one reply.
 MAX_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundreds of times.
 
-Piece = dict[str, Any]
+Content = dict[str, Any]
 
 
 def split_history(
     data: bytes, head: bytes, is_end: bool, is_stale: bool
-) -> Iterator[tuple[int, int, Piece]]:
+) -> Iterator[tuple[int, int, Content]]:
     """Yield the start, the end and the content of each part. `head` is the beginning of the file,
     which shows how lines are marked. The last part may still grow, unless it is of a kind that is
     written at once, or nothing is written any more."""
@@ -43,28 +43,37 @@ def split_history(
     if lines[-1] and not (is_end and is_stale):
         lines[-1] = b""  # There is more of it.
     texts = [line.decode("utf-8", "replace").removesuffix("\r") for line in lines]
-    is_marked = _MARKED.search(head) is not None
     offset = begin = 0
     kind, held = "", list[str]()
-    is_code = False
-    for n, line in enumerate(texts):
-        following = texts[n + 1] if n + 1 < len(texts) else ""
-        before = texts[n - 1] if n else ""
-        found = _kind(line, before, following, kind, is_marked, is_code)
-        is_code = (is_code != line.lstrip().startswith(("```", "~~~~"))) and found == "assistant"
-        if line.strip() and (
-            found != kind or found == "start" or (found == "user" and not before.strip())
-        ):
+    kinds = _iter_kinds(texts, is_marked=_MARKED.search(head) is not None)
+    for line, text, (line_kind, is_start) in zip(lines, texts, kinds, strict=True):
+        if is_start:
             if kind:
-                yield begin, offset, _piece(kind, held)
-            kind, held, begin = found, [], offset if kind or n else 0
-        held.append(line)
-        offset += len(lines[n]) + 1
-    is_closed = kind in ("user", "start") or (
-        kind == "assistant" and not any(text.strip() for text in texts[-2:])
-    )
-    if kind and is_end and (is_stale or is_closed):
-        yield begin, len(data), _piece(kind, held)
+                yield begin, offset, _content(kind, held)
+            kind, held, begin = line_kind, [], offset
+        held.append(text)
+        offset += len(line) + 1
+    if kind and is_end and (is_stale or _is_closed(kind, texts)):
+        yield begin, len(data), _content(kind, held)
+
+
+def _iter_kinds(texts: list[str], is_marked: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the kind of each line, and True where a part begins with the line."""
+    kind, before, is_code = "", "", False
+    for line, after in zip(texts, [*texts[1:], ""], strict=True):
+        last, kind = kind, _kind(line, before, after, kind, is_marked, is_code)
+        is_code = (is_code != line.lstrip().startswith(("```", "~~~~"))) and kind == "assistant"
+        is_new = kind != last or kind == "start" or (kind == "user" and not before.strip())
+        yield kind, is_new and bool(line.strip())
+        before = line
+
+
+def _is_closed(kind: str, texts: list[str]) -> bool:
+    """Return True if the last part is complete: of a kind that is written at once, or a reply that
+    blank lines follow."""
+    if kind == "assistant":
+        return not any(text.strip() for text in texts[-2:])
+    return kind in ("user", "start")
 
 
 def _kind(line: str, before: str, after: str, kind: str, is_marked: bool, is_code: bool) -> str:
@@ -75,25 +84,29 @@ def _kind(line: str, before: str, after: str, kind: str, is_marked: bool, is_cod
     if STARTED.match(line) and is_apart:
         return "start"
     if is_marked:
-        is_user, is_tool = (
-            line.startswith(mark) and line.endswith("  ") for mark in ("#### ", ">")
-        )
-        return (
-            "user"
-            if is_user and (is_apart or kind in ("user", "tool"))
-            else "tool"
-            if is_tool
-            else "assistant"
-        )
-    if is_code:
+        return _marked_kind(line, can_be_user=is_apart or kind in ("user", "tool"))
+    return "assistant" if is_code else _bare_kind(line, after, kind, is_apart)
+
+
+def _marked_kind(line: str, can_be_user: bool) -> str:
+    """Return the kind of a line in a file whose prompts and program lines end with two spaces."""
+    if not line.endswith("  "):
         return "assistant"
+    if line.startswith("#### ") and can_be_user:
+        return "user"
+    return "tool" if line.startswith(">") else "assistant"
+
+
+def _bare_kind(line: str, after: str, kind: str, is_apart: bool) -> str:
+    """Return the kind of a line in a file without such ends: a reply may quote and have headings of
+    its own."""
     if line.startswith("#### ") and (is_apart or kind in ("user", "tool")):
         can_be = kind != "assistant" or not after.strip() or after.startswith((">", "####"))
         return "user" if can_be else "assistant"
     return "tool" if line.startswith(">") and (is_apart or kind == "tool") else "assistant"
 
 
-def _piece(kind: str, lines: list[str]) -> Piece:
+def _content(kind: str, lines: list[str]) -> Content:
     text = "\n".join(lines).strip("\n")
     if kind == "start":
         found = STARTED.match(lines[0]) if lines else None
@@ -111,7 +124,7 @@ def _piece(kind: str, lines: list[str]) -> Piece:
     return _reply(text.rstrip())
 
 
-def _reply(text: str) -> Piece:
+def _reply(text: str) -> Content:
     """A reply, what was thought before it, and the edits in it."""
     said, more = text, {}
     if text.lstrip("-\n ").startswith(THOUGHT):
@@ -180,8 +193,7 @@ def edits(text: str) -> list[tuple[str, str, str]]:
     for line in text.split("\n") if "SEARCH" in text else []:
         if _SEARCH.match(line):
             old, new = [], None
-            named = before[0].strip().strip("*#`").strip()
-            path = named if ("." in named or "/" in named) and not named.endswith(":") else path
+            path = _path_in(before[0]) or path
         elif old is not None and new is None and _DIVIDER.match(line):
             new = []
         elif old is not None and new is not None and _REPLACE.match(line):
@@ -194,3 +206,9 @@ def edits(text: str) -> list[tuple[str, str, str]]:
             old.append(line)
         before = [before[1], line]
     return found
+
+
+def _path_in(line: str) -> str | None:
+    """Return the path that stands before a fence; None if the line is prose."""
+    path = line.strip().strip("*#`").strip()
+    return path if ("." in path or "/" in path) and not path.endswith(":") else None

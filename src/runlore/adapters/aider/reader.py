@@ -1,5 +1,5 @@
-"""What the pieces of a history mean: prompts, replies with edits in them, and what the program
-said. See `aider.py` for the traps."""
+"""The meaning of the records of a history: prompts, replies with edits in them, and lines of the
+program. The traps of the format are in the package's docstring."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CARRY = 1
 """The layout of `History`; changed only together with the adapter's `version`."""
 OPEN = 64  # Edits that are remembered until it is told whether they were applied.
 
-ASKED = frozenset({"/ask", "/code", "/architect", "/context", "/help", "/web"})
+PROMPT_COMMANDS = frozenset({"/ask", "/code", "/architect", "/context", "/help", "/web"})
 """Commands that begin a prompt."""
 _MODEL = re.compile(r"^(?:Main model|Model): (\S+)", re.MULTILINE)
 _COUNT = r"([\d.,]+[kM]?)"
@@ -44,8 +44,8 @@ class History(State):
     header: str = ""
     again: int = 0
     """How many sessions before had the same time."""
-    piece: int = 0
-    """The number of the next piece of the session."""
+    next_record: int = 0
+    """The number of the next record of the session."""
     last_ts: datetime | None = None
     provider: str | None = None
     reply: bytes = b""
@@ -79,8 +79,8 @@ class Reader(SessionFold[History]):
         if said == "start" and text is not None:
             self.start(text, time_of(value.get("at")))
             return
-        self.identify(f"{self.session()}/{self.state.piece}")
-        self.state.piece += 1
+        self.identify(f"{self.session()}/{self.state.next_record}")
+        self.state.next_record += 1
         lines = [line for line in pick(value, "lines", of=list) or [] if isinstance(line, str)]
         if said == "user" and text is not None:
             self.user(text, value.get("typed"))
@@ -112,12 +112,7 @@ class Reader(SessionFold[History]):
     # What was said.
 
     def user(self, text: str, typed: Any) -> None:
-        times = (
-            [found for item in typed if (found := time_of(item))] if isinstance(typed, list) else []
-        )
-        later = [time for time in times if self.state.last_ts is None or time >= self.state.last_ts]
-        if later and self.state.header:
-            self.ts = self.state.last_ts = later[0]
+        self.set_time(typed if isinstance(typed, list) else [])
         command = text.split(maxsplit=1)[0] if text.startswith(("/", "!")) else ""
         if self.state.reply and stamp(text) == self.state.reply:
             self.emit(
@@ -132,12 +127,20 @@ class Reader(SessionFold[History]):
             self.merge("blank prompt")
         elif is_question(text):
             self.answered(text)
-        elif command and command not in ASKED:
+        elif command and command not in PROMPT_COMMANDS:
             self.emit("human_intervention", text, "command", None, "user")
         else:
             self.emit("user_msg", text, "user", None, "user")
             if not self.state.is_titled:
                 self.set_title(text, 1)
+
+    def set_time(self, typed: list[Any]) -> None:
+        """Take the first time at which the prompt was typed that is not before the last event."""
+        last = self.state.last_ts
+        times = [time for item in typed if (time := time_of(item))]
+        later = [time for time in times if last is None or time >= last]
+        if later and self.state.header:
+            self.ts = self.state.last_ts = later[0]
 
     def assistant(self, text: str, thought: str | None, edits: list[Any]) -> None:
         if thought:
@@ -222,7 +225,7 @@ class Reader(SessionFold[History]):
             "edit",
         )
 
-    def ran(self, line: str) -> None:
+    def command(self, line: str) -> None:
         command = line.removeprefix("Running ").strip()
         kind = "test_run" if is_test_run(command) else "tool_call"
         self.emit(
@@ -317,7 +320,7 @@ HANDLERS = {
     "Creating empty file ": Reader.applied,
     "Did not apply edit to ": Reader.skipped,
     "Skipping edits to ": Reader.skipped,
-    "Running ": Reader.ran,
+    "Running ": Reader.command,
     "Retrying in ": Reader.retried,
     "Commit ": Reader.committed,
     "^C ": Reader.interrupted,

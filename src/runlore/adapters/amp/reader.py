@@ -1,5 +1,5 @@
-"""What the threads of Amp mean: what of a document is finished, and a fold over its messages. See
-`amp.py` for the traps."""
+"""The meaning of Amp's threads: which messages of a document are finished, and a fold over them.
+The traps of the format are in the package's docstring."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ CARRY = 1
 """The layout of `Thread`; changed only together with the adapter's `version`."""
 OPEN = frozenset({"in-progress", "queued", "blocked-on-user"})
 """States of a call that has not ended."""
+REFUSED = frozenset({"cancelled", "rejected-by-user"})
+"""States of a call that a person stopped."""
 SEVERAL = frozenset({"subagent", "oracle", "codebase-search"})
 """What the ledger tells of as one, and was several requests."""
+RELATIONS: dict[str, api.Relation] = {"fork": "fork", "handoff": "continuation"}
+"""Types of links to the thread that a thread comes from."""
 THREAD_FIELDS = (
     "id",
     "title",
@@ -150,9 +154,14 @@ class Reader(EntryFold[Thread]):
             self.requests([event for event in value if isinstance(event, dict)])
 
     def about(self, thread: dict[str, Any]) -> None:
-        state = self.state
         self.session(pick(thread, "id", of=str))
         self.set_title(pick(thread, "title", of=str), 2)
+        self.set_folder(thread)
+        self.set_origin(thread)
+
+    def set_folder(self, thread: dict[str, Any]) -> None:
+        """Note the folder and the branch of the thread's first working tree."""
+        state = self.state
         trees = pick(thread, "env", "trees", of=list) or []
         tree = next((tree for tree in trees if isinstance(tree, dict)), {})
         state.cwd = (
@@ -160,21 +169,25 @@ class Reader(EntryFold[Thread]):
         )
         branch = (pick(tree, "repository", "ref", of=str) or "").removeprefix("refs/heads/")
         state.branch = branch or state.branch
+
+    def set_origin(self, thread: dict[str, Any]) -> None:
+        """Note the thread that this one comes from. A subagent's main thread counts before a fork."""
+        state = self.state
         if above := clean(pick(thread, "mainThreadID", of=str) or ""):
             state.parent, state.relation = self.uid(above), "subagent"
             return
         for link in pick(thread, "relationships", of=list) or []:
-            other, kind = clean(pick(link, "threadID", of=str) or ""), pick(link, "type", of=str)
-            if other and pick(link, "role", of=str) == "child" and kind in ("fork", "handoff"):
-                state.parent, state.relation = (
-                    self.uid(other),
-                    "fork" if kind == "fork" else "continuation",
-                )
-        if (
-            origin := clean(pick(thread, "originThreadID", of=str) or "")
-        ) and origin != state.session:
+            self.follow_link(link)
+        origin = clean(pick(thread, "originThreadID", of=str) or "")
+        if origin and origin != state.session:
             state.parent, state.relation = self.uid(origin), "fork"
             state.origin, state.copied = origin, number(thread.get("forkPointIndex"), 1 << 30) or 0
+
+    def follow_link(self, link: Any) -> None:
+        other, kind = clean(pick(link, "threadID", of=str) or ""), pick(link, "type", of=str)
+        relation = RELATIONS.get(kind or "")
+        if other and relation and pick(link, "role", of=str) == "child":
+            self.state.parent, self.state.relation = self.uid(other), relation
 
     def requests(self, events: list[dict[str, Any]]) -> None:
         """Add requests that only the ledger has. Those of a subagent with a thread of its own are
@@ -267,41 +280,37 @@ class Reader(EntryFold[Thread]):
         )
 
     def block(self, block: Any, role: str, message: dict[str, Any]) -> None:
-        word = pick(block, "type", of=str) or ""
         if not isinstance(block, dict):
-            self.emit(
-                "lifecycle", text_of(block), "unknown block", "unknown block", role[:100] or None
-            )
-        elif word == "tool_use" or ("name" in block and "input" in block):
-            self.call(block)
-        elif word == "tool_result" or block.keys() & {"toolUseID", "tool_use_id"}:
-            self.result(block)
-        elif word == "thinking" or isinstance(block.get("thinking"), str):
-            self.say("thinking", text_of(block.get("thinking")), "thinking", "assistant")
-        elif word == "text" or isinstance(block.get("text"), str):
-            self.spoken(text_of(block.get("text")), role, message)
-        elif word == "manual_bash_invocation" or "toolRun" in block:
-            self.shell(block)
-        elif word == "redacted_thinking":
-            self.merge(word)
-        elif word == "image":
-            data = pick(block, "source", "data", of=str) or pick(block, "data", of=str)
-            self.emit(
-                "lifecycle",
-                blob_reference(data) if data else text_of(block),
-                "image",
-                None,
-                "user",
-                view="context",
-            )
-        else:
-            self.emit(
-                "lifecycle",
-                text_of(block),
-                word[:100] or "unknown block",
-                word[:100] or "unknown block",
-                role[:100] or None,
-            )
+            self.other_block(block, "", role)
+            return
+        word = pick(block, "type", of=str) or ""
+        match block_type(block, word):
+            case "tool_use":
+                self.call(block)
+            case "tool_result":
+                self.result(block)
+            case "thinking":
+                self.say("thinking", text_of(block.get("thinking")), "thinking", "assistant")
+            case "text":
+                self.spoken(text_of(block.get("text")), role, message)
+            case "manual_bash_invocation":
+                self.shell(block)
+            case "redacted_thinking":
+                self.merge(word)
+            case "image":
+                self.image(block)
+            case _:
+                self.other_block(block, word, role)
+
+    def image(self, block: dict[str, Any]) -> None:
+        data = pick(block, "source", "data", of=str) or pick(block, "data", of=str)
+        body = blob_reference(data) if data else text_of(block)
+        self.emit("lifecycle", body, "image", None, "user", view="context")
+
+    def other_block(self, block: Any, word: str, role: str) -> None:
+        """Add a block that is not understood as it is."""
+        name = word[:100] or "unknown block"
+        self.emit("lifecycle", text_of(block), name, name, role[:100] or None)
 
     def say(self, kind: str, text: str, native: str, role: str) -> None:
         if text.strip():
@@ -358,15 +367,17 @@ class Reader(EntryFold[Thread]):
         text, code = answer(run if run is not None else {"result": block.get("content")})
         is_error = status == "error" or block.get("is_error") is True
         came = calls.came(text, is_error, code, call.is_test)
-        is_human = status in ("cancelled", "rejected-by-user")
         below = clean(pick(run, "progress", "threadID", of=str) or "")
+        kind, native, summary = "tool_result", "tool_result", came.summary
+        is_failed = is_error or bool(came.exit_code)
+        if status in REFUSED:
+            kind, summary, is_failed = "human_intervention", came.summary or status, False
+        if status in REFUSED or status in OPEN:
+            native = f"tool_result/{status}"
         self.emit(
-            "human_intervention" if is_human else "tool_result", came.text,
-            f"tool_result/{status}" if is_human or status in OPEN else "tool_result",
-            came.summary or (status if is_human else ""), "tool",
-            call.tool, call_id, call.action,
-            is_error=not is_human and (is_error or bool(came.exit_code)), exit_code=came.exit_code,
-            tests=came.tests, refs=(self.uid(below),) if below else (),
+            kind, came.text, native, summary, "tool", call.tool, call_id, call.action,
+            is_error=is_failed, exit_code=came.exit_code, tests=came.tests,
+            refs=(self.uid(below),) if below else (),
         )  # fmt: skip
 
     def shell(self, block: dict[str, Any]) -> None:
@@ -454,6 +465,19 @@ def role_of(message: dict[str, Any]) -> str:
     if message.keys() & {"state", "usage"}:
         return "assistant"
     return "user" if message.keys() & {"meta", "userState"} else role
+
+
+def block_type(block: dict[str, Any], word: str) -> str:
+    """Return the type of a block: its own word, or by the fields that it has."""
+    if word == "tool_use" or ("name" in block and "input" in block):
+        return "tool_use"
+    if word == "tool_result" or block.keys() & {"toolUseID", "tool_use_id"}:
+        return "tool_result"
+    if word == "thinking" or isinstance(block.get("thinking"), str):
+        return "thinking"
+    if word == "text" or isinstance(block.get("text"), str):
+        return "text"
+    return "manual_bash_invocation" if "toolRun" in block else word
 
 
 def answer(run: dict[str, Any]) -> tuple[str, int | None]:

@@ -1,4 +1,4 @@
-"""What a trajectory in ATIF means: its records, and the fold over them."""
+"""The meaning of a trajectory in ATIF: its records, and the fold over them."""
 
 from __future__ import annotations
 
@@ -285,25 +285,25 @@ class Reader(SessionFold[Memory]):
         calls = [
             call for call in pick(value, "tool_calls", of=list) or [] if isinstance(call, dict)
         ]
-        named = {identifier(call.get("tool_call_id")): call for call in calls}
         for n, result in enumerate(pick(value, "observation", "results", of=list) or []):
-            use = identifier(pick(result, "source_call_id", of=str))
-            call = named.get(use) or (calls[0] if len(calls) == 1 and use is None else {})
-            tool = pick(call, "function_name", of=str)
-            action = action_of((tool or "").lower(), ACTIONS)
-            kind = describe(tool, call.get("arguments"), action).kind if tool else "tool_call"
-            code = _code(pick(result, "extra", of=dict) or {})
-            failed = pick(result, "extra", "is_error", of=bool) or bool(code)
-            text = _text(result.get("content") if isinstance(result, dict) else result)
-            refs = [text_of(ref) for ref in pick(result, "subagent_trajectory_ref", of=list) or []]
-            found = came("\n".join(filter(None, (text, *refs))), failed, code, kind == "test_run")
-            own = use or identifier(call.get("tool_call_id"))
-            self.emit(
-                "tool_result", found.text, "result", found.summary, "tool", tool,
-                f"{self.native_id}/{own}" if own else None, action,
-                part=1000 + n, is_error=found.is_error, exit_code=found.exit_code,
-                tests=found.tests, is_sidechain=self.is_side,
-            )  # fmt: skip
+            self.call_result(result, n, calls)
+
+    def call_result(self, result: Any, n: int, calls: list[dict[str, Any]]) -> None:
+        use = identifier(pick(result, "source_call_id", of=str))
+        call = _call_of(use, calls)
+        tool = pick(call, "function_name", of=str)
+        action = action_of((tool or "").lower(), ACTIONS)
+        kind = describe(tool, call.get("arguments"), action).kind if tool else "tool_call"
+        code = _code(pick(result, "extra", of=dict) or {})
+        failed = pick(result, "extra", "is_error", of=bool) or bool(code)
+        found = came(_result_text(result), failed, code, kind == "test_run")
+        own = use or identifier(call.get("tool_call_id"))
+        self.emit(
+            "tool_result", found.text, "result", found.summary, "tool", tool,
+            f"{self.native_id}/{own}" if own else None, action,
+            part=1000 + n, is_error=found.is_error, exit_code=found.exit_code,
+            tests=found.tests, is_sidechain=self.is_side,
+        )  # fmt: skip
 
     # Tokens, and the end.
 
@@ -386,6 +386,19 @@ class Reader(SessionFold[Memory]):
 def _first(about: Any, word: str) -> str | None:
     found = pick(about, "agent", "extra", word, of=list)
     return found[0][:4096] if found and isinstance(found[0], str) and found[0] else None
+
+
+def _call_of(use: str | None, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the call that a result names, or the only call of the step when it names none."""
+    named = {identifier(call.get("tool_call_id")): call for call in calls}
+    return named.get(use) or (calls[0] if len(calls) == 1 and use is None else {})
+
+
+def _result_text(result: Any) -> str:
+    """Return the text of a result, and the trajectories of subagents that it refers to."""
+    text = _text(result.get("content") if isinstance(result, dict) else result)
+    refs = [text_of(ref) for ref in pick(result, "subagent_trajectory_ref", of=list) or []]
+    return "\n".join(filter(None, (text, *refs)))
 
 
 def _code(extra: dict[str, Any]) -> int | None:

@@ -1,4 +1,4 @@
-"""What the records of Claude Code mean: one method for each type of record and block."""
+"""The meaning of Claude Code's records: one method for each type of record and block."""
 
 from __future__ import annotations
 
@@ -212,9 +212,7 @@ class Reader(ClaudeFold):
     def tool_result(self, line: Line, block: Block) -> None:
         call_id = block.tool_use_id
         call = self.state.calls.pop(call_id, words.NO_CALL) if call_id else words.NO_CALL
-        text = words.result_text(block)
-        if self.overflow and text.startswith(words.PERSISTED):
-            text = self.overflow.get(next(words.overflows(text), ""), text)
+        text = self.result_text(block)
         kind = native = "tool_result"
         is_error = block.is_error is True
         fields: Fields = {}
@@ -242,6 +240,13 @@ class Reader(ClaudeFold):
             kind, text, native, summary, "user", call.tool or None, call_id,
             call.action if call.tool else None, **fields,
         )  # fmt: skip
+
+    def result_text(self, block: Block) -> str:
+        """Return the text of a result, from a file of its own when it was too long for the line."""
+        text = words.result_text(block)
+        if self.overflow and text.startswith(words.PERSISTED):
+            return self.overflow.get(next(words.overflows(text), ""), text)
+        return text
 
     def add_outcome(self, fields: Fields, outcome: Outcome) -> None:
         """Add how long a call took, and the subagents that it started."""
@@ -413,19 +418,20 @@ class Reader(ClaudeFold):
         is_mirror = kind == "agent_progress" and agent and f"agent:{agent}" not in self.hints
         if inner is None or not is_mirror:
             self.merge(f"progress/{kind}")
-            return
-        # The subagent's own file is missing. What it said is told here, and this line itself is
-        # only a link in the chain.
+        else:
+            self.mirror(line, inner, agent)
+
+    def mirror(self, line: Line, inner: Line, agent: str) -> None:
+        """Add a line of a subagent whose own file is missing. The line that holds it is only a link in
+        the chain."""
         if line.uuid:
             self.out.aliases[self.native_id] = self.parent
         key = f"agent-{agent}"
         session = self.sub(key)
         session.call = session.call or line.parentToolUseID
-        inner.isSidechain, inner.cwd, inner.gitBranch = (
-            True,
-            inner.cwd or line.cwd,
-            inner.gitBranch or line.gitBranch,
-        )
+        inner.isSidechain = True
+        inner.cwd = inner.cwd or line.cwd
+        inner.gitBranch = inner.gitBranch or line.gitBranch
         self.begin_line(inner, session, key)
         self.parent = session.last
         self.is_inner = True
@@ -434,7 +440,7 @@ class Reader(ClaudeFold):
         elif inner.type == "user":
             self.user(inner)
         else:
-            self.merge(f"progress/{kind}")
+            self.merge("progress/agent_progress")
         self.is_inner = False
 
     def permission_mode(self, line: RareLine) -> None:

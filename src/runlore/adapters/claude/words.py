@@ -86,7 +86,9 @@ CANCELLED = (
     "<tool_use_error>Sibling tool call errored",
     "<tool_use_error>Cancelled: parallel tool call",
 )
-_SAID = re.compile(r"the user said:\s*(.*?)(?:\n\nNote: The user's next message may|\Z)", re.DOTALL)
+_REASON = re.compile(
+    r"the user said:\s*(.*?)(?:\n\nNote: The user's next message may|\Z)", re.DOTALL
+)
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 PERSISTED = "<persisted-output>"
 _SAVED = "saved to: "
@@ -446,7 +448,7 @@ def shown(block: Block) -> str:
 
 def reason_of(rejection: str) -> str:
     """Return the person's words when refusing a call, or the program's when there are none."""
-    said = _SAID.search(rejection)
+    said = _REASON.search(rejection)
     return (said[1].strip() if said else "") or rejection
 
 

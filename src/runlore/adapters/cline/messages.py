@@ -1,5 +1,5 @@
-"""What the records of a session of the SDK mean: a head, messages of blocks, and what was made of
-them when they became too many."""
+"""The meaning of the records of a session of the SDK: a head, messages of blocks, and the
+summaries that replaced them when they became too many."""
 
 from __future__ import annotations
 

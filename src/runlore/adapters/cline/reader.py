@@ -1,4 +1,4 @@
-"""What the documents of a session or a task mean."""
+"""The meaning of the documents of a session or a task."""
 
 from __future__ import annotations
 

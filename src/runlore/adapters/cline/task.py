@@ -1,4 +1,4 @@
-"""What the records of a task mean: rows of the timeline, and messages of what the model saw."""
+"""The meaning of the records of a task: rows of the timeline, and messages that the model saw."""
 
 from __future__ import annotations
 
@@ -319,32 +319,31 @@ class Task(ClineFold[Memory]):
         key = self.native_id
         self.state.model = pick(info, "request", "model", of=str) or self.state.model
         self.place(pick(info, "request", of=str) or "")
-        results = pick(value, "results", of=list) or []
+        self.request_results(pick(value, "results", of=list) or [], key)
+        self.tokens(info, word or "api_req_started", key)
+        self.ending(info)
+        if not self.count:
+            self.merge(word or "request")
+
+    def request_results(self, results: list[Any], key: str) -> None:
+        """Add the results that a request sends. The calls before it have then all ended."""
         for n, item in enumerate(results):
-            tool, text = (
-                pick(item, "tool", of=str) or "",
-                pick(item, "text", of=str) or text_of(item),
-            )
+            tool = pick(item, "tool", of=str) or ""
+            text = pick(item, "text", of=str) or text_of(item)
             if tool not in words.ASKS:
                 self.came(self.match(tool, f"{key}#result{n}"), text, "request", part=f"result{n}")
         if results:
             self.state.open.clear()
-        self.tokens(info, word or "api_req_started", key)
+
+    def ending(self, info: dict[str, Any]) -> None:
+        """Add the end of a request that a person cancelled, or that failed."""
         reason = pick(info, "cancelReason", of=str)
         if reason == "user_cancelled":
-            self.emit(
-                "human_intervention",
-                "",
-                "cancelled",
-                "the request was cancelled",
-                "user",
-                part="cancelled",
-            )
+            summary = "the request was cancelled"
+            self.emit("human_intervention", "", "cancelled", summary, "user", part="cancelled")
         elif reason:
-            said = pick(info, "streamingFailedMessage", of=str) or reason
-            self.emit("error", said, reason, role="system", part="failed", is_error=True)
-        if not self.count:
-            self.merge(word or "request")
+            text = pick(info, "streamingFailedMessage", of=str) or reason
+            self.emit("error", text, reason, role="system", part="failed", is_error=True)
 
     def place(self, text: str) -> None:
         """Note the task's folder and model, when nothing else tells them."""

@@ -208,17 +208,26 @@ def describe(name: Any, given: Any) -> Described:
     action = ACTIONS.get(tool) or ("mcp" if "__" in tool else "other")
     if action == "mcp":
         return _describe_mcp(tool, args, given)
+    if action == "edit":
+        return _describe_edit(tool, args)
     if action == "shell" and (command := _command(args)) is not None:
         kind = "test_run" if is_test_run(command) else "tool_call"
         return Described(tool, kind, action, command, one_line(command))
+    return _describe_other(tool, action, args, given)
+
+
+def _describe_other(tool: str, action: str, args: dict[str, Any], given: Any) -> Described:
     files = tuple(dict.fromkeys(_files(args))) if action in ON_FILES else ()
-    headline = one_line(_headline(args) or tool)
-    if action == "edit":
-        body = change(tool, args) or key_values(args) or tool
-        return Described(tool, "edit", action, body, files[0] if files else headline, files)
     body = without_images(key_values(args) or text_of(given)) or tool
-    summary = files[0] if files and action == "read" else headline
+    summary = files[0] if files and action == "read" else one_line(_headline(args) or tool)
     return Described(tool, "tool_call", action, body, summary, files)
+
+
+def _describe_edit(tool: str, args: dict[str, Any]) -> Described:
+    files = tuple(dict.fromkeys(_files(args)))
+    body = change(tool, args) or key_values(args) or tool
+    summary = files[0] if files else one_line(_headline(args) or tool)
+    return Described(tool, "edit", "edit", body, summary, files)
 
 
 def _describe_mcp(tool: str, args: dict[str, Any], given: Any) -> Described:
@@ -347,16 +356,29 @@ def results_in(text: str) -> list[tuple[str, str]]:
     """The results that a text begins with, and those that follow, by tool: `[tool for 'x']
     Result:`, or `[Tool]` where a block was made a text. Of one that failed the mark stays."""
     text = text.lstrip().removesuffix(LOADING)
+    marks = _marks_in(text)
+    ends = [start for _, start, _ in marks[1:]] + [len(text)]
+    return [
+        (tool, without_surroundings(text[begin:end]))
+        for (tool, _, begin), end in zip(marks, ends, strict=False)
+    ]
+
+
+_MARKED_TOOLS = frozenset({*ACTIONS, BLOCK})
+
+
+def _marks_in(text: str) -> list[tuple[str, int, int]]:
+    """Return the tool of each result in a text, where its mark begins, and where its output
+    does."""
     marks: list[tuple[str, int, int]] = []
     after = -1  # Where what the last mark is about begins.
     for found in _MARK.finditer(text):
         tool, start = found[1], found.start()
-        is_known = tool in ACTIONS or tool == BLOCK
+        is_known = tool in _MARKED_TOOLS
         # What a tool printed may look like a result: only where a tool that we know follows a blank
         # line does another one begin.
-        if start not in (0, after) and not (
-            marks and is_known and text[start - 2 : start] == "\n\n"
-        ):
+        is_next = bool(marks) and is_known and text[start - 2 : start] == "\n\n"
+        if start not in (0, after) and not is_next:
             continue
         if is_known and (bare := _BARE.match(text, start)):
             marks.append(("" if tool == BLOCK else tool, start, start if bare[2] else bare.end()))
@@ -366,18 +388,14 @@ def results_in(text: str) -> list[tuple[str, str]]:
             if end >= 0:
                 del marks[-1 if start == after else len(marks) :]
                 marks.append((tool, start, end))
-    ends = [start for _, start, _ in marks[1:]] + [len(text)]
-    return [
-        (tool, without_surroundings(text[begin:end]))
-        for (tool, _, begin), end in zip(marks, ends, strict=False)
-    ]
+    return marks
 
 
-def _end_of_mark(text: str, start: int, most: int) -> int:
+def _end_of_mark(text: str, start: int, max_length: int) -> int:
     """Return where a result begins whose mark begins here; -1 when there is none on this line, or
     within the limit."""
     line = text.find("\n", start)
-    end = text.find(_RESULT, start, max(line if line >= 0 else len(text), start + most))
+    end = text.find(_RESULT, start, max(line if line >= 0 else len(text), start + max_length))
     return end + len(_RESULT) if end >= 0 else -1
 
 

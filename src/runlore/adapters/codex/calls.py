@@ -101,10 +101,7 @@ class Calls(CodexFold):
         self.tell_result(payload.call_id, text, payload.type or "function_call_output")
 
     def tell_result(self, call_id: str | None, text: str, native: str) -> None:
-        state = self.state
-        call = state.calls.pop(call_id, _NO_CALL) if call_id else _NO_CALL
-        if call_id and len(call_id) <= MAX_NAME:
-            keep(state.done, call_id, True, DONE)
+        call = self.end_call(call_id)
         if call.is_silent and text == "Plan updated":
             self.merge("plan updated")
             return
@@ -117,10 +114,7 @@ class Calls(CodexFold):
             native, is_error = tools.CANCELLED, False
         elif call.tool in tools.ASKS and not is_error:
             kind = "decision"
-        if call.is_pull and state.replay is None and not is_error:
-            state.task = tools.pull_in(out.text) or state.task
-        if out.shell is not None:
-            keep(state.shells, out.shell, call.is_test, SHELLS)
+        self.note_output(call, out, is_error)
         fields = self.ending(call, out, text, is_error)
         if call.is_test and kind == "tool_result" and native != tools.CANCELLED:
             fields["tests"] = test_counts(out.text)
@@ -130,6 +124,22 @@ class Calls(CodexFold):
             "user", call.tool or None, call_id, call.action if call.tool else None,
             identity=f"result\0{call_id}\0{len(text)}\0{text[:200]}", **fields,
         )  # fmt: skip
+
+    def end_call(self, call_id: str | None) -> Call:
+        """Return the call that a result is of, which is then no longer open."""
+        if not call_id:
+            return _NO_CALL
+        if len(call_id) <= MAX_NAME:
+            keep(self.state.done, call_id, True, DONE)
+        return self.state.calls.pop(call_id, _NO_CALL)
+
+    def note_output(self, call: Call, out: tools.Output, is_error: bool) -> None:
+        """Note the pull request that a call opened, and the command that it left running."""
+        state = self.state
+        if call.is_pull and state.replay is None and not is_error:
+            state.task = tools.pull_in(out.text) or state.task
+        if out.shell is not None:
+            keep(state.shells, out.shell, call.is_test, SHELLS)
 
     def ending(self, call: Call, out: tools.Output, text: str, is_error: bool) -> AllFields:
         """Return the fields of a result that tell how its call ended."""

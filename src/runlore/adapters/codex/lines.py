@@ -123,7 +123,7 @@ class Kin(msgspec.Struct, array_like=True, gc=False):
 
     id: str
     born: int | None = None
-    is_told: bool = False
+    is_emitted: bool = False
 
 
 Total = tuple[int, int, int, int, int, int]

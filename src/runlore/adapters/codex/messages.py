@@ -1,4 +1,4 @@
-"""What people, the model and other agents say: messages, replies and thoughts, each of which may be
+"""Messages, replies and thoughts of people, the model and other agents, each of which may be
 written by several kinds of records."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the records of a Codex rollout mean: where a thread comes from, turns, compaction, rollback.
+"""The meaning of the records of a Codex rollout: origin of a thread, turns, compaction, rollback.
 
 Calls are in `calls.py`, messages in `messages.py`, tokens in `usage.py`, and items of a page of
 history in `items.py`; ids, parents and copies are those of `fold.py`; texts are read in `words.py`.
@@ -52,10 +52,10 @@ class Reader(Requests):
         """The first record of the thread that this one is a copy of."""
         if was_head or self.state.replay is not None:
             thread = self.start_replay(named)
-            if thread.is_told:
+            if thread.is_emitted:
                 self.merge("session_meta")
                 return
-            thread.is_told = True
+            thread.is_emitted = True
             self.emit(
                 "lifecycle",
                 self.about(),
@@ -70,14 +70,9 @@ class Reader(Requests):
 
     def origin(self, payload: Payload) -> None:
         """This thread's own first record: where it comes from."""
-        state, plain = self.state, self.plain()
+        state, plain, git = self.state, self.plain(), payload.git
         state.is_named = True
-        if (
-            state.kin[0].born is None
-            and (began := time_of(payload.timestamp) or self.ts) is not None
-        ):
-            state.kin[0].born = int(began.timestamp() * 1000)
-        git = payload.git
+        self.set_birth(payload)
         self.place(payload.cwd, git.branch if git else None, git.repository_url if git else None)
         source = payload.source if isinstance(payload.source, dict) else {}
         above = pick(source, "subagent", "thread_spawn", "parent_thread_id", of=str)
@@ -98,6 +93,12 @@ class Reader(Requests):
             native_id=f"{state.thread}:meta",
         )
         self.find_replay(parent, fork)
+
+    def set_birth(self, payload: Payload) -> None:
+        """Note when the thread began, in milliseconds."""
+        thread = self.state.kin[0]
+        if thread.born is None and (began := time_of(payload.timestamp) or self.ts) is not None:
+            thread.born = int(began.timestamp() * 1000)
 
     def find_replay(self, parent: str, fork: str) -> None:
         """Note whether the history of another thread follows."""

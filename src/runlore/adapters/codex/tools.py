@@ -90,11 +90,7 @@ def describe_call(
 ) -> Described:
     """Return the kind and action of a call, its text for reading and search, one line of it, and
     the files and the folder it names."""
-    tool = (name or "unknown")[:200]
-    is_mcp = bool(namespace and namespace.startswith("mcp__")) or tool.startswith("mcp__")
-    if is_mcp and namespace:
-        tool = f"{namespace}__{tool}"
-    action = "mcp" if is_mcp else _ACTIONS.get(tool, "other")
+    tool, action = _tool_and_action((name or "unknown")[:200], namespace or "")
     values = arguments(args)
     if action == "edit" or (action == "shell" and values is None):
         return _from_text(
@@ -106,6 +102,14 @@ def describe_call(
         text = args if isinstance(args, str) else ""
         return Described("tool_call", tool, action, text, one_line(text) or tool)
     return _from_values(tool, action, values)
+
+
+def _tool_and_action(tool: str, namespace: str) -> tuple[str, str]:
+    """Return the full name of a tool, and its action. A tool of a server has the server's name in
+    front."""
+    if not namespace.startswith("mcp__") and not tool.startswith("mcp__"):
+        return tool, _ACTIONS.get(tool, "other")
+    return f"{namespace}__{tool}" if namespace else tool, "mcp"
 
 
 def _from_values(tool: str, action: str, values: dict[str, Any]) -> Described:
@@ -326,7 +330,7 @@ class Output(msgspec.Struct, gc=False):
 _HEAD = 8000  # What is told of an output stands at its beginning; a command line may come first.
 _CHUNK, _BODY = "\nChunk ID: ", "\nOutput:\n"
 _HOW = ("Process ", "Exit code: ")
-_TOLD = ("Chunk ID: ", "Exit code: ", "Wall time: ", "Command: ", "Script ", "Process ")
+_HEADERS = ("Chunk ID: ", "Exit code: ", "Wall time: ", "Command: ", "Script ", "Process ")
 _FAILED = (
     "failed in sandbox", "exec_command failed", "write_stdin failed",
     "apply_patch verification failed", "collab spawn failed",
@@ -348,7 +352,7 @@ CANCELLED = "tool_result/aborted"
 
 def output_of(text: str) -> Output:
     """Return how a call ended, from its output. There have been four ways to write it."""
-    if not text.startswith(_TOLD):
+    if not text.startswith(_HEADERS):
         if text.startswith('{"') and '"metadata"' in text and (found := _from_json(text)):
             return found
         return Output(text, is_error=text.startswith(_FAILED))

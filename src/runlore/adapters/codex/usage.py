@@ -90,24 +90,15 @@ class Requests(Messages):
         """Return the tokens of one request; None when they were counted before, or are counted
         where they were used."""
         state = self.state
-        total = (
-            words.total_of(info.total_token_usage) if info.total_token_usage is not None else None
-        )
-        last = words.total_of(info.last_token_usage) if info.last_token_usage is not None else None
+        total, last = _total_of(info.total_token_usage), _total_of(info.last_token_usage)
         if total is None:
             return last if state.replay is None else None
         before, state.total = state.total, total
-        name = f"{total[0]}/{total[1]}/{total[2]}/{total[3]}/{total[4]}/{total[5]}"
-        was_there = name in state.totals
-        keep(state.totals, name, True, TOTALS)
+        is_repeated = self.is_repeated_total(total)
         if state.replay is not None:
             state.has_own_total = False
-        if state.replay is not None or was_there:
             return None
-        # The total of a thread that has said nothing yet is its parent's, unless it has the
-        # parent's history, and so its total.
-        is_new = state.parent is not None and not state.has_spoken
-        if is_new and ((before is None and total != last) or len(state.kin) == 1):
+        if is_repeated or self.is_inherited_total(total, before, last):
             return None
         if last is not None:
             self.count_lost(total, before, last)
@@ -117,12 +108,31 @@ class Requests(Messages):
             return total if state.parent is None else None
         return _difference(total, before)
 
+    def is_repeated_total(self, total: Total) -> bool:
+        """Return True if a total was read before, and remember it."""
+        name = f"{total[0]}/{total[1]}/{total[2]}/{total[3]}/{total[4]}/{total[5]}"
+        is_repeated = name in self.state.totals
+        keep(self.state.totals, name, True, TOTALS)
+        return is_repeated
+
+    def is_inherited_total(self, total: Total, before: Total | None, last: Total | None) -> bool:
+        """Return True if a total is the parent's. That of a thread which has said nothing yet is,
+        unless the thread has the parent's history, and so its total."""
+        state = self.state
+        if state.parent is None or state.has_spoken:
+            return False
+        return (before is None and total != last) or len(state.kin) == 1
+
     def count_lost(self, total: Total, before: Total | None, last: Total) -> None:
         """Count the tokens by which the total grew beyond those of the request."""
         if before is None or not self.state.has_own_total:
             return
         if (lost := total[5] - before[5] - last[5]) > 0:
             self.skip(f"{lost} {LOST}")
+
+
+def _total_of(counts: Counts | None) -> Total | None:
+    return None if counts is None else words.total_of(counts)
 
 
 def _difference(total: Total, before: Total) -> Total:

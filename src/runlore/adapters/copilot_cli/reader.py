@@ -1,4 +1,4 @@
-"""What the records of Copilot CLI mean: one method for each type of record."""
+"""The meaning of Copilot CLI's records: one method for each type of record."""
 
 from __future__ import annotations
 
@@ -52,19 +52,7 @@ class Reader(Timeline):
     def line(self, value: dict[str, Any]) -> None:
         data = pick(value, "data", of=dict)
         word = pick(value, "type", of=str) or ""
-        own = self.own_name()
-        named = (
-            pick(data, "sessionId", of=str)
-            or pick(value, "session_id", of=str)
-            or pick(value, "sessionId", of=str)
-        )
-        self.session(
-            own
-            if UUID.match(own)
-            else named
-            if word in ("session.start", "") or "session_id" in value
-            else None
-        )
+        self.session(self.session_name(value, data, word))
         native, ts = pick(value, "id", of=str), value.get("timestamp")
         if native is not None and data is not None:
             self.identify(self.named(native))
@@ -72,14 +60,36 @@ class Reader(Timeline):
         if data is None:
             self.document(value)
             return
-        if (
-            word == "subagent.started"
-            and (agent := pick(value, "agentId", of=str))
-            and (call := pick(data, "toolCallId", of=str))
-        ):
-            keep(self.state.started, agent[:200], call[:200], AGENTS)
+        if word == "subagent.started":
+            self.note_agent(value, data)
         self.agent = self.speaker(value, data, word)
         self.parent = self.stream().last
+        self.handle(word, data)
+        self.agent = None
+
+    def session_name(
+        self, value: dict[str, Any], data: dict[str, Any] | None, word: str
+    ) -> str | None:
+        """Return the session of a record: the file's own name, or the one that its beginning names."""
+        own = self.own_name()
+        if UUID.match(own):
+            return own
+        if word not in ("session.start", "") and "session_id" not in value:
+            return None
+        return (
+            pick(data, "sessionId", of=str)
+            or pick(value, "session_id", of=str)
+            or pick(value, "sessionId", of=str)
+        )
+
+    def note_agent(self, value: dict[str, Any], data: dict[str, Any]) -> None:
+        """Remember the call that started a subagent."""
+        agent, call = pick(value, "agentId", of=str), pick(data, "toolCallId", of=str)
+        if agent and call:
+            keep(self.state.started, agent[:200], call[:200], AGENTS)
+
+    def handle(self, word: str, data: dict[str, Any]) -> None:
+        """Add the events of a record by its type, or by the fields that it has."""
         handler = HANDLERS.get(word) or HANDLERS.get(guess(data))
         if word in QUIET:
             self.merge(word)
@@ -87,13 +97,8 @@ class Reader(Timeline):
             handler(self, data)
         else:
             text = key_values(data)
-            self.emit(
-                "lifecycle",
-                text,
-                word[:200] or "unknown",
-                f"{word}: {one_line(text)}" if word else None,
-            )
-        self.agent = None
+            summary = f"{word}: {one_line(text)}" if word else None
+            self.emit("lifecycle", text, word[:200] or "unknown", summary)
 
     def speaker(self, value: dict[str, Any], data: dict[str, Any], word: str) -> str | None:
         """The call that started the subagent which speaks here; None for the session itself."""
@@ -322,42 +327,31 @@ class Reader(Timeline):
 
     def prompt(self, data: dict[str, Any]) -> None:
         typed, sent = pick(data, "content", of=str), pick(data, "transformedContent", of=str)
-        source, is_more = pick(data, "source", of=str), data.get("isAutopilotContinuation") is True
-        delivery = pick(data, "delivery", of=str)
-        native = (
-            f"user.message/{delivery}" if delivery in ("steering", "queued") else "user.message"
-        )
         text = typed if typed is not None else sent if sent is not None else key_values(data)
+        source, is_more = pick(data, "source", of=str), data.get("isAutopilotContinuation") is True
         if not text.strip():
             self.merge("empty prompt")
         elif self.agent is None and (is_more or source not in (None, "", "user")):
-            self.emit(
-                "lifecycle",
-                text,
-                f"user.message/{source or 'autopilot'}"[:200],
-                None,
-                "user",
-                view="context",
-            )
+            native = f"user.message/{source or 'autopilot'}"[:200]
+            self.emit("lifecycle", text, native, None, "user", view="context")
         else:
-            self.emit("user_msg", text, native, None, "user")
-            if self.agent is not None:
-                self.touched[self.agent] = self.touched.get(self.agent) or one_line(text)
-            elif not self.state.is_titled:
-                self.set_title(text, 1)
+            self.typed_prompt(text, pick(data, "delivery", of=str))
         if sent is not None and (more := words.around(sent)):
             self.emit("lifecycle", more, "user.message/context", None, "user", view="context")
         for attachment in pick(data, "attachments", of=list) or []:
             text, path = words.attached(attachment)
-            self.emit(
-                "lifecycle",
-                text,
-                "attachment",
-                None,
-                "user",
-                view="context",
-                files=(path,) if path else (),
-            )
+            files = (path,) if path else ()
+            self.emit("lifecycle", text, "attachment", None, "user", view="context", files=files)
+
+    def typed_prompt(self, text: str, delivery: str | None) -> None:
+        """Add a prompt of a person, or of the agent that started this one, and take it as a title."""
+        is_late = delivery in ("steering", "queued")
+        native = f"user.message/{delivery}" if is_late else "user.message"
+        self.emit("user_msg", text, native, None, "user")
+        if self.agent is not None:
+            self.touched[self.agent] = self.touched.get(self.agent) or one_line(text)
+        elif not self.state.is_titled:
+            self.set_title(text, 1)
 
     def message(self, data: dict[str, Any]) -> None:
         stream = self.stream()

@@ -1,5 +1,5 @@
-"""What the rows of Crush's `crush.db` mean: a fold over the messages of a session. See `crush.py`
-for the traps."""
+"""The meaning of the rows of Crush's `crush.db`: a fold over the messages of a session. The traps
+of the format are in the package's docstring."""
 
 from __future__ import annotations
 
@@ -177,33 +177,27 @@ class Reader(SessionFold[Talk]):
 
     def result(self, data: dict[str, Any]) -> None:
         call_id = identifier(data.get("tool_call_id"))
-        named = (pick(data, "name", of=str) or "unknown")[:200]
-        call = (self.state.calls.pop(call_id, None) if call_id else None) or Call(
-            named, ACTIONS.get(named, "other")
-        )
+        call = self.end_call(call_id, (pick(data, "name", of=str) or "unknown")[:200])
         text = text_of(data.get("content"))
         attached = pick(data, "data", of=str)
-        is_error = data.get("is_error") is True
-        is_refused = text.startswith(REFUSED) and len(text) < 200
-        exit_code = pick(data, "metadata", "exit_code", of=int)
-        if exit_code is None and call.action == "shell" and (found := _EXIT.search(text)):
-            exit_code = int(found[1])
-        exit_code = exit_code if exit_code is not None and abs(exit_code) < 1 << 31 else None
+        body = f"{text}\n{blob_reference(attached)}" if attached else text
+        exit_code = exit_code_of(data, text, call.action)
         tests = test_counts(text) if call.is_test else None
-        start, end = (
-            number((pick(data, "metadata", of=dict) or {}).get(name), 1 << 50)
-            for name in ("start_time", "end_time")
-        )
+        kind, native = "tool_result", "tool_result"
+        is_error = data.get("is_error") is True or bool(exit_code)
+        if text.startswith(REFUSED) and len(text) < 200:
+            kind, native, is_error = "human_intervention", "tool_result/refused", False
         self.emit(
-            "human_intervention" if is_refused else "tool_result",
-            f"{text}\n{blob_reference(attached)}" if attached else text,
-            "tool_result/refused" if is_refused else "tool_result",
+            kind, body, native,
             f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None, "tool",
             call.tool, call_id, call.action,
-            is_error=not is_refused and (is_error or bool(exit_code)), exit_code=exit_code,
-            tests=tests,
-            duration_ms=end - start if start and end and end >= start else None,
+            is_error=is_error, exit_code=exit_code, tests=tests, duration_ms=duration_of(data),
         )  # fmt: skip
+
+    def end_call(self, call_id: str | None, name: str) -> Call:
+        """Return the call that a result is of, which is then no longer open."""
+        call = self.state.calls.pop(call_id, None) if call_id else None
+        return call or Call(name, ACTIONS.get(name, "other"))
 
     def ending(self, data: dict[str, Any], role: str) -> None:
         reason = (pick(data, "reason", of=str) or "unknown")[:100]
@@ -250,6 +244,21 @@ KINDS = {
     "reason": "finish",
 }
 KNOWN = frozenset({*KINDS.values(), "text", "image_url", "binary"})
+
+
+def exit_code_of(data: dict[str, Any], text: str, action: str) -> int | None:
+    """Return the exit code of a result; of a command it may stand in the output only."""
+    code = pick(data, "metadata", "exit_code", of=int)
+    if code is None and action == "shell" and (found := _EXIT.search(text)):
+        code = int(found[1])
+    return code if code is not None and abs(code) < 1 << 31 else None
+
+
+def duration_of(data: dict[str, Any]) -> int | None:
+    """Return how many milliseconds a call took, if both times are known and in order."""
+    times = pick(data, "metadata", of=dict) or {}
+    start, end = (number(times.get(name), 1 << 50) for name in ("start_time", "end_time"))
+    return end - start if start and end and end >= start else None
 
 
 def guess(word: str | None, data: dict[str, Any]) -> str:

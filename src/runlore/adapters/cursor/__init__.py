@@ -254,36 +254,36 @@ def _places(root: str, refused: list[ReadError]) -> tuple[list[str], list[str], 
     if any(
         os.path.isdir(os.path.join(root, name)) for name in ("globalStorage", "workspaceStorage")
     ):
-        spaces = [
-            entry.path
-            for entry in reversed(list_entries(os.path.join(root, "workspaceStorage"), refused))
-        ]
-        paths = [
-            os.path.join(folder, DATABASE)
-            for folder in (os.path.join(root, "globalStorage"), *spaces)
-        ]
-        return [path for path in paths if os.path.isfile(path)], [], []
-    if os.path.basename(root) == ".cursor":
-        places = [os.path.join(root, name) for name in ("chats", "acp-sessions", "projects")]
-        files = [
-            entry.path
-            for place in places
-            if os.path.isdir(place)
-            for entry in walk_files(place, "", refused)
-        ]
-    else:
-        files = [entry.path for entry in walk_files(root, "", refused)]
+        return _editor_databases(root, refused), [], []
+    is_home = os.path.basename(root) == ".cursor"
+    files = _home_files(root, refused) if is_home else _files(root, refused)
     databases = sorted(
         (path for path in files if path.endswith(".vscdb")),
         key=lambda path: (not _is_global(path), path),
     )
-    is_home = os.path.basename(root) == ".cursor"
+    stores = [path for path in files if os.path.basename(path).endswith(STORE)]
     texts = [
-        path
-        for path in files
-        if path.endswith(".jsonl" if not is_home else ()) or _is_transcript(path)
+        path for path in files if (path.endswith(".jsonl") and not is_home) or _is_transcript(path)
     ]
-    return databases, [path for path in files if os.path.basename(path).endswith(STORE)], texts
+    return databases, stores, texts
+
+
+def _editor_databases(root: str, refused: list[ReadError]) -> list[str]:
+    """Return the database for all workspaces, and then that of each workspace."""
+    spaces = list_entries(os.path.join(root, "workspaceStorage"), refused)
+    folders = [os.path.join(root, "globalStorage"), *(entry.path for entry in reversed(spaces))]
+    paths = [os.path.join(folder, DATABASE) for folder in folders]
+    return [path for path in paths if os.path.isfile(path)]
+
+
+def _home_files(root: str, refused: list[ReadError]) -> list[str]:
+    """Return the files of the folders in which the agent's home has sessions."""
+    folders = [os.path.join(root, name) for name in ("chats", "acp-sessions", "projects")]
+    return [path for folder in folders if os.path.isdir(folder) for path in _files(folder, refused)]
+
+
+def _files(root: str, refused: list[ReadError]) -> list[str]:
+    return [entry.path for entry in walk_files(root, "", refused)]
 
 
 def _is_transcript(path: str) -> bool:

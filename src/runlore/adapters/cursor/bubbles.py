@@ -1,4 +1,4 @@
-"""What the bubbles of Cursor's editor mean: what is said, thought, called and answered. One record
+"""The meaning of the bubbles of Cursor's editor: messages, thoughts, calls and results. One record
 is one bubble."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import Any
 from ... import model as api
 from ...model import Usage
 from .. import Source
-from ..shared.calls import came, opened
+from ..shared.calls import Described, came, opened
 from ..shared.fold import REFUSALS, decode, load
 from ..shared.pick import clean, identifier, number, pick
 from ..shared.stream import MultiSessionFold, MultiState
@@ -181,45 +181,36 @@ class Reader(MultiSessionFold[Editor]):
     # Tools.
 
     def tool(self, tool: dict[str, Any]) -> None:
-        name, call_id = tool.get("name"), identifier(tool.get("toolCallId"))
-        result, given = (
-            opened(tool.get("result")),
-            opened(tool.get("rawArgs")) or opened(tool.get("params")),
-        )
-        found = words.call(name, given, words.diff_of(result))
+        result = opened(tool.get("result"))
+        given = opened(tool.get("rawArgs")) or opened(tool.get("params"))
+        call = words.call(tool.get("name"), given, words.diff_of(result))
         child = clean(pick(tool, "additionalData", "subagentComposerId", of=str) or "")
-        refs = (self.uid(child),) if child else ()
         self.emit(
-            found.kind, found.body, "toolFormerData", found.summary, "assistant", found.tool,
-            call_id, found.action, part=2,
-            files=found.files, refs=refs,
+            call.kind, call.body, "toolFormerData", call.summary, "assistant", call.tool,
+            identifier(tool.get("toolCallId")), call.action, part=2,
+            files=call.files, refs=(self.uid(child),) if child else (),
         )  # fmt: skip
         is_refused = words.is_refused(tool, result)
-        if result is None and tool.get("error") is None and not is_refused:
-            return
+        if result is not None or tool.get("error") is not None or is_refused:
+            self.tool_result(tool, call, result, is_refused)
+
+    def tool_result(
+        self, tool: dict[str, Any], call: Described, result: Any, is_refused: bool
+    ) -> None:
         error = words.error_of(tool.get("error"))
-        rest = (
-            {word: item for word, item in result.items() if word not in ("diff", "rejected")}
-            if isinstance(result, dict)
-            else result
-        )
-        text = words.shown(rest or None)
-        text = error if error is not None and not text else text
+        text = result_text(result) or error or ""
         code = pick(result, "exitCode", of=int)
-        is_error = (words.is_failed(tool) or error is not None or bool(code)) and not is_refused
-        end = came(text, is_error, code, found.kind == "test_run")
-        kind = (
-            "human_intervention"
-            if is_refused
-            else "decision"
-            if found.tool in words.ASKS
-            else "tool_result"
-        )
-        native = "toolFormerData/refused" if is_refused else "toolFormerData/result"
+        is_error = words.is_failed(tool) or error is not None or bool(code)
+        end = came(text, is_error and not is_refused, code, call.kind == "test_run")
+        kind = "decision" if call.tool in words.ASKS else "tool_result"
+        native, summary = "toolFormerData/result", end.summary or None
+        if is_refused:
+            kind, native = "human_intervention", "toolFormerData/refused"
+            summary = summary or "refused"
         self.emit(
-            kind, text, native, end.summary or ("refused" if is_refused else None), "tool",
-            found.tool, call_id, found.action, part=3,
-            is_error=is_error, exit_code=end.exit_code, tests=end.tests,
+            kind, text, native, summary, "tool",
+            call.tool, identifier(tool.get("toolCallId")), call.action, part=3,
+            is_error=end.is_error, exit_code=end.exit_code, tests=end.tests,
         )  # fmt: skip
 
     def failed(self, details: Any) -> None:
@@ -263,6 +254,13 @@ class Reader(MultiSessionFold[Editor]):
 
 SAME, TEXTS = ("richText", "initText", "delegate"), ("rawArgs", "params", "result", "error")
 ABOVE = ("parentComposerId", "parentAgentId", "rootParentAgentId")
+
+
+def result_text(result: Any) -> str:
+    """Return a result for reading, without the parts that are read elsewhere."""
+    if isinstance(result, dict):
+        result = {word: item for word, item in result.items() if word not in ("diff", "rejected")}
+    return words.shown(result or None)
 
 
 def text_in(bubble: dict[str, Any]) -> str:

@@ -1,5 +1,5 @@
-"""What the messages of Cursor's command line, and the lines of its transcripts, mean: a role and
-blocks of content."""
+"""The meaning of the messages of Cursor's command line, and of the lines of its transcripts: a role
+and blocks of content."""
 
 from __future__ import annotations
 
@@ -73,29 +73,19 @@ class Reader(SessionFold[State]):
         if name is not None:
             self.identify(f"{self.session()}/{name}")
         word, role = pick(value, "type", of=str), pick(value, "role", of=str)
-        message = value.get("message") if isinstance(value.get("message"), dict) else value
-        content = message.get("content") if isinstance(message, dict) else None
-        calls = pick(message, "tool_calls", of=list) or []
+        message = pick(value, "message", of=dict)
+        message = value if message is None else message
+        content, calls = message.get("content"), pick(message, "tool_calls", of=list) or []
         if content is None and not calls:
             self.note(value, word)
             return
         role = role or pick(message, "role", of=str) or "unknown"
-        blocks = (
-            content
-            if isinstance(content, list)
-            else []
-            if content is None
-            else [{"type": "text", "text": content}]
-        )
-        for block in blocks:
+        for block in blocks_of(content):
             self.block(block, role, message)
         for call in calls:
             given = pick(call, "function", of=dict) or {}
-            self.call(
-                given.get("name"),
-                given.get("arguments"),
-                call.get("id") if isinstance(call, dict) else None,
-            )
+            call_id = call.get("id") if isinstance(call, dict) else None
+            self.call(given.get("name"), given.get("arguments"), call_id)
         if not self.count:
             self.merge("empty")
 
@@ -117,33 +107,31 @@ class Reader(SessionFold[State]):
         if not isinstance(block, dict):
             self.say(text_of(block), role)
         elif word in ("tool-call", "tool-use"):
-            name, given = (
-                block.get("toolName", block.get("name")),
-                block.get("args", block.get("input")),
-            )
+            name = block.get("toolName", block.get("name"))
+            given = block.get("args", block.get("input"))
             self.call(name, given, block.get("toolCallId", block.get("id")))
         elif word == "tool-result":
             self.result(block, message)
         elif word in ("reasoning", "thinking"):
-            text = pick(block, "text", of=str) or pick(block, "thinking", of=str) or ""
-            if text.strip():
-                self.emit("thinking", text, kind, None, "assistant")
+            self.think(block, kind)
         elif word == "redacted-reasoning":
             self.merge(kind)
         elif word == "image":
-            data = pick(block, "image", of=str) or pick(block, "data", of=str)
-            self.emit(
-                "lifecycle",
-                blob_reference(data) if data else text_of(block),
-                "image",
-                None,
-                role,
-                view="context",
-            )
+            self.image(block, role)
         elif word == "text" or "text" in block:
             self.say(text_of(block.get("text")), role)
         else:
             self.emit("lifecycle", text_of(block), kind[:200] or "block", None, role)
+
+    def think(self, block: dict[str, Any], native: str) -> None:
+        text = pick(block, "text", of=str) or pick(block, "thinking", of=str) or ""
+        if text.strip():
+            self.emit("thinking", text, native, None, "assistant")
+
+    def image(self, block: dict[str, Any], role: str) -> None:
+        data = pick(block, "image", of=str) or pick(block, "data", of=str)
+        body = blob_reference(data) if data else text_of(block)
+        self.emit("lifecycle", body, "image", None, role, view="context")
 
     def say(self, text: str, role: str) -> None:
         if not text.strip() or text.strip() == HIDDEN:
@@ -212,3 +200,10 @@ class Reader(SessionFold[State]):
             call.tool, call_id, call.action,
             is_error=is_error and not is_refused, exit_code=end.exit_code, tests=end.tests,
         )  # fmt: skip
+
+
+def blocks_of(content: Any) -> list[Any]:
+    """Return the blocks of a message, whose content may be one text."""
+    if isinstance(content, list):
+        return content
+    return [] if content is None else [{"type": "text", "text": content}]

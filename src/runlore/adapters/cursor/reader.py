@@ -1,4 +1,4 @@
-"""What the records of a source mean, whichever of the agent's stores it is."""
+"""The meaning of the records of a source, whichever of the agent's stores it is."""
 
 from __future__ import annotations
 

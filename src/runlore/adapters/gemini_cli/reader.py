@@ -1,5 +1,5 @@
-"""What the records of a Gemini CLI session mean: a header, messages that are told again as they
-grow, changes to all of it."""
+"""The meaning of the records of a Gemini CLI session: a header, messages that are written again as
+they grow, changes to all of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .prompts import Prompts
 
 CARRY = 1
 """The layout of `Chat`; changed only together with the adapter's `version`."""
-MESSAGES = 500  # That are remembered. Only the last ones are told again; a rewind may name any.
+MESSAGES = 500  # That are remembered. Only the last ones are written again; a rewind may name any.
 MAX_COMPACTED = 1000  # Messages that a compaction says it kept.
 
 # The numbers of a message's parts, so that each has its name whatever else was there when it was
@@ -88,21 +88,21 @@ class History(msgspec.Struct, array_like=True):
 
 class Chat(State):
     version: int = CARRY
-    told: dict[str, History] = msgspec.field(default_factory=dict)
+    messages: dict[str, History] = msgspec.field(default_factory=dict)
     has_begun: bool = False
 
 
 class Reader(SessionFold[Chat]):
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, Chat, CARRY))
-        self.told = History()
+        self.events = History()
         self.view: str | None = None
         """Set while a history is read that the program wrote anew: what is new in it nobody
         typed."""
         self.is_first = True
-        """Whether nothing has been told of the message."""
+        """True if the message has given no event yet."""
         self.is_known = False
-        """Whether the message is one of such a history, and was told before: then its calls were,
+        """True if the message is one of such a history and was read before: then its calls were,
         too."""
 
     def sidecar(self, name: str, data: bytes) -> None:
@@ -166,68 +166,80 @@ class Reader(SessionFold[Chat]):
         context; what is new stands for them; results that are masked were emptied."""
         state, raw, begun = self.state, self.raw, self.count
         keys = {key for message in messages if (key := identifier(pick(message, "id", of=str)))}
-        said = {
-            words.stamp(words.split_content(message.get("content"))[0])
-            for message in _dicts(messages)
-        }
-        turns = [
-            (key, told) for key, told in state.told.items() if told.is_turn and not told.is_gone
-        ]
-        # The same words with another id are the same message.
-        lost = [key for key, told in turns if key not in keys and said.isdisjoint(told.texts)]
+        lost = self.find_lost(messages, keys)
         self.native_id = self.native_id or self.new_id()
         if lost:
-            kept = [key for key in state.told if key in keys]
-            refs = tuple(self.named(key) for key in kept[-MAX_COMPACTED:])
-            self.emit(
-                "lifecycle",
-                "",
-                "compaction",
-                f"compacted: {len(lost)} messages left",
-                view="compact",
-                refs=refs,
-            )
+            self.add_compaction(lost, keys)
         masked = list(
             dict.fromkeys(call_id for message in messages for call_id in self.masked(message))
         )
         if masked:
-            self.emit(
-                "lifecycle",
-                "",
-                "masking",
-                f"the output of {len(masked)} calls was masked",
-                view="clear",
-                refs=tuple(masked[:MAX_COMPACTED]),
-            )
-        for key in lost:
-            state.told[key].is_gone = True
-        own, events = self.native_id, self.count - begun
+            self.add_masking(masked)
+        own, count = self.native_id, self.count - begun
         self.view = "summary" if lost else "context"
-        for message in self.unforgotten(messages, bool(lost)):
+        count += self.read_again(self.unforgotten(messages, bool(lost)))
+        self.view = None
+        for call_id in masked:
+            if call := state.calls.get(call_id):
+                call.is_cleared = True
+        self.raw, self.native_id, self.count = raw, own, begun + count
+        # From here on the messages come in this order; what has left is remembered as the oldest.
+        ordered = [key for key in state.messages if key not in keys] + [
+            key for key in map(self.key_of, messages) if key in state.messages
+        ]
+        state.messages = {key: state.messages[key] for key in ordered}
+
+    def find_lost(self, messages: list[Any], keys: set[str]) -> list[str]:
+        """Return the turns that are missing from a history. The same words with another id are the
+        same message."""
+        texts = {
+            words.stamp(words.split_content(message.get("content"))[0])
+            for message in _dicts(messages)
+        }
+        turns = [
+            (key, events)
+            for key, events in self.state.messages.items()
+            if events.is_turn and not events.is_gone
+        ]
+        return [key for key, events in turns if key not in keys and texts.isdisjoint(events.texts)]
+
+    def add_compaction(self, lost: list[str], keys: set[str]) -> None:
+        remaining = [key for key in self.state.messages if key in keys]
+        refs = tuple(self.named(key) for key in remaining[-MAX_COMPACTED:])
+        summary = f"compacted: {len(lost)} messages left"
+        self.emit("lifecycle", "", "compaction", summary, view="compact", refs=refs)
+        for key in lost:
+            self.state.messages[key].is_gone = True
+
+    def add_masking(self, masked: list[str]) -> None:
+        summary = f"the output of {len(masked)} calls was masked"
+        refs = tuple(masked[:MAX_COMPACTED])
+        self.emit("lifecycle", "", "masking", summary, view="clear", refs=refs)
+
+    def read_again(self, messages: list[Any]) -> int:
+        """Add what is new in the messages of a history. Return the number of events."""
+        count = 0
+        for message in messages:
             self.begin(to_json(message))
             if isinstance(message, dict):
                 self.message(message, is_again=True)
             else:
                 self.unknown("$set/messages")
-            events += self.count
-        self.view = None
-        for call_id in masked:
-            if call := state.calls.get(call_id):
-                call.is_cleared = True
-        self.raw, self.native_id, self.count = raw, own, begun + events
-        # From here on the messages come in this order; what has left is remembered as the oldest.
-        ordered = [key for key in state.told if key not in keys] + [
-            key for key in map(self.key_of, messages) if key in state.told
-        ]
-        state.told = {key: state.told[key] for key in ordered}
+            count += self.count
+        return count
 
     def unforgotten(self, messages: list[Any], is_compacted: bool) -> list[Any]:
         """The messages without those at the beginning that were told so long ago that they are no
         longer remembered."""
-        if is_compacted or len(self.state.told) < MESSAGES:
+        if is_compacted or len(self.state.messages) < MESSAGES:
             return messages
         first = next(
-            (n for n, message in enumerate(messages) if self.key_of(message) in self.state.told), 0
+            (
+                n
+                for n, message in enumerate(messages)
+                if self.key_of(message) in self.state.messages
+            ),
+            0,
         )
         return messages[first:]
 
@@ -256,16 +268,16 @@ class Reader(SessionFold[Chat]):
     def rewind(self, target: Any) -> None:
         """Add a rewind to before a message. Later messages stay, on a branch that was left."""
         state, name = self.state, identifier(target)
-        keys = [key for key, told in state.told.items() if not told.is_gone]
+        keys = [key for key, events in state.messages.items() if not events.is_gone]
         if name in keys:
-            removed = [state.told[key] for key in keys[keys.index(name) :]]
+            removed = [state.messages[key] for key in keys[keys.index(name) :]]
             first = removed[0]
         else:  # The agent then begins with nothing.
-            removed = [state.told[key] for key in keys]
-            first = min(state.told.values(), key=lambda told: told.seq, default=History())
+            removed = [state.messages[key] for key in keys]
+            first = min(state.messages.values(), key=lambda events: events.seq, default=History())
         refs = (first.first, "..", state.last or first.last) if removed else ()
-        for told in removed:
-            told.is_gone = True
+        for events in removed:
+            events.is_gone = True
         self.parent = first.before
         word = "message" if len(removed) == 1 else "messages"
         view = "retract" if refs else None
@@ -287,20 +299,34 @@ class Reader(SessionFold[Chat]):
 
     def message(self, value: dict[str, Any], is_again: bool = False) -> None:
         state = self.state
-        key = identifier(value.get("id"))
-        if key is not None:
-            key = key.lstrip("~") or "unknown"
-            if is_again:
-                self.native_id = self.named(key)
-            else:
-                self.identify(self.named(key))
-        else:
-            key = self.native_id = self.new_id()
+        key = self.identify_message(value, is_again)
         self.ts = time_of(value.get("timestamp"))
-        known = key in state.told
+        known = key in state.messages
         self.is_first, self.is_known = not known, known and is_again
-        self.told = state.told.get(key) or History(before=self.parent)
-        self.told.is_gone = False
+        self.events = state.messages.get(key) or History(before=self.parent)
+        self.events.is_gone = False
+        kind = self.add_message(value)
+        if self.count:
+            self.events.is_turn = kind in ("gemini", "user")
+            keep(state.messages, key, self.events, MESSAGES)
+        elif not is_again:
+            self.merge("told before" if known else "empty")
+
+    def identify_message(self, value: dict[str, Any], is_again: bool) -> str:
+        """Return the key of a message, and name the record for it."""
+        key = identifier(value.get("id"))
+        if key is None:
+            self.native_id = self.new_id()
+            return self.native_id
+        key = key.lstrip("~") or "unknown"
+        if is_again:
+            self.native_id = self.named(key)
+        else:
+            self.identify(self.named(key))
+        return key
+
+    def add_message(self, value: dict[str, Any]) -> str:
+        """Add the events of a message that are new. Return its kind."""
         word = pick(value, "type", of=str) or pick(value, "role", of=str) or ""
         kind = TURNS.get(word) or guess(value, word)
         if kind == "gemini":
@@ -309,38 +335,31 @@ class Reader(SessionFold[Chat]):
             self.prompt(value, word or kind)
         else:
             self.note(value, word)
-        if not self.count and not known and not value.keys() & {"content", "parts", "toolCalls"}:
-            self.speak(
-                "lifecycle",
-                self.raw_text(),
-                word or "unknown",
-                "system",
-                summary=word or "unknown message",
-            )
-        if self.count:
-            self.told.is_turn = kind in ("gemini", "user")
-            keep(state.told, key, self.told, MESSAGES)
-        elif not is_again:
-            self.merge("told before" if known else "empty")
+        is_understood = value.keys() & {"content", "parts", "toolCalls"}
+        if not self.count and self.is_first and not is_understood:
+            name = word or "unknown"
+            summary = word or "unknown message"
+            self.speak("lifecycle", self.raw_text(), name, "system", summary=summary)
+        return kind
 
     def say(
         self, kind: str, text: str, native: str, role: str, part: int | None = None, **more: Any
     ) -> None:
         """An event of the current message, which remembers where it stands."""
-        told = self.told
-        told.last = self.emit(
+        events = self.events
+        events.last = self.emit(
             kind, text, native, more.pop("summary", None), role, part=part, **more
         )
-        told.first = told.first or told.last
-        told.seq = self.state.seq - 1
+        events.first = events.first or events.last
+        events.seq = self.state.seq - 1
 
     def speak(self, kind: str, text: str, native: str, role: str, **more: Any) -> None:
         """Add the text of a message, once. A changed text replaces the earlier one."""
-        told, stamp = self.told, words.stamp(text)
-        if not text.strip() or stamp in told.texts or len(told.texts) == VERSIONS:
+        events, stamp = self.events, words.stamp(text)
+        if not text.strip() or stamp in events.texts or len(events.texts) == VERSIONS:
             return
-        if told.texts:
-            before = len(told.texts) - 1
+        if events.texts:
+            before = len(events.texts) - 1
             more |= {
                 "view": "retract",
                 "refs": (
@@ -348,9 +367,14 @@ class Reader(SessionFold[Chat]):
                 ),
             }
         self.say(
-            kind, text, native, role, FIRST_VERSION + len(told.texts) if told.texts else 0, **more
+            kind,
+            text,
+            native,
+            role,
+            FIRST_VERSION + len(events.texts) if events.texts else 0,
+            **more,
         )
-        told.texts.append(stamp)
+        events.texts.append(stamp)
 
     def prompt(self, value: dict[str, Any], native: str) -> None:
         content = value.get("content", value.get("parts"))
@@ -358,7 +382,7 @@ class Reader(SessionFold[Chat]):
         text, pictures = words.split_content(content)
         typed = words.split_content(value.get("displayContent"))[0] or text
         begun = self.count
-        if self.view is not None and not self.told.texts:
+        if self.view is not None and not self.events.texts:
             self.speak("lifecycle", text, f"{native}/{self.view}", "user", view=self.view)
         elif words.is_wrapped(typed):
             self.speak("lifecycle", typed, f"{native}/context", "user", view="context")
@@ -368,7 +392,7 @@ class Reader(SessionFold[Chat]):
             self.speak("user_msg", typed, native, "user")
             if typed.strip() and not self.state.is_titled:
                 self.set_title(typed, 1)
-        if self.count == begun or len(self.told.texts) > 1:
+        if self.count == begun or len(self.events.texts) > 1:
             return
         if words.stamp(typed) != words.stamp(text):
             self.say("lifecycle", text, f"{native}/expanded", "user", EXPANDED, view="context")
@@ -379,21 +403,21 @@ class Reader(SessionFold[Chat]):
             self.say("lifecycle", picture, f"{native}/picture", role, PICTURES + n, view="context")
 
     def answer(self, value: dict[str, Any], native: str) -> None:
-        state, told = self.state, self.told
+        state, events = self.state, self.events
         state.model = pick(value, "model", of=str) or state.model
         thoughts = pick(value, "thoughts", of=list) or []
-        for n, thought in enumerate(thoughts[told.thoughts :], told.thoughts):
+        for n, thought in enumerate(thoughts[events.thoughts :], events.thoughts):
             self.think(thought, THOUGHTS + n)
-        told.thoughts = max(told.thoughts, len(thoughts))
+        events.thoughts = max(events.thoughts, len(thoughts))
         self.ts = time_of(value.get("timestamp"))
         content = value.get("content", value.get("parts"))
         text, pictures = words.split_content(content)
         begun = self.count
-        if self.view is not None and not told.texts:
+        if self.view is not None and not events.texts:
             self.speak("lifecycle", text, f"{native}/context", "assistant", view="context")
         else:
             self.speak("assistant_msg", text, native, "assistant", model=state.model)
-        if self.count > begun and len(told.texts) == 1:
+        if self.count > begun and len(events.texts) == 1:
             self.pictures(pictures, native, "assistant")
         for n, call in enumerate(pick(value, "toolCalls", of=list) or []):
             self.tool(call, n)
@@ -523,7 +547,7 @@ class Reader(SessionFold[Chat]):
     def used(self, tokens: Any, value: dict[str, Any]) -> None:
         """Add the tokens of a request. They are an event of their own, as the message may have been
         read before they were known."""
-        if not isinstance(tokens, dict) or self.told.has_tokens:
+        if not isinstance(tokens, dict) or self.events.has_tokens:
             return
         used = words.usage(
             *(
@@ -533,7 +557,7 @@ class Reader(SessionFold[Chat]):
         )
         if not used.total:
             return
-        self.told.has_tokens = True
+        self.events.has_tokens = True
         model = pick(value, "model", of=str) or self.state.model
         prompt = used.input_tokens + used.cache_read_tokens
         summary = f"{prompt} tokens in, {used.output_tokens} out"

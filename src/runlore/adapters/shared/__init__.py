@@ -1,2 +1,2 @@
-"""What adapters are built of: readers for kinds of files, folds over records, and what calls of
-tools mean. Knows no agent."""
+"""Parts that adapters are built of: readers for kinds of files, folds over records, and the
+meaning of calls of tools. Knows no agent."""

@@ -1,5 +1,5 @@
-"""What a call does and what came of it, for tools whose arguments are JSON objects. Which tool does
-what is the adapter's to say."""
+"""Descriptions of calls and of their results, for tools whose arguments are JSON objects. The
+adapter says which tool does what."""
 
 from __future__ import annotations
 
@@ -69,15 +69,19 @@ def describe(name: Any, given: Any, action: str, diff: str | None = None) -> Des
     if action == "shell" and (command := _command(args, given)) is not None:
         kind = "test_run" if is_test_run(command) else "tool_call"
         return Described(tool, kind, action, command or tool, one_line(command))
-    files = _files(args) if action in ON_FILES else ()
     if action == "edit":
-        body = change(args, diff) or key_values(args) or text_of(given)
-        files = files or patched(body)
-    else:
-        body = key_values(args) or text_of(given)
-    kind = "edit" if action == "edit" else "tool_call"
+        return _describe_edit(tool, args, given, diff)
+    files = _files(args) if action in ON_FILES else ()
     headline = files[0] if files and action != "search" else _headline(args) or tool
-    return Described(tool, kind, action, body or tool, one_line(headline), files)
+    body = key_values(args) or text_of(given) or tool
+    return Described(tool, "tool_call", action, body, one_line(headline), files)
+
+
+def _describe_edit(tool: str, args: dict[str, Any], given: Any, diff: str | None) -> Described:
+    body = change(args, diff) or key_values(args) or text_of(given)
+    files = _files(args) or patched(body)
+    headline = files[0] if files else _headline(args) or tool
+    return Described(tool, "edit", "edit", body or tool, one_line(headline), files)
 
 
 def _files(args: dict[str, Any]) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ MAX_COPIED = 2 << 30
 # Folders between a root and a database. The sessions of other programs lie deeper, and are many.
 MAX_DEPTH = 2
 
-BESIDE = ("", "-wal", "-journal")
+SUFFIXES = ("", "-wal", "-journal")
 """What a database consists of: the file, and what was not yet put into it or may have to be taken
 back."""
 
@@ -182,7 +182,7 @@ def _copy(path: str, stack: ExitStack) -> str:
             path, "it is too large to be copied, and cannot be read in place; start the agent once"
         )
     copy = os.path.join(stack.enter_context(TemporaryDirectory(prefix="runlore-")), "copy.db")
-    for suffix in BESIDE:
+    for suffix in SUFFIXES:
         if os.path.exists(path + suffix):
             shutil.copyfile(path + suffix, copy + suffix)
     if before != _state(path):
@@ -191,7 +191,7 @@ def _copy(path: str, stack: ExitStack) -> str:
 
 
 def _state(path: str) -> list[tuple[int, int]]:
-    found = [_stat(path + suffix) for suffix in BESIDE]
+    found = [_stat(path + suffix) for suffix in SUFFIXES]
     return [(stat.st_size, stat.st_mtime_ns) if stat else (0, 0) for stat in found]
 
 

@@ -1,4 +1,4 @@
-"""What adapters share about tools: test runs, changes to files, one-line summaries, text of
+"""Helpers for the tools of all agents: test runs, changes to files, one-line summaries, text of
 arguments and of binary data.
 
 Pure functions from text to text. No agent's words: which tool is a shell and which field holds the
