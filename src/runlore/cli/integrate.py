@@ -30,7 +30,7 @@ from .output import clean, echo, note, one_line, paint, write_json
 RECEIPTS = "installed.json"
 """In runlore's home: what was put into which file."""
 
-ASKED_S = 5.0
+VERSION_TIMEOUT_S = 5.0
 """Seconds for an agent to tell its version."""
 
 WIDEST = 600
@@ -178,7 +178,7 @@ def version_of(program: str) -> tuple[int, ...]:
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=ASKED_S,
+            timeout=VERSION_TIMEOUT_S,
             check=False,
         ).stdout
     except (OSError, subprocess.SubprocessError):

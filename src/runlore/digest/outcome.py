@@ -192,10 +192,10 @@ def _is_of_before(attempt: Attempt) -> bool:
         return False
     return (
         "git stash" in text or "git worktree" in text or "git checkout" in text
-    ) and _SETS_ASIDE.search(text) is not None
+    ) and _DISCARDS.search(text) is not None
 
 
-_SETS_ASIDE = re.compile(
+_DISCARDS = re.compile(
     r"\bgit (?:stash(?! (?:pop|apply|list|show|drop))|worktree add|checkout (?:HEAD|main|master"
     r"|origin)\b)"
 )

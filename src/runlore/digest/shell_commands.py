@@ -213,11 +213,11 @@ _PREFIXES = frozenset(
     " while ! {".split()
 )
 
-_PIECE = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
+_TOKEN = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
 _WORD = re.compile(
     # Most words begin with a letter, so this alternative comes first.
-    rf"""[^\s'"\\;|&<>()$\d]{_PIECE}*|\n|&&|\|\||\|&|[;|()]|&(?!>)"""
-    rf"""|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_PIECE}+|['"]"""
+    rf"""[^\s'"\\;|&<>()$\d]{_TOKEN}*|\n|&&|\|\||\|&|[;|()]|&(?!>)"""
+    rf"""|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_TOKEN}+|['"]"""
 )
 _MAY_WRAP = _PREFIXES | _RUNNERS.keys() | {"timeout", "bash", "sh", "zsh"}
 _HIDING = frozenset({"|", ";", "||", "\n"})

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..model import SessionEvent
-from .rows import ASIDE, CUT, FLAGS, LENGTH, OFFSET, SEQ, read_row
+from .rows import OUTRANKED, CUT, FLAGS, LENGTH, OFFSET, SEQ, read_row
 from .segments import unpack
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024
@@ -70,5 +70,5 @@ def whole(
 
     Remains of evicted events are left out, and so are events of a source with a lower rank.
     """
-    complete = [row for row in rows if not row[FLAGS] & (CUT | ASIDE)]
+    complete = [row for row in rows if not row[FLAGS] & (CUT | OUTRANKED)]
     return [read_row(uid, row) for row in complete], Bodies(complete, segments)

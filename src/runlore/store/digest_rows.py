@@ -55,7 +55,7 @@ _EMPTY = {
     if name not in ("extra", "made_at")
 }
 _encode = msgspec.json.Encoder(order="sorted").encode
-_KEPT = frozenset({"session_uid", "content_hash", "fingerprint"})
+_UNCHANGED = frozenset({"session_uid", "content_hash", "fingerprint"})
 """Texts that are names: cleaned, they would name something else."""
 
 
@@ -65,7 +65,7 @@ def _cleaned(value: Any, text: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [_cleaned(one, text) for one in value]
     if isinstance(value, dict):
-        return {name: one if name in _KEPT else _cleaned(one, text) for name, one in value.items()}
+        return {name: one if name in _UNCHANGED else _cleaned(one, text) for name, one in value.items()}
     return value
 
 

@@ -19,9 +19,9 @@ from ..model import (
 from .cleaning import Cleaner
 from .values import SegmentEvent
 
-SIDECHAIN, ERROR, GONE, CUT, ASIDE = 1, 2, 4, 8, 16
+SIDECHAIN, ERROR, GONE, CUT, OUTRANKED = 1, 2, 4, 8, 16
 """Flags of an event. GONE: its source no longer has it. CUT: a remainder that an eviction has left;
-it is replaced when the session is read again. ASIDE: another source of a higher rank has this part
+it is replaced when the session is read again. OUTRANKED: another source of a higher rank has this part
 of the session. Such an event can be read by its number, because it may be cited, but nothing else
 shows it."""
 

@@ -19,7 +19,7 @@ from ..adapters import Record
 from ..errors import StoreError
 from ..model import BLOCK, is_own
 from . import tsvectors
-from .rows import ASIDE, ERROR, FLAGS, KIND, LENGTH, OFFSET, SEQ, TOOL, column_index
+from .rows import OUTRANKED, ERROR, FLAGS, KIND, LENGTH, OFFSET, SEQ, TOOL, column_index
 from .values import Delta, Segment, Tail
 from .words import index_text, mark
 
@@ -105,7 +105,7 @@ class _OpenSegment:
     def add(self, kind: str, tool: str | None, flags: int, body: bytes) -> None:
         self.bodies.append(body)
         self.length += len(body)
-        if flags & ASIDE:
+        if flags & OUTRANKED:
             return
         key = kind, tool, flags & ERROR
         texts = self.kinds.get(key)

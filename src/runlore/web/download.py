@@ -40,7 +40,7 @@ def export(request: Request) -> Response:
         # What is wrong is told before anything is sent.
         blocks_between(outline_of(request, store, uid, branch), first, last)
 
-    def pieces() -> Iterator[bytes]:
+    def chunks() -> Iterator[bytes]:
         with borrow_store(request) as (store, config):
             taken = select(
                 store,
@@ -56,7 +56,7 @@ def export(request: Request) -> Response:
 
     name = re.sub(r"[^\w.-]+", "-", uid, flags=re.ASCII)[:80]  # A header has no other letters.
     return StreamingResponse(
-        pieces(),
+        chunks(),
         media_type=media,
         headers={"content-disposition": f'attachment; filename="{name}.{kind}"'},
     )

@@ -33,7 +33,7 @@ MAX_CONTEXT_EVENTS = 80
 """Events of the model's view on one page: the latest come first."""
 MAX_RAW_RECORDS = 400_000
 """Characters of a native record that are shown."""
-FOUND = 100
+MAX_MATCHES = 100
 """Places that finding in a session gives."""
 
 
@@ -272,7 +272,7 @@ def places(store: Store, uid: str, text: str) -> list[engine.EventHit]:
             ("session", [uid]),
         ]
     )
-    answer = engine.search(store, chosen, limit=5, events=FOUND)
+    answer = engine.search(store, chosen, limit=5, events=MAX_MATCHES)
     return sorted(
         (event for hit in answer.hits if hit.session.uid == uid for event in hit.events),
         key=lambda event: event.seq,

@@ -20,7 +20,7 @@ from ..store import Filter, SessionLine, Store
 from ..text.words import moment
 from .rendering import borrow_store, render
 
-SHOWN, FOUND = 50, 20
+SHOWN, HITS_PER_PAGE = 50, 20
 """Sessions on a page; of those that were searched for fewer, because each is shown with what was
 found in it."""
 FARTHEST = 10_000
@@ -120,7 +120,7 @@ def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
         text=given.get("q", ""),
         chosen=chosen,
         sort=sort,
-        page=max(1, min(page, FARTHEST // FOUND)),
+        page=max(1, min(page, FARTHEST // HITS_PER_PAGE)),
         given=given,
     )
 
@@ -139,8 +139,8 @@ def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> 
         chosen = wanted.chosen._replace(parents_only=False)
         asked_for = msgspec.structs.replace(asked_for, sessions=(*asked_for.sessions, (chosen,)))
     order = "newest" if wanted.given.get("sort") == "ended" else "relevance"
-    answer = engine.search(store, asked_for, limit=wanted.page * FOUND, sort=order)
-    hits = answer.hits[(wanted.page - 1) * FOUND :]
+    answer = engine.search(store, asked_for, limit=wanted.page * HITS_PER_PAGE, sort=order)
+    hits = answer.hits[(wanted.page - 1) * HITS_PER_PAGE :]
     remarks = [
         *(
             [f"no session has all words; missing: {', '.join(answer.missing)}"]
@@ -170,7 +170,7 @@ def _build_page(
     total: int,
     remarks: Sequence[str] = (),
 ) -> SessionsPage:
-    pages = max(1, -(-min(total, FARTHEST) // (FOUND if wanted.text else SHOWN)))
+    pages = max(1, -(-min(total, FARTHEST) // (HITS_PER_PAGE if wanted.text else SHOWN)))
     names = naming.short_ids(store, lines)
     return SessionsPage(
         lines=lines,

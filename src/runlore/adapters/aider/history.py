@@ -11,7 +11,7 @@ from typing import Any
 STARTED = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _TYPED = re.compile(r"# (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\Z")
 _MARKED = re.compile(rb"^(?:####|>)(?: [^\n]*)?  \r?$", re.MULTILINE)
-TELLING = (
+STATEMENT = (
     "Tokens: ", "Applied edit to ", "Creating empty file ", "Did not apply edit to ",
     "Skipping edits to ", "Running ", "Retrying in ",
     "Commit ", "^C ", "All chat history cleared", "All files dropped and chat history cleared",
@@ -149,7 +149,7 @@ def _grouped(lines: list[str]) -> list[str]:
     found: list[str] = []
     is_open = False
     for line in lines:
-        is_telling = line.startswith(TELLING) or FAILED.match(line) is not None or is_question(line)
+        is_telling = line.startswith(STATEMENT) or FAILED.match(line) is not None or is_question(line)
         if is_open and not is_telling:
             found[-1] += f"\n{line}"
         else:

@@ -19,7 +19,7 @@ from ..shared.fold import keep, load
 from ..shared.pick import pick, time_of
 from ..shared.stream import SessionFold, State
 from ..shared.tools import file_change, is_test_run, one_line, text_of
-from .history import FAILED, QUESTION, TELLING, is_question
+from .history import FAILED, QUESTION, STATEMENT, is_question
 
 CARRY = 1
 """The layout of `History`; changed only together with the adapter's `version`."""
@@ -327,4 +327,4 @@ HANDLERS = {
     "All chat history cleared": Reader.cleared,
     "All files dropped and chat history cleared": Reader.cleared,
 }
-STARTS = {start: HANDLERS[start] for start in TELLING}
+STARTS = {start: HANDLERS[start] for start in STATEMENT}

@@ -147,9 +147,9 @@ class Reader(EntryFold[Log]):
         if above := clean(pick(row, "parent_session_id", of=str) or ""):
             state.parent, state.relation = self.uid(above), "subagent"
             state.call = identifier(row.get("call")) or state.call
-        self.sums(row)
+        self.totals_of(row)
 
-    def sums(self, row: dict[str, Any]) -> None:
+    def totals_of(self, row: dict[str, Any]) -> None:
         """Add the usage of all requests together, where there is no other."""
         used = usage(
             *(

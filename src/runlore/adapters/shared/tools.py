@@ -223,9 +223,9 @@ def is_test_run(command: str) -> bool:
 def _without_talk(command: str) -> str:
     """Return a command without the text that it writes, which may mention other commands:
     here-documents, and words in quotes that no shell reads."""
-    text = command[:_LONGEST_COMMAND]
+    text = command[:_MAX_COMMAND_CHARS]
     at = text.find("<<")
-    for _ in range(_MOST_DOCUMENTS):
+    for _ in range(_MAX_DOCUMENTS):
         mark = _DOCUMENT.match(text[at : at + 100]) if at >= 0 else None
         if mark is None:
             break
@@ -257,7 +257,7 @@ def _is_read(text: str, at: int, quoted: str) -> bool:
     return _GIVES.search(before) is not None
 
 
-_LONGEST_COMMAND, _MOST_DOCUMENTS = 20_000, 50
+_MAX_COMMAND_CHARS, _MAX_DOCUMENTS = 20_000, 50
 _DOCUMENT = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,60})\1")
 _READ_BY_SHELL = re.compile(r"(?:\b(?:ba|z|da|k)?sh(?: -\w+)*|\bssh\b[^\n;&|]*)\s*\Z")
 _QUOTED = re2.compile(r"""(?s)"(?:[^"\\]|\\.)*"|\$'(?:[^'\\]|\\.)*'|'[^']*'""")

@@ -27,7 +27,7 @@ from ..output import echo, note, one_line, write_json
 
 NAME = "runlore-sync"
 LABEL = "io.github.runlore.sync"
-KEPT = ("RUNLORE_HOME", "RUNLORE_STORE", "RUNLORE_MACHINE", "RUNLORE_AUTHOR")
+PASSED_VARIABLES = ("RUNLORE_HOME", "RUNLORE_STORE", "RUNLORE_MACHINE", "RUNLORE_AUTHOR")
 """Variables that say which store is meant, and who writes to it."""
 
 EVERY = (
@@ -120,7 +120,7 @@ def environment_for_service() -> dict[str, str]:
         for root in adapters.get(name).roots
         if root.startswith("$")
     ]
-    names = [*KEPT, *(root[1:].partition("/")[0] for root in roots)]
+    names = [*PASSED_VARIABLES, *(root[1:].partition("/")[0] for root in roots)]
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 

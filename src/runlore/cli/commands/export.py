@@ -88,7 +88,7 @@ def command(
             first = last = seq
         line = which(branch or "0", sys.maxsize)
         taken = select(store, config, uid, first=first or 0, last=last, branch=line)
-        made = pieces(kind, taken, pictures)
+        made = render(kind, taken, pictures)
         if output is None:
             for piece in made:
                 sys.stdout.write(piece)
@@ -100,7 +100,7 @@ def command(
         note(f"wrote {size(length)} to {one_line(str(output))}")
 
 
-def pieces(kind: str, taken: Selection, pictures: bool) -> Iterable[str]:
+def render(kind: str, taken: Selection, pictures: bool) -> Iterable[str]:
     if kind == "html":
         return html(taken, pictures=pictures)
     return jsonl(taken) if kind == "jsonl" else markdown(taken)

@@ -10,7 +10,7 @@ _SHELLS = frozenset(
     {"sh", "bash", "zsh", "dash", "ksh", "csh", "tcsh", "fish", "-bash", "-zsh", "(eval)"}
 )
 _SHELL_PLACE = re.compile(r"\s?(?:(?:line )?\d{1,6}:\s?)?(?:-c: (?:line \d{1,6}: )?)?")
-_NOT_FOUND = tuple(
+_MISSING_PROGRAM = tuple(
     (word, re.compile(pattern))
     for word, pattern in (
         ("command not found", r"(?<![^\s:])([^\s:]{1,120}): command not found(?:\s|\.|$)"),
@@ -33,7 +33,7 @@ _NOT_FOUND = tuple(
         ),
     )
 )
-_SHELL_NOT_FOUND = re.compile(r"(?:exec: )?([^\s:]{1,120}):? not found\.?\Z")
+_SHELL_MISSING_PROGRAM = re.compile(r"(?:exec: )?([^\s:]{1,120}):? not found\.?\Z")
 _PROGRAM_SAYS = re.compile(
     r"(?i)([\w.+-]{1,40}): (.{0,240}?(?:no such file or directory|permission denied|is a"
     r" directory|not a directory|file exists"
@@ -83,8 +83,8 @@ def find_missing_command(lines: list[str], n: int) -> ErrorLine | None:
     """Return one error for each missing command, in whichever words the shell reports it."""
     line = lines[n]
     message = _strip_shell_prefix(line)
-    match = _SHELL_NOT_FOUND.match(message) if message else None
-    for word, pattern in _NOT_FOUND if match is None else ():
+    match = _SHELL_MISSING_PROGRAM.match(message) if message else None
+    for word, pattern in _MISSING_PROGRAM if match is None else ():
         if word in line and (match := pattern.search(line)):
             break
     if match is None:

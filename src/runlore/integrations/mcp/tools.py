@@ -214,7 +214,7 @@ def _range(store: Store, uid: str, args: arguments.Show, place: Place | None) ->
     last = min(args.last, session.last_seq if session.last_seq is not None else -1)
     seqs = event_entries.active_seqs(store, session)
 
-    def pieces() -> Iterator[Entry]:
+    def entries() -> Iterator[Entry]:
         if place is None:
             children = store.sessions.select(
                 Filter(parent_uid=uid, parents_only=False), sort="started", limit=100
@@ -234,19 +234,19 @@ def _range(store: Store, uid: str, args: arguments.Show, place: Place | None) ->
             "in a session this long it is not marked what was rewound; context shows what the"
             " model saw"
         )
-    return Result(name="events", pieces=pieces(), about=_about(uid), hints=hints)
+    return Result(name="events", pieces=entries(), about=_about(uid), hints=hints)
 
 
 def _event(store: Store, uid: str, seq: int, place: Place | None) -> Result:
     event, body = _event_at(store, uid, seq)
 
-    def pieces() -> Iterator[Entry]:
+    def entries() -> Iterator[Entry]:
         if place is None:
             yield Entry(at=seq - 1, head=event_entries.event_facts(event))
         if place is None or place.at == seq:
             yield from event_entries.whole(event, body or None, place.offset if place else 0)
 
-    return Result(name="events", pieces=pieces(), about=_about(uid, seq))
+    return Result(name="events", pieces=entries(), about=_about(uid, seq))
 
 
 def _context(store: Store, uid: str, seq: int, args: arguments.Show, place: Place | None) -> Result:
@@ -337,7 +337,7 @@ def commit(store: Store, config: Config, args: arguments.Commit, place: Place | 
     if not found:
         hints += ["its message may be found by a search", *_nothing(store, config)]
 
-    def piece(at: int) -> Entry:
+    def entry(at: int) -> Entry:
         made = _hit(
             at,
             found[at].session,
@@ -350,7 +350,7 @@ def commit(store: Store, config: Config, args: arguments.Commit, place: Place | 
 
     return Result(
         name="sessions",
-        pieces=(piece(at) for at in range(start, len(found))),
+        pieces=(entry(at) for at in range(start, len(found))),
         about={"total": answer.total, "partial": answer.is_partial},
         hints=hints,
     )
@@ -388,7 +388,7 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
     return Result(
         name="rows",
         pieces=(_row(store, at, rows[at], args.by) for at in range(start, len(rows))),
-        about={"by": args.by, "total": len(rows), **_sums(total)},
+        about={"by": args.by, "total": len(rows), **_totals(total)},
         hints=hints,
     )
 
@@ -402,7 +402,7 @@ def _row(store: Store, at: int, row: usage.Row, by: str) -> Entry:
             if found and found[0].uid == row.key and found[0].title
             else ""
         )
-    sums = _sums(row)
+    sums = _totals(row)
     head = (
         f"{line(row.key, 200) or '(not known)'}:"
         f" {', '.join(f'{name} {value}' for name, value in sums.items())}{title}"
@@ -415,7 +415,7 @@ def _row(store: Store, at: int, row: usage.Row, by: str) -> Entry:
     )
 
 
-def _sums(row: usage.Row) -> dict[str, Any]:
+def _totals(row: usage.Row) -> dict[str, Any]:
     return {
         "calls": row.calls,
         "input": row.input_tokens,

@@ -15,7 +15,7 @@ import zstandard
 from ...errors import StoreError
 from ..changes import NewSegment
 from ..planning import MAX_SEGMENTS
-from ..rows import ASIDE, ERROR, INDEX_COLUMNS, segment_event
+from ..rows import OUTRANKED, ERROR, INDEX_COLUMNS, segment_event
 from ..segments import unpack
 from ..sql.index import SqlIndex
 from ..sql.sessions import SqlSessions
@@ -164,7 +164,7 @@ class PostgresIndex(SqlIndex):
             f"select s.id, s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays}"
             " from events e"
             " where e.session = s.session and e.seq between s.first_seq and s.last_seq"
-            f' and e."offset" is not null and e.flags & {ASIDE} = 0) l'
+            f' and e."offset" is not null and e.flags & {OUTRANKED} = 0) l'
             " where s.session = any(?::bigint[]) and s.id = any(?::bigint[])"
         )
         return self.db.all(sql, (array_of({id_ >> 20 for id_ in ids}), array_of(ids)))

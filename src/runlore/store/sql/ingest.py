@@ -21,7 +21,7 @@ from ..known import Known, KnownSession, Stream
 from ..natives import native_hash
 from ..numbering import Renumbering
 from ..rows import (
-    ASIDE,
+    OUTRANKED,
     CUT,
     FLAGS,
     GONE,
@@ -320,7 +320,7 @@ class SqlIngest(SqlWriter):
                 ' 0 and "offset" is null'
             )
             self.db.execute(bare, span)
-            flags = f"(flags | {ASIDE}) & {~CUT}"
+            flags = f"(flags | {OUTRANKED}) & {~CUT}"
             self.db.execute(
                 f"update events set flags = {flags}, native_id = null where session = ? and seq"
                 " between ? and ?",

@@ -21,12 +21,12 @@ CALL = ", ".join(f"c.{name}" for name in COLUMNS)
 
 _MODEL = slice(COLUMNS.index(MODEL[0]), COLUMNS.index(MODEL[-1]) + 1)
 
-_KEPT = (*COLUMNS[: _MODEL.start], "made_by", *COLUMNS[_MODEL.stop :])
+_STORED = (*COLUMNS[: _MODEL.start], "made_by", *COLUMNS[_MODEL.stop :])
 
-CALL_COLUMNS = ("hash", "session", *_KEPT, "usd", "priced_by")
+CALL_COLUMNS = ("hash", "session", *_STORED, "usd", "priced_by")
 """The columns of table `calls`. The view `ledger` has words in place of its numbers."""
 
-_COMPARED = [name for name in _KEPT if name in (*PRICED, "made_by")]
+_COMPARED = [name for name in _STORED if name in (*PRICED, "made_by")]
 
 _IS_SAME = (
     f"excluded.usd is null and ({', '.join(f'calls.{name}' for name in _COMPARED)})"
@@ -38,7 +38,7 @@ INTO_CALLS = f"calls ({', '.join(CALL_COLUMNS)})"
 PUT_CALL = (
     values_for(f"insert into {INTO_CALLS}", len(CALL_COLUMNS))
     + " on conflict (hash) do update set session = excluded.session, "
-    + ", ".join(f"{name} = excluded.{name}" for name in _KEPT)
+    + ", ".join(f"{name} = excluded.{name}" for name in _STORED)
     # One more copy that does not count is no reason to price a call anew.
     + f", usd = case when {_IS_SAME} then calls.usd else excluded.usd end, old_usd = case when"
     f" {_IS_SAME} then calls.old_usd end"

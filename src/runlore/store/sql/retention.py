@@ -14,7 +14,7 @@ from ...model import BLOCK, Digest, TestRun, format_time
 from ...timeline import Tally
 from ..cleaning import Cleaner, clean_carry, clean_facts, redact_record
 from ..rows import (
-    ASIDE,
+    OUTRANKED,
     CUT,
     GONE,
     LENGTH,
@@ -356,7 +356,7 @@ class SqlRetention(ABC):
         # that the block cannot come back.
         gone = f"min(case when flags & {GONE} != 0 then seq end)"
         sql = (
-            f"select max(seq), {gone} from events where session = ? and flags & {ASIDE} = 0 group"
+            f"select max(seq), {gone} from events where session = ? and flags & {OUTRANKED} = 0 group"
             f" by seq / {BLOCK}"
         )
         seqs = sorted(

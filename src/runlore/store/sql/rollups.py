@@ -29,7 +29,7 @@ _TOKENS = (
     "web_searches",
 )  # fmt: skip
 
-_SUMS = {
+_TOTALS = {
     "calls": "count(*)",
     **{name: f"cast(sum(c.{name}) as bigint)" for name in _TOKENS},
     "whole": f"cast(coalesce(sum(c.usd / {_WHOLE_UNITS}), 0) as bigint)",
@@ -50,7 +50,7 @@ _USD = (
 """The cost of a session in USD. Both databases compute it in the same steps, so that the same calls
 give the same number."""
 
-_OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _SUMS)
+_OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _TOTALS)
 
 _UNMARKED = (
     f"(select number from sessions where {UNCOVERED} union all select session from digests where"
@@ -238,7 +238,7 @@ class Rollups:
     @property
     def _columns(self) -> str:
         """The columns of the table `sums`, computed from calls."""
-        return ", ".join([*self._levels.values(), *_SUMS.values(), _PRICED_SUM])
+        return ", ".join([*self._levels.values(), *_TOTALS.values(), _PRICED_SUM])
 
     @property
     def _levels(self) -> dict[str, str]:
@@ -299,7 +299,7 @@ class Rollups:
         # is much slower.
         levels = self._levels | {"session": "+c.session"} | {name: f"c.{name}" for name in more}
         columns = ", ".join(
-            f"{sql} as {name}" for name, sql in {**levels, **_SUMS, "priced": _PRICED_SUM}.items()
+            f"{sql} as {name}" for name, sql in {**levels, **_TOTALS, "priced": _PRICED_SUM}.items()
         )
         return f"(select {columns} from ledger c {where} group by {', '.join(levels.values())})", [
             time for _, time in times

@@ -17,7 +17,7 @@ from ...model import (
     shorten,
 )
 from ..filters import Filter
-from ..rows import ASIDE, CUT, ERROR, FLAGS, LENGTH, OFFSET, SEQ, SUMMARY, read_briefly, read_row
+from ..rows import OUTRANKED, CUT, ERROR, FLAGS, LENGTH, OFFSET, SEQ, SUMMARY, read_briefly, read_row
 from ..segments import unpack, unpack_records
 from ..session_line import SessionLine
 from ..values import Marks
@@ -200,7 +200,7 @@ class SqlSessions:
         )
         sql = (
             f"select seq, kind, parent_seq, flags, call_id, {rest} from events where session = ?"
-            f" and flags & {ASIDE} = 0 order by seq"
+            f" and flags & {OUTRANKED} = 0 order by seq"
         )
         return [read_briefly(uid, row) for row in self.db.all(sql, (self.number(uid),))]
 
@@ -291,7 +291,7 @@ class SqlSessions:
         A single row is returned in any case, because it may be cited by its number.
         """
         rows = self.rows(session, first, last)
-        return rows if first == last else [row for row in rows if not row[FLAGS] & ASIDE]
+        return rows if first == last else [row for row in rows if not row[FLAGS] & OUTRANKED]
 
     def rows(self, session: int, first: int, last: int | None) -> list[Any]:
         """Return the rows of events in a range of seqs, as in `rows.ROW`."""

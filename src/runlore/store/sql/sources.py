@@ -23,7 +23,7 @@ from .database import Database
 from .group import PutGroup
 from .totals import SqlTotals
 
-MOST_ROUNDS = 10
+MAX_ROUNDS = 10
 """Maximum number of rounds: copies settle in as many as there are generations."""
 
 STALE_AND_STORED = (
@@ -78,7 +78,7 @@ class SqlSources:
     def unsettled(self) -> Iterator[list[SourceState]]:
         # Whoever could not have a lock relies on its holder to look once more, also when that found
         # nothing to do.
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             is_settled = True
             for states in self.unsettled_once():
                 is_settled = False

@@ -11,7 +11,7 @@ import msgspec
 
 from ...errors import StoreError
 from ..changes import NewSegment
-from ..rows import ASIDE, ERROR, segment_event
+from ..rows import OUTRANKED, ERROR, segment_event
 from ..segments import unpack
 from ..sql.index import SqlIndex
 from ..sql.sessions import SqlSessions
@@ -62,7 +62,7 @@ class SqliteIndex(SqlIndex):
         sql = (
             f'select seq, kind, ts, tool, flags & {ERROR}, {"rest" if files else "null"}, "offset",'
             ' length from events where session = ? and seq between ? and ? and "offset" is not'
-            f" null and flags & {ASIDE} = 0 order by seq"
+            f" null and flags & {OUTRANKED} = 0 order by seq"
         )
         try:
             rows = self.db.all(sql, (session, first, last))
