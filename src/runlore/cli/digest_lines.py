@@ -91,7 +91,7 @@ def _highest(counts: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def ending(digest: Digest) -> str:
-    """How it ended, why that is said, and where."""
+    """Return the outcome, its reason, and the events that show it."""
     where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
     reason = f": {one_line(digest.outcome_reason)}" if digest.outcome_reason else ""
     return f"{digest.outcome}{reason}{f' ({where})' if where else ''}"

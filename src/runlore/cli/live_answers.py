@@ -1,4 +1,4 @@
-"""What `runlore live` prints as JSON."""
+"""The JSON answers of `runlore live`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class LogDamage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model should see now, or saw at a record."""
+    """The messages that the model should see now, or saw at a record."""
 
     session: LiveSessionLine
     messages: list[ShownMessage]
@@ -131,7 +131,7 @@ class StatusChange(Transition, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class CheckpointDifference(Difference, frozen=True, kw_only=True, omit_defaults=False):
-    """What is different at the second of two checkpoints."""
+    """The differences between two checkpoints, seen from the second."""
 
 
 class StaleRun(Stale, frozen=True, kw_only=True, omit_defaults=False):
@@ -139,7 +139,7 @@ class StaleRun(Stale, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Rewind(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a rewind led."""
+    """The result of a rewind."""
 
     session: str
     seq: int

@@ -31,7 +31,7 @@ COPIES = 3
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """How to look at a transcript."""
+    """The options for showing a transcript."""
 
     branch: int | None = 0
     """A branch by its number, 0 for the one that is active; None for all."""
@@ -187,7 +187,8 @@ def rule(text: str) -> str:
 
 
 class _Body:
-    """Renders events one after another. What belongs to a call is shown with the call."""
+    """Renders events one after another. The result of a call and its other events are shown with
+    the call."""
 
     def __init__(self, script: Transcript, view: View) -> None:
         self.view, self.script = view, script
@@ -295,8 +296,8 @@ class _Body:
             )
 
     def lifecycle(self, event: SessionEvent, text: str) -> Iterator[str]:
-        """What the agent noted on the side. Only what changed the model's view is shown, unless all
-        is asked for."""
+        """Yield a note of the agent. Without --full only those that changed the model's view are
+        shown."""
         if event.view == "compact":
             yield self.mark(
                 event, "≡", "compacted: what came before left the model's view", "yellow"
@@ -374,7 +375,7 @@ class _Body:
             )
 
     def ends(self, text: str) -> Iterator[str]:
-        """How an error begins, and how it ends: the reason is more often there."""
+        """Yield the beginning and the end of an error: the reason is more often at the end."""
         lines = [
             fit(line.expandtabs(4), self.width - self.gutter - 4)
             for line in text.strip("\n").split("\n")
@@ -464,8 +465,8 @@ def render_event(event: SessionEvent, body: str) -> Iterator[str]:
 
 
 def render_context(seen: Iterable[tuple[SessionEvent, bool, str]]) -> Iterator[str]:
-    """What the model saw, in order: each event whole, or a note that its text had been taken
-    away."""
+    """Yield what the model saw, in order: each event whole, or a note that its text had been
+    removed."""
     total = 0
     for event, is_cleared, body in seen:
         who = one_line(event.tool) if event.tool else event.role or ""

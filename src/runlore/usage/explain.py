@@ -119,8 +119,8 @@ def _by_request(calls: Iterable[LedgerCall]) -> Iterator[Billed]:
 
 
 def why(call: Call, copy: Call) -> str:
-    """What put a copy behind the call that counts: the first of the rules of `ledger.rank` in which
-    they differ."""
+    """Return the reason why a copy does not count: the first of the rules of `ledger.rank` in which
+    it differs from the call that does."""
     if copy.is_sidechain != call.is_sidechain:
         return "a copy on a side chain; the main line goes first"
     if copy.total != call.total:
@@ -170,7 +170,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What to know before trusting a figure."""
+    """Facts to know before trusting a figure."""
 
     calls: int
     unpriced: list[Row]

@@ -43,7 +43,7 @@ RECENT = timedelta(days=8)
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """What some calls add up to, exactly."""
+    """The exact totals of some calls."""
 
     key: str | None
     """The day, model, session, … that it is about; None for calls that do not say."""
@@ -110,10 +110,10 @@ def report(
     zone: Zone | None = None,
     order: str | None = None,
 ) -> Report:
-    """What was used, by one of `BY`. Rows in time come in its order, others the dearest first,
-    unless `order` says otherwise.
+    """Return the usage, by one of `BY`. Days, weeks, months and blocks are in order of time, others
+    the most expensive first, unless `order` is given.
 
-    A block is whole: of those in question the calls before `since` and after `until` count too.
+    Blocks are whole: their calls before `since` and after `until` count too.
     """
     chosen, zone = chosen or CallFilter(), zone or Zone()
     if by == "block":
@@ -265,8 +265,8 @@ def present_block(store: Store, now: datetime) -> Block | None:
 
 # ── a line for prompts ────────────────────────────────────────────────────────────────────────────
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt line shows: today, the running block, and today's or this session's share of
-    where one is."""
+    """The figures of a prompt line: today, the running block, and the share of the current project
+    or session if there is one."""
 
     today: Row
     block: Block | None

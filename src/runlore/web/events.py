@@ -1,8 +1,7 @@
-"""What changed, told as it happens (server-sent events): of one session, of all, or of the runs
-that agents log themselves.
+"""Changes as server-sent events: of one session, of all, or of the runs that agents log themselves.
 
-The store is asked once a second for each page that listens, which takes a few milliseconds: so it
-does not matter who writes, a sync of ours or one elsewhere.
+The store is asked once a second for each page that listens, so changes by any process are noticed,
+also those of a sync elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ALIVE_S = 15.0
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is now."""
+    """The current figures of a session or of the store."""
 
     sessions: int
     events: int

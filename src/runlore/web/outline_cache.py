@@ -39,5 +39,5 @@ class Outlines:
 
 
 def _state(store: Store, uid: str) -> object:
-    """What changes when the session does, its subagents, prices and marks included."""
+    """Return a value that changes with the session, its subagents, prices and marks."""
     return store.url, query.get(store, uid), store.overview.below(uid)

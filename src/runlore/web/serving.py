@@ -65,8 +65,8 @@ def bind(host: str, port: int | None) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Where to open it. What is bound to every address is reached by the machine's own name for
-    itself."""
+    """Return the URL to open. A server that is bound to every address is reached by the machine's
+    host name."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # Compared, not bound.  # noqa: S104
         host = socket.gethostname()

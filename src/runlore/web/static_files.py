@@ -1,5 +1,6 @@
-"""What is in `static/`, read once: a name from a URL is looked up among these and never reaches the
-disk."""
+"""The files of `static/`, read once. A name from a URL is looked up among these and never reaches
+the disk.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class UsageQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it asks for more than a time up to now."""
+        """True if it has more than a time up to now."""
         return bool(self.given.keys() & {"until", "agent", "model", "project", "branch", "machine"})
 
 
@@ -202,7 +202,7 @@ def explained(request: Request) -> Response:
 
 
 def doubts(request: Request) -> Response:
-    """What has no certain price, and what no transcript can tell."""
+    """Show calls without a certain price, and usage that no transcript records."""
     zone, now = Zone(), datetime.now(UTC)
     with borrow_store(request) as (store, _):
         wanted = parse_params({"since": "all", **request.query_params}, now, zone)

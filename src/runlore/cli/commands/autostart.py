@@ -42,7 +42,7 @@ ENDS_S = 5.0
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """How a manager is told: the files it reads, and the commands that switch it."""
+    """The files that a service manager reads, and the commands that switch the job on and off."""
 
     manager: str
     files: dict[str, str]
@@ -112,8 +112,8 @@ def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
 
 
 def environment_for_service() -> dict[str, str]:
-    """What says which store is meant and where the agents' sessions are, as it is now: a manager
-    has an environment of its own."""
+    """Return the variables that select the store and the agents' folders, with their current
+    values. A service manager does not inherit them."""
     roots = [
         root
         for name in adapters.names()
@@ -243,7 +243,7 @@ def switch(job: Job, is_on: bool, every: int) -> None:
 
 
 def instead(every: int = 15) -> str:
-    """What does the same where there is no manager."""
+    """Return advice for a system without a service manager."""
     if os.name == "nt":
         return "leave `runlore sync --watch` running instead"
     often = f"*/{every} *" if every < 60 else f"0 */{every // 60}"
@@ -270,7 +270,7 @@ def installed(job: Job) -> dict[str, str]:
 
 
 def minutes_in(text: str) -> int | None:
-    """How often the job of these files runs, or None when they do not say."""
+    """Return the interval of the job that these files define, or None if they do not state it."""
     found = re.search(EVERY, text)
     if found is None:
         return None

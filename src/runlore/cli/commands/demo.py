@@ -75,7 +75,7 @@ def fill(store: Store, config: settings.Config) -> None:
 
 
 def suggest(folder: Path, store: str) -> None:
-    # Where the environment names a store, it would win over the folder.
+    # A store named in the environment would win over the folder.
     name, value = (
         ("RUNLORE_STORE", store)
         if os.environ.get("RUNLORE_STORE")

@@ -1,8 +1,8 @@
-"""Prove the store right, and repair what can be made again.
+"""Check the store, and repair what can be derived again.
 
-Looks at a sample, or at everything with --full; nothing is changed without --repair. What a repair
-cannot make from what is stored, the next sync derives again from the agents' files. Exit status 1
-when something is wrong. With --json an object: ok, checks, repairs, … (docs/json.md).
+Checks a sample, or everything with --full; nothing is changed without --repair. Whatever a repair
+cannot rebuild from the store, the next sync derives again from the agents' files. Exit status 1 if
+something is wrong. With --json an object: ok, checks, repairs, … (docs/json.md).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Let go of the text of old sessions that have a digest.
 
-Native records leave first. What leaves is told by [retain] in config.toml or by the options, or
+Native records leave first. [retain] in config.toml or the options select the sessions, or they are
 named. Shows what would leave; --yes does it. A session stays in every list and report, is found by
-its digest, and can be brought back as long as its transcript is there. With
---json an object (docs/json.md).
+its digest, and can be brought back as long as its transcript exists. With --json an object
+(docs/json.md).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class EvictedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
-    """What left the store, or would leave."""
+    """The sessions and records that left the store, or would leave."""
 
     PRESENTS: ClassVar = (retain.Plan,)
 
@@ -163,14 +163,14 @@ def command(
 
 
 def budget(retain: config.Retain) -> int | None:
-    """What the store may take up by the configuration. Where only a hard budget is set a tenth of
-    it is made free: at the budget itself the next sync would stop again."""
+    """Return the soft budget in bytes from the configuration. If only a hard budget is set, it is
+    nine tenths of that: at the hard budget itself the next sync would stop again."""
     hard = retain.hard_bytes
     return retain.soft_bytes if retain.soft_bytes is not None or hard is None else hard * 9 // 10
 
 
 class Chosen:
-    """What the user wants to leave."""
+    """The user's selection of sessions to evict."""
 
     def __init__(
         self, uids: list[str], soft: int | None, days: int | None, is_forced: bool

@@ -1,9 +1,9 @@
-"""Take a session out: as Markdown, lines of JSON, or one HTML file.
+"""Export a session as Markdown, lines of JSON, or one HTML file.
 
 SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT
-for that event alone. What is written is redacted once more, by the rules of today. Pictures stay
-out of it unless they are asked for: no rule can see a secret in one. With --json, which needs a
-file, an object (docs/json.md).
+for that event alone. The output is redacted once more, by the current rules. Pictures are left out
+unless --pictures is given: no rule can detect a secret in one. With --json, which needs a file, an
+object (docs/json.md).
 """
 
 from __future__ import annotations

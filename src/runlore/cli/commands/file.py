@@ -170,7 +170,7 @@ def explain_nothing(store: Store, path: str) -> None:
 
 
 def explain_evicted(store: Store) -> None:
-    """What an evicted session did to files is in its digest, if it had one."""
+    """Note how many sessions were evicted without a digest, which would list their files."""
     number = store.overview.lost_sessions()
     if number:
         left = (

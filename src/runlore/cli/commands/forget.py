@@ -25,7 +25,7 @@ from . import ls
 
 
 class ForgottenSessions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was removed, or would be."""
+    """The sessions that were removed, or would be, and everything that goes with them."""
 
     dry_run: bool
     sessions: list[str]

@@ -57,7 +57,7 @@ class RankedLesson(Lesson, frozen=True, kw_only=True):
 
 
 class ProposedLessons(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at all sessions has brought."""
+    """The result of looking for lessons in all sessions."""
 
     new: list[str]
     """Ids of the proposals that were not there before."""

@@ -147,7 +147,7 @@ def list_sessions(
 def show(
     store: SessionStore, session: str, at: str | None, full: bool, branches: bool, is_json: bool
 ) -> None:
-    """What the model should see now, or saw at a record.
+    """Show the messages that the model should see now, or saw at a record.
 
     With --json an object: session, messages, open_calls, branches, problems (docs/json.md).
     """

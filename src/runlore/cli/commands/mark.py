@@ -25,7 +25,7 @@ MAX_TAGS = 32
 
 
 class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What people said of a session."""
+    """The marks that people gave a session."""
 
     PRESENTS: ClassVar = (Session,)
 

@@ -29,7 +29,7 @@ from .live import FOLDER, resolve
 
 
 class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session tried."""
+    """The skills that a session tried."""
 
     session: str
     text: str

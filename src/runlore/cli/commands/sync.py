@@ -226,7 +226,7 @@ def what_is(place: str) -> str:
 
 # ── the summary ───────────────────────────────────────────────────────────────────────────────────
 def summary(report: Report) -> Iterator[str]:
-    """What was done, in a few lines."""
+    """Return a few lines on what was done."""
     found = report.found
     changed = {word: number for word, number in found.items() if word != "unchanged"}
     if not changed and not report.problems:

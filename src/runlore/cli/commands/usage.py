@@ -62,7 +62,7 @@ MODES = ("explain", "check", "wasted", "reprice", "refresh_prices", "statusline"
 
 
 class Repricing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new price sheet changed."""
+    """The changes that a new price sheet caused."""
 
     calls: int
     usd_before: float
@@ -70,7 +70,7 @@ class Repricing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new price list brought."""
+    """The changes that a new price list brought."""
 
     table: str
     """The version of the list."""
@@ -288,7 +288,7 @@ def _explain_nothing(store: Store) -> None:
 def _tell(
     ctx: click.Context, store: Store, chosen: CallFilter, options: dict[str, Any], is_json: bool
 ) -> None:
-    """What is no table of sums."""
+    """Print the answers that are not a table of sums."""
     if options["explain"]:
         _explain(ctx, store, options["explain"], options["limit"], is_json)
     elif options["check"]:
@@ -387,8 +387,8 @@ def _statusline(now: datetime, zone: usage.Zone) -> None:
 
 
 def read_status_input() -> dict[str, Any]:
-    """What an agent tells its status line: JSON with `session_id` and `cwd`. Never waits: a
-    prompt's stdin may stay open for ever."""
+    """Return the JSON that an agent passes to its status line, with `session_id` and `cwd`. Never
+    blocks: the stdin of a prompt may stay open for ever."""
     try:
         if (
             sys.stdin is None

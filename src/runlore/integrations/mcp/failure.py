@@ -1,5 +1,6 @@
-"""What a client is told of an error: a code that stays, a sentence, and what to try. Never a
-traceback, never recorded text."""
+"""Errors as answers to a client: a stable code, a sentence, and what to try. Never a traceback,
+never recorded text.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def describe(error: Exception) -> Failure:
             message=f"the store cannot be read ({kind.__name__})",
             hint="run `runlore doctor` in a shell",
         )
-    # What else it says may be recorded text, and stays here.
+    # The rest of the message may be recorded text, and is not sent.
     return Failure(
         code="internal",
         message=f"this is a bug in runlore ({kind.__name__})",

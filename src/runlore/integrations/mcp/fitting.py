@@ -1,9 +1,9 @@
-"""An answer that fits: as many pieces as there is room for, fenced, in two forms, and where it goes
-on.
+"""Answers that fit a budget of tokens: entries as far as they fit, fenced, in two forms, and a
+cursor for the rest.
 
 A client hands its model either the text or the structured form, so each has everything and each
-keeps to the budget. What was recorded is only ever inside the fence; beside it stand numbers, times
-and names (`fencing.is_name`).
+keeps to the budget. Recorded text is only ever inside the fence; outside are numbers, times and
+names (`fencing.is_name`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool has found. `pieces` are taken one by one, as long as there is room."""
+    """The result of a tool. `pieces` are read one by one, as long as there is room."""
 
     name: str
     """Of the list of what stands outside the fence."""
@@ -73,14 +73,13 @@ def fit(found: Result, question: Any, room: int) -> Answer:
 
 
 def _bare(found: Result, hints: list[str]) -> int:
-    """What the answer costs with nothing between its fences. By `tokens` the parts of a text never
-    cost less than the whole."""
+    """Return the cost of the answer with nothing between its fences. In `tokens` the parts of a
+    text never cost less than the whole."""
     return size(_build(found, [" "], [], hints, _MAX_CURSOR, _MAX_MARK))
 
 
 def _fill(found: Result, room: int) -> tuple[list[str], list[Any], Place | None]:
-    """As many of the pieces as there is room for, what stands outside the fence of them, and where
-    the rest begins."""
+    """Return the texts that fit, their data outside the fence, and the position of the rest."""
     texts: list[str] = []
     items: list[Any] = []
     last = 0
@@ -111,8 +110,8 @@ def _fill(found: Result, room: int) -> tuple[list[str], list[Any], Place | None]
 
 
 def part(body: str, offset: int, room: int) -> int:
-    """How many characters of the body from here on fit, ended at a line where one ends late
-    enough."""
+    """Return how many characters of the body fit, from this offset on. Ends at a line break if
+    there is one in the second half."""
     length = min(len(body) - offset, max(0, room) * _MAX_CHARS_PER_TOKEN)
     while length and tokens_of(quoted(body[offset : offset + length])) > room:
         length = length * 4 // 5
