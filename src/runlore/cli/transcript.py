@@ -243,10 +243,14 @@ class _Body:
             yield self.mark(event, "↑", f"from {event.origin}", "dim")
         if event.is_gone:
             yield self.mark(event, "·", "no longer in its source", "dim")
-        text = self.bodies.get(event.seq) or event.summary or ""
         if event.is_call:
             yield from self.call(event, self.call_of.get(event.seq))
-        elif is_prompt(event):
+        else:
+            yield from self.message(event, self.bodies.get(event.seq) or event.summary or "")
+
+    def message(self, event: SessionEvent, text: str) -> Iterator[str]:
+        """Yield the lines of an event that is no call, by its kind."""
+        if is_prompt(event):
             yield from self.text(event, "❯", text, "prompt", "bold cyan")
         elif event.kind == "assistant_msg":
             yield from self.text(event, " ", text, "reply", "")
@@ -255,9 +259,8 @@ class _Body:
         elif event.kind == "human_intervention":
             # A word alone ("plan") says less than the line that it ends.
             is_ending = event.summary is not None and event.summary.endswith(text)
-            yield from self.text(
-                event, "!", event.summary or "" if is_ending else text, "error", "yellow"
-            )
+            shown = event.summary or "" if is_ending else text
+            yield from self.text(event, "!", shown, "error", "yellow")
         elif event.kind in ("error", "retry") or event.is_error:
             yield from self.text(event, "✗", text, "error", "red")
         elif event.kind in ("tool_result", "decision", "completion"):
@@ -329,13 +332,18 @@ class _Body:
             yield from self.diff(body)
         if failed and not self.view.full:
             yield from self.ends(output)
-        for other in (result, *(call.others if call else ())):
+        if call is not None:
+            yield from self.consequences(call)
+
+    def consequences(self, call: ToolCall) -> Iterator[str]:
+        """Yield the decisions and interventions about a call, and the subagents it started."""
+        for other in (call.result, *call.others):
             if other is not None and other.kind != "tool_result" and belongs(other):
                 sign, style = ("◆", "") if other.kind == "decision" else ("!", "yellow")
                 yield self.mark(
                     other, sign, fit(one_line(other.summary), self.width - self.gutter - 2), style
                 )
-        for uid in result.refs if result is not None else ():
+        for uid in call.result.refs if call.result is not None else ():
             if uid in self.children:
                 yield self.indent(
                     f"  ◦ {describe(self.children[uid], self.script, self.gutter + 6)}"

@@ -4,7 +4,8 @@ ledger is not certain."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -77,26 +78,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(store: Store, config: Config, uid: str, last: int | None = None) -> Explanation:
-    """Every call of a session, or the last so many, and how their figures came about. Sums are of
-    all."""
-    parts_of = stored_parts(config)
-
-    def explained(one: Billed) -> Explained:
-        price, call = one.price, one.kept.call
-        parts = parts_of(call) if price is not None and price.basis == "listed" else ()
-        return Explained(
-            call=call,
-            units=price.usd if price else None,
-            old_units=one.old_usd,
-            basis=price.basis if price else None,
-            price=_price_words(one),
-            # A sheet of today may not be the one that was used.
-            parts=(
-                parts if price is not None and sum(part.usd for part in parts) == price.usd else ()
-            ),
-            copies=tuple(Copy(call=copy, why=why(call, copy)) for copy in one.kept.superseded),
-        )
-
+    """Return the calls of a session, or the last so many, and how their figures came about. Totals
+    are of all calls."""
+    explained = partial(_explained, stored_parts(config))
     billed = store.ledger.billed(uid, last)
     several = store.ledger.resent(uid) if last is not None else [one.kept for one in billed]
     sums = [
@@ -109,6 +93,22 @@ def explain(store: Store, config: Config, uid: str, last: int | None = None) -> 
         own=total(row for name, row in sums if name in ("main", "sidechain", uid)),
         repeated=total(row_of_call(one) for one in _by_request(several)),
         with_subagents=total(row for _, row in sums),
+    )
+
+
+def _explained(parts_of: Callable[[Call], tuple[Part, ...]], one: Billed) -> Explained:
+    price, call = one.price, one.kept.call
+    parts = parts_of(call) if price is not None and price.basis == "listed" else ()
+    # The current price sheet may not be the one that was used.
+    is_same_price = price is not None and sum(part.usd for part in parts) == price.usd
+    return Explained(
+        call=call,
+        units=price.usd if price else None,
+        old_units=one.old_usd,
+        basis=price.basis if price else None,
+        price=_price_words(one),
+        parts=parts if is_same_price else (),
+        copies=tuple(Copy(call=copy, why=why(call, copy)) for copy in one.kept.superseded),
     )
 
 

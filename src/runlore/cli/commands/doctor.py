@@ -45,7 +45,14 @@ def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None
 
 
 def show(report: Report) -> None:
-    """A line for each check with what it looked at, what is wrong, and what to do about it."""
+    """Print a line for each check, its problems, and what to do about them."""
+    show_checks(report)
+    for text in report.repaired:
+        note(f"repaired: {one_line(text)}")
+    show_verdict(report)
+
+
+def show_checks(report: Report) -> None:
     columns = [
         Column(
             "", [paint(sign(check.ok), "green" if check.ok else "red") for check in report.checks]
@@ -65,8 +72,9 @@ def show(report: Report) -> None:
             hanging("    ", 4, one_line(problem))
         if check.count > len(check.problems):
             echo(f"    and {check.count - len(check.problems):,} more")
-    for text in report.repaired:
-        note(f"repaired: {one_line(text)}")
+
+
+def show_verdict(report: Report) -> None:
     if report.ok:
         is_whole = all(check.checked == check.of for check in report.checks)
         note(

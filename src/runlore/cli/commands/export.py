@@ -76,10 +76,7 @@ def command(
     is_json: bool,
 ) -> None:
     kind = kind or ENDINGS.get(output.suffix.lower() if output else "", "markdown")
-    if is_json and output is None:
-        raise click.UsageError("--json tells of a file: it goes with --output")
-    if pictures and kind != "html":
-        raise click.UsageError("--pictures goes with --format html")
+    check_options(kind, pictures, output, is_json)
     with open_store() as (store, config):
         uid, seq = named(store, session)
         if seq is not None:
@@ -87,27 +84,34 @@ def command(
                 raise click.UsageError("#EVENT and --from or --to do not go together")
             first = last = seq
         line = which(branch or "0", sys.maxsize)
-        taken = select(store, config, uid, first=first or 0, last=last, branch=line)
-        made = pieces(kind, taken, pictures)
+        selection = select(store, config, uid, first=first or 0, last=last, branch=line)
+        texts = rendered(kind, selection, pictures)
         if output is None:
-            for piece in made:
-                sys.stdout.write(piece)
+            sys.stdout.writelines(texts)
             return
-        length = write(made, output, force)
+        length = write(texts, output, force)
     if is_json:
         write_json(ExportedFile(path=str(output.absolute()), format=kind, size=length))
     else:
         note(f"wrote {size(length)} to {one_line(str(output))}")
 
 
-def pieces(kind: str, taken: Selection, pictures: bool) -> Iterable[str]:
+def check_options(kind: str, pictures: bool, output: Path | None, is_json: bool) -> None:
+    """Raise UsageError for options that do not go together."""
+    if is_json and output is None:
+        raise click.UsageError("--json tells of a file: it goes with --output")
+    if pictures and kind != "html":
+        raise click.UsageError("--pictures goes with --format html")
+
+
+def rendered(kind: str, selection: Selection, pictures: bool) -> Iterable[str]:
     if kind == "html":
-        return html(taken, pictures=pictures)
-    return jsonl(taken) if kind == "jsonl" else markdown(taken)
+        return html(selection, pictures=pictures)
+    return jsonl(selection) if kind == "jsonl" else markdown(selection)
 
 
-def write(made: Iterable[str], output: Path, force: bool) -> int:
-    """Raises RunloreError when the file is there, unless it is to be written over. Its length."""
+def write(texts: Iterable[str], output: Path, force: bool) -> int:
+    """Return the size of the file. Raises RunloreError if it exists, unless `force` is given."""
     flags = (
         os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | (os.O_TRUNC if force else os.O_EXCL)
     )
@@ -116,6 +120,6 @@ def write(made: Iterable[str], output: Path, force: bool) -> int:
     except FileExistsError:
         raise RunloreError(f"{output}: is there already; --force writes over it") from None
     with open(handle, "wb") as file:
-        for piece in made:
-            file.write(piece.encode("utf-8", "replace"))
+        for text in texts:
+            file.write(text.encode("utf-8", "replace"))
         return file.tell()
