@@ -14,7 +14,7 @@ from ..text.words import count, duration
 from .output import clean, fit, one_line, paint, screen, wrap
 
 SHOWN = 8
-"""Of a list, so many; --json has all."""
+"""Maximum number of items of a list; --json has all."""
 
 
 def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:

@@ -49,7 +49,7 @@ class ReferencedFix(msgspec.Struct, frozen=True, kw_only=True):
     failed_ref: str
     """The last event with the error."""
     fixed_ref: str | None
-    """Where the same call ended better."""
+    """The event in which the same call ended better."""
     agent: str
     repo: str | None
     at: str | None
@@ -107,7 +107,7 @@ class KnownError(msgspec.Struct, frozen=True, kw_only=True):
     """The most certain one first, no two that say the same."""
     likeness: float
     last_ref: str
-    """Where it occurred last."""
+    """The place of its last occurrence."""
 
     @classmethod
     def of(cls, error: Recurring) -> KnownError:

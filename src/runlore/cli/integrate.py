@@ -29,7 +29,7 @@ from .options import AgentName
 from .output import clean, echo, note, one_line, paint, write_json
 
 RECEIPTS = "installed.json"
-"""In runlore's home: what was put into which file."""
+"""The file in runlore's home that lists our entries in each settings file."""
 
 ASKED_S = 5.0
 """Seconds for an agent to tell its version."""
@@ -64,9 +64,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     file: Path
     entries: list[adapters.Entry]
     unknown: list[adapters.Entry] = []
-    """What the agent on this machine is too old for, and would refuse."""
+    """Entries that the agent on this machine is too old for, and would refuse."""
     version: tuple[int, ...] = ()
-    """Of the agent, where it matters and is known."""
+    """The version of the agent, if it matters and is known."""
     after: str = ""
 
     @property
@@ -75,7 +75,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of its receipt."""
+        """The name of its receipt."""
         return f"{self.what} {self.file}"
 
 
@@ -170,7 +170,7 @@ def find_target(agent: str, what: What) -> Target:
 
 
 def version_of(program: str) -> tuple[int, ...]:
-    """Of the program that a shell would find; empty when there is none, or when it does not say."""
+    """Return the version of a program on the PATH, or () if it is missing or does not tell."""
     path = shutil.which(program)
     if path is None:
         return ()

@@ -36,7 +36,7 @@ class LiveSessionLine(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     """The number of its last record."""
     origin: dict[str, Any] | None
-    """What it is a fork of: session, record, seq."""
+    """The origin of a fork: session, record, seq."""
 
 
 class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     name: str
     fate: str
-    """What is known of it."""
+    """The known state of the call."""
     replay: str
     """never, or safe if it may be run again."""
 
@@ -153,4 +153,4 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     origin: dict[str, Any] | None
-    """What it is a fork of: session, record, seq."""
+    """The origin of a fork: session, record, seq."""

@@ -414,7 +414,7 @@ class _Body:
 
 
 def outcome(event: SessionEvent, call: ToolCall | None, body: str, output: str) -> Iterator[str]:
-    """In a few words what became of a call."""
+    """Yield the outcome of a call in a few words."""
     if call is None or call.is_pending or call.result is None:
         yield "no result"
         return

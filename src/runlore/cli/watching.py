@@ -20,7 +20,7 @@ from .output import note
 DEBOUNCE_MS, STEP_MS = 100, 50
 """Agents write a turn in bursts: so long is waited for its end, and so long for silence."""
 LOOK_MS = 2000
-"""How often we look for folders that were not there yet."""
+"""Interval of the search for folders that did not exist yet."""
 PASS_S = 600
 
 Problems = Collection[tuple[str, str]]

@@ -40,7 +40,7 @@ CANNOT_KNOW = (
         " here."
     ),
 )
-"""What no reading of transcripts can find out."""
+"""Facts that cannot be found out from transcripts."""
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,8 +73,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     own: Row
     with_subagents: Row
     repeated: Row
-    """What a count by message and request, as other tools have it, would add: copies of a message
-    under another request id. Its cost is not known."""
+    """Calls that a count by message and request, as in other tools, would add: copies of a message
+    under another request id. Their cost is not known."""
 
 
 def explain(store: Store, config: Config, uid: str, last: int | None = None) -> Explanation:
@@ -186,7 +186,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that are in no figure."""
     sessions: int
     cannot_know: tuple[str, ...] = CANNOT_KNOW
-    """What transcripts do not say."""
+    """Facts that transcripts do not contain."""
 
 
 def check(store: Store, chosen: CallFilter | None = None) -> Check:

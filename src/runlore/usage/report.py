@@ -29,7 +29,7 @@ By = Literal[
     "subagent",
     "block",
 ]
-"""What a report has a row for. Every face offers these."""
+"""The groupings of a report. Every interface offers these."""
 BY: tuple[str, ...] = get_args(By)
 ORDERS = ("key", "cost", "tokens", "calls")
 _IN_TIME = ("day", "week", "month", "block")
@@ -39,7 +39,7 @@ BLOCK_HOURS = 5
 later, and the next call after that begins another."""
 _LAST = datetime.max.replace(tzinfo=UTC)
 RECENT = timedelta(days=8)
-"""How far back the present block is looked for, before all calls are."""
+"""The current block is searched among these calls before all are read."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -173,7 +173,7 @@ def row_of_call(one: Billed) -> Row:
 
 
 def _ordered(rows: list[Row], order: str) -> list[Row]:
-    """In the end by name: the same rows always come in the same order."""
+    """Return the rows in this order. Ties are broken by name, so the order is stable."""
     return sorted(rows, key=lambda row: (*_RANKS[order](row), row.key is not None, row.key or ""))
 
 
@@ -212,7 +212,7 @@ def blocks(store: Store, chosen: CallFilter) -> list[Block]:
 
 
 def _hours(store: Store, chosen: CallFilter) -> list[CallSum]:
-    """Of all times: where a block begins depends on all before it."""
+    """Return the sums of all hours: the beginning of a block depends on all calls before it."""
     return store.ledger.sum(["hour"], chosen._replace(since=None, until=None))
 
 

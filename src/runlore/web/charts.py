@@ -17,9 +17,9 @@ from ..model import SessionEvent
 from ..text.words import local, short
 
 STRIP_BARS = 160
-"""Of a session's strip: about five pixels each."""
+"""Maximum number of bars in a session's strip, about five pixels each."""
 MIN_BARS = 60
-"""A short session does not fill it: wide bars say no more."""
+"""A shorter session does not fill the strip: wider bars would show no more."""
 
 
 def strip(found: Outline) -> Markup:
@@ -94,13 +94,12 @@ def _output_tokens(event: SessionEvent) -> int:
 
 # ── days ──────────────────────────────────────────────────────────────────────────────────────────
 HALF, WHOLE = 560, 1130
-"""How wide a chart is, in pixels where it is drawn as large as it is: half the page, or all of
-it."""
+"""Widths of a chart in pixels at its natural size: half the page, or all of it."""
 HIGH, LEFT, FOOT = 190, 48, 18
 WIDEST = 30
-"""Of a bar: few days do not make it say more."""
+"""Maximum width of a bar: with few days, wider bars would show no more."""
 SERIES = 6
-"""Of a stacked chart that have a colour of their own; the rest is one."""
+"""Number of series in a stacked chart with a colour of their own; the rest is added up."""
 REST = "others"
 
 

@@ -25,7 +25,7 @@ from .rendering import borrow_store
 
 EVERY_S = 1.0
 ALIVE_S = 15.0
-"""So often something is sent, so that a connection that nobody holds any more is noticed."""
+"""Interval of sending something, so that a closed connection is noticed."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ def state(store: Store, uid: str | None) -> Changed:
 
 
 def live_state(config: Config) -> Changed:
-    """Of the newest runs. `events` are their records."""
+    """Return the figures of the newest runs. `events` counts their records."""
     store = store_of(config)
     try:
         found = store.list(limit=SHOWN)

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 COOKIE = "runlore"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OPEN = ("/login", "/static/")
-"""What may be seen without the token: the page that asks for it, and what that looks like."""
+"""Paths that need no token: the page that asks for it, and its style."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 HEADERS = {

@@ -33,7 +33,7 @@ DAYS = 30
 ERRORS = 5
 WEEKS = 53
 STALE = timedelta(hours=1)
-"""What was last written so long ago, and its process is still there, waits for someone."""
+"""A session without new events for so long whose process still exists waits for someone."""
 
 
 class Active(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from ..export.outline import Outline, outline
 from ..store import Store
 
 MAX_EVENTS = 200_000
-"""Of all outlines that are kept: about 250 MB of values at the most, and far less as a rule."""
+"""Maximum number of events in all cached outlines: at most about 250 MB, usually far less."""
 
 
 class Outlines:

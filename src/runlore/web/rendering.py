@@ -27,7 +27,7 @@ PAGES = (
     ("/live", "Live"),
     ("/agents", "Agents"),
 )
-"""In the bar at the top."""
+"""The pages in the bar at the top."""
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:

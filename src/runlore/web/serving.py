@@ -22,7 +22,7 @@ PORT = 8765
 GRACE_S = 3
 """For answers that are on their way when it ends; pages that listen notice within a second."""
 SHORTEST = 16
-"""Of a token: anyone who reaches the address may try one."""
+"""Minimum length of a token: anyone who reaches the address may try one."""
 
 
 def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -> Door:

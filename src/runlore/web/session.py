@@ -74,7 +74,7 @@ def uid_of(request: Request, store: Store) -> str:
 
 
 def outline_of(request: Request, store: Store, uid: str, branch: int | None) -> Outline:
-    """As it was made for the last part, while nothing changed. Raises NotFound."""
+    """Return the outline, from the cache if nothing changed. Raises NotFound."""
     found: Outline = request.app.state.outlines.get(store, uid, branch)
     return found
 

@@ -55,8 +55,8 @@ NAMES = (
     "page",
 )
 _LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]{2,}\Z")
-"""Of a query that is being typed: its last word may not be at its end. Two letters are the
-beginning of nearly all words."""
+"""The last word of a query that is being typed, which may be incomplete. It has at least three
+letters: two are the beginning of too many words."""
 
 
 class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):

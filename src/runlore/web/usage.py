@@ -34,7 +34,7 @@ from .sessions import facets_of
 NAMES = ("by", "since", "until", "agent", "model", "project", "branch", "machine", "sort")
 SPANS = {"today": "today", "7d": "7 days", "30d": "30 days", "90d": "90 days", "": "all"}
 DAYS = 90
-"""Of a chart."""
+"""Maximum number of days in a chart."""
 STEPS = {
     "day": timedelta(days=1),
     "week": timedelta(days=7),
@@ -43,7 +43,7 @@ STEPS = {
 }
 """From the beginning of a row to that of the next; from a month's first day into the next month."""
 ROWS = 200
-"""Of a table; CSV has all."""
+"""Maximum number of rows in a table; CSV has all."""
 
 
 class UsageQuestion(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,10 +35,10 @@ EVERY = (
     r"|<key>StartInterval</key>\s*<integer>(?P<s>\d+)"
     r"|<Interval>PT(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?</Interval>"
 )
-"""How often a job runs, in the words of systemd, launchd and the Task Scheduler."""
+"""The interval of a job in the files of systemd, launchd and the Task Scheduler."""
 
 ENDS_S = 5.0
-"""So long we wait for a job to be gone before it is made anew: launchd ends one in its own time."""
+"""Maximum wait for a job to end before it is created again: launchd ends jobs asynchronously."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Autostart(msgspec.Struct, frozen=True, kw_only=True):
     """The job that syncs by itself."""
 
     manager: str
-    """What runs it: systemd, launchd, the Task Scheduler."""
+    """The service manager: systemd, launchd, the Task Scheduler."""
     on: bool
     every_minutes: int | None
     command: list[str]

@@ -43,7 +43,7 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int
     forgotten: int
     problems: list[str]
-    """What the doctor finds wrong with the copy."""
+    """Problems that the doctor found in the copy."""
     seconds: float
 
 

@@ -40,7 +40,7 @@ class Demo(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--home",
     type=click.Path(file_okay=False),
-    help="Where to make it (demo/ in runlore's own folder).",
+    help="Folder for it (demo/ in runlore's own folder).",
 )
 @as_json(Demo)
 def command(home: str | None, is_json: bool) -> None:

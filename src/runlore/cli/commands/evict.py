@@ -35,8 +35,8 @@ from ..progress import Progress
 
 MAX_LINES = 20
 MAX_ROUNDS = 20
-"""What a session refers to can leave when that session has, and how much room that makes is only
-known then."""
+"""Maximum number of rounds. A session that others refer to can leave only after them, and the room
+that this makes is known only then."""
 
 
 class Bytes(ParamType):

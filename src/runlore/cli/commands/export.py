@@ -52,7 +52,7 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--from", "first", type=click.IntRange(0), metavar="N", help="From event N on.")
 @click.option("--to", "last", type=click.IntRange(0), metavar="N", help="Up to event N.")
 @click.option(
-    "--branch", metavar="N|all", help="What a rewind left behind, by number; or everything."
+    "--branch", metavar="N|all", help="Export what a rewind left behind, by number; or everything."
 )
 @click.option("--pictures", is_flag=True, help="With its pictures, in HTML.")
 @click.option(

@@ -37,7 +37,7 @@ class RankedLesson(Lesson, frozen=True, kw_only=True):
     """A lesson, and how it stands."""
 
     score: float
-    """What it is ranked by; it sinks with time."""
+    """The score it is ranked by, which sinks with time."""
     is_told: bool
     """True if agents are shown it."""
     is_doubted: bool

@@ -33,7 +33,8 @@ OPPOSITES = (
     *((how, what) for how in ("--branch", "--full", "--thinking")
       for what in ("#EVENT", "--event", "--context", "--raw", "--json", "--digest")),
 )  # fmt: skip
-"""How a session is to be read says nothing about one event, a context, records or data."""
+"""Pairs of options that exclude each other. Options for reading a session do not apply to one event,
+a context, records or data."""
 
 
 class ShownSession(Session, frozen=True, kw_only=True):
@@ -83,16 +84,16 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     "--context",
     type=click.IntRange(0),
     metavar="N",
-    help="What the model saw when event N had happened.",
+    help="Show what the model saw after event N.",
 )
 @click.option(
     "--digest",
     "is_digest",
     is_flag=True,
-    help="What it was about, what went wrong and how it ended, on one screen.",
+    help="Show its goal, its errors and its outcome on one screen.",
 )
 @click.option(
-    "--branch", metavar="N|all", help="What a rewind left behind, by number; or everything."
+    "--branch", metavar="N|all", help="Show what a rewind left behind, by number; or everything."
 )
 @click.option(
     "--raw", is_flag=True, help="The agent's own records (with --event the one it came from)."

@@ -58,7 +58,7 @@ class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
     "folder",
     type=FOLDER,
     metavar="DIR",
-    help="Where the live sessions are (~/.runlore/live).",
+    help="Folder of the live sessions (~/.runlore/live).",
 )
 @as_json(list[Rate], items="", forms={"--history": Answer(SkillHistory, items="entries")})
 def command(

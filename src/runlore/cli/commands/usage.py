@@ -110,7 +110,7 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     "--subagents",
     type=click.Choice(["only", "none"]),
     metavar="WHICH",
-    help="What subagents did only, or none of it.",
+    help="Only calls of subagents, or none of them.",
 )
 @click.option("--timezone", metavar="ZONE", help="Whose days: Europe/Berlin, UTC (where you are).")
 @click.option(
@@ -127,9 +127,9 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     "--explain", type=SessionName(), metavar="SESSION", help="Its calls, and why they count."
 )
 @click.option(
-    "--check", is_flag=True, help="What is not certain, and what transcripts cannot know."
+    "--check", is_flag=True, help="Show uncertain prices, and usage that no transcript records."
 )
-@click.option("--wasted", is_flag=True, help="What was spent on what led nowhere.")
+@click.option("--wasted", is_flag=True, help="Show the cost of calls that led nowhere.")
 @click.option(
     "--reprice", is_flag=True, help="Price all that was not invoiced again; the old figure is kept."
 )
@@ -276,7 +276,7 @@ def _report(
 
 
 def _explain_nothing(store: Store) -> None:
-    """As with `ls`: nothing is an answer, unless there is nothing at all."""
+    """Note why there are no rows. Raises NotFound if the store is empty, as `ls` does."""
     if query.is_empty(store):
         raise NotFound(query.EMPTY)
     if store.ledger.times() is None:

@@ -19,7 +19,7 @@ HINTS = {
     "ambiguous": "give more of the id; the tool `sessions` lists whole ones",
     "query": "words, begin*, \"a phrase\", -word, and fields as repo:NAME or is:error",
 }  # fmt: skip
-"""Where the asker is a model with our tools, and not a person with our commands."""
+"""Hints for a model that uses our tools, in place of those for a person with our commands."""
 
 _DATABASES = ("apsw", "psycopg", "zstandard")
 

@@ -22,9 +22,9 @@ MIN_TOKENS, DEFAULT_TOKENS, MAX_TOKENS = 400, 2_000, 20_000
 """Tokens of an answer: fewer leave no room beside the fence, more are more than clients take."""
 
 _MAX_CURSOR, _MAX_MARK = "A" * 40, "0" * 8
-"""In tokens, by `budget.tokens`: what an answer is reckoned with before it is made."""
+"""Placeholders of maximum length, to estimate an answer before it is built."""
 _MIN_PART_TOKENS = 60
-"""Tokens. A piece of a long text that is smaller than this waits for the next page."""
+"""A part of a long text that has fewer tokens than this goes to the next page."""
 _MAX_CHARS_PER_TOKEN = 5
 """Characters in a token at most, by `budget.tokens`."""
 
@@ -36,26 +36,26 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     head: str
     """Plain already."""
     key: str = ""
-    """What it is known by in a list that may change."""
+    """Its identity in a list that may change."""
     body: str = ""
-    """As it was recorded, all of it."""
+    """The whole text as it was recorded."""
     offset: int = 0
     """The character of the body to begin at."""
     data: Any = None
-    """What stands outside the fence."""
+    """Data outside the fence."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a tool. `pieces` are read one by one, as long as there is room."""
 
     name: str
-    """Of the list of what stands outside the fence."""
+    """The name of the list of data outside the fence."""
     pieces: Iterable[Entry]
     about: dict[str, Any] = {}
     """Numbers and names; nothing that was recorded."""
     hints: list[str] = []
     more: Place | None = None
-    """Where it goes on after the last of the pieces."""
+    """The position after the last of the pieces, if there is more."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,5 +146,5 @@ def _build(
 
 
 def size(answer: Answer) -> int:
-    """In tokens, of the larger of the two forms."""
+    """Return the tokens of the larger of the two forms."""
     return max(tokens(answer.text), tokens_of(answer.data))

@@ -93,7 +93,7 @@ def _ref(fix: KnownFix) -> str:
 
 
 def _diff(fixes: tuple[KnownFix, ...]) -> str:
-    """Of the surest."""
+    """Return the diff of the most certain fix."""
     return fixes[0].diff if fixes else ""
 
 

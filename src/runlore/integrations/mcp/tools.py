@@ -50,7 +50,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     find: Callable[[Store, Config, Any, Place | None], Result]
     about: str
     is_writing: bool = False
-    """Whether it leaves something behind. What it leaves is never in the store."""
+    """True if it writes something. It never writes to the store."""
 
 
 # ── search ────────────────────────────────────────────────────────────────────────────────────────
@@ -179,7 +179,7 @@ def _listed(at: int, one: SessionLine) -> Entry:
 
 
 def _session_line(one: SessionLine, note: str = "", *, is_named: bool = True) -> str:
-    """In one line. Where its events follow, they name it."""
+    """Return a session in one line, without its uid if its events, which name it, follow."""
     name = line(one.uid, 200) if is_named else ""
     parts = [
         name,
