@@ -126,9 +126,7 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--explain", type=SessionName(), metavar="SESSION", help="Its calls, and why they count."
 )
-@click.option(
-    "--check", is_flag=True, help="Show uncertain prices, and usage that no transcript records."
-)
+@click.option("--check", is_flag=True, help="Show what is not certain or not recorded.")
 @click.option("--wasted", is_flag=True, help="Show the cost of calls that led nowhere.")
 @click.option(
     "--reprice", is_flag=True, help="Price all that was not invoiced again; the old figure is kept."
