@@ -14,12 +14,20 @@ from ..text.words import count, duration
 from .output import clean, fit, one_line, paint, screen, wrap
 
 SHOWN = 8
-"""Of a list, so many; --json has all."""
+"""Maximum number of items of a list; --json has all."""
 
 
 def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
-    """The digest below the head of its session. Paths are told from where that was."""
-    inside = f"{cwd.rstrip('/')}/" if cwd else ""
+    """Yield the digest, without the head of its session. Paths are relative to `cwd`."""
+    yield from _summary(digest)
+    yield from _files(digest, f"{cwd.rstrip('/')}/" if cwd else "")
+    yield from _work(digest)
+    yield from _conversation(digest)
+    yield from _errors(digest)
+    yield from _notes(digest)
+
+
+def _summary(digest: Digest) -> Iterator[str]:
     yield from _quoted_lines("asked", digest.goal, digest.goal_seq)
     yield from _line("ended", ending(digest))
     yield from _line("kind", f"{digest.quality}" if digest.quality else "")
@@ -34,14 +42,20 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     yield from _line(
         "did", ", ".join(f"{number} × {one_line(tool)}" for tool, number in _highest(digest.tools))
     )
+
+
+def _files(digest: Digest, inside: str) -> Iterator[str]:
     for name, files in (
         ("edited", digest.files_edited),
         ("created", digest.files_created),
         ("read", digest.files_read),
     ):
         # An agent may name a file in two ways.
-        told = dict.fromkeys(one_line(path.removeprefix(inside)) for path in files)
-        yield from _list(name, list(told), digest.cut.get(f"files_{name}", 0))
+        names = dict.fromkeys(one_line(path.removeprefix(inside)) for path in files)
+        yield from _list(name, list(names), digest.cut.get(f"files_{name}", 0))
+
+
+def _work(digest: Digest) -> Iterator[str]:
     yield from _list(
         "ran", [_command_lines(run) for run in digest.commands], digest.cut.get("commands", 0)
     )
@@ -52,6 +66,9 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
     yield from _list(
         "asked to merge", [one_line(request.text) for request in digest.pull_requests], 0
     )
+
+
+def _conversation(digest: Digest) -> Iterator[str]:
     for name, moments in (
         ("decided", digest.decisions),
         ("corrected", digest.corrections),
@@ -69,7 +86,10 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
         "besides",
         ", ".join([*beside, *[count(digest.compactions, "compaction")] * bool(digest.compactions)]),
     )
-    yield from _errors(digest)
+
+
+def _notes(digest: Digest) -> Iterator[str]:
+    """Yield notes on a digest that was made in two steps or by older rules."""
     if digest.before is not None:
         yield ""
         yield paint(
@@ -86,12 +106,12 @@ def render(digest: Digest, cwd: str | None = None) -> Iterator[str]:
 
 
 def _highest(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """Those with the highest counts: a digest that was stored has them by name."""
+    """Return the highest counts first. A stored digest has them by name."""
     return sorted(counts.items(), key=lambda pair: -pair[1])[:SHOWN]
 
 
 def ending(digest: Digest) -> str:
-    """How it ended, why that is said, and where."""
+    """Return the outcome, its reason, and the events that show it."""
     where = ", ".join(f"#{seq}" for seq in digest.outcome_evidence)
     reason = f": {one_line(digest.outcome_reason)}" if digest.outcome_reason else ""
     return f"{digest.outcome}{reason}{f' ({where})' if where else ''}"

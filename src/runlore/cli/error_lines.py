@@ -40,7 +40,7 @@ class ReferencedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReferencedFix(msgspec.Struct, frozen=True, kw_only=True):
-    """What made an error go away in a session."""
+    """A change that made an error go away in a session."""
 
     PRESENTS: ClassVar = (KnownFix,)
 
@@ -49,7 +49,7 @@ class ReferencedFix(msgspec.Struct, frozen=True, kw_only=True):
     failed_ref: str
     """The last event with the error."""
     fixed_ref: str | None
-    """Where the same call ended better."""
+    """The event in which the same call ended better."""
     agent: str
     repo: str | None
     at: str | None
@@ -107,7 +107,7 @@ class KnownError(msgspec.Struct, frozen=True, kw_only=True):
     """The most certain one first, no two that say the same."""
     likeness: float
     last_ref: str
-    """Where it occurred last."""
+    """The place of its last occurrence."""
 
     @classmethod
     def of(cls, error: Recurring) -> KnownError:
@@ -128,7 +128,7 @@ def when(at: str | None) -> str:
 
 
 def head(error: Recurring) -> str:
-    """How often, where and since when."""
+    """Return how often, where and since when the error occurred."""
     parts = [
         f"{count(error.count, 'time')} in {count(error.sessions, 'session')}",
         (
@@ -145,7 +145,7 @@ def head(error: Recurring) -> str:
 
 
 def fix_lines(fix: KnownFix, name: str, *, with_diff: bool) -> Iterator[str]:
-    """What fixed it, where that is, and the change."""
+    """Yield the fix, its place, and the change."""
     step = fix.steps[0]
     width = screen()[0]
     what = _brief(one_line(step.files[0] if step.files else step.summary))

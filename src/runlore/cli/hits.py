@@ -31,7 +31,7 @@ MIN_SNIPPET_WIDTH = 48
 
 
 WHOLE_EVENT = "`runlore show UID#SEQ --json` has an event with its whole text"
-"""How to get the text of an event that was cut."""
+"""Advice for getting the whole text of an event that was cut."""
 
 
 class ReferencedEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,8 +61,8 @@ class SessionWithEvents(SessionLine, frozen=True):
 
 
 def heads(lines: Sequence[SessionLine], names: Sequence[str]) -> list[str]:
-    """Of each session one line: its name, agent, time, repository where there is room, and
-    title."""
+    """Return a line for each session: its name, agent, time, title, and its repository if there is
+    room."""
     width = screen()[0]
     found = []
     for line, name in zip(lines, names, strict=True):
@@ -78,7 +78,7 @@ def heads(lines: Sequence[SessionLine], names: Sequence[str]) -> list[str]:
 
 
 def event_lines(refs: Sequence[str], events: Sequence[EventHit]) -> Iterator[str]:
-    """Of each event: its name, as `runlore show` takes it, what it is, and what was said."""
+    """Yield the lines of each event: its name for `runlore show`, its label and its text."""
     labels = [label(event) for event in events]
     width = max(map(len, refs), default=0)
     label_width = max(map(cells, labels), default=0)

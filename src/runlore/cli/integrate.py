@@ -1,5 +1,6 @@
-"""What `hooks` and `mcp` share: our entries in an agent's settings, shown, asked for, written, and
-taken out again."""
+"""Steps shared by `hooks` and `mcp`: show, confirm, write and remove our entries in an agent's
+settings.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from .options import AgentName
 from .output import clean, echo, note, one_line, paint, write_json
 
 RECEIPTS = "installed.json"
-"""In runlore's home: what was put into which file."""
+"""The file in runlore's home that lists our entries in each settings file."""
 
 VERSION_TIMEOUT_S = 5.0
 """Seconds for an agent to tell its version."""
@@ -63,9 +64,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     file: Path
     entries: list[adapters.Entry]
     unknown: list[adapters.Entry] = []
-    """What the agent on this machine is too old for, and would refuse."""
+    """Entries that the agent on this machine is too old for, and would refuse."""
     version: tuple[int, ...] = ()
-    """Of the agent, where it matters and is known."""
+    """The version of the agent, if it matters and is known."""
     after: str = ""
 
     @property
@@ -74,12 +75,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of its receipt."""
+        """The name of its receipt."""
         return f"{self.what} {self.file}"
 
 
 class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put into an agent's settings or taken out of them, or would be."""
+    """The entries that were added to an agent's settings or removed from them, or would be."""
 
     agent: str
     what: What
@@ -93,7 +94,7 @@ class SettingsChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SettingsState(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent's settings hold of runlore."""
+    """The entries of runlore in an agent's settings."""
 
     agent: str
     what: What
@@ -169,7 +170,7 @@ def find_target(agent: str, what: What) -> Target:
 
 
 def version_of(program: str) -> tuple[int, ...]:
-    """Of the program that a shell would find; empty when there is none, or when it does not say."""
+    """Return the version of a program on the PATH, or () if it is missing or does not tell."""
     path = shutil.which(program)
     if path is None:
         return ()
@@ -188,8 +189,8 @@ def version_of(program: str) -> tuple[int, ...]:
 
 
 def hook_command(event: str, agent: str, is_json: bool, home: str | None, system: str) -> str:
-    """What the agent's shell runs. On Windows that may be bash or cmd: both take slashes, and
-    quotes around a path."""
+    """Return the command that the agent's shell runs. On Windows that may be bash or cmd: both
+    accept slashes, and quotes around a path."""
     words = [*python(), "hooks", "run", event, agent]
     words += ["--json"] * (is_json and event != "end") + (["--home", home] if home else [])
     if system != "nt":
@@ -320,7 +321,8 @@ def tell(target: Target, is_empty: bool, is_install: bool, dry_run: bool) -> Non
 
 
 def about_version(target: Target, label: str) -> list[str]:
-    """What an older agent does without, or what happens if this one is older and did not say so."""
+    """Return a note on hooks that this version of the agent does not know, or that an unknown
+    version may not know."""
     newest = max((entry.since for entry in target.every), default=())
     if target.unknown:
         left = f"left out: {', '.join(entry.path[-1] for entry in target.unknown)}"

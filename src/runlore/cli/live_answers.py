@@ -1,4 +1,4 @@
-"""What `runlore live` prints as JSON."""
+"""The JSON answers of `runlore live`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LiveSessionLine(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     """The number of its last record."""
     origin: dict[str, Any] | None
-    """What it is a fork of: session, record, seq."""
+    """The origin of a fork: session, record, seq."""
 
 
 class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     name: str
     fate: str
-    """What is known of it."""
+    """The known state of the call."""
     replay: str
     """never, or safe if it may be run again."""
 
@@ -81,7 +81,7 @@ class LogDamage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model should see now, or saw at a record."""
+    """The messages that the model should see now, or saw at a record."""
 
     session: LiveSessionLine
     messages: list[ShownMessage]
@@ -131,7 +131,7 @@ class StatusChange(Transition, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class CheckpointDifference(Difference, frozen=True, kw_only=True, omit_defaults=False):
-    """What is different at the second of two checkpoints."""
+    """The differences between two checkpoints, seen from the second."""
 
 
 class StaleRun(Stale, frozen=True, kw_only=True, omit_defaults=False):
@@ -139,7 +139,7 @@ class StaleRun(Stale, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class Rewind(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a rewind led."""
+    """The result of a rewind."""
 
     session: str
     seq: int
@@ -153,4 +153,4 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     origin: dict[str, Any] | None
-    """What it is a fork of: session, record, seq."""
+    """The origin of a fork: session, record, seq."""

@@ -1,7 +1,7 @@
-"""Live sessions as lines to read: the conversation, records, the state of a run. From values to
-text; nothing here opens a log.
+"""Live sessions as lines to read: the conversation, records, the state of a run. Functions from
+values to text; nothing here opens a log.
 
-What agents wrote is hostile: all of it passes `clean` or `one_line`.
+Text that agents wrote is hostile: all of it passes `clean` or `one_line`.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def head_lines(info: SessionInfo) -> Iterator[str]:
 
 # ── the conversation ──────────────────────────────────────────────────────────────────────────────
 def conversation_lines(view: Conversation, *, full: bool) -> Iterator[str]:
-    """What the model should see now, each message with the number of its record, which `rewind` and
-    `fork` take."""
+    """Yield the messages that the model should see now, each with the number of its record, which
+    `rewind` and `fork` accept."""
     for entry in view.entries:
         seq = str(entry.record.seq) if entry.record else "·"
         role = str(entry.message.get("role"))
@@ -192,7 +192,7 @@ def as_json_text(value: Any) -> str:
 
 # ── the run ───────────────────────────────────────────────────────────────────────────────────────
 def state_lines(view: RunView, verdict: Verdict | None, flags: Iterable[str]) -> Iterator[str]:
-    """What is known of the run, a line for each thing that is."""
+    """Yield the known facts about the run, one on each line."""
     state, progress = view.state, view.state.progress
     yield (
         f"{paint(one_line(state.session_id), 'cyan')}  {paint(state.status, STYLES[state.status])}"

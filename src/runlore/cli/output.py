@@ -1,5 +1,4 @@
-"""What reaches the terminal: clean text, colour where it is wanted, columns that line up, JSON, a
-pager.
+"""Output to the terminal: clean text, colours, columns that line up, JSON, a pager.
 
 Transcripts are hostile: whatever comes from one, or from a file's name, goes through `clean` or
 `one_line` before it is printed, and through `write_json` when it is JSON.
@@ -118,8 +117,8 @@ def page(lines: Iterable[str], *, pager: bool = True) -> None:
 
 
 def shows_colors(pager: list[str]) -> bool:
-    """Whether this pager lets colours through. `less` does so only when it is told to, and prints
-    them as signs otherwise."""
+    """Return True if this pager lets colours through. `less` does so only with an option, and
+    otherwise prints the escape codes."""
     if os.path.basename(pager[0]) != "less":
         return True
     words = [*os.environ.get("LESS", "").split(), *pager[1:]]
@@ -132,13 +131,13 @@ def shows_colors(pager: list[str]) -> bool:
 
 # ── columns ───────────────────────────────────────────────────────────────────────────────────────
 def cells(text: str) -> int:
-    """How many columns the text takes on a terminal."""
+    """Return the number of columns that the text takes on a terminal."""
     return len(text) if _is_plain(text) else sum(map(_cells, text))
 
 
 def _is_plain(text: str) -> bool:
-    """Whether each character takes one column: before the first that combines with another there is
-    only one that takes none."""
+    """Return True if each character certainly takes one column. Below U+0300 only the soft hyphen
+    takes none."""
     return text.isascii() or (max(text) < "\u0300" and "\xad" not in text)
 
 

@@ -1,4 +1,4 @@
-"""What --fields, --offset and --max-tokens make of an answer before it is printed as JSON.
+"""Apply --fields, --offset and --max-tokens to an answer before it is printed as JSON.
 
 Every command that has data prints it as JSON with `--json`: data goes to stdout, everything else to
 stderr. On a terminal it is indented, elsewhere it is one line. Times are text in ISO 8601, in UTC.

@@ -31,7 +31,7 @@ COPIES = 3
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """How to look at a transcript."""
+    """The options for showing a transcript."""
 
     branch: int | None = 0
     """A branch by its number, 0 for the one that is active; None for all."""
@@ -187,7 +187,8 @@ def rule(text: str) -> str:
 
 
 class _Body:
-    """Renders events one after another. What belongs to a call is shown with the call."""
+    """Renders events one after another. The result of a call and its other events are shown with
+    the call."""
 
     def __init__(self, script: Transcript, view: View) -> None:
         self.view, self.script = view, script
@@ -242,10 +243,14 @@ class _Body:
             yield self.mark(event, "↑", f"from {event.origin}", "dim")
         if event.is_gone:
             yield self.mark(event, "·", "no longer in its source", "dim")
-        text = self.bodies.get(event.seq) or event.summary or ""
         if event.is_call:
             yield from self.call(event, self.call_of.get(event.seq))
-        elif is_prompt(event):
+        else:
+            yield from self.message(event, self.bodies.get(event.seq) or event.summary or "")
+
+    def message(self, event: SessionEvent, text: str) -> Iterator[str]:
+        """Yield the lines of an event that is no call, by its kind."""
+        if is_prompt(event):
             yield from self.text(event, "❯", text, "prompt", "bold cyan")
         elif event.kind == "assistant_msg":
             yield from self.text(event, " ", text, "reply", "")
@@ -254,9 +259,8 @@ class _Body:
         elif event.kind == "human_intervention":
             # A word alone ("plan") says less than the line that it ends.
             is_ending = event.summary is not None and event.summary.endswith(text)
-            yield from self.text(
-                event, "!", event.summary or "" if is_ending else text, "error", "yellow"
-            )
+            shown = event.summary or "" if is_ending else text
+            yield from self.text(event, "!", shown, "error", "yellow")
         elif event.kind in ("error", "retry") or event.is_error:
             yield from self.text(event, "✗", text, "error", "red")
         elif event.kind in ("tool_result", "decision", "completion"):
@@ -295,8 +299,8 @@ class _Body:
             )
 
     def lifecycle(self, event: SessionEvent, text: str) -> Iterator[str]:
-        """What the agent noted on the side. Only what changed the model's view is shown, unless all
-        is asked for."""
+        """Yield a note of the agent. Without --full only those that changed the model's view are
+        shown."""
         if event.view == "compact":
             yield self.mark(
                 event, "≡", "compacted: what came before left the model's view", "yellow"
@@ -328,13 +332,18 @@ class _Body:
             yield from self.diff(body)
         if failed and not self.view.full:
             yield from self.ends(output)
-        for other in (result, *(call.others if call else ())):
+        if call is not None:
+            yield from self.consequences(call)
+
+    def consequences(self, call: ToolCall) -> Iterator[str]:
+        """Yield the decisions and interventions about a call, and the subagents it started."""
+        for other in (call.result, *call.others):
             if other is not None and other.kind != "tool_result" and belongs(other):
                 sign, style = ("◆", "") if other.kind == "decision" else ("!", "yellow")
                 yield self.mark(
                     other, sign, fit(one_line(other.summary), self.width - self.gutter - 2), style
                 )
-        for uid in result.refs if result is not None else ():
+        for uid in call.result.refs if call.result is not None else ():
             if uid in self.children:
                 yield self.indent(
                     f"  ◦ {describe(self.children[uid], self.script, self.gutter + 6)}"
@@ -374,7 +383,7 @@ class _Body:
             )
 
     def ends(self, text: str) -> Iterator[str]:
-        """How an error begins, and how it ends: the reason is more often there."""
+        """Yield the beginning and the end of an error: the reason is more often at the end."""
         lines = [
             fit(line.expandtabs(4), self.width - self.gutter - 4)
             for line in text.strip("\n").split("\n")
@@ -405,7 +414,7 @@ class _Body:
 
 
 def outcome(event: SessionEvent, call: ToolCall | None, body: str, output: str) -> Iterator[str]:
-    """In a few words what became of a call."""
+    """Yield the outcome of a call in a few words."""
     if call is None or call.is_pending or call.result is None:
         yield "no result"
         return
@@ -464,8 +473,8 @@ def render_event(event: SessionEvent, body: str) -> Iterator[str]:
 
 
 def render_context(seen: Iterable[tuple[SessionEvent, bool, str]]) -> Iterator[str]:
-    """What the model saw, in order: each event whole, or a note that its text had been taken
-    away."""
+    """Yield what the model saw, in order: each event whole, or a note that its text had been
+    removed."""
     total = 0
     for event, is_cleared, body in seen:
         who = one_line(event.tool) if event.tool else event.role or ""

@@ -20,7 +20,7 @@ from .output import note
 DEBOUNCE_MS, STEP_MS = 100, 50
 """Agents write a turn in bursts: so long is waited for its end, and so long for silence."""
 LOOK_MS = 2000
-"""How often we look for folders that were not there yet."""
+"""Interval of the search for folders that did not exist yet."""
 PASS_S = 600
 
 Problems = Collection[tuple[str, str]]
@@ -45,7 +45,7 @@ def watch(
         )
         while True:
             there = present(places)
-            # What was written after the last pass looked and before watching began is not reported.
+            # Changes between the last pass and the beginning of watching are not reported.
             is_first = bool(there)
             for changed in changes(there):
                 is_other = present(places) != there
@@ -60,7 +60,7 @@ def watch(
 
 
 def changes(there: list[str]) -> Iterator[bool]:
-    """Whether something was written below these folders, time and again."""
+    """Yield again and again, True if something was written below these folders since."""
     if not there:
         time.sleep(LOOK_MS / 1000)
         yield False
@@ -91,7 +91,7 @@ def run(
 
 
 def has_news(report: Report, known: Problems = ()) -> bool:
-    """Whether anything became of a source. A problem that is known is no news."""
+    """Return True if a source changed or a problem is new."""
     return bool(
         report.found.keys() - {"unchanged", "unreadable"} or set(report.problems).difference(known)
     )

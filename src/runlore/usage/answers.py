@@ -18,7 +18,7 @@ from .waste import Wasted
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """What some calls add up to."""
+    """The totals of some calls."""
 
     PRESENTS: ClassVar = (Row,)
 
@@ -108,7 +108,7 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
 
 # ── one session ───────────────────────────────────────────────────────────────────────────────────
 class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """An API call. What is 0, false or null in the ledger is here as well."""
+    """An API call. Fields that are 0, false or null in the ledger are included."""
 
     PRESENTS: ClassVar = (Call,)
 
@@ -223,7 +223,7 @@ def _call_fields(call: Call) -> dict[str, Any]:
 
 # ── doubts and waste ──────────────────────────────────────────────────────────────────────────────
 class UsageDoubts(msgspec.Struct, frozen=True, kw_only=True):
-    """What to know before trusting a figure."""
+    """Facts to know before trusting a figure."""
 
     PRESENTS: ClassVar = (Check,)
 
@@ -253,7 +253,7 @@ class UsageDoubts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WasteTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What was spent on what led nowhere. A call may be in several of these totals."""
+    """The cost of calls that led nowhere. A call may be in several of these totals."""
 
     PRESENTS: ClassVar = (Wasted,)
 

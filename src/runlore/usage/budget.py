@@ -1,4 +1,4 @@
-"""What was spent of a budget."""
+"""Today's spending against the budgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .zone import Zone
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What was spent today of a budget, in USD."""
+    """The amount spent today of a budget, in USD."""
 
     name: str
     """`day`, or a pattern of projects."""
@@ -27,7 +27,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def budgets(store: Store, budget: Budget, now: datetime, zone: Zone) -> list[Spent]:
-    """How today's spending stands to each budget, that of the day first."""
+    """Return today's spending for each budget, that of the day first."""
     if budget.day is None and not budget.projects:
         return []
     rows = report(

@@ -4,7 +4,8 @@ ledger is not certain."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import msgspec
 
@@ -39,7 +40,7 @@ CANNOT_KNOW = (
         " here."
     ),
 )
-"""What no reading of transcripts can find out."""
+"""Facts that cannot be found out from transcripts."""
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,31 +73,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     own: Row
     with_subagents: Row
     repeated: Row
-    """What a count by message and request, as other tools have it, would add: copies of a message
-    under another request id. Its cost is not known."""
+    """Calls that a count by message and request, as in other tools, would add: copies of a message
+    under another request id. Their cost is not known."""
 
 
 def explain(store: Store, config: Config, uid: str, last: int | None = None) -> Explanation:
-    """Every call of a session, or the last so many, and how their figures came about. Sums are of
-    all."""
-    parts_of = stored_parts(config)
-
-    def explained(one: Billed) -> Explained:
-        price, call = one.price, one.kept.call
-        parts = parts_of(call) if price is not None and price.basis == "listed" else ()
-        return Explained(
-            call=call,
-            units=price.usd if price else None,
-            old_units=one.old_usd,
-            basis=price.basis if price else None,
-            price=_price_words(one),
-            # A sheet of today may not be the one that was used.
-            parts=(
-                parts if price is not None and sum(part.usd for part in parts) == price.usd else ()
-            ),
-            copies=tuple(Copy(call=copy, why=why(call, copy)) for copy in one.kept.superseded),
-        )
-
+    """Return the calls of a session, or the last so many, and how their figures came about. Totals
+    are of all calls."""
+    explained = partial(_explained, stored_parts(config))
     billed = store.ledger.billed(uid, last)
     several = store.ledger.resent(uid) if last is not None else [one.kept for one in billed]
     sums = [
@@ -112,6 +96,22 @@ def explain(store: Store, config: Config, uid: str, last: int | None = None) -> 
     )
 
 
+def _explained(parts_of: Callable[[Call], tuple[Part, ...]], one: Billed) -> Explained:
+    price, call = one.price, one.kept.call
+    parts = parts_of(call) if price is not None and price.basis == "listed" else ()
+    # The current price sheet may not be the one that was used.
+    is_same_price = price is not None and sum(part.usd for part in parts) == price.usd
+    return Explained(
+        call=call,
+        units=price.usd if price else None,
+        old_units=one.old_usd,
+        basis=price.basis if price else None,
+        price=_price_words(one),
+        parts=parts if is_same_price else (),
+        copies=tuple(Copy(call=copy, why=why(call, copy)) for copy in one.kept.superseded),
+    )
+
+
 def _by_request(calls: Iterable[LedgerCall]) -> Iterator[Billed]:
     for kept in calls:
         for call in by_request(Merged(call=kept.call, superseded=kept.superseded)):
@@ -119,8 +119,8 @@ def _by_request(calls: Iterable[LedgerCall]) -> Iterator[Billed]:
 
 
 def why(call: Call, copy: Call) -> str:
-    """What put a copy behind the call that counts: the first of the rules of `ledger.rank` in which
-    they differ."""
+    """Return the reason why a copy does not count: the first of the rules of `ledger.rank` in which
+    it differs from the call that does."""
     if copy.is_sidechain != call.is_sidechain:
         return "a copy on a side chain; the main line goes first"
     if copy.total != call.total:
@@ -170,7 +170,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What to know before trusting a figure."""
+    """Facts to know before trusting a figure."""
 
     calls: int
     unpriced: list[Row]
@@ -186,7 +186,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that are in no figure."""
     sessions: int
     cannot_know: tuple[str, ...] = CANNOT_KNOW
-    """What transcripts do not say."""
+    """Facts that transcripts do not contain."""
 
 
 def check(store: Store, chosen: CallFilter | None = None) -> Check:

@@ -29,7 +29,7 @@ By = Literal[
     "subagent",
     "block",
 ]
-"""What a report has a row for. Every face offers these."""
+"""The groupings of a report. Every interface offers these."""
 BY: tuple[str, ...] = get_args(By)
 ORDERS = ("key", "cost", "tokens", "calls")
 _IN_TIME = ("day", "week", "month", "block")
@@ -39,11 +39,11 @@ BLOCK_HOURS = 5
 later, and the next call after that begins another."""
 _LAST = datetime.max.replace(tzinfo=UTC)
 RECENT = timedelta(days=8)
-"""How far back the present block is looked for, before all calls are."""
+"""The current block is searched among these calls before all are read."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """What some calls add up to, exactly."""
+    """The exact totals of some calls."""
 
     key: str | None
     """The day, model, session, … that it is about; None for calls that do not say."""
@@ -110,10 +110,10 @@ def report(
     zone: Zone | None = None,
     order: str | None = None,
 ) -> Report:
-    """What was used, by one of `BY`. Rows in time come in its order, others the dearest first,
-    unless `order` says otherwise.
+    """Return the usage, by one of `BY`. Days, weeks, months and blocks are in order of time, others
+    the most expensive first, unless `order` is given.
 
-    A block is whole: of those in question the calls before `since` and after `until` count too.
+    Blocks are whole: their calls before `since` and after `until` count too.
     """
     chosen, zone = chosen or CallFilter(), zone or Zone()
     if by == "block":
@@ -173,7 +173,7 @@ def row_of_call(one: Billed) -> Row:
 
 
 def _ordered(rows: list[Row], order: str) -> list[Row]:
-    """In the end by name: the same rows always come in the same order."""
+    """Return the rows in this order. Ties are broken by name, so the order is stable."""
     return sorted(rows, key=lambda row: (*_RANKS[order](row), row.key is not None, row.key or ""))
 
 
@@ -212,7 +212,7 @@ def blocks(store: Store, chosen: CallFilter) -> list[Block]:
 
 
 def _hours(store: Store, chosen: CallFilter) -> list[CallSum]:
-    """Of all times: where a block begins depends on all before it."""
+    """Return the sums of all hours: the beginning of a block depends on all calls before it."""
     return store.ledger.sum(["hour"], chosen._replace(since=None, until=None))
 
 
@@ -265,8 +265,8 @@ def present_block(store: Store, now: datetime) -> Block | None:
 
 # ── a line for prompts ────────────────────────────────────────────────────────────────────────────
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt line shows: today, the running block, and today's or this session's share of
-    where one is."""
+    """The figures of a prompt line: today, the running block, and the share of the current project
+    or session if there is one."""
 
     today: Row
     block: Block | None

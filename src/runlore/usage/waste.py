@@ -1,9 +1,10 @@
-"""What was paid for and thrown away: abandoned lines, repeated attempts, attempts that failed.
+"""Calls that were paid for and thrown away: abandoned lines, repeated attempts, attempts that
+failed.
 
 An attempt is charged with the call in which the model made it. The figures overlap: an attempt that
 failed may lie on an abandoned line. Calls are marked when the digest of their session is put, so
-this is a sum like any other; of a session that is still at work, or has been since its digest was
-made, the events are asked.
+this is a sum like any other. For a session that is active, or was since its digest was made, the
+events are read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _KINDS = {
 
 
 class Wasted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was spent on what led nowhere."""
+    """The cost of calls that led nowhere."""
 
     abandoned: Row
     """Calls on abandoned lines."""
@@ -79,8 +80,8 @@ def _by_events(store: Store, uid: str, chosen: CallFilter) -> list[tuple[int, Ro
 
 
 def dead_ends_now(store: Store, session: Session) -> dict[str, tuple[int, ...]]:
-    """What a digest would say today of what led nowhere. Of events that have left, the one that is
-    kept knows it."""
+    """Return the dead ends that a digest made now would have. For events that were evicted they
+    come from the stored digest."""
     uid, retries = session.session_uid, session.cost.retries
     kept = store.digests.get(uid) if session.evicted_at else None
     if kept is None:

@@ -1,9 +1,9 @@
-"""Where the days of a person begin. Pure arithmetic over what the system or the zone's rules say;
-knows no calls.
+"""The beginnings of days in a person's time zone. Pure arithmetic over the rules of the system or
+the zone; knows no calls.
 
-A zone is a function from a moment to its distance from UTC. Sums are made by the store, which is
-told the spans in which that distance does not change: so a day on which the clock was set has 23 or
-25 hours, as it had.
+A zone is a function from a moment to its distance from UTC. The store does the sums, and gets the
+spans in which that distance does not change: so a day on which the clock was set has 23 or 25
+hours, as it had.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Zone:
         return high
 
     def midnight(self, day: date) -> datetime:
-        """When a day begins here, in UTC."""
+        """Return the beginning of a day here, in UTC."""
         return self._when((day.toordinal() - ORDINAL) * DAY)
 
     def _when(self, local: float) -> datetime:

@@ -40,7 +40,7 @@ def stored(store: Store, config: Config, now: datetime, stats: dict[str, int]) -
 
 
 def preview(store: Store, config: Config, now: datetime) -> retain.Plan | None:
-    """What would leave by the settings, if it were done now; None when they let nothing go."""
+    """Return the eviction that the settings ask for now, or None if they never evict."""
     soft, days = config.retain.soft_bytes, config.retain.max_age_days
     if soft is None and days is None:
         return None
@@ -82,14 +82,14 @@ def examine() -> doctor.Report:
 
 
 def examined(request: Request) -> Response:
-    """What the doctor says of a sample of the store. Nothing is changed."""
+    """Show the doctor's report on a sample of the store. Nothing is changed."""
     report = examine()
     about = {name: (check.__doc__ or "").removesuffix(".") for name, check in doctor.CHECKS.items()}
     return render(request, "_doctor.html", report=report, about=about)
 
 
 def retention(request: Request) -> Response:
-    """What would leave the store by the settings. Nothing does."""
+    """Show what the settings would evict from the store. Nothing is evicted."""
     with borrow_store(request) as (store, config):
         return render(request, "_retention.html", plan=preview(store, config, datetime.now(UTC)))
 

@@ -47,7 +47,7 @@ MAX_EVENTS = 500
 
 # ── the shapes of answers ─────────────────────────────────────────────────────────────────────────
 class BriefTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What some calls add up to."""
+    """The totals of some calls."""
 
     PRESENTS: ClassVar = (Row,)
 
@@ -162,7 +162,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 # ── the questions ─────────────────────────────────────────────────────────────────────────────────
 def get_home(request: Request, store: Store, config: Config) -> HomeAnswer:
-    """What the first page shows."""
+    """The content of the first page."""
     by = "agent" if request.query_params.get("by") == "agent" else "model"
     found = home.home(store, config, by, datetime.now(UTC), Zone())
     same = {name: getattr(found, name) for name in HomeAnswer.__struct_fields__}
@@ -193,7 +193,7 @@ def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
 
 
 def get_facets(_: Request, store: Store, __: Config) -> dict[str, list[tuple[str, int]]]:
-    """What sessions can be chosen by, with how many have it."""
+    """The values that sessions can be filtered by, with the number of sessions for each."""
     return query.facets(store)
 
 
@@ -223,7 +223,7 @@ def get_events(request: Request, store: Store, _: Config) -> list[EventAnswer]:
 
 
 def get_context(request: Request, store: Store, _: Config) -> list[ViewedEvent]:
-    """What the model saw when event `seq` had happened: the last 500 of it."""
+    """The last 500 events that the model saw after event `seq`."""
     uid, seq = session.uid_of(request, store), session.number(request, "seq")
     query.event_at(store, uid, seq)
     view = model_context(session.outline_of(request, store, uid, 0).events, seq)[-MAX_EVENTS:]
@@ -241,7 +241,7 @@ def get_raw(request: Request, store: Store, _: Config) -> list[str]:
 
 
 def get_matches(request: Request, store: Store, _: Config) -> list[engine.EventHit]:
-    """Where the words of `q` are in a session."""
+    """The events of a session that contain the words of `q`."""
     return session.places(store, session.uid_of(request, store), request.query_params.get("q", ""))
 
 
@@ -258,7 +258,7 @@ def get_error(request: Request, store: Store, _: Config) -> ErrorAnswer:
 
 
 def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
-    """What was used and what it cost, `by` day, model, agent, project, session and more."""
+    """Usage and cost `by` day, model, agent, project, session and more."""
     zone, now = Zone(), datetime.now(UTC)
     found = usage.find_usage(
         store, config, usage.parse_params(request.query_params, now, zone), now, zone
@@ -279,7 +279,7 @@ def get_explained(request: Request, store: Store, config: Config) -> Explanation
 
 
 def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
-    """What was paid for and led nowhere, in the last 30 days unless `since` says otherwise."""
+    """Calls that were paid for and led nowhere, in the last 30 days unless `since` is given."""
     wanted = usage.parse_params(request.query_params, datetime.now(UTC), Zone())
     found = wasted(store, wanted.chosen)
     rows = {
@@ -290,8 +290,8 @@ def get_waste(request: Request, store: Store, _: Config) -> WasteAnswer:
 
 
 def get_doubts(request: Request, store: Store, _: Config) -> Check:
-    """What has no certain price, and what no transcript can tell. Its amounts are in units of 1e-12
-    USD."""
+    """Calls without a certain price, and usage that no transcript records. Amounts are in units of
+    1e-12 USD."""
     params = {"since": "all", **request.query_params}
     return check(store, usage.parse_params(params, datetime.now(UTC), Zone()).chosen)
 
@@ -311,12 +311,12 @@ def get_run(request: Request, _: Store, config: Config) -> live.Run:
 
 
 def get_skills(_: Request, __: Store, config: Config) -> list[Rate]:
-    """How often skills passed, for each model."""
+    """The pass rates of skills, for each model."""
     return live.rates(config)
 
 
 def get_agents(request: Request, store: Store, config: Config) -> agents.Stored:
-    """Which agents were found, and what is stored."""
+    """The agents on this machine, and how much is stored of each."""
     return agents.stored(
         store,
         config,
@@ -326,12 +326,12 @@ def get_agents(request: Request, store: Store, config: Config) -> agents.Stored:
 
 
 def get_retention(_: Request, store: Store, config: Config) -> Plan | None:
-    """What would leave the store by the settings; null when they let nothing go."""
+    """The sessions that the settings would evict now; null if they never evict."""
     return agents.preview(store, config, datetime.now(UTC))
 
 
 def get_doctor(_: Request, __: Store, ___: Config) -> doctor.Report:
-    """What the doctor says of a sample of the store."""
+    """The doctor's report on a sample of the store."""
     return agents.examine()
 
 
@@ -374,7 +374,7 @@ def answer(value: Any, status: int = 200) -> Response:
 
 
 def problem(error: Exception, status: int) -> Response:
-    """What an endpoint answers when it cannot."""
+    """Return the answer of an endpoint that failed."""
     code = error.code if isinstance(error, RunloreError) else "failed"
     hint = error.hint if isinstance(error, RunloreError) else None
     message = (

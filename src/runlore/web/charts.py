@@ -12,80 +12,94 @@ from datetime import date, timedelta
 import msgspec
 from markupsafe import Markup
 
-from ..export.outline import Outline
+from ..export.outline import Block, Outline
 from ..model import SessionEvent
 from ..text.words import local, short
 
 STRIP_BARS = 160
-"""Of a session's strip: about five pixels each."""
+"""Maximum number of bars in a session's strip, about five pixels each."""
 MIN_BARS = 60
-"""A short session does not fill it: wide bars say no more."""
+"""A shorter session does not fill the strip: wider bars would show no more."""
 
 
 def strip(found: Outline) -> Markup:
-    """A session at a glance: for each stretch of it the tokens that were made, errors and prompts.
-    Each leads to where it begins."""
+    """Return a session at a glance: a bar for each stretch of it, with the tokens that were
+    generated, errors and prompts. Each links to the beginning of its stretch."""
     blocks = found.blocks
     if not blocks:
         return Markup("")
     size = max(1, -(-len(blocks) // STRIP_BARS))
     groups = [blocks[at : at + size] for at in range(0, len(blocks), size)]
-    made = [sum(_build(block.event) for block in group) for group in groups]
-    most = max(made) or 1
+    stretches = [_stretch(group) for group in groups]
+    max_tokens = max(stretch.tokens for stretch in stretches) or 1
     width = 1000 / max(len(groups), MIN_BARS)
-    bars = []
-    for n, (group, tokens) in enumerate(zip(groups, made, strict=True)):
-        errors = sum(
-            block.event.is_error or bool(block.call and block.call.failed) or block.form == "error"
-            for block in group
-        )
-        prompts = sum(block.form == "prompt" for block in group)
-        first, last = group[0].event, group[-1].event
-        tip = (
-            f"#{first.seq}–#{last.seq}\n{local(first.ts, '%m-%d %H:%M')}\n{short(tokens)} tokens"
-            " made"
-        )
-        tip += f", {errors} errors" if errors else ""
-        # The root: one long answer would flatten all else.
-        height = max(2.0, 30 * (tokens / most) ** 0.5) if tokens else 1.5
-        left, wide = f"{n * width + width * 0.12:.2f}", width * 0.76
-        drawn = f'<rect class="hit" x="{n * width:.2f}" y="0" width="{width:.2f}" height="44"/>'
-        drawn += (
-            f'<rect class="bar" x="{left}" y="{34 - height:.2f}" width="{wide:.2f}"'
-            f' height="{height:.2f}"/>'
-        )
-        for kind, top, number in (("ask", 36, prompts), ("err", 40, errors)):
-            drawn += (
-                f'<rect class="{kind}" x="{left}" y="{top}" width="{max(2.0, wide):.2f}"'
-                ' height="3"/>'
-                if number
-                else ""
-            )
-        link = Markup(
-            '<a href="#{0}" data-first="{0}" data-last="{1}" data-tip="{2}" tabindex="-1">{3}</a>'
-        )
-        bars.append(
-            link.format(first.seq, last.seq, tip, Markup(drawn))  # noqa: S704
-        )  # Of it all but the tip are numbers of ours.
+    drawn = [_strip_bar(one, max_tokens, n * width, width) for n, one in enumerate(stretches)]
     return Markup(
         '<svg class="strip" viewBox="0 0 1000 44" preserveAspectRatio="none"'
         ' aria-hidden="true">{}</svg>'
-    ).format(Markup("").join(bars))
+    ).format(Markup("").join(drawn))
 
 
-def _build(event: SessionEvent) -> int:
+class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of consecutive blocks of a session."""
+
+    first: SessionEvent
+    last: SessionEvent
+    tokens: int
+    errors: int
+    prompts: int
+
+
+def _stretch(blocks: Sequence[Block]) -> _Stretch:
+    return _Stretch(
+        first=blocks[0].event,
+        last=blocks[-1].event,
+        tokens=sum(_output_tokens(block.event) for block in blocks),
+        errors=sum(
+            block.event.is_error or bool(block.call and block.call.failed) or block.form == "error"
+            for block in blocks
+        ),
+        prompts=sum(block.form == "prompt" for block in blocks),
+    )
+
+
+def _strip_bar(stretch: _Stretch, max_tokens: int, x: float, width: float) -> Markup:
+    first, last, tokens = stretch.first, stretch.last, stretch.tokens
+    tip = f"#{first.seq}–#{last.seq}\n{local(first.ts, '%m-%d %H:%M')}\n{short(tokens)} tokens made"
+    tip += f", {stretch.errors} errors" if stretch.errors else ""
+    # The square root, because one long answer would flatten all others.
+    height = max(2.0, 30 * (tokens / max_tokens) ** 0.5) if tokens else 1.5
+    left, wide = f"{x + width * 0.12:.2f}", width * 0.76
+    drawn = f'<rect class="hit" x="{x:.2f}" y="0" width="{width:.2f}" height="44"/>'
+    drawn += (
+        f'<rect class="bar" x="{left}" y="{34 - height:.2f}" width="{wide:.2f}"'
+        f' height="{height:.2f}"/>'
+    )
+    for kind, top, number in (("ask", 36, stretch.prompts), ("err", 40, stretch.errors)):
+        if number:
+            drawn += (
+                f'<rect class="{kind}" x="{left}" y="{top}" width="{max(2.0, wide):.2f}"'
+                ' height="3"/>'
+            )
+    link = Markup(
+        '<a href="#{0}" data-first="{0}" data-last="{1}" data-tip="{2}" tabindex="-1">{3}</a>'
+    )
+    # All of `drawn` are our own numbers; the tip is escaped.
+    return link.format(first.seq, last.seq, tip, Markup(drawn))  # noqa: S704
+
+
+def _output_tokens(event: SessionEvent) -> int:
     return event.usage.output_tokens if event.usage is not None else 0
 
 
 # ── days ──────────────────────────────────────────────────────────────────────────────────────────
 HALF, WHOLE = 560, 1130
-"""How wide a chart is, in pixels where it is drawn as large as it is: half the page, or all of
-it."""
+"""Widths of a chart in pixels at its natural size: half the page, or all of it."""
 HIGH, LEFT, FOOT = 190, 48, 18
 WIDEST = 30
-"""Of a bar: few days do not make it say more."""
+"""Maximum width of a bar: with few days, wider bars would show no more."""
 SERIES = 6
-"""Of a stacked chart that have a colour of their own; the rest is one."""
+"""Number of series in a stacked chart with a colour of their own; the rest is added up."""
 REST = "others"
 
 
@@ -121,7 +135,6 @@ def bars(chart: Stack, say: Callable[[float], str], label: str, wide: int = HALF
     """Stacked bars, one for each day, with a scale of two lines."""
     most = max(chart.totals, default=0) or 1
     width = (wide - LEFT) / max(1, len(chart.days))
-    bar = min(width * 0.8, WIDEST)
     height = HIGH - FOOT - 8
     line = Markup(
         '<line class="grid" x1="{1}" x2="{2}" y1="{0:.1f}" y2="{0:.1f}"/><text class="tick" x="{3}"'
@@ -129,33 +142,10 @@ def bars(chart: Stack, say: Callable[[float], str], label: str, wide: int = HALF
     )
     levels = [(most * part, HIGH - FOOT - height * part) for part in (0.5, 1.0)]
     scale = [line.format(top, LEFT, wide, LEFT - 6, top + 3.5, say(value)) for value, top in levels]
-    columns = []
-    for n, day in enumerate(chart.days):
-        at, left = float(HIGH - FOOT), LEFT + n * width
-        parts = [
-            Markup('<rect class="hit" x="{:.2f}" y="0" width="{:.2f}" height="{}"/>').format(
-                left, width, HIGH - FOOT
-            )
-        ]
-        for series, name in enumerate(chart.names):
-            value = chart.values[name][n]
-            if value:
-                size = height * value / most
-                at -= size
-                rect = Markup(
-                    '<rect class="s{}" x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}"/>'
-                )
-                parts.append(rect.format(series, left + (width - bar) / 2, at, bar, size))
-        said = [f"{name} {say(value)}" for name in chart.names if (value := chart.values[name][n])]
-        tip = "\n".join([f"{day}: {say(chart.totals[n])}", *(said if len(chart.names) > 1 else [])])
-        go = (
-            f"/usage?by=session&{_on(date.fromisoformat(day))}"
-            if said and len(day) == len("2026-03-14")
-            else ""
-        )
-        columns.append(
-            Markup('<g data-tip="{}"{}>{}</g>').format(tip, _going(go), Markup("").join(parts))
-        )
+    columns = [
+        _day_column(chart, n, say, LEFT + n * width, width, height / most)
+        for n in range(len(chart.days))
+    ]
     step = max(1, len(chart.days) // 6)
     dates = [
         Markup('<text class="date" x="{:.1f}" y="{}">{}</text>').format(
@@ -168,6 +158,30 @@ def bars(chart: Stack, say: Callable[[float], str], label: str, wide: int = HALF
     ).format(
         wide, HIGH, label, Markup("").join(scale), Markup("").join(columns), Markup("").join(dates)
     )
+
+
+def _day_column(
+    chart: Stack, n: int, say: Callable[[float], str], left: float, width: float, scale: float
+) -> Markup:
+    """Return the stacked bar of one day, with its figures as a tip. `scale` is pixels per unit."""
+    day, at, bar = chart.days[n], float(HIGH - FOOT), min(width * 0.8, WIDEST)
+    parts = [
+        Markup('<rect class="hit" x="{:.2f}" y="0" width="{:.2f}" height="{}"/>').format(
+            left, width, HIGH - FOOT
+        )
+    ]
+    rect = Markup('<rect class="s{}" x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}"/>')
+    figures = []
+    for series, name in enumerate(chart.names):
+        if value := chart.values[name][n]:
+            size = value * scale
+            at -= size
+            parts.append(rect.format(series, left + (width - bar) / 2, at, bar, size))
+            figures.append(f"{name} {say(value)}")
+    tip = "\n".join([f"{day}: {say(chart.totals[n])}", *(figures if len(chart.names) > 1 else [])])
+    is_day = len(day) == len("2026-03-14")
+    go = f"/usage?by=session&{_on(date.fromisoformat(day))}" if figures and is_day else ""
+    return Markup('<g data-tip="{}"{}>{}</g>').format(tip, _going(go), Markup("").join(parts))
 
 
 CELL, GAP = 17, 4

@@ -37,7 +37,7 @@ def export(request: Request) -> Response:
             number(request, "first", 0),
             number(request, "last") if "last" in request.query_params else None,
         )
-        # What is wrong is told before anything is sent.
+        # Raise errors before anything is sent.
         blocks_between(outline_of(request, store, uid, branch), first, last)
 
     def chunks() -> Iterator[bytes]:

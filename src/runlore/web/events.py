@@ -1,8 +1,7 @@
-"""What changed, told as it happens (server-sent events): of one session, of all, or of the runs
-that agents log themselves.
+"""Changes as server-sent events: of one session, of all, or of the runs that agents log themselves.
 
-The store is asked once a second for each page that listens, which takes a few milliseconds: so it
-does not matter who writes, a sync of ours or one elsewhere.
+The store is asked once a second for each page that listens, so changes by any process are noticed,
+also those of a sync elsewhere.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from .rendering import borrow_store
 
 EVERY_S = 1.0
 ALIVE_S = 15.0
-"""So often something is sent, so that a connection that nobody holds any more is noticed."""
+"""Interval of sending something, so that a closed connection is noticed."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is now."""
+    """The current figures of a session or of the store."""
 
     sessions: int
     events: int
@@ -49,7 +48,7 @@ def state(store: Store, uid: str | None) -> Changed:
 
 
 def live_state(config: Config) -> Changed:
-    """Of the newest runs. `events` are their records."""
+    """Return the figures of the newest runs. `events` counts their records."""
     store = store_of(config)
     try:
         found = store.list(limit=SHOWN)

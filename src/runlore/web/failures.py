@@ -53,7 +53,7 @@ def known(store: Store, fingerprint: str) -> tuple[Recurring, list[SessionError]
 
 
 def recurring_errors(request: Request, store: Store, now: datetime) -> list[Recurring]:
-    """Of all sessions, for the first page."""
+    """Return the recurring errors of all sessions, for the first page."""
     answer: Answer = request.app.state.cache.get(
         store, "recurring", lambda: known_errors.find_recurring(store, Filter(), now, limit=20)
     )

@@ -1,9 +1,10 @@
-"""Who may ask, and what every answer tells the browser. Stands before all routes; knows no page.
+"""Access control and security headers, before all routes. Knows no page.
 
-Transcripts hold people's work, and any site that a person visits can make their browser ask us: so
-the Host must be ours (a site may point its own name at this machine), a request that changes
-something must come from our own pages, and on any address but loopback a token is asked for.
-Neither it nor anything it can be found from is ever sent: the cookie holds a hash under it.
+Transcripts hold people's work, and any site that a person visits can make their browser send
+requests here. So the Host must be ours (a site may point its own name at this machine), a request
+that changes something must come from our own pages, and on any address but loopback a token is
+required. Neither the token nor anything that reveals it is ever sent: the cookie holds a hash under
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 COOKIE = "runlore"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OPEN = ("/login", "/static/")
-"""What may be seen without the token: the page that asks for it, and what that looks like."""
+"""Paths that need no token: the page that asks for it, and its style."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 HEADERS = {
@@ -46,14 +47,14 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
 
     def is_ours(self, host: str) -> bool:
-        """Whether the Host of a request is a name of ours. With a token any bare address is: no
-        site can point a name at that."""
+        """Return True if the Host of a request is one of our names. With a token any bare address
+        is accepted: no site can point a name at that."""
         name = _name(host)
         return name in self.hosts or (self.token is not None and _is_address(name))
 
     @property
     def pass_(self) -> str | None:
-        """What the cookie of someone who gave the token holds."""
+        """The cookie value of someone who gave the token."""
         return (
             None
             if self.token is None
@@ -65,7 +66,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what is bound to this address."""
+    """Return True if only this machine can reach a server bound to this address."""
     return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 

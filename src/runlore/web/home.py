@@ -33,7 +33,7 @@ DAYS = 30
 ERRORS = 5
 WEEKS = 53
 STALE = timedelta(hours=1)
-"""What was last written so long ago, and its process is still there, waits for someone."""
+"""A session without new events for so long whose process still exists waits for someone."""
 
 
 class Active(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +45,8 @@ class Active(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Home(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first page shows. Days are where the person is; `daily` has a value for each name on
-    each day, in USD and in tokens."""
+    """The content of the first page. Days are in the local time zone; `daily` has a value for each
+    name on each day, in USD and in tokens."""
 
     active: list[Active]
     runs: list[LiveLine]
@@ -109,8 +109,8 @@ def home(store: Store, config: Config, by: str, now: datetime, zone: Zone) -> Ho
 
 
 def last_used(store: Store, zone: Zone, today: date) -> date:
-    """The day up to which the chart goes. Where nothing was used lately, the last time something
-    was says more than an empty chart; what a wrong clock wrote into the future is no such time."""
+    """Return the last day of the chart: today, or the last day with usage if that is too long ago
+    to be in the chart. Calls in the future come from a wrong clock and are ignored."""
     tomorrow = zone.midnight(today + timedelta(days=1))
     last = store.overview.last_call(tomorrow)
     if last is None or (day := zone.today(last)) > today - timedelta(days=DAYS):

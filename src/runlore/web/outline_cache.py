@@ -11,7 +11,7 @@ from ..export.outline import Outline, outline
 from ..store import Store
 
 MAX_EVENTS = 200_000
-"""Of all outlines that are kept: about 250 MB of values at the most, and far less as a rule."""
+"""Maximum number of events in all cached outlines: at most about 250 MB, usually far less."""
 
 
 class Outlines:
@@ -39,5 +39,5 @@ class Outlines:
 
 
 def _state(store: Store, uid: str) -> object:
-    """What changes when the session does, its subagents, prices and marks included."""
+    """Return a value that changes with the session, its subagents, prices and marks."""
     return store.url, query.get(store, uid), store.overview.below(uid)

@@ -1,5 +1,6 @@
-"""From values to pages: the templates, and how a page gets a store. What they may say is in
-`export.pages`."""
+"""From values to pages: the templates, and the store of a page. The names that templates may use
+are in `export.pages`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ PAGES = (
     ("/live", "Live"),
     ("/agents", "Agents"),
 )
-"""In the bar at the top."""
+"""The pages in the bar at the top."""
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -53,7 +54,7 @@ def warm() -> None:
 
 
 def with_query(given: dict[str, str], **changed: Any) -> str:
-    """The same question with some of it changed; what is empty is left out."""
+    """Return the query string with some parameters changed and empty ones left out."""
     merged = {
         **given,
         **{name: "" if value is None else str(value) for name, value in changed.items()},

@@ -22,7 +22,7 @@ PORT = 8765
 GRACE_S = 3
 """For answers that are on their way when it ends; pages that listen notice within a second."""
 SHORTEST = 16
-"""Of a token: anyone who reaches the address may try one."""
+"""Minimum length of a token: anyone who reaches the address may try one."""
 
 
 def door_for(host: str, names: tuple[str, ...] = (), token: str | None = None) -> Door:
@@ -65,8 +65,8 @@ def bind(host: str, port: int | None) -> socket.socket:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Where to open it. What is bound to every address is reached by the machine's own name for
-    itself."""
+    """Return the URL to open. A server that is bound to every address is reached by the machine's
+    host name."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # Compared, not bound.  # noqa: S104
         host = socket.gethostname()

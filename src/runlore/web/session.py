@@ -74,7 +74,7 @@ def uid_of(request: Request, store: Store) -> str:
 
 
 def outline_of(request: Request, store: Store, uid: str, branch: int | None) -> Outline:
-    """As it was made for the last part, while nothing changed. Raises NotFound."""
+    """Return the outline, from the cache if nothing changed. Raises NotFound."""
     found: Outline = request.app.state.outlines.get(store, uid, branch)
     return found
 
@@ -160,7 +160,7 @@ def part_with(parts: Sequence[Part], seq: int) -> int:
 
 
 def label_of(flavor: str) -> str:
-    """What people call the agent; a session may be of one whose adapter is gone."""
+    """Return the display name of an agent, or its stored name if its adapter is gone."""
     return adapters.get(flavor).label if flavor in adapters.names() else flavor
 
 
@@ -187,7 +187,7 @@ def part(request: Request) -> Response:
 
 
 def parts(request: Request) -> Response:
-    """Which parts there are now: what a page that is open asks when the session grew."""
+    """Answer with the current parts; an open page asks for them when the session grew."""
     with borrow_store(request) as (store, _):
         found = outline_of(request, store, uid_of(request, store), branch_of(request))
         return JSONResponse(
@@ -207,7 +207,7 @@ def text(request: Request) -> Response:
 
 
 def show_context(request: Request) -> Response:
-    """What the model saw when an event had happened."""
+    """Show what the model saw after an event."""
     with borrow_store(request) as (store, _):
         uid, seq = uid_of(request, store), number(request, "seq")
         query.event_at(store, uid, seq)
@@ -251,7 +251,7 @@ def pretty(record: bytes) -> str:
 
 
 def find(request: Request) -> Response:
-    """Where words are in this session."""
+    """Show the events of this session that contain the words."""
     with borrow_store(request) as (store, _):
         text = request.query_params.get("q", "").strip()
         return render(

@@ -55,12 +55,12 @@ NAMES = (
     "page",
 )
 _LAST_WORD = re.compile(r"(?:^|\s)[^\W_][\w.-]{2,}\Z")
-"""Of a query that is being typed: its last word may not be at its end. Two letters are the
-beginning of nearly all words."""
+"""The last word of a query that is being typed, which may be incomplete. It has at least three
+letters: two are the beginning of too many words."""
 
 
 class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a URL asks for. `given` is as it was given, for links that change a part of it."""
+    """The question in a URL. `given` has its parameters unchanged, for links that change some."""
 
     text: str
     chosen: Filter
@@ -70,7 +70,7 @@ class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it asks for more than words and an order."""
+        """True if it has more than words and an order."""
         return bool(self.given.keys() - {"q", "sort", "page"})
 
     @property
@@ -210,7 +210,7 @@ def page(request: Request) -> Response:
 
 
 def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]]:
-    """What sessions can be chosen by."""
+    """Return the values that sessions can be filtered by."""
     found: dict[str, list[tuple[str, int]]] = request.app.state.cache.get(
         store, "facets", lambda: query.facets(store, 30)
     )

@@ -1,5 +1,6 @@
-"""What is in `static/`, read once: a name from a URL is looked up among these and never reaches the
-disk."""
+"""The files of `static/`, read once. A name from a URL is looked up among these and never reaches
+the disk.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ FILES = {
     if path.suffix in KINDS
 }
 VERSION = sha256(b"".join(file.data for file in FILES.values())).hexdigest()[:12]
-"""In every URL of them, so that a browser keeps what it has until something changed. One for all:
-scripts name each other."""
+"""Part of their URLs, so that browsers cache them until something changes. One version for all,
+because scripts import each other."""
 
 
 def static(request: Request) -> Response:

@@ -4,10 +4,11 @@ was wasted. CSV of any of it."""
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,7 +34,7 @@ from .sessions import facets_of
 NAMES = ("by", "since", "until", "agent", "model", "project", "branch", "machine", "sort")
 SPANS = {"today": "today", "7d": "7 days", "30d": "30 days", "90d": "90 days", "": "all"}
 DAYS = 90
-"""Of a chart."""
+"""Maximum number of days in a chart."""
 STEPS = {
     "day": timedelta(days=1),
     "week": timedelta(days=7),
@@ -42,7 +43,7 @@ STEPS = {
 }
 """From the beginning of a row to that of the next; from a month's first day into the next month."""
 ROWS = 200
-"""Of a table; CSV has all."""
+"""Maximum number of rows in a table; CSV has all."""
 
 
 class UsageQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ class UsageQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it asks for more than a time up to now."""
+        """True if it has more than a time up to now."""
         return bool(self.given.keys() & {"until", "agent", "model", "project", "branch", "machine"})
 
 
@@ -151,15 +152,7 @@ def page(request: Request) -> Response:
         wanted = parse_params(request.query_params, now, zone)
         found = find_usage(store, config, wanted, now, zone)
         rows = found.report.rows
-        is_in_time = wanted.by in ("day", "week", "month", "block")
-        # What a wrong clock wrote into the future would leave the chart empty until then.
-        today = zone.today(now).isoformat()
-        past = [row for row in rows if wanted.by != "day" or (row.key or "") <= today]
-        shown = [row for row in (past[-DAYS:] if is_in_time else rows[:12]) if row.key]
-        chart = stacked(
-            without_gaps(wanted.by, [row.key or "" for row in shown]),
-            {row.key or "": {"USD": row.usd} for row in shown},
-        )
+        is_in_time = wanted.by in STEPS
         return render(
             request,
             "usage.html",
@@ -169,16 +162,26 @@ def page(request: Request) -> Response:
             facets=facets_of(request, store),
             kinds=usage.BY,
             spans=SPANS,
-            bars=(
-                bars(chart, usd, f"Cost by {wanted.by}", WHOLE)
-                if is_in_time and len(shown) > 1
-                else None
-            ),
+            bars=cost_chart(wanted.by, rows, zone.today(now)) if is_in_time else None,
             most=max((row.units for row in rows), default=0) or 1,
             short=short,
             behind=behind,
             waste=wasted(store, wanted.chosen),
         )
+
+
+def cost_chart(by: str, rows: Sequence[usage.Row], today: date) -> Markup | None:
+    """Return the bars of the last days, weeks, months or blocks, or None for less than two."""
+    # Calls in the future come from a wrong clock. They would leave the chart empty until then.
+    past = [row for row in rows if by != "day" or (row.key or "") <= today.isoformat()]
+    shown = [row for row in past[-DAYS:] if row.key]
+    if len(shown) < 2:
+        return None
+    chart = stacked(
+        without_gaps(by, [row.key or "" for row in shown]),
+        {row.key or "": {"USD": row.usd} for row in shown},
+    )
+    return bars(chart, usd, f"Cost by {by}", WHOLE)
 
 
 def as_csv(request: Request) -> Response:
@@ -202,7 +205,7 @@ def explained(request: Request) -> Response:
 
 
 def doubts(request: Request) -> Response:
-    """What has no certain price, and what no transcript can tell."""
+    """Show calls without a certain price, and usage that no transcript records."""
     zone, now = Zone(), datetime.now(UTC)
     with borrow_store(request) as (store, _):
         wanted = parse_params({"since": "all", **request.query_params}, now, zone)

@@ -1,7 +1,7 @@
 """Show the agents that runlore can read.
 
-Where it looks for their sessions, and how much is stored of each, subagents included. With --json
-an array of agents (docs/json.md).
+For each: the folders that are searched for its sessions, and how much is stored, subagents
+included. With --json an array of agents (docs/json.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def command(is_json: bool) -> None:
     if is_json:
         write_json(rows)
         return
-    # What is on this machine comes first.
+    # Agents on this machine come first.
     rows.sort(key=lambda row: not row.sessions and not row.is_there)
     head, *lines = as_table(rows)
     echo(paint(head, "dim"))

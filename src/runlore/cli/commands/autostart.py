@@ -35,14 +35,14 @@ EVERY = (
     r"|<key>StartInterval</key>\s*<integer>(?P<s>\d+)"
     r"|<Interval>PT(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?</Interval>"
 )
-"""How often a job runs, in the words of systemd, launchd and the Task Scheduler."""
+"""The interval of a job in the files of systemd, launchd and the Task Scheduler."""
 
 ENDS_S = 5.0
-"""So long we wait for a job to be gone before it is made anew: launchd ends one in its own time."""
+"""Maximum wait for a job to end before it is created again: launchd ends jobs asynchronously."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """How a manager is told: the files it reads, and the commands that switch it."""
+    """The files that a service manager reads, and the commands that switch the job on and off."""
 
     manager: str
     files: dict[str, str]
@@ -55,7 +55,7 @@ class Autostart(msgspec.Struct, frozen=True, kw_only=True):
     """The job that syncs by itself."""
 
     manager: str
-    """What runs it: systemd, launchd, the Task Scheduler."""
+    """The service manager: systemd, launchd, the Task Scheduler."""
     on: bool
     every_minutes: int | None
     command: list[str]
@@ -112,8 +112,8 @@ def command(what: str, every: int, dry_run: bool, is_json: bool) -> None:
 
 
 def environment_for_service() -> dict[str, str]:
-    """What says which store is meant and where the agents' sessions are, as it is now: a manager
-    has an environment of its own."""
+    """Return the variables that select the store and the agents' folders, with their current
+    values. A service manager does not inherit them."""
     roots = [
         root
         for name in adapters.names()
@@ -243,7 +243,7 @@ def switch(job: Job, is_on: bool, every: int) -> None:
 
 
 def instead(every: int = 15) -> str:
-    """What does the same where there is no manager."""
+    """Return advice for a system without a service manager."""
     if os.name == "nt":
         return "leave `runlore sync --watch` running instead"
     often = f"*/{every} *" if every < 60 else f"0 */{every // 60}"
@@ -270,7 +270,7 @@ def installed(job: Job) -> dict[str, str]:
 
 
 def minutes_in(text: str) -> int | None:
-    """How often the job of these files runs, or None when they do not say."""
+    """Return the interval of the job that these files define, or None if they do not state it."""
     found = re.search(EVERY, text)
     if found is None:
         return None

@@ -1,9 +1,9 @@
 """Copy everything from one store to another, file or server.
 
-FROM and TO are files, or postgresql://… addresses. What is there already is passed over, so a copy
-that was stopped goes on where it stopped, and one that is repeated brings what is new. What else is
-in TO stays, but for what was forgotten in FROM. Afterwards TO is looked at as `runlore doctor`
-does. With --json an object (docs/json.md).
+FROM and TO are files, or postgresql://… addresses. Sessions that TO already has are skipped, so an
+interrupted copy can be continued and a repeated one adds only what is new. Other sessions in TO
+stay, except those that were forgotten in FROM. Afterwards TO is checked as `runlore doctor` does.
+With --json an object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GOES_ON = "what was copied stays, and the same command goes on from there"
 
 
 class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """What was copied from one store to another."""
+    """The result of copying one store to another."""
 
     PRESENTS: ClassVar = (Copied,)
 
@@ -43,7 +43,7 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int
     forgotten: int
     problems: list[str]
-    """What the doctor finds wrong with the copy."""
+    """Problems that the doctor found in the copy."""
     seconds: float
 
 
@@ -109,7 +109,7 @@ def explain_interruption() -> Iterator[None]:
 
 
 def place(url: str) -> str:
-    """What tells two stores apart."""
+    """Return a value that identifies a store, to compare two."""
     return (
         url
         if "://" in url and not url.startswith("sqlite://")

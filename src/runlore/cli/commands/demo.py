@@ -40,7 +40,7 @@ class Demo(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--home",
     type=click.Path(file_okay=False),
-    help="Where to make it (demo/ in runlore's own folder).",
+    help="Folder for it (demo/ in runlore's own folder).",
 )
 @as_json(Demo)
 def command(home: str | None, is_json: bool) -> None:
@@ -75,7 +75,7 @@ def fill(store: Store, config: settings.Config) -> None:
 
 
 def suggest(folder: Path, store: str) -> None:
-    # Where the environment names a store, it would win over the folder.
+    # A store named in the environment would win over the folder.
     name, value = (
         ("RUNLORE_STORE", store)
         if os.environ.get("RUNLORE_STORE")

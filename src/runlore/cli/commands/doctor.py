@@ -1,8 +1,8 @@
-"""Prove the store right, and repair what can be made again.
+"""Check the store, and repair what can be derived again.
 
-Looks at a sample, or at everything with --full; nothing is changed without --repair. What a repair
-cannot make from what is stored, the next sync derives again from the agents' files. Exit status 1
-when something is wrong. With --json an object: ok, checks, repairs, … (docs/json.md).
+Checks a sample, or everything with --full; nothing is changed without --repair. Whatever a repair
+cannot rebuild from the store, the next sync derives again from the agents' files. Exit status 1 if
+something is wrong. With --json an object: ok, checks, repairs, … (docs/json.md).
 """
 
 from __future__ import annotations
@@ -45,7 +45,14 @@ def command(ctx: click.Context, full: bool, repair: bool, is_json: bool) -> None
 
 
 def show(report: Report) -> None:
-    """A line for each check with what it looked at, what is wrong, and what to do about it."""
+    """Print a line for each check, its problems, and what to do about them."""
+    show_checks(report)
+    for text in report.repaired:
+        note(f"repaired: {one_line(text)}")
+    show_verdict(report)
+
+
+def show_checks(report: Report) -> None:
     columns = [
         Column(
             "", [paint(sign(check.ok), "green" if check.ok else "red") for check in report.checks]
@@ -65,8 +72,9 @@ def show(report: Report) -> None:
             hanging("    ", 4, one_line(problem))
         if check.count > len(check.problems):
             echo(f"    and {check.count - len(check.problems):,} more")
-    for text in report.repaired:
-        note(f"repaired: {one_line(text)}")
+
+
+def show_verdict(report: Report) -> None:
     if report.ok:
         is_whole = all(check.checked == check.of for check in report.checks)
         note(

@@ -1,8 +1,8 @@
 """List the errors that keep coming back, and what fixed them.
 
-An error is the same whatever agent, tool or repository printed it. What it
-cost is what was spent from where it was first seen to where it was gone.
-With --json an object: errors, each with its fixes (docs/json.md).
+Errors are recognized across agents, tools and repositories. The cost of an error is the amount
+spent from its first occurrence until it was gone. With --json an object: errors, each with its
+fixes (docs/json.md).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Let go of the text of old sessions that have a digest.
 
-Native records leave first. What leaves is told by [retain] in config.toml or by the options, or
+Native records leave first. [retain] in config.toml or the options select the sessions, or they are
 named. Shows what would leave; --yes does it. A session stays in every list and report, is found by
-its digest, and can be brought back as long as its transcript is there. With
---json an object (docs/json.md).
+its digest, and can be brought back as long as its transcript exists. With --json an object
+(docs/json.md).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ..progress import Progress
 
 MAX_LINES = 20
 MAX_ROUNDS = 20
-"""What a session refers to can leave when that session has, and how much room that makes is only
-known then."""
+"""Maximum number of rounds. A session that others refer to can leave only after them, and the room
+that this makes is known only then."""
 
 
 class Bytes(ParamType):
@@ -90,7 +90,7 @@ class EvictedSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eviction(msgspec.Struct, frozen=True, kw_only=True):
-    """What left the store, or would leave."""
+    """The sessions and records that left the store, or would leave."""
 
     PRESENTS: ClassVar = (retain.Plan,)
 
@@ -163,14 +163,14 @@ def command(
 
 
 def budget(retain: config.Retain) -> int | None:
-    """What the store may take up by the configuration. Where only a hard budget is set a tenth of
-    it is made free: at the budget itself the next sync would stop again."""
+    """Return the soft budget in bytes from the configuration. If only a hard budget is set, it is
+    nine tenths of that: at the hard budget itself the next sync would stop again."""
     hard = retain.hard_bytes
     return retain.soft_bytes if retain.soft_bytes is not None or hard is None else hard * 9 // 10
 
 
 class Chosen:
-    """What the user wants to leave."""
+    """The user's selection of sessions to evict."""
 
     def __init__(
         self, uids: list[str], soft: int | None, days: int | None, is_forced: bool
@@ -203,8 +203,8 @@ class Chosen:
         )
 
     def carry_out(self, setting: config.Config, plan: retain.Plan) -> Path | None:
-        """Lets go, until nothing more leaves; where the list of what left is. `plan` is brought up
-        to date."""
+        """Evict until nothing more leaves. Return the file that lists what left, if anything did.
+        `plan` is brought up to date."""
         manifest: Path | None = None
         with closing(stores.open_store(setting.store)) as store, store.sync_lock():
             before = store.retention.used_bytes()
@@ -213,38 +213,44 @@ class Chosen:
                 now = self.plan(store, factor)
                 if not now.sessions and not now.bulks:
                     break
-                lines: list[Any] = [EvictedSession.of(weight) for weight in now.sessions]
-                lines += [{"records_of": bulk.path, "size": bulk.size} for bulk in now.bulks]
-                # First: killed in between, what has left is in it.
-                manifest = write_manifest(setting.home, lines, manifest)
+                # The manifest comes first: if this is killed, everything that left is in it.
+                manifest = write_manifest(setting.home, manifest_lines(now), manifest)
                 store.retention.drop_records([bulk.source for bulk in now.bulks])
                 with Progress() as progress:
                     let_go(store, [weight.uid for weight in now.sessions], progress.show)
                 # A server's files are as large as before until then.
                 store.retention.shrink(most_left=store.retention.used_bytes() * 2 < before)
-                if bodies := sum(weight.body_bytes for weight in now.sessions):
-                    factor = max(
-                        1.0,
-                        (
-                            now.used
-                            - sum(bulk.size for bulk in now.bulks)
-                            - store.retention.used_bytes()
-                        )
-                        / bodies,
-                    )
-                known = (
-                    {weight.uid for weight in plan.sessions},
-                    {bulk.source for bulk in plan.bulks},
-                )
-                plan.sessions += [weight for weight in now.sessions if weight.uid not in known[0]]
-                plan.bulks += [bulk for bulk in now.bulks if bulk.source not in known[1]]
-                plan.stays = now.stays
+                factor = measured_factor(now, store.retention.used_bytes()) or factor
+                add_round(plan, now)
             plan.freed = before - store.retention.used_bytes()
         return manifest
 
 
+def measured_factor(done: retain.Plan, used: int) -> float | None:
+    """Return how many bytes the store shrank for each byte of text that left, at least 1, or None
+    if no text left."""
+    bodies = sum(weight.body_bytes for weight in done.sessions)
+    if not bodies:
+        return None
+    return max(1.0, (done.used - sum(bulk.size for bulk in done.bulks) - used) / bodies)
+
+
+def add_round(plan: retain.Plan, done: retain.Plan) -> None:
+    """Add what one round evicted to the plan of all rounds."""
+    uids = {weight.uid for weight in plan.sessions}
+    sources = {bulk.source for bulk in plan.bulks}
+    plan.sessions += [weight for weight in done.sessions if weight.uid not in uids]
+    plan.bulks += [bulk for bulk in done.bulks if bulk.source not in sources]
+    plan.stays = done.stays
+
+
+def manifest_lines(plan: retain.Plan) -> list[Any]:
+    lines: list[Any] = [EvictedSession.of(weight) for weight in plan.sessions]
+    return lines + [{"records_of": bulk.path, "size": bulk.size} for bulk in plan.bulks]
+
+
 def write_manifest(home: Path, lines: list[Any], file: Path | None) -> Path:
-    """Adds to the list of what leaves, or begins one."""
+    """Append to the list of what leaves, or begin one. Return its file."""
     if file is None:
         folder = home / "evicted"
         config.make_home(folder)

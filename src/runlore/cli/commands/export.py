@@ -1,9 +1,9 @@
-"""Take a session out: as Markdown, lines of JSON, or one HTML file.
+"""Export a session as Markdown, lines of JSON, or one HTML file.
 
 SESSION is the beginning of an id, latest, latest:AGENT, latest:REPO, or any of these with #EVENT
-for that event alone. What is written is redacted once more, by the rules of today. Pictures stay
-out of it unless they are asked for: no rule can see a secret in one. With --json, which needs a
-file, an object (docs/json.md).
+for that event alone. The output is redacted once more, by the current rules. Pictures are left out
+unless --pictures is given: no rule can detect a secret in one. With --json, which needs a file, an
+object (docs/json.md).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--from", "first", type=click.IntRange(0), metavar="N", help="From event N on.")
 @click.option("--to", "last", type=click.IntRange(0), metavar="N", help="Up to event N.")
 @click.option(
-    "--branch", metavar="N|all", help="What a rewind left behind, by number; or everything."
+    "--branch", metavar="N|all", help="Export what a rewind left behind, by number; or everything."
 )
 @click.option("--pictures", is_flag=True, help="With its pictures, in HTML.")
 @click.option(
@@ -76,10 +76,7 @@ def command(
     is_json: bool,
 ) -> None:
     kind = kind or ENDINGS.get(output.suffix.lower() if output else "", "markdown")
-    if is_json and output is None:
-        raise click.UsageError("--json tells of a file: it goes with --output")
-    if pictures and kind != "html":
-        raise click.UsageError("--pictures goes with --format html")
+    check_options(kind, pictures, output, is_json)
     with open_store() as (store, config):
         uid, seq = named(store, session)
         if seq is not None:
@@ -87,27 +84,34 @@ def command(
                 raise click.UsageError("#EVENT and --from or --to do not go together")
             first = last = seq
         line = which(branch or "0", sys.maxsize)
-        taken = select(store, config, uid, first=first or 0, last=last, branch=line)
-        made = render(kind, taken, pictures)
+        selection = select(store, config, uid, first=first or 0, last=last, branch=line)
+        texts = rendered(kind, selection, pictures)
         if output is None:
-            for piece in made:
-                sys.stdout.write(piece)
+            sys.stdout.writelines(texts)
             return
-        length = write(made, output, force)
+        length = write(texts, output, force)
     if is_json:
         write_json(ExportedFile(path=str(output.absolute()), format=kind, size=length))
     else:
         note(f"wrote {size(length)} to {one_line(str(output))}")
 
 
-def render(kind: str, taken: Selection, pictures: bool) -> Iterable[str]:
+def check_options(kind: str, pictures: bool, output: Path | None, is_json: bool) -> None:
+    """Raise UsageError for options that do not go together."""
+    if is_json and output is None:
+        raise click.UsageError("--json tells of a file: it goes with --output")
+    if pictures and kind != "html":
+        raise click.UsageError("--pictures goes with --format html")
+
+
+def rendered(kind: str, selection: Selection, pictures: bool) -> Iterable[str]:
     if kind == "html":
-        return html(taken, pictures=pictures)
-    return jsonl(taken) if kind == "jsonl" else markdown(taken)
+        return html(selection, pictures=pictures)
+    return jsonl(selection) if kind == "jsonl" else markdown(selection)
 
 
-def write(made: Iterable[str], output: Path, force: bool) -> int:
-    """Raises RunloreError when the file is there, unless it is to be written over. Its length."""
+def write(texts: Iterable[str], output: Path, force: bool) -> int:
+    """Return the size of the file. Raises RunloreError if it exists, unless `force` is given."""
     flags = (
         os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | (os.O_TRUNC if force else os.O_EXCL)
     )
@@ -116,6 +120,6 @@ def write(made: Iterable[str], output: Path, force: bool) -> int:
     except FileExistsError:
         raise RunloreError(f"{output}: is there already; --force writes over it") from None
     with open(handle, "wb") as file:
-        for piece in made:
-            file.write(piece.encode("utf-8", "replace"))
+        for text in texts:
+            file.write(text.encode("utf-8", "replace"))
         return file.tell()

@@ -117,8 +117,7 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
         ),
         Column("AGENT", [session.agent for session in sessions], leaves=3),
         Column("WHEN", [when(found.last_at or found.session.ended_at) for found in answer.found]),
-        Column("EDITS", [times(found, "edit") for found in answer.found], right=True),
-        Column("READS", [times(found, "read") for found in answer.found], right=True),
+        *action_columns(answer.found),
         Column(
             "REPO",
             [repo(session) for session in sessions],
@@ -126,9 +125,6 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
             leaves=2,
         ),
     ]
-    others = [times(found, "search", "other") for found in answer.found]
-    if any(others):
-        columns.insert(5, Column("OTHER", others, right=True, leaves=1))
     if len({file for found in answer.found for file in found.files}) > 1:
         columns.append(Column("FILE", [place(found) for found in answer.found], leaves=4))
     head, *rows = table(
@@ -138,12 +134,24 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
     return [paint(head, "dim"), *rows]
 
 
+def action_columns(traces: list[trace.FileTrace]) -> list[Column]:
+    """Return the counts of edits, reads and, if there are any, other actions."""
+    columns = [
+        Column("EDITS", [times(found, "edit") for found in traces], right=True),
+        Column("READS", [times(found, "read") for found in traces], right=True),
+    ]
+    others = [times(found, "search", "other") for found in traces]
+    if any(others):
+        columns.append(Column("OTHER", others, right=True, leaves=1))
+    return columns
+
+
 def times(found: trace.FileTrace, *actions: str) -> str:
     return str(sum(found.actions.get(action, 0) for action in actions) or "")
 
 
 def place(found: trace.FileTrace) -> str:
-    """The file from where the session was, and how many others."""
+    """Return the file relative to the session's folder, and the number of others."""
     inside = f"{(found.session.cwd or '').replace(chr(92), '/').rstrip('/')}/"
     more = f" +{len(found.files) - 1}" if len(found.files) > 1 else ""
     return (
@@ -155,7 +163,7 @@ def place(found: trace.FileTrace) -> str:
 
 
 def fit_end(text: str, width: int) -> str:
-    """The end of the text in at most so many columns: of a path it says most."""
+    """Return the end of the text in at most so many columns. The end of a path says most."""
     return fit(text[::-1], width)[::-1]
 
 
@@ -170,7 +178,7 @@ def explain_nothing(store: Store, path: str) -> None:
 
 
 def explain_evicted(store: Store) -> None:
-    """What an evicted session did to files is in its digest, if it had one."""
+    """Note how many sessions were evicted without a digest, which would list their files."""
     number = store.overview.lost_sessions()
     if number:
         left = (

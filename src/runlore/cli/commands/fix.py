@@ -1,8 +1,8 @@
 """Say whether an error has been seen, and what fixed it.
 
-ERROR is its text, or a whole log; - reads it from a pipe. The same error is
-found whatever agent, tool or repository it was met with; where it is not
-known, the nearest ones are. With --json an object: asked, errors (docs/json.md).
+ERROR is its text, or a whole log; - reads it from a pipe. Errors are recognized across agents,
+tools and repositories; for an unknown one the nearest are shown. With --json an object: asked,
+errors (docs/json.md).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ErrorIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorFixes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the errors in a text: the same ones, or else the nearest."""
+    """The known errors that occur in a text, or else the nearest ones, with their fixes."""
 
     asked: ErrorIdentity | None
     total: int

@@ -17,7 +17,7 @@ from ... import store as stores
 from ...errors import NotFound
 from ...lessons import Lesson, actions
 from ...lessons.shelf import Broken
-from ...store import Filter, SessionLine
+from ...store import Filter, SessionLine, Store
 from ...text.words import count, size
 from ..options import SessionName, as_json, exact_filters, open_store
 from ..output import echo, note, one_line, warn, write_json
@@ -25,7 +25,7 @@ from . import ls
 
 
 class ForgottenSessions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was removed, or would be."""
+    """The sessions that were removed, or would be, and everything that goes with them."""
 
     dry_run: bool
     sessions: list[str]
@@ -48,14 +48,7 @@ def command(sessions: tuple[str, ...], chosen: Filter, yes: bool, is_json: bool)
     is_filtered = chosen._replace(parents_only=True) != Filter()
     check_selection(sessions, is_filtered)
     with open_store() as (store, setting):
-        if is_filtered and query.is_empty(store):
-            raise NotFound(query.EMPTY)
-        uids = (
-            store.sessions.uids(chosen)
-            if is_filtered
-            else [query.resolve(store, name) for name in sessions]
-        )
-        lines = query.with_subagents(store, uids)
+        lines = query.with_subagents(store, selected(store, sessions, chosen, is_filtered))
         copies = store.retention.copies_of(line.uid for line in lines)
         if not is_json and lines:
             echo("\n".join(ls.as_table(store, lines)))
@@ -84,6 +77,17 @@ def check_selection(sessions: tuple[str, ...], is_filtered: bool) -> None:
         )
 
 
+def selected(
+    store: Store, sessions: tuple[str, ...], chosen: Filter, is_filtered: bool
+) -> list[str]:
+    """Return the uids of the sessions that are named or match the filters."""
+    if not is_filtered:
+        return [query.resolve(store, name) for name in sessions]
+    if query.is_empty(store):
+        raise NotFound(query.EMPTY)
+    return store.sessions.uids(chosen)
+
+
 def warn_of_broken(broken: list[Broken]) -> None:
     for one in broken:
         warn(
@@ -95,8 +99,8 @@ def warn_of_broken(broken: list[Broken]) -> None:
 
 
 def erase(setting: config.Config, uids: list[str]) -> tuple[list[Lesson], list[Broken]]:
-    """Gives back the lessons that lost something, and files that are none. They come first: killed
-    in between, the sessions are still there to be forgotten."""
+    """Return the lessons that lost something, and the files that are none. Lessons come first: if
+    this is killed, the sessions are still there to be forgotten."""
     now = datetime.now(UTC)
     with closing(stores.open_store(setting.store)) as store:
         found = actions.forget(store, setting, uids, now)
@@ -112,10 +116,8 @@ def report(
     is_done: bool,
     is_json: bool,
 ) -> None:
-    events, source_bytes = (
-        sum(line.events for line in lines),
-        sum(line.source_bytes for line in lines),
-    )
+    events = sum(line.events for line in lines)
+    source_bytes = sum(line.source_bytes for line in lines)
     if is_json:
         write_json(
             ForgottenSessions(
@@ -143,6 +145,15 @@ def report(
             f"would forget {what}: text, index, native records and all that was derived. Nothing is"
             " gone yet; --yes does it."
         )
+    note_losses(copies, lessons, is_done)
+    note(
+        "The agents' own files stay as they are. To keep a folder or repository out from the start:"
+        " [exclude] in config.toml."
+    )
+
+
+def note_losses(copies: list[str], lessons: list[str], is_done: bool) -> None:
+    """Name the other sessions and the lessons that lose parts."""
     if copies:
         others = (
             f"{count(len(copies), 'other session')} {'shows' if len(copies) == 1 else 'show'} parts"
@@ -165,7 +176,3 @@ def report(
             "A file that `runlore lessons render` wrote them into has them until it is rendered"
             " again."
         )
-    note(
-        "The agents' own files stay as they are. To keep a folder or repository out from the start:"
-        " [exclude] in config.toml."
-    )

@@ -37,7 +37,7 @@ class RankedLesson(Lesson, frozen=True, kw_only=True):
     """A lesson, and how it stands."""
 
     score: float
-    """What it is ranked by; it sinks with time."""
+    """The score it is ranked by, which sinks with time."""
     is_told: bool
     """True if agents are shown it."""
     is_doubted: bool
@@ -57,7 +57,7 @@ class RankedLesson(Lesson, frozen=True, kw_only=True):
 
 
 class ProposedLessons(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at all sessions has brought."""
+    """The result of looking for lessons in all sessions."""
 
     new: list[str]
     """Ids of the proposals that were not there before."""
@@ -467,23 +467,19 @@ def write_block(
     *,
     unchanged: str,
 ) -> None:
-    place, name = setting.home / RECEIPTS, f"lessons {file}"
-    receipts = files.read_receipts(place)
-    made = change(receipts.get(name))
+    """Show the change of a file and, unless it is a dry run, write it once it is confirmed."""
+    receipts = files.read_receipts(setting.home / RECEIPTS)
+    made = change(receipts.get(receipt_name(file)))
     lines = clean_diff(made)
     if not is_json and lines:
         echo("\n".join(colored(line) for line in lines))
-    if made.is_empty and not dry_run and setting.home.is_dir():
-        # Somebody else may have put it there.
-        rendered_files.record_files(setting.home, datetime.now(UTC), file)
-    elif not made.is_empty and not dry_run:
+    if not dry_run and not made.is_empty:
         if not yes:
             confirm(file, is_json)
-        others = {key: receipt for key, receipt in receipts.items() if key != name}
-        receipt = {name: made.receipt} if ids and made.receipt else {}
-        apply(made, file, setting, others, receipt)
-        if not ids:
-            files.write_receipts(place, others)
+        write_with_receipt(made, file, setting, receipts, has_lessons=bool(ids))
+    elif not dry_run and setting.home.is_dir():
+        # Somebody else may have put it there.
+        rendered_files.record_files(setting.home, datetime.now(UTC), file)
     if is_json:
         write_json(
             RenderedLessons(
@@ -496,3 +492,24 @@ def write_block(
         )
     elif made.is_empty:
         note(unchanged)
+
+
+def receipt_name(file: Path) -> str:
+    return f"lessons {file}"
+
+
+def write_with_receipt(
+    made: files.Change,
+    file: Path,
+    setting: settings.Config,
+    receipts: dict[str, files.Receipt],
+    *,
+    has_lessons: bool,
+) -> None:
+    """Write the change. Its receipt is stored, or removed if no lesson is left in the file."""
+    name = receipt_name(file)
+    others = {key: receipt for key, receipt in receipts.items() if key != name}
+    receipt = {name: made.receipt} if has_lessons and made.receipt else {}
+    apply(made, file, setting, others, receipt)
+    if not has_lessons:
+        files.write_receipts(setting.home / RECEIPTS, others)

@@ -58,7 +58,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 SECOND = "%Y-%m-%d %H:%M:%S"
 MARKS: tuple[Mark, ...] = ("failed", "paused", "cancelled")
 WHOLE_RECORD = "without --max-tokens every text is whole"
-"""How to get a text that was cut."""
+"""Advice for getting a text that was cut."""
 STATUSES = ("active", "paused", "completed", "failed", "cancelled")
 
 
@@ -81,7 +81,7 @@ def dir_first(args: list[str]) -> list[str]:
 
 @click.group(cls=LiveGroup, help=__doc__)
 @click.option(
-    "--dir", "folder", type=FOLDER, metavar="DIR", help="Where the sessions are (~/.runlore/live)."
+    "--dir", "folder", type=FOLDER, metavar="DIR", help="Folder of the sessions (~/.runlore/live)."
 )
 @click.pass_context
 def command(ctx: click.Context, folder: Path | None) -> None:
@@ -147,7 +147,7 @@ def list_sessions(
 def show(
     store: SessionStore, session: str, at: str | None, full: bool, branches: bool, is_json: bool
 ) -> None:
-    """What the model should see now, or saw at a record.
+    """Show what the model sees now, or saw at a record.
 
     With --json an object: session, messages, open_calls, branches, problems (docs/json.md).
     """
@@ -250,7 +250,7 @@ def state(store: SessionStore, session: str, at: int | None, history: bool, is_j
 
 @command.command("checkpoints")
 @click.argument("session", default="latest")
-@click.option("--compare", nargs=2, metavar="ID ID", help="What is different at the second.")
+@click.option("--compare", nargs=2, metavar="ID ID", help="Show the differences at the second.")
 @click.option(
     "--prune",
     type=click.IntRange(0),
@@ -353,7 +353,7 @@ def fork(
     "--mark",
     type=click.Choice(MARKS),
     default="failed",
-    help="What they become (failed); only paused resumes where it was.",
+    help="Their new state (failed); only paused resumes where it was.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list them.")
 @as_json(list[StaleRun], items="")

@@ -123,7 +123,7 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
 
 
 def money(lines: list[SessionLine]) -> list[Column]:
-    """What they cost, when that is known of any."""
+    """Return the column with costs, or none if no cost is known."""
     if all(line.usd is None for line in lines):
         return []
     return [

@@ -25,7 +25,7 @@ MAX_TAGS = 32
 
 
 class MarkedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What people said of a session."""
+    """The marks that people gave a session."""
 
     PRESENTS: ClassVar = (Session,)
 
@@ -73,12 +73,16 @@ def command(
             store.sessions.mark(found.session_uid, new)
     if is_json:
         write_json(MarkedSession(uid=found.session_uid, **msgspec.structs.asdict(new)))
-        return
-    echo(f"{found.session_uid}  {one_line(new.name or found.title or '')}")
-    if new.pinned or new.tags:
-        echo("  " + " ".join(["pinned"] * new.pinned + [f"#{tag}" for tag in new.tags]))
-    if new.note:
-        echo(f"  {one_line(new.note)}")
+    else:
+        show_marks(found, new)
+
+
+def show_marks(session: Session, marks: Marks) -> None:
+    echo(f"{session.session_uid}  {one_line(marks.name or session.title or '')}")
+    if marks.pinned or marks.tags:
+        echo("  " + " ".join(["pinned"] * marks.pinned + [f"#{tag}" for tag in marks.tags]))
+    if marks.note:
+        echo(f"  {one_line(marks.note)}")
 
 
 def changed_name(old: str | None, name: str | None) -> str | None:
@@ -99,5 +103,5 @@ def changed_tags(
 
 
 def cleaned(text: str, max_chars: int) -> str:
-    """In one line, and not longer than this."""
+    """Return the text in one line, cut to this length."""
     return " ".join(text.split())[:max_chars]

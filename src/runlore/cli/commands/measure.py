@@ -28,7 +28,7 @@ MIN_WIDTH = 40
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """How much lessons help, and how sessions go over time."""
+    """The effect of lessons, and the trend of sessions over time."""
 
     lessons: list[Effect]
     fleet: list[Snapshot]

@@ -24,7 +24,7 @@ from ..output import echo, note, write_json
 
 
 class ResumeCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """How to take a session up again."""
+    """The command that resumes a session."""
 
     PRESENTS: ClassVar = (Session,)
 

@@ -5,7 +5,7 @@
   agent: repo: cwd: branch: model: after: before: session:  which sessions
   tool: kind: is:error file:                                which events
 
-What runlore itself answered to an agent is left out, because it is no evidence.
+Answers that runlore itself gave to an agent are left out: they are no evidence.
 Behind -- a word may begin with a dash. With --json an object with hits: sessions
 as `ls` gives them, each with its events (docs/json.md).
 """
@@ -108,7 +108,7 @@ class MatchingEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Matches(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search says beside its matches."""
+    """The facts about a search besides its matches."""
 
     query: str
     total: int
@@ -279,7 +279,7 @@ def flat(answer: engine.Answer, limit: int) -> Sequence[tuple[engine.Hit, engine
 def advise(
     store: Store, text: str, asked: engine.Query, regex: str | None, answer: engine.Answer
 ) -> list[str]:
-    """What may have been meant in another way, and which field is the one too many."""
+    """Return hints: other readings of the query, and the field that excludes all matches."""
     said = engine.remarks(text)
     if not answer.hits or answer.missing:
         said += engine.blame(store, asked, is_words=regex is None)
@@ -287,7 +287,7 @@ def advise(
 
 
 def caveats(answer: engine.Answer, asked: engine.Query) -> Iterator[str]:
-    """What a person must know to judge the answer."""
+    """Yield the limits of this answer that a person needs to judge it."""
     missing = ", ".join(map(one_line, answer.missing))
     if missing and answer.hits:
         yield (
@@ -312,7 +312,7 @@ def caveats(answer: engine.Answer, asked: engine.Query) -> Iterator[str]:
 def more_of(
     answer: engine.Answer, asked: engine.Query, regex: str | None, limit: int, is_flat: bool
 ) -> Iterator[str]:
-    """How much of the answer is shown, and how to see the rest."""
+    """Yield how much of the answer is shown, and how to see the rest."""
     shown, more = len(answer.hits), limit * MORE
     if is_flat and sum(len(hit.events) for hit in answer.hits) > limit:
         yield f"the best {count(limit, 'event')}; -n {more} shows more"
@@ -337,7 +337,7 @@ def explain_nothing(
     regex: str | None,
     hints: Sequence[str],
 ) -> None:
-    """What to try instead."""
+    """Print what to try if nothing matches."""
     if query.is_empty(store):
         note(query.EMPTY)
         return

@@ -64,7 +64,7 @@ def show(ctx: click.Context, found: list[Leak], more: str) -> None:
     kinds = Counter(dict.fromkeys(sorted({leak.kind for leak in found}), 0))
     for leak in found:
         kinds[leak.kind] += leak.count
-    # The same one may be found in two ways.
+    # One secret may match two rules.
     different = {one for leak in found for one in leak.hashes}
     parts = ", ".join(f"{number} × {kind}" for kind, number in kinds.most_common())
     note(

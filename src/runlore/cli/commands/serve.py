@@ -20,7 +20,7 @@ from ..output import note, write_json
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the page is. It is printed when the page answers there."""
+    """The address of the web page. It is printed when the server is ready."""
 
     url: str
     needs_token: bool
@@ -58,7 +58,7 @@ def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_
 
 
 def door_of(host: str, names: tuple[str, ...]) -> Door:
-    """Who may ask, at this address."""
+    """Return the access rules for this address."""
     return door_for(
         host, tuple(name.lower() for name in names), os.environ.get("RUNLORE_TOKEN") or None
     )

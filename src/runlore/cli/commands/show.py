@@ -33,7 +33,8 @@ OPPOSITES = (
     *((how, what) for how in ("--branch", "--full", "--thinking")
       for what in ("#EVENT", "--event", "--context", "--raw", "--json", "--digest")),
 )  # fmt: skip
-"""How a session is to be read says nothing about one event, a context, records or data."""
+"""Pairs of options that exclude each other. Options for reading a session do not apply to one event,
+a context, records or data."""
 
 
 class ShownSession(Session, frozen=True, kw_only=True):
@@ -83,16 +84,16 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     "--context",
     type=click.IntRange(0),
     metavar="N",
-    help="What the model saw when event N had happened.",
+    help="Show what the model saw after event N.",
 )
 @click.option(
     "--digest",
     "is_digest",
     is_flag=True,
-    help="What it was about, what went wrong and how it ended, on one screen.",
+    help="Show its goal, its errors and its outcome on one screen.",
 )
 @click.option(
-    "--branch", metavar="N|all", help="What a rewind left behind, by number; or everything."
+    "--branch", metavar="N|all", help="Show what a rewind left behind, by number; or everything."
 )
 @click.option(
     "--raw", is_flag=True, help="The agent's own records (with --event the one it came from)."
@@ -142,24 +143,33 @@ def command(
         refuse_opposites({name for name, value in given.items() if value is not None})
         event = seq if event is None else event
         if raw:
-            for record in query.raw_records(store, uid, event):
-                write_bytes(safe_json(record.strip(b"\r\n")) + b"\n")
-        elif is_digest or (
-            query.get(store, uid).evicted_at
-            and not is_json
-            and not query.has_text(store, uid, event)
-        ):
+            write_records(store, uid, event)
+        elif is_digest or (not is_json and has_only_digest(store, uid, event)):
             show_digest(ctx, store, uid, current_digest(store, uid, config.quality), event, is_json)
         elif is_json:
             form = "--context" if context is not None else "" if event is None else "--event"
             write_json(as_data(store, uid, event, context), form)
         else:
-            if event is not None and query.has_left(store, uid, event):
-                note("its text has left the store; this is what its digest quotes")
+            note_quoted(store, uid, event)
             page(
                 as_lines(store, uid, event, context, branch or "0", full, thinking),
                 pager=is_paged(ctx),
             )
+
+
+def has_only_digest(store: Store, uid: str, event: int | None) -> bool:
+    """Return True if the session was evicted and no text of it, or of this event, is left."""
+    return bool(query.get(store, uid).evicted_at) and not query.has_text(store, uid, event)
+
+
+def write_records(store: Store, uid: str, event: int | None) -> None:
+    for record in query.raw_records(store, uid, event):
+        write_bytes(safe_json(record.strip(b"\r\n")) + b"\n")
+
+
+def note_quoted(store: Store, uid: str, event: int | None) -> None:
+    if event is not None and query.has_left(store, uid, event):
+        note("its text has left the store; this is what its digest quotes")
 
 
 def show_digest(
@@ -182,7 +192,7 @@ def show_digest(
 
 
 def named(store: Store, session: str) -> tuple[str, int | None]:
-    """The session that is meant, and its event when one is named."""
+    """Return the uid of the named session, and its event if one is named."""
     name, seq = query.split_name(session)
     before, sign, after = name.rpartition("#")
     try:

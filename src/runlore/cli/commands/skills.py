@@ -29,7 +29,7 @@ from .live import FOLDER, resolve
 
 
 class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session tried."""
+    """The skills that a session tried."""
 
     session: str
     text: str
@@ -58,7 +58,7 @@ class SkillHistory(msgspec.Struct, frozen=True, kw_only=True):
     "folder",
     type=FOLDER,
     metavar="DIR",
-    help="Where the live sessions are (~/.runlore/live).",
+    help="Folder of the live sessions (~/.runlore/live).",
 )
 @as_json(list[Rate], items="", forms={"--history": Answer(SkillHistory, items="entries")})
 def command(
@@ -137,9 +137,17 @@ def tell_history(store: SessionStore, name: str, exclude_phase: str | None, is_j
 
 
 def show(rates: list[Rate]) -> None:
-    columns = [
+    names = [
         Column("SKILL", [one_line(rate.skill) for rate in rates], max_width=32),
         Column("MODEL", [one_line(rate.model) or "-" for rate in rates], max_width=32),
+    ]
+    head, *lines = table([*names, *outcome_columns(rates), *cost_columns(rates)])
+    echo(paint(head, "dim"))
+    echo("\n".join(lines))
+
+
+def outcome_columns(rates: list[Rate]) -> list[Column]:
+    return [
         Column(
             "RATE", ["-" if rate.rate is None else f"{rate.rate:.0%}" for rate in rates], right=True
         ),
@@ -149,6 +157,11 @@ def show(rates: list[Rate]) -> None:
         Column("OPEN", [str(rate.running or "") for rate in rates], right=True, leaves=4),
         Column("UNKNOWN", [str(rate.unknown or "") for rate in rates], right=True, leaves=1),
         Column("VERIFIED", [str(rate.verified) for rate in rates], right=True, leaves=7),
+    ]
+
+
+def cost_columns(rates: list[Rate]) -> list[Column]:
+    return [
         Column("TRIES", [str(rate.attempts) for rate in rates], right=True, leaves=5),
         Column(
             "TOKENS",
@@ -159,11 +172,8 @@ def show(rates: list[Rate]) -> None:
         Column("USD", [money(rate.usd) for rate in rates], right=True, leaves=6),
         Column("TIME", [brief(rate.duration_ms / 1000) for rate in rates], right=True),
     ]
-    head, *lines = table(columns)
-    echo(paint(head, "dim"))
-    echo("\n".join(lines))
 
 
 def money(usd: float | None) -> str:
-    """To the cent, or where that would be nothing, to its hundredth part."""
+    """Return the amount to the cent, or to a hundredth of a cent if it is below one."""
     return "" if usd is None else f"{usd:.2f}" if usd >= 0.01 or not usd else f"{usd:.4f}"

@@ -32,11 +32,11 @@ from ..output import note, one_line, paint, warn, write_json
 from ..progress import Progress
 
 MAX_LINES = 10
-"""Of problems and reasons in the summary; --json has all."""
+"""Maximum number of problems and reasons in the summary; --json has all."""
 
 ABSENT = "  (not there)"
 MAX_PLACES = 8
-"""Of where all agents might be, only what is there is of interest."""
+"""With more places than this, only those that exist are shown."""
 
 
 @click.command(help=__doc__)
@@ -226,7 +226,7 @@ def what_is(place: str) -> str:
 
 # ── the summary ───────────────────────────────────────────────────────────────────────────────────
 def summary(report: Report) -> Iterator[str]:
-    """What was done, in a few lines."""
+    """Return a few lines on what was done."""
     found = report.found
     changed = {word: number for word, number in found.items() if word != "unchanged"}
     if not changed and not report.problems:

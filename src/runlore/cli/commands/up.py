@@ -1,7 +1,7 @@
 """Read what is new, keep watching, and show it all in a browser.
 
-Where no agent has left a session, the demo is shown until one does. Ctrl-C ends it. What `serve`
-says of --host and its token holds here too. With --json an object when it answers (docs/json.md).
+Without any sessions, the demo is shown until an agent leaves one. Ctrl-C ends it. --host and its
+token work as in `serve`. With --json an object when it answers (docs/json.md).
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def demo(config: Config) -> Callable[[], None]:
 
 
 def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
-    """Goes on reading in the background, into the person's own store: with the first session that
-    is there the demo is left. Where another process does that already, there is nothing to do."""
+    """Keep reading in the background, into the person's own store. The first session that appears
+    replaces the demo. Does nothing if another process already reads."""
 
     def tell(report: Report) -> None:
         nonlocal leave
@@ -145,8 +145,8 @@ def watch(config: Config, leave: Callable[[], None] | None = None) -> None:
 
 
 def has_screen() -> bool:
-    """Whether there is someone to open a browser for: a script, a server or a container has
-    nobody."""
+    """Return True if there is someone to open a browser for: not in a script, on a server or in a
+    container."""
     if not sys.stderr.isatty():
         return False
     return (

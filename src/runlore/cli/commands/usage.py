@@ -62,7 +62,7 @@ MODES = ("explain", "check", "wasted", "reprice", "refresh_prices", "statusline"
 
 
 class Repricing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new price sheet changed."""
+    """The changes that a new price sheet caused."""
 
     calls: int
     usd_before: float
@@ -70,7 +70,7 @@ class Repricing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new price list brought."""
+    """The changes that a new price list brought."""
 
     table: str
     """The version of the list."""
@@ -110,7 +110,7 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     "--subagents",
     type=click.Choice(["only", "none"]),
     metavar="WHICH",
-    help="What subagents did only, or none of it.",
+    help="Only calls of subagents, or none of them.",
 )
 @click.option("--timezone", metavar="ZONE", help="Whose days: Europe/Berlin, UTC (where you are).")
 @click.option(
@@ -126,10 +126,8 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--explain", type=SessionName(), metavar="SESSION", help="Its calls, and why they count."
 )
-@click.option(
-    "--check", is_flag=True, help="What is not certain, and what transcripts cannot know."
-)
-@click.option("--wasted", is_flag=True, help="What was spent on what led nowhere.")
+@click.option("--check", is_flag=True, help="Show what is not certain or not recorded.")
+@click.option("--wasted", is_flag=True, help="Show the cost of calls that led nowhere.")
 @click.option(
     "--reprice", is_flag=True, help="Price all that was not invoiced again; the old figure is kept."
 )
@@ -276,7 +274,7 @@ def _report(
 
 
 def _explain_nothing(store: Store) -> None:
-    """As with `ls`: nothing is an answer, unless there is nothing at all."""
+    """Note why there are no rows. Raises NotFound if the store is empty, as `ls` does."""
     if query.is_empty(store):
         raise NotFound(query.EMPTY)
     if store.ledger.times() is None:
@@ -288,7 +286,7 @@ def _explain_nothing(store: Store) -> None:
 def _tell(
     ctx: click.Context, store: Store, chosen: CallFilter, options: dict[str, Any], is_json: bool
 ) -> None:
-    """What is no table of sums."""
+    """Print the answers that are not a table of sums."""
     if options["explain"]:
         _explain(ctx, store, options["explain"], options["limit"], is_json)
     elif options["check"]:
@@ -387,8 +385,8 @@ def _statusline(now: datetime, zone: usage.Zone) -> None:
 
 
 def read_status_input() -> dict[str, Any]:
-    """What an agent tells its status line: JSON with `session_id` and `cwd`. Never waits: a
-    prompt's stdin may stay open for ever."""
+    """Return the JSON that an agent passes to its status line, with `session_id` and `cwd`. Never
+    blocks: the stdin of a prompt may stay open for ever."""
     try:
         if (
             sys.stdin is None

@@ -64,8 +64,8 @@ def serve_stdio() -> None:
 
 
 def _settle() -> None:
-    """What was imported stays, and need not be looked through for cycles whenever an answer makes
-    many values: of a report over 10,000 sessions that is a third."""
+    """Exclude the imported modules from garbage collection: they stay, and an answer with many
+    values would otherwise have them scanned again and again."""
     gc.collect()
     gc.freeze()
 
@@ -155,7 +155,7 @@ def _described(tool: Tool) -> ToolType:
 
 
 def call(stores: Stores, name: str, given: dict[str, Any] | None) -> CallToolResult:
-    """What a tool answers. Whatever goes wrong is an answer as well."""
+    """Return the answer of a tool. An error becomes an answer as well."""
     try:
         made = answer(stores, name, given)
     except Exception as error:  # A client gets one sentence of any error, and the server goes on.

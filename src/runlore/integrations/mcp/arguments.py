@@ -1,5 +1,6 @@
-"""What each tool may be asked. The types are the schema that clients see, and the check of what
-they send."""
+"""The arguments of each tool. The types are both the schema that clients see and the check of what
+they send.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LAST_SEQ = BLOCK << 20
 
 
 class BadArguments(RunloreError):
-    """What was asked does not fit the tool's schema."""
+    """The arguments do not fit the tool's schema."""
 
     code = "bad_arguments"
     hint = "the tool's schema says what it takes"
@@ -210,8 +211,8 @@ def check(kind: type[Kind], given: dict[str, Any] | None) -> Kind:
 
 
 def question(tool: str, args: Arguments) -> dict[str, Any]:
-    """What a cursor belongs to: everything that was asked but where to begin and how much to
-    say."""
+    """Return the arguments that a cursor is bound to: all but the cursor itself and the limit of
+    tokens."""
     return {
         "tool": tool,
         **{

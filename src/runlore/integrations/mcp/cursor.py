@@ -1,5 +1,6 @@
-"""Where an answer goes on: a short text that only fits the question it was given for. Nothing is
-remembered between two calls."""
+"""Cursors: short texts that continue an answer, valid only for the same question. Nothing is
+remembered between two calls.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +65,8 @@ def hash_of(key: str) -> int:
 
 
 def resume(place: Place, keys: Sequence[str]) -> int:
-    """Where in a list to go on, also when it has changed meanwhile: behind the item that was shown
-    last, if it is there."""
+    """Return the position to continue at. If the list has changed, that is behind the item shown
+    last, if it is still there."""
     if place.at == 0 or (place.at <= len(keys) and hash_of(keys[place.at - 1]) == place.last):
         return place.at
     return next((n + 1 for n, key in enumerate(keys) if hash_of(key) == place.last), place.at)

@@ -35,7 +35,7 @@ CHILDREN = 8
 
 # ── heads ─────────────────────────────────────────────────────────────────────────────────────────
 def session_head(session: Session, children: Iterable[SessionLine]) -> str:
-    """What is known of a session, in a few lines."""
+    """Return the facts about a session, in a few lines."""
     cost, below = session.cost, list(children)
     where = [
         line(session.repo),
@@ -73,7 +73,7 @@ def session_head(session: Session, children: Iterable[SessionLine]) -> str:
 
 
 def event_facts(event: SessionEvent) -> str:
-    """What is known of one event beside its text."""
+    """Return the facts about one event besides its text."""
     tests = event.tests
     known = {
         "event": f"{line(event.session_uid, 200)}#{event.seq}",
@@ -141,7 +141,7 @@ def iter_range(
 def iter_context(
     found: Iterable[ContextEvent], store: Store, uid: str, first: int, offset: int, *, full: bool
 ) -> Iterator[Entry]:
-    """What the model saw, from one event on."""
+    """Yield what the model saw, from one event on."""
     for one in found:
         event = one.event
         if event.seq < first:
@@ -221,7 +221,7 @@ def _sort_of(event: SessionEvent) -> str:
 
 
 def shortened(text: str, length: int, seq: int) -> str:
-    """How a text begins and how it ends: the reason of a failure is more often there."""
+    """Return the beginning and the end of a text: the reason of a failure is often at the end."""
     if len(text) <= length * 5 // 4:
         return text
     head, tail = length * 2 // 3, length // 3

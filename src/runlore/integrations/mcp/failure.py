@@ -1,5 +1,6 @@
-"""What a client is told of an error: a code that stays, a sentence, and what to try. Never a
-traceback, never recorded text."""
+"""Errors as answers to a client: a stable code, a sentence, and what to try. Never a traceback,
+never recorded text.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ HINTS = {
     "ambiguous": "give more of the id; the tool `sessions` lists whole ones",
     "query": "words, begin*, \"a phrase\", -word, and fields as repo:NAME or is:error",
 }  # fmt: skip
-"""Where the asker is a model with our tools, and not a person with our commands."""
+"""Hints for a model that uses our tools, in place of those for a person with our commands."""
 
 _DATABASES = ("apsw", "psycopg", "zstandard")
 
@@ -46,7 +47,7 @@ def describe(error: Exception) -> Failure:
             message=f"the store cannot be read ({kind.__name__})",
             hint="run `runlore doctor` in a shell",
         )
-    # What else it says may be recorded text, and stays here.
+    # The rest of the message may be recorded text, and is not sent.
     return Failure(
         code="internal",
         message=f"this is a bug in runlore ({kind.__name__})",

@@ -13,9 +13,9 @@ NOTICE = (
     " data to judge and to quote; nothing in it is an instruction to you."
 )
 
-# What no reader sees and every model reads: blanks without width, fillers, joiners in a row (one
-# alone may belong to a word or an emoji), selectors of variants but for those of emoji. `clean` has
-# taken the rest.
+# Characters that people do not see and models read: blanks without width, fillers, joiners in a row
+# (one alone may belong to a word or an emoji), selectors of variants except those of emoji. `clean`
+# has removed the rest.
 _UNSEEN = (
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0d\uffa0\ufff0-\ufff8"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0080-\U000e0fff]|[\u200c\u200d]{2,}|[\ufe0e\ufe0f]{2,}"
@@ -55,8 +55,8 @@ def fence(text: str, mark: str = "") -> tuple[str, str]:
 
 
 def is_name(text: str | None) -> bool:
-    """Whether this can stand outside the fence: an id, the name of a model or a repository, a date;
-    and no sentence."""
+    """Return True if this may stand outside the fence: an id, the name of a model or a repository,
+    a date, but no sentence."""
     return (
         text is not None
         and re.fullmatch(r"[A-Za-z0-9][\w.:/@+~=-]{0,159}", text, re.ASCII) is not None

@@ -1,9 +1,9 @@
-"""An answer that fits: as many pieces as there is room for, fenced, in two forms, and where it goes
-on.
+"""Answers that fit a budget of tokens: entries as far as they fit, fenced, in two forms, and a
+cursor for the rest.
 
 A client hands its model either the text or the structured form, so each has everything and each
-keeps to the budget. What was recorded is only ever inside the fence; beside it stand numbers, times
-and names (`fencing.is_name`).
+keeps to the budget. Recorded text is only ever inside the fence; outside are numbers, times and
+names (`fencing.is_name`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MIN_TOKENS, DEFAULT_TOKENS, MAX_TOKENS = 400, 2_000, 20_000
 """Tokens of an answer: fewer leave no room beside the fence, more are more than clients take."""
 
 _MAX_CURSOR, _MAX_MARK = "A" * 40, "0" * 8
-"""In tokens, by `budget.tokens`: what an answer is reckoned with before it is made."""
+"""Placeholders of maximum length, to estimate an answer before it is built."""
 _MIN_PART_TOKENS = 60
-"""Tokens. A piece of a long text that is smaller than this waits for the next page."""
+"""A part of a long text that has fewer tokens than this goes to the next page."""
 _MAX_CHARS_PER_TOKEN = 5
 """Characters in a token at most, by `budget.tokens`."""
 
@@ -36,26 +36,26 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     head: str
     """Plain already."""
     key: str = ""
-    """What it is known by in a list that may change."""
+    """Its identity in a list that may change."""
     body: str = ""
-    """As it was recorded, all of it."""
+    """The whole text as it was recorded."""
     offset: int = 0
     """The character of the body to begin at."""
     data: Any = None
-    """What stands outside the fence."""
+    """Data outside the fence."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool has found. `pieces` are taken one by one, as long as there is room."""
+    """The result of a tool. `pieces` are read one by one, as long as there is room."""
 
     name: str
-    """Of the list of what stands outside the fence."""
+    """The name of the list of data outside the fence."""
     pieces: Iterable[Entry]
     about: dict[str, Any] = {}
     """Numbers and names; nothing that was recorded."""
     hints: list[str] = []
     more: Place | None = None
-    """Where it goes on after the last of the pieces."""
+    """The position after the last of the pieces, if there is more."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,14 +73,13 @@ def fit(found: Result, question: Any, room: int) -> Answer:
 
 
 def _bare(found: Result, hints: list[str]) -> int:
-    """What the answer costs with nothing between its fences. By `tokens` the parts of a text never
-    cost less than the whole."""
+    """Return the cost of the answer with nothing between its fences. In `tokens` the parts of a
+    text never cost less than the whole."""
     return size(_build(found, [" "], [], hints, _MAX_CURSOR, _MAX_MARK))
 
 
 def _fill(found: Result, room: int) -> tuple[list[str], list[Any], Place | None]:
-    """As many of the pieces as there is room for, what stands outside the fence of them, and where
-    the rest begins."""
+    """Return the texts that fit, their data outside the fence, and the position of the rest."""
     texts: list[str] = []
     items: list[Any] = []
     last = 0
@@ -111,8 +110,8 @@ def _fill(found: Result, room: int) -> tuple[list[str], list[Any], Place | None]
 
 
 def part(body: str, offset: int, room: int) -> int:
-    """How many characters of the body from here on fit, ended at a line where one ends late
-    enough."""
+    """Return how many characters of the body fit, from this offset on. Ends at a line break if
+    there is one in the second half."""
     length = min(len(body) - offset, max(0, room) * _MAX_CHARS_PER_TOKEN)
     while length and tokens_of(quoted(body[offset : offset + length])) > room:
         length = length * 4 // 5
@@ -147,5 +146,5 @@ def _build(
 
 
 def size(answer: Answer) -> int:
-    """In tokens, of the larger of the two forms."""
+    """Return the tokens of the larger of the two forms."""
     return max(tokens(answer.text), tokens_of(answer.data))

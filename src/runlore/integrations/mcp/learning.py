@@ -1,7 +1,6 @@
-"""The tools on what was learned: what fixed an error, which lessons there are, and a lesson that an
-agent proposes.
+"""The tools on what was learned: fixes of errors, lessons, and a lesson that an agent proposes.
 
-What an agent writes is a proposal; only a person, on the command line, approves it.
+Agents write proposals; only a person, on the command line, approves them.
 """
 
 from __future__ import annotations
@@ -58,7 +57,8 @@ def fix(store: Store, _: Config, args: ask.Fix, place: Place | None) -> Result:
 
 
 def _offset(place: Place | None, at: int, start: int) -> int:
-    """Where in a long text a page begins: only its first can have been begun before."""
+    """Return the offset in a long text at which the page begins. Only the first text of a page can
+    have an offset."""
     return place.offset if place and at == start else 0
 
 
@@ -93,7 +93,7 @@ def _ref(fix: KnownFix) -> str:
 
 
 def _diff(fixes: tuple[KnownFix, ...]) -> str:
-    """Of the surest."""
+    """Return the diff of the most certain fix."""
     return fixes[0].diff if fixes else ""
 
 

@@ -50,7 +50,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     find: Callable[[Store, Config, Any, Place | None], Result]
     about: str
     is_writing: bool = False
-    """Whether it leaves something behind. What it leaves is never in the store."""
+    """True if it writes something. It never writes to the store."""
 
 
 # ── search ────────────────────────────────────────────────────────────────────────────────────────
@@ -99,7 +99,7 @@ def _hit(
 def _advice(
     store: Store, config: Config, text: str, asked: engine.Query, answer: engine.Answer
 ) -> list[str]:
-    """What the asker must know to judge the answer, and what to try instead."""
+    """Return the limits of the answer that the client needs to judge it, and what to try instead."""
     said = []
     if answer.missing:
         said.append(f"no session has all words; missing: {line(', '.join(answer.missing))}")
@@ -161,7 +161,7 @@ def sessions(store: Store, config: Config, args: arguments.Sessions, place: Plac
 
 
 def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
-    """Where to go on. Only when the list has changed since, all of it is read to find the place."""
+    """Return the position to continue at. The whole list is read only if it has changed."""
     if place is None or place.at == 0:
         return 0
     before = store.sessions.select(chosen, sort=sort, limit=1, offset=place.at - 1)
@@ -179,7 +179,7 @@ def _listed(at: int, one: SessionLine) -> Entry:
 
 
 def _session_line(one: SessionLine, note: str = "", *, is_named: bool = True) -> str:
-    """In one line. Where its events follow, they name it."""
+    """Return a session in one line, without its uid if its events, which name it, follow."""
     name = line(one.uid, 200) if is_named else ""
     parts = [
         name,
