@@ -33,7 +33,7 @@ from runlore.web.serving import bind, door_for, serve, url_of
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "docs/screenshots"
-DEMO = ROOT / "src/runlore/demo/claude/root"
+DEMO = ROOT / "src/runlore/cli/demo/claude/root"
 PAGES = {
     "home": "/",
     "sessions": "/sessions",

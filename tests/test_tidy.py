@@ -7,7 +7,6 @@ anew, for whoever merges branches.
 
 import ast
 import io
-import json
 import re
 import subprocess
 import sys
@@ -26,13 +25,13 @@ ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src/runlore"
 FILES = sorted(SRC.rglob("*.py"))
 
-MAX_TOP_LEVEL_NAMES = 25
+MAX_TOP_LEVEL_NAMES = 27
 MAX_FILE_LINES = 600
 MAX_COLUMNS = 100
 MAX_BASES = 4
 MAX_CONTRACT_METHODS = 16
 MAX_COMPLEXITY = 15
-MAX_COMPLEX_FUNCTIONS = 40
+MAX_COMPLEX_FUNCTIONS = 20
 
 # Words that say when something happened, and not what it is; and those that the glossary replaces
 # by another one. A name is one of them if any of its parts is.
@@ -44,13 +43,7 @@ BANNED_WORDS = frozenset(
 USUAL_NAMES = frozenset({"NotFound", "SessionNotFound"})
 """Names that every programmer knows."""
 
-NOT_YET_FILE = Path(__file__).with_name("not_yet.json")
-NOT_YET: dict[str, list[str]] = (
-    json.loads(NOT_YET_FILE.read_text()) if NOT_YET_FILE.exists() else {}
-)
-
-# Lowest first: a room may import from its own layer and from those before it. Modules like
-# `_version` are in the lowest, but for those that are named here.
+# Lowest first: a room may import from its own layer and from those before it.
 LAYERS = [
     {"errors", "model", "timeline", "text"},
     {"config", "redact"},
@@ -305,13 +298,7 @@ LIMITS: dict[str, Callable[[], Iterator[str]]] = {
 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_limit_holds(limit: str) -> None:
-    violations, known = set(LIMITS[limit]()), set(NOT_YET.get(limit, ()))
-    assert not violations - known, f"new: {limit}"
-    assert not known - violations, f"take these out of {NOT_YET_FILE.name}: {limit}"
-
-
-def test_every_entry_of_not_yet_is_of_a_limit() -> None:
-    assert not NOT_YET.keys() - LIMITS.keys()
+    assert not set(LIMITS[limit]())
 
 
 def test_prose_is_what_is_no_table_code_or_link() -> None:
@@ -340,12 +327,13 @@ def python_files(*folders: str) -> list[Path]:
 
 
 def markdown_files() -> list[Path]:
+    """Pages that people write; the benchmarks write their own results."""
     folders = ("docs", "design", "bench", "src")
     files = [
         *ROOT.glob("*.md"),
         *(file for name in folders for file in (ROOT / name).rglob("*.md")),
     ]
-    return sorted(files)
+    return sorted({*files} - {ROOT / "bench/RESULTS.md", ROOT / "bench/USAGE.md"})
 
 
 def prose_lines(text: str) -> Iterator[str]:
@@ -501,10 +489,3 @@ def agents_named(source: str, names: set[str]) -> Iterator[tuple[str, int]]:
                 yield token.string[:60], token.start[0]
         if token.type not in (tokenize.COMMENT, tokenize.NL):
             is_first = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-
-
-if __name__ == "__main__":
-    present = {limit: sorted(set(find())) for limit, find in LIMITS.items()}
-    NOT_YET_FILE.write_text(
-        json.dumps({limit: names for limit, names in present.items() if names}, indent=1) + "\n"
-    )

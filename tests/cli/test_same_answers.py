@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from runlore import adapters, config, usage
+from runlore import adapters, cli, config, usage
 from runlore.retention.evict import let_go
 from runlore.store import Filter, open_store
 from runlore.sync import pipeline
 from tests.cli.conftest import Run
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"
-DEMO = Path(pipeline.__file__).parent / "demo"
+DEMO = Path(cli.__file__).parent / "demo"
 EVERY = Filter(parents_only=False)
 
 PLAIN = (

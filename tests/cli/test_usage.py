@@ -193,9 +193,9 @@ def test_csv_is_exact_and_no_name_in_it_is_a_formula(paid: Path, run: Run) -> No
         ("toy:alpha", "0.01392"),
         ("toy:beta", "0"),
     ]
-    from runlore.usage.table import _harmless
+    from runlore.usage.table import escape_formula
 
-    assert [_harmless(name) for name in ("=1+1", "@x", "main", None, "a\x1b[31mb")] == [
+    assert [escape_formula(name) for name in ("=1+1", "@x", "main", None, "a\x1b[31mb")] == [
         "'=1+1",
         "'@x",
         "main",

@@ -39,7 +39,7 @@ from runlore.store.postgres import connection, index
 from runlore.store.postgres.connection import PostgresConnection, Sending
 from runlore.store.postgres.database import as_regex, without_password
 from runlore.store.postgres.months import PARTITIONED, partition
-from runlore.store.postgres.pool import MAX_CONNECTIONS, _pools
+from runlore.store.postgres.pool import MAX_CONNECTIONS, open_pools
 from runlore.store.postgres.store import PostgresStore
 from runlore.sync import ingest, pipeline
 from runlore.sync.prepare import Job, Preparer, Setting
@@ -950,9 +950,9 @@ def test_the_last_reader_to_leave_closes_the_connections(
 ) -> None:
     with stores.lend() as (reader, _):
         reader.sessions.count(Filter())
-    assert _pools
+    assert open_pools
     stores.close()
-    assert not _pools
+    assert not open_pools
 
 
 def test_a_question_that_takes_too_long_is_ended(store: PostgresStore, address: str) -> None:

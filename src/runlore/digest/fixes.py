@@ -314,7 +314,9 @@ def _covers(other: Command, mine: Command, failed: Attempt) -> bool:
     """Return True if a run of tests includes what failed, judged by the commands."""
     signature = failed.signature
     if other.selects and signature is not None and signature.kind == "test":
-        pieces = [piece for selected in other.selects for piece in _NAME_PARTS.split(selected) if piece]
+        pieces = [
+            piece for selected in other.selects for piece in _NAME_PARTS.split(selected) if piece
+        ]
         return any(piece in signature.sample for piece in pieces)
     targets = other.operands - {"test", "run"} - frozenset(other.selects)
     return not targets or bool(targets & mine.operands) or "..." in targets

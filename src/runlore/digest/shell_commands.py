@@ -213,11 +213,11 @@ _PREFIXES = frozenset(
     " while ! {".split()
 )
 
-_TOKEN = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
+_PART = r"""(?:[^\s'"\\;|&<>()$]++|'[^']*'|"(?:[^"\\]++|\\.)*"|\\.|\$\([^()]{0,200}\)|\$)"""
 _WORD = re.compile(
     # Most words begin with a letter, so this alternative comes first.
-    rf"""[^\s'"\\;|&<>()$\d]{_TOKEN}*|\n|&&|\|\||\|&|[;|()]|&(?!>)"""
-    rf"""|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_TOKEN}+|['"]"""
+    rf"""[^\s'"\\;|&<>()$\d]{_PART}*|\n|&&|\|\||\|&|[;|()]|&(?!>)"""
+    rf"""|\d?(?:>>?|<<?<?|&>>?)(?:&\d|&-)?|{_PART}+|['"]"""
 )
 _MAY_WRAP = _PREFIXES | _RUNNERS.keys() | {"timeout", "bash", "sh", "zsh"}
 _HIDING = frozenset({"|", ";", "||", "\n"})

@@ -15,7 +15,7 @@ from ..config import Config
 from ..errors import ConfigError
 from ..model import BLOCK, make_uid
 from ..store import DAMAGED, SourceState, Store
-from ..store.rows import OUTRANKED, GONE
+from ..store.rows import GONE, OUTRANKED
 
 SAMPLE = 200
 """Segments, sessions and packs of records that are examined closely, spread over the store."""
@@ -141,7 +141,8 @@ class Exam:
         """The sessions with more or fewer events than their streams count."""
         counts: dict[int, int] = dict(
             self.store.maintenance.rows(
-                f"select session, count(*) from events where flags & {OUTRANKED} = 0 group by session"
+                f"select session, count(*) from events where flags & {OUTRANKED} = 0"
+                " group by session"
             )
         )
         return {

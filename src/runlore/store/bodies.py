@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..model import SessionEvent
-from .rows import OUTRANKED, CUT, FLAGS, LENGTH, OFFSET, SEQ, read_row
+from .rows import CUT, FLAGS, LENGTH, OFFSET, OUTRANKED, SEQ, read_row
 from .segments import unpack
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024

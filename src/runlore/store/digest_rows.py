@@ -65,7 +65,9 @@ def _cleaned(value: Any, text: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [_cleaned(one, text) for one in value]
     if isinstance(value, dict):
-        return {name: one if name in _UNCHANGED else _cleaned(one, text) for name, one in value.items()}
+        return {
+            name: one if name in _UNCHANGED else _cleaned(one, text) for name, one in value.items()
+        }
     return value
 
 

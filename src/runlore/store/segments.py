@@ -19,7 +19,7 @@ from ..adapters import Record
 from ..errors import StoreError
 from ..model import BLOCK, is_own
 from . import tsvectors
-from .rows import OUTRANKED, ERROR, FLAGS, KIND, LENGTH, OFFSET, SEQ, TOOL, column_index
+from .rows import ERROR, FLAGS, KIND, LENGTH, OFFSET, OUTRANKED, SEQ, TOOL, column_index
 from .values import Delta, Segment, Tail
 from .words import index_text, mark
 

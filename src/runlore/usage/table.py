@@ -18,7 +18,7 @@ def write_csv(by: str, rows: Iterable[Row], file: TextIO) -> None:
     writer.writerow([by, *columns, "usd"])
     for row in rows:
         writer.writerow(
-            [_harmless(row.key), *(getattr(row, name) for name in columns), exact(row.units)]
+            [escape_formula(row.key), *(getattr(row, name) for name in columns), exact(row.units)]
         )
 
 
@@ -27,7 +27,7 @@ def exact(units: int) -> str:
     return f"{units // USD}.{units % USD:012}".rstrip("0").rstrip(".")
 
 
-def _harmless(name: str | None) -> str:
+def escape_formula(name: str | None) -> str:
     """With an apostrophe in front of what would be a formula."""
     text = one_line(name).strip()
     # Some programs read the wide ones as the narrow.

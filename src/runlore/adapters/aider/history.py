@@ -149,7 +149,9 @@ def _grouped(lines: list[str]) -> list[str]:
     found: list[str] = []
     is_open = False
     for line in lines:
-        is_telling = line.startswith(STATEMENT) or FAILED.match(line) is not None or is_question(line)
+        is_telling = (
+            line.startswith(STATEMENT) or FAILED.match(line) is not None or is_question(line)
+        )
         if is_open and not is_telling:
             found[-1] += f"\n{line}"
         else:

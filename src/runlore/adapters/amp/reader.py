@@ -171,7 +171,8 @@ class Reader(EntryFold[Thread]):
         state.branch = branch or state.branch
 
     def set_origin(self, thread: dict[str, Any]) -> None:
-        """Note the thread that this one comes from. A subagent's main thread counts before a fork."""
+        """Note the thread that this one comes from. A subagent's main thread counts before a
+        fork."""
         state = self.state
         if above := clean(pick(thread, "mainThreadID", of=str) or ""):
             state.parent, state.relation = self.uid(above), "subagent"

@@ -422,8 +422,8 @@ class Reader(ClaudeFold):
             self.mirror(line, inner, agent)
 
     def mirror(self, line: Line, inner: Line, agent: str) -> None:
-        """Add a line of a subagent whose own file is missing. The line that holds it is only a link in
-        the chain."""
+        """Add a line of a subagent whose own file is missing. The line that holds it is only a link
+        in the chain."""
         if line.uuid:
             self.out.aliases[self.native_id] = self.parent
         key = f"agent-{agent}"

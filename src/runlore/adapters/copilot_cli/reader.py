@@ -70,7 +70,8 @@ class Reader(Timeline):
     def session_name(
         self, value: dict[str, Any], data: dict[str, Any] | None, word: str
     ) -> str | None:
-        """Return the session of a record: the file's own name, or the one that its beginning names."""
+        """Return the session of a record: the file's own name, or the one that its beginning
+        names."""
         own = self.own_name()
         if UUID.match(own):
             return own
@@ -344,7 +345,8 @@ class Reader(Timeline):
             self.emit("lifecycle", text, "attachment", None, "user", view="context", files=files)
 
     def typed_prompt(self, text: str, delivery: str | None) -> None:
-        """Add a prompt of a person, or of the agent that started this one, and take it as a title."""
+        """Add a prompt of a person, or of the agent that started this one, and take it as a
+        title."""
         is_late = delivery in ("steering", "queued")
         native = f"user.message/{delivery}" if is_late else "user.message"
         self.emit("user_msg", text, native, None, "user")

@@ -24,7 +24,7 @@ from ..options import as_json
 from ..output import echo, note, write_json
 from . import ls
 
-PACKAGED = Path(__file__).parents[2] / "demo"
+PACKAGED = Path(__file__).parents[1] / "demo"
 
 
 class Demo(msgspec.Struct, frozen=True, kw_only=True):

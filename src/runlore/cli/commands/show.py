@@ -33,8 +33,8 @@ OPPOSITES = (
     *((how, what) for how in ("--branch", "--full", "--thinking")
       for what in ("#EVENT", "--event", "--context", "--raw", "--json", "--digest")),
 )  # fmt: skip
-"""Pairs of options that exclude each other. Options for reading a session do not apply to one event,
-a context, records or data."""
+"""Pairs of options that exclude each other. Options for reading a session do not apply to one
+event, a context, records or data."""
 
 
 class ShownSession(Session, frozen=True, kw_only=True):

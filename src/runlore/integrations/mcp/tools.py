@@ -99,7 +99,8 @@ def _hit(
 def _advice(
     store: Store, config: Config, text: str, asked: engine.Query, answer: engine.Answer
 ) -> list[str]:
-    """Return the limits of the answer that the client needs to judge it, and what to try instead."""
+    """Return the limits of the answer that the client needs to judge it, and what to try
+    instead."""
     said = []
     if answer.missing:
         said.append(f"no session has all words; missing: {line(', '.join(answer.missing))}")

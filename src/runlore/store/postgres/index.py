@@ -15,7 +15,7 @@ import zstandard
 from ...errors import StoreError
 from ..changes import NewSegment
 from ..planning import MAX_SEGMENTS
-from ..rows import OUTRANKED, ERROR, INDEX_COLUMNS, segment_event
+from ..rows import ERROR, INDEX_COLUMNS, OUTRANKED, segment_event
 from ..segments import unpack
 from ..sql.index import SqlIndex
 from ..sql.sessions import SqlSessions

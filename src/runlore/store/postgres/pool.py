@@ -24,7 +24,7 @@ MAX_IDLE_S = 60
 
 Connection = psycopg.Connection[Any]
 
-_pools: dict[str, tuple[ConnectionPool[Connection], int]] = {}
+open_pools: dict[str, tuple[ConnectionPool[Connection], int]] = {}
 _guard = threading.Lock()
 
 
@@ -36,8 +36,8 @@ class Share:
     ) -> None:
         self._url, self._options = url, options
         with _guard:
-            pool, readers = _pools.get(url) or (_open(url, options, set_up), 0)
-            _pools[url] = pool, readers + 1
+            pool, readers = open_pools.get(url) or (_open(url, options, set_up), 0)
+            open_pools[url] = pool, readers + 1
         self._pool = pool
 
     def take(self) -> Connection:
@@ -58,11 +58,11 @@ class Share:
     def leave(self) -> None:
         """Give up this share. With the last one, the connections are closed."""
         with _guard:
-            pool, readers = _pools[self._url]
+            pool, readers = open_pools[self._url]
             if readers > 1:
-                _pools[self._url] = pool, readers - 1
+                open_pools[self._url] = pool, readers - 1
                 return
-            del _pools[self._url]
+            del open_pools[self._url]
         pool.close()
 
 

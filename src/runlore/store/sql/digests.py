@@ -23,7 +23,7 @@ from ..digest_rows import (
     unpack_digest,
 )
 from ..filters import Filter
-from ..rows import OUTRANKED, CUT
+from ..rows import CUT, OUTRANKED
 from ..segments import unpack
 from ..values import Row, SessionError
 from .charges import Charges
@@ -34,8 +34,8 @@ from .sessions import UNCOVERED, SqlSessions
 _ROW = ", ".join(f"e.{name}" for name in ERROR)
 
 HAS_MORE = (
-    f"exists (select 1 from events e where e.session = sessions.number and e.flags & {CUT | OUTRANKED}"
-    " = 0)"
+    "exists (select 1 from events e where e.session = sessions.number and e.flags &"
+    f" {CUT | OUTRANKED} = 0)"
 )
 """Test that an evicted session has events that were not evicted, or that came since."""
 

@@ -21,12 +21,12 @@ from ..known import Known, KnownSession, Stream
 from ..natives import native_hash
 from ..numbering import Renumbering
 from ..rows import (
-    OUTRANKED,
     CUT,
     FLAGS,
     GONE,
     NATIVE_ID,
     OFFSET,
+    OUTRANKED,
     REST,
     SEQ,
     copied,

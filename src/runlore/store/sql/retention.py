@@ -14,11 +14,11 @@ from ...model import BLOCK, Digest, TestRun, format_time
 from ...timeline import Tally
 from ..cleaning import Cleaner, clean_carry, clean_facts, redact_record
 from ..rows import (
-    OUTRANKED,
     CUT,
     GONE,
     LENGTH,
     OFFSET,
+    OUTRANKED,
     SEQ,
     copied,
     cut_down,
@@ -356,8 +356,8 @@ class SqlRetention(ABC):
         # that the block cannot come back.
         gone = f"min(case when flags & {GONE} != 0 then seq end)"
         sql = (
-            f"select max(seq), {gone} from events where session = ? and flags & {OUTRANKED} = 0 group"
-            f" by seq / {BLOCK}"
+            f"select max(seq), {gone} from events where session = ? and flags & {OUTRANKED} = 0"
+            f" group by seq / {BLOCK}"
         )
         seqs = sorted(
             {

@@ -17,7 +17,18 @@ from ...model import (
     shorten,
 )
 from ..filters import Filter
-from ..rows import OUTRANKED, CUT, ERROR, FLAGS, LENGTH, OFFSET, SEQ, SUMMARY, read_briefly, read_row
+from ..rows import (
+    CUT,
+    ERROR,
+    FLAGS,
+    LENGTH,
+    OFFSET,
+    OUTRANKED,
+    SEQ,
+    SUMMARY,
+    read_briefly,
+    read_row,
+)
 from ..segments import unpack, unpack_records
 from ..session_line import SessionLine
 from ..values import Marks

@@ -11,7 +11,7 @@ import msgspec
 
 from ...errors import StoreError
 from ..changes import NewSegment
-from ..rows import OUTRANKED, ERROR, segment_event
+from ..rows import ERROR, OUTRANKED, segment_event
 from ..segments import unpack
 from ..sql.index import SqlIndex
 from ..sql.sessions import SqlSessions
