@@ -1,4 +1,4 @@
-"""Evict sessions as `policy` decides.
+"""Eviction of the sessions that `policy` selects.
 
 What only their events know is written into their digest first, so that every report stays as it
 was.

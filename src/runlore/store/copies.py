@@ -1,4 +1,4 @@
-"""Find the session in which an event happened that several have, whatever the order in which they
+"""The original of an event that several sessions have, whatever the order in which they
 arrive.
 
 What the agent calls a copy is one. Of two that are not, a session has it before those that come

@@ -64,7 +64,7 @@ class Log(State):
     """Whether the file about the session has one: it is read every time, and the log is not."""
 
 
-class Sessions(SessionFold[Log]):
+class CopilotFold(SessionFold[Log]):
     """The sessions of one file."""
 
     def __init__(self, source: Source, carry: bytes | None) -> None:

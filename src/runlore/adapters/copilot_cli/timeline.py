@@ -8,7 +8,7 @@ from typing import Any
 from ..shared.pick import pick, time_of
 from ..shared.tools import text_of
 from . import words
-from .fold import Sessions
+from .fold import CopilotFold
 
 ENTRIES = {
     "user": ("user_msg", "user"),
@@ -17,7 +17,7 @@ ENTRIES = {
 }
 
 
-class Timeline(Sessions):
+class Timeline(CopilotFold):
     def document(self, value: dict[str, Any]) -> None:
         word = pick(value, "type", of=str) or ""
         if "sessionId" in value and "startTime" in value:

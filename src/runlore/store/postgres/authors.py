@@ -6,8 +6,9 @@ session, or records of the same name that are others."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -122,22 +123,14 @@ class Authors:
         stored = {row[SEQ]: row for row in self.sessions.counted_rows(session, low, high)}
         # What a digest quotes of a session that was evicted is cut.
         texts = None if self.ingest.is_evicted(session) else self.sessions.bodies(uid, low, high)
-        compared = False
-        for seq, row, body in zip(places, delta.rows, bodies_of(delta), strict=True):
-            there = stored.get(-1 if seq is None else seq)
-            if there is None or seq is None:
-                continue
-            compared = True
-            if [plain(row[n]) for n in _COMPARED] != [there[n] for n in _COMPARED]:
-                return False
-            text = None if body is None else body.decode("utf-8", "replace")
-            if (
-                texts is not None
-                and there[OFFSET] is not None
-                and _unmarked(text) != _unmarked(texts.get(seq))
-            ):
-                return False
-        return compared or None
+        pairs = [
+            (stored[seq], row, body)
+            for seq, row, body in zip(places, delta.rows, bodies_of(delta), strict=True)
+            if seq in stored
+        ]
+        return (
+            all(_is_same(there, row, body, texts) for there, row, body in pairs) if pairs else None
+        )
 
     def _add_session(
         self,
@@ -182,6 +175,21 @@ class Authors:
                 "update sources set adapter_version = ? where number = ?", (STALE_COPIES, source)
             )
             self._second(author, uid, session >> 31, reader.removeprefix(f"{author}@"))
+
+
+def _is_same(
+    there: Sequence[Any], row: Sequence[Any], body: bytes | None, texts: Mapping[int, str] | None
+) -> bool:
+    """Return True if a stored row and a new one are of the same record.
+
+    `texts` are the stored bodies; None if they have left.
+    """
+    if [plain(row[n]) for n in _COMPARED] != [there[n] for n in _COMPARED]:
+        return False
+    if texts is None or there[OFFSET] is None:
+        return True
+    text = None if body is None else body.decode("utf-8", "replace")
+    return _unmarked(text) == _unmarked(texts.get(there[SEQ]))
 
 
 def _renamed(delta: Delta, names: dict[str, str]) -> Delta:

@@ -104,15 +104,7 @@ class SqlIngest(SqlWriter):
     def rederive(self, source: int, batches: Iterable[Batch]) -> Put:
         total = Put(sessions=set())
         with self.db.step():
-            streams = self.db.all("select session, block from streams where source = ?", (source,))
-            # What another source tells better is as it was cited, and has nothing to learn from a
-            # newer adapter.
-            outranked = {
-                session
-                for session in {session for session, _ in streams}
-                if self._is_outranked(session, source)
-            }
-            streams = [(session, block) for session, block in streams if session not in outranked]
+            streams = self._ranked_streams(source)
             there = {session for session, _ in streams if not self.is_evicted(session)}
             again = {session: Renumbering() for session, _ in streams}
             gone = self._take_all_out(source, streams, again)
@@ -136,6 +128,16 @@ class SqlIngest(SqlWriter):
             )
             self.db.executemany(sql, [(session,) for session in there])
         return total
+
+    def _ranked_streams(self, source: int) -> list[tuple[int, int]]:
+        """Return (session, block) of a source, without sessions that another source outranks.
+
+        Their events stay as they were cited: a newer adapter changes nothing in them.
+        """
+        streams = self.db.all("select session, block from streams where source = ?", (source,))
+        sessions = {session for session, _ in streams}
+        outranked = {session for session in sessions if self._is_outranked(session, source)}
+        return [(session, block) for session, block in streams if session not in outranked]
 
     def _take_all_out(
         self, source: int, streams: list[tuple[int, int]], again: dict[int, Renumbering]

@@ -102,13 +102,10 @@ class Lookup:
         self._db, self._stored_sources, self._ingest = db, sources, ingest
 
     def fill(self, known: Known, batches: Sequence[Batch]) -> None:
-        """Add to `known` what the store has of these."""
+        """Add to `known` what the store has of these batches."""
         uids = {uid for batch in batches for uid in uids_of(batch)}
         known.foreign |= self._ingest.find_foreign(uids)
-        for batch in batches:
-            known.batches.add(key_of(batch))
-            for delta in batch.deltas:
-                known.sources_of.setdefault(delta.session_uid, set()).add(source_key(batch))
+        _note_batches(known, batches)
         self._ask(
             self._sources(known, batches),
             self._sessions(known, uids),
@@ -116,20 +113,13 @@ class Lookup:
             self._natives(known, {h for batch in batches for h in hashes_of(batch)} - {0}),
             self._calls(known, {h for batch in batches for h in calls_of(batch)}),
         )
-        sources = {
-            source.number: source
-            for batch in batches
-            if (source := known.sources.get(source_key(batch))) and not source.is_new
-        }
+        sources = _stored_sources(known, batches)
         if sources:
             self._ask(*self._parts(sources))
         added = [session.number for uid in uids if (session := known.sessions.get(uid))]
-        numbers = {number for source in sources.values() for number in source.sessions}
-        numbers |= {at.session for places in known.natives.values() for at in places}
-        # Once it is settled, a call may count for the session that has it.
-        numbers |= {call.session for call in known.calls.values() if call is not None}
-        if numbers or added:
-            self._ask(*self._streams(known, {*numbers, *added}))
+        numbers = {*added, *_related_sessions(known, sources)}
+        if numbers:
+            self._ask(*self._streams(known, numbers))
         if added:
             self._ask(*self._details(known, batches, added))
         self._reserve(known, batches)
@@ -308,3 +298,24 @@ class Lookup:
 def _may_have_copies(delta: Delta, known: Known) -> bool:
     hashes = (*delta.natives, *(original for _, original in delta.originals))
     return any(h in known.natives for h in hashes) or bool(repeated(delta))
+
+
+def _note_batches(known: Known, batches: Sequence[Batch]) -> None:
+    for batch in batches:
+        known.batches.add(key_of(batch))
+        for delta in batch.deltas:
+            known.sources_of.setdefault(delta.session_uid, set()).add(source_key(batch))
+
+
+def _stored_sources(known: Known, batches: Sequence[Batch]) -> dict[int, KnownSource]:
+    """Return the sources of these batches that the store has, by number."""
+    sources = (known.sources.get(source_key(batch)) for batch in batches)
+    return {source.number: source for source in sources if source and not source.is_new}
+
+
+def _related_sessions(known: Known, sources: dict[int, KnownSource]) -> set[int]:
+    """Return the sessions of known sources, and those that have the same events or calls."""
+    numbers = {number for source in sources.values() for number in source.sessions}
+    numbers |= {at.session for places in known.natives.values() for at in places}
+    # Once it is settled, a call may count for the session that has it.
+    return numbers | {call.session for call in known.calls.values() if call is not None}
