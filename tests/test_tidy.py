@@ -53,7 +53,7 @@ LAYERS = [
     {"digest"},
     {"mine"},
     {"query"},
-    {"lessons", "train"},
+    {"lessons"},
     {"sync", "doctor", "search", "usage", "export"},
     {"retention"},
     {"cli", "web", "integrations", "testing", "docs", "__init__", "__main__"},

@@ -1,6 +1,6 @@
 """The contracts of a store: ten small ones, which `Store` has as its parts.
 
-`upkeep.py` has three of them, for what leaves a store, its checks and its copies.
+Seven are here; `upkeep.py` has the three for removal, checks and copies.
 There is one suite of tests over every database that implements them (`tests/store`). A store keeps
 and links; it does not know what an agent's records mean, and it decides nothing about ranking or
 rendering. Values are in `values.py`, filters in `filters.py`.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..adapters import Record, Source
 from ..model import Call, Digest, Session, SessionEvent
@@ -36,9 +36,6 @@ from .values import (
     SourceState,
     StoreState,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 class Store(Protocol):
@@ -222,7 +219,8 @@ class SearchIndex(Protocol):
         """
 
     def segment(self, id: int, *, files: bool = True) -> tuple[bytes, list[SegmentEvent]] | None:
-        """Return the bodies of a segment in one delta, and its events with their positions in it.
+        """Return the bodies of a segment as one bytes object, and its events with their positions
+        in it.
 
         Without `files` those of the events are left out.
         """
@@ -387,9 +385,10 @@ class Ledger(Protocol):
         """Return sums over calls, one for each combination of the keys in `by`, in no order.
 
         Keys are `agent`, `branch`, `day`, `hour`, `machine`, `model`, `project` (repository or
-        folder), `session` (with its subagents), `subagent` (its uid, `sidechain` or `main`),
-        `price_match`, `price_name`, `price_notes`, `waste` (the flags of `filters.MARKS`; None in
-        sessions of which they are not known). Without keys there is one sum over all calls, if any.
+        folder), `session` (with its subagents), `subagent` (its uid, `sidechain` or `main`), `task`
+        (issue or pull request), `price_match`, `price_name`, `price_notes`, `waste` (the flags of
+        `filters.MARKS`; None in sessions of which they are not known). Without keys there is one
+        sum over all calls, if any.
 
         A day is the ordinal of a local date: `offsets` are (from when on in seconds since 1970,
         seconds to add to UTC), the earliest first and valid before as well. An hour is counted in

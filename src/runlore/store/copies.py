@@ -1,10 +1,10 @@
 """The original of an event that several sessions have, whatever the order in which they
 arrive.
 
-What the agent calls a copy is one. Of two that are not, a session has it before those that come
-from it, and else the one whose uid is smaller: any order will do that does not depend on when a
-file was read. A session that has to give up what it has is derived again, and then finds where it
-happened. Knows no database.
+An event that the agent marks as a copy is one. Otherwise the original is in the session from which
+the other was forked, or else in the one with the smaller uid: any rule will do that does not depend
+on when a file was read. A session whose event turns out to be a copy is derived again, and then
+refers to the original. Knows no database.
 """
 
 from __future__ import annotations

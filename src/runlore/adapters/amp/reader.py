@@ -367,7 +367,7 @@ class Reader(EntryFold[Thread]):
         status = (pick(run, "status", of=str) or "done")[:100]
         text, code = answer(run if run is not None else {"result": block.get("content")})
         is_error = status == "error" or block.get("is_error") is True
-        came = calls.came(text, is_error, code, call.is_test)
+        came = calls.build_result(text, is_error, code, call.is_test)
         below = clean(pick(run, "progress", "threadID", of=str) or "")
         kind, native, summary = "tool_result", "tool_result", came.summary
         is_failed = is_error or bool(came.exit_code)
@@ -399,7 +399,7 @@ class Reader(EntryFold[Thread]):
             view=view,
         )
         text, code = answer(pick(block, "toolRun", of=dict) or {})
-        came = calls.came(text, False, code, kind == "test_run")
+        came = calls.build_result(text, False, code, kind == "test_run")
         self.emit(
             "tool_result", came.text, "manual_bash_invocation/output", came.summary, "tool", "Bash",
             call_id, "shell",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import model as api
 from .. import Normalized, Record, Source
-from ..shared.calls import action_of, came, describe
+from ..shared.calls import action_of, build_result, describe
 from ..shared.fold import load
 from ..shared.pick import clean, identifier, number, pick, time_of
 from ..shared.stream import SessionFold, State
@@ -296,7 +296,7 @@ class Reader(SessionFold[Memory]):
         kind = describe(tool, call.get("arguments"), action).kind if tool else "tool_call"
         code = _code(pick(result, "extra", of=dict) or {})
         failed = pick(result, "extra", "is_error", of=bool) or bool(code)
-        found = came(_result_text(result), failed, code, kind == "test_run")
+        found = build_result(_result_text(result), failed, code, kind == "test_run")
         own = use or identifier(call.get("tool_call_id"))
         self.emit(
             "tool_result", found.text, "result", found.summary, "tool", tool,

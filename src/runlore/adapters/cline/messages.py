@@ -147,7 +147,7 @@ class Reader(ClineFold[Memory]):
         elif (thought := pick(block, "thinking", of=str)) is not None:
             self.emit("thinking", thought, "thinking", role="assistant", model=self.state.model)
         elif pick(block, "tool_use_id", of=str) is not None:
-            self.came(block)
+            self.build_result(block)
         elif isinstance(block, dict) and "input" in block:
             self.call(block)
         elif (path := pick(block, "path", of=str)) is not None:
@@ -189,7 +189,7 @@ class Reader(ClineFold[Memory]):
             CALLS,
         )
 
-    def came(self, block: dict[str, Any]) -> None:
+    def build_result(self, block: dict[str, Any]) -> None:
         use = (pick(block, "tool_use_id", of=str) or "")[:200]
         call = self.state.calls.get(use)
         if call is None:

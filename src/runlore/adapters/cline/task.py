@@ -176,7 +176,7 @@ class Task(ClineFold[Memory]):
             self.emit(ANSWERS[word], body, word, role="assistant", model=self.state.model)
             return
         call = next((call for call in self.state.open if call.action == CAME[word]), None)
-        self.came(call or Call(self.native_id, word, CAME[word]), body, word)
+        self.build_result(call or Call(self.native_id, word, CAME[word]), body, word)
 
     def add_notice(self, word: str, body: str) -> bool:
         """Add what happened to a request or an edit; return False for another row."""
@@ -287,7 +287,7 @@ class Task(ClineFold[Memory]):
             )
             del self.state.open[:-OPEN]
 
-    def came(
+    def build_result(
         self, call: Call, content: Any, native: str, is_error: bool = False, part: str | None = None
     ) -> None:
         """Add the result of a call."""
@@ -331,7 +331,9 @@ class Task(ClineFold[Memory]):
             tool = pick(item, "tool", of=str) or ""
             text = pick(item, "text", of=str) or text_of(item)
             if tool not in words.ASKS:
-                self.came(self.match(tool, f"{key}#result{n}"), text, "request", part=f"result{n}")
+                self.build_result(
+                    self.match(tool, f"{key}#result{n}"), text, "request", part=f"result{n}"
+                )
         if results:
             self.state.open.clear()
 
@@ -422,7 +424,7 @@ class Task(ClineFold[Memory]):
                 continue
             self.identify(f"{self.session()}/result-{use[:200]}")
             call = self.match(known.tool if known else "", use[:200])
-            self.came(
+            self.build_result(
                 call,
                 block.get("content"),
                 "tool_result",
@@ -435,7 +437,7 @@ class Task(ClineFold[Memory]):
                 self.identify(
                     f"{self.session()}/result-{words.stamp(text) if ts is None else f'{ts}-{n}'}"
                 )
-                self.came(self.match(tool, self.native_id), text, "result", part="result")
+                self.build_result(self.match(tool, self.native_id), text, "result", part="result")
         if has_any:
             self.state.open.clear()
 
@@ -514,11 +516,11 @@ class Task(ClineFold[Memory]):
         state, text = self.state, pick(block, "text", of=str)
         if (use := pick(block, "tool_use_id", of=str)) is not None:
             call = state.uses.get(use[:200]) or Call(use[:200], "unknown", "other")
-            self.came(
+            self.build_result(
                 call, block.get("content"), "tool_result", pick(block, "is_error", of=bool) or False
             )
         elif text is not None and "tool" in block:
-            self.came(
+            self.build_result(
                 self.match(pick(block, "tool", of=str) or "", f"{self.native_id}#{self.count}"),
                 text,
                 "result",

@@ -13,7 +13,7 @@ import msgspec
 from ... import model as api
 from ...model import Relation, Usage
 from .. import Facts, Normalized, Source
-from ..shared.calls import came, describe, opened
+from ..shared.calls import build_result, describe, opened
 from ..shared.fold import keep, load
 from ..shared.pick import identifier, pick
 from ..shared.stream import CALLS, REPEATS, Call, SessionFold, State
@@ -171,7 +171,7 @@ class CopilotFold(SessionFold[Log]):
         part: int | None = None,
     ) -> None:
         call = self.called(call_id)
-        found = came(text, is_error or bool(code), code, call.is_test)
+        found = build_result(text, is_error or bool(code), code, call.is_test)
         kind = (
             "human_intervention"
             if is_refused

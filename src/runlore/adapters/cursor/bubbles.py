@@ -8,7 +8,7 @@ from typing import Any
 from ... import model as api
 from ...model import Usage
 from .. import Source
-from ..shared.calls import Described, came, opened
+from ..shared.calls import Described, build_result, opened
 from ..shared.fold import REFUSALS, decode, load
 from ..shared.pick import clean, identifier, number, pick
 from ..shared.stream import MultiSessionFold, MultiState
@@ -201,7 +201,7 @@ class Reader(MultiSessionFold[Editor]):
         text = result_text(result) or error or ""
         code = pick(result, "exitCode", of=int)
         is_error = words.is_failed(tool) or error is not None or bool(code)
-        end = came(text, is_error and not is_refused, code, call.kind == "test_run")
+        end = build_result(text, is_error and not is_refused, code, call.kind == "test_run")
         kind = "decision" if call.tool in words.ASKS else "tool_result"
         native, summary = "toolFormerData/result", end.summary or None
         if is_refused:

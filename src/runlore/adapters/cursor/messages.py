@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import Source
-from ..shared.calls import came
+from ..shared.calls import build_result
 from ..shared.fold import REFUSALS, decode, keep, load
 from ..shared.pick import clean, identifier, pick
 from ..shared.stream import CALLS, Call, SessionFold, State
@@ -187,7 +187,7 @@ class Reader(SessionFold[State]):
             else words.shown(given)
         )
         is_error, is_refused, code = words.outcome(message, block, text, call.action)
-        end = came(text, is_error, code, call.is_test)
+        end = build_result(text, is_error, code, call.is_test)
         kind = (
             "human_intervention"
             if is_refused

@@ -348,7 +348,7 @@ class Reader(EntryFold[Log]):
         value = given.get("value")
         text = text_of(given["error"]) if "error" in given else shown(value)
         code = exit_code(value, text, call.action)
-        came = calls.came(text, is_failed(given), code, call.is_test)
+        came = calls.build_result(text, is_failed(given), code, call.is_test)
         by_person = refusal(text)
         below = clean(pick(value, "_meta", "subagent_session_id", of=str) or "")
         self.emit(

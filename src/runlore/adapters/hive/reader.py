@@ -308,7 +308,7 @@ class Reader(EntryFold[Run]):
         own, call_id = self.native_id, identifier(id_)
         name = f"{self.session()}/{self.node or '-'}/call/{call_id}"
         call = self.state.calls.get(name) or Call("unknown", "other")
-        came = calls.came(text, is_error, None, call.is_test)
+        came = calls.build_result(text, is_error, None, call.is_test)
         if call_id:
             self.native_id = f"{name}{self.state.again.get(name, '')}/result"
         self.emit(

@@ -154,7 +154,7 @@ class LogFold(EntryFold[Log]):
         is_shell = call.action == "shell"
         code = words.exit_code(note or text[-300:]) if is_shell and is_error else None
         whole = f"{text.rstrip()}\n{note}" if text and note else text or note
-        came = calls.came(whole, is_error, code, call.is_test)
+        came = calls.build_result(whole, is_error, code, call.is_test)
         kind = "decision" if call.tool in words.ASKS and not is_error else "tool_result"
         is_refused = is_error and words.REFUSED in whole[-2000:]
         if is_refused:

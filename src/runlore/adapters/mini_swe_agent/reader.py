@@ -13,7 +13,7 @@ import msgspec
 from ... import model as api
 from ...errors import ReadError
 from .. import Normalized, Record, Source
-from ..shared.calls import came, describe
+from ..shared.calls import build_result, describe
 from ..shared.fold import load, with_file_time
 from ..shared.pick import clean, identifier, moment, number, pick
 from ..shared.stream import SessionFold, State
@@ -227,7 +227,7 @@ class Reader(SessionFold[Memory]):
             or "tool_call_id" in value
             or pick(value, "extra", "returncode", of=int) is not None
         ):
-            self.came(value, text)
+            self.build_result(value, text)
         elif role == "user":
             self.user(value, text)
         else:
@@ -298,7 +298,7 @@ class Reader(SessionFold[Memory]):
         state.open = [call for call in state.open if call is not answered]
         return answered
 
-    def came(self, value: dict[str, Any], text: str) -> None:
+    def build_result(self, value: dict[str, Any], text: str) -> None:
         use = identifier(value.get("tool_call_id"))
         call = self.take_call(use)
         raw = pick(value, "extra", "raw_output", of=str)
@@ -308,7 +308,7 @@ class Reader(SessionFold[Memory]):
         output = raw if raw is not None else output
         code = code_in_text if code is None else code
         is_error = bool(failure or code) or output.startswith(KILLED)
-        result = came(
+        result = build_result(
             "\n".join(filter(None, (output, failure))),
             is_error,
             code,

@@ -225,7 +225,7 @@ class Reader(SessionFold[Chat]):
         call = self.state.calls.get(call_id or "") or Call("unknown", "other")
         text = answer(block)
         code = exit_of(block, text) if call.action == "shell" else None
-        came = calls.came(
+        came = calls.build_result(
             self.outputs.get(call_id or "", text), block.get("is_error") is True, code, call.is_test
         )
         by_person = BY_PERSON.get(text.strip()) if came.is_error else None

@@ -230,7 +230,7 @@ class Reader(EntryFold[Tree]):
         call = self.state.calls.get(call_id or "") or Call(named, calls.action_of(named, ACTIONS))
         text = shown(message.get("content"))
         match = _EXIT.search(text) if call.action == "shell" else None
-        came = calls.came(
+        came = calls.build_result(
             text, message.get("isError") is True, int(match[1]) if match else None, call.is_test
         )
         self.emit(
@@ -251,7 +251,7 @@ class Reader(EntryFold[Tree]):
         call_id = f"{self.native_id}/shell"
         kind = "test_run" if is_test_run(command) else "tool_call"
         self.emit(kind, command, "bashExecution", None, "user", "bash", call_id, "shell", view=view)
-        came = calls.came(
+        came = calls.build_result(
             text_of(message.get("output")), bool(exit_code), exit_code, kind == "test_run"
         )
         is_stopped = message.get("cancelled") is True

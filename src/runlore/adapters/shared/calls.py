@@ -152,7 +152,7 @@ class Result(msgspec.Struct, gc=False):
     summary: str
 
 
-def came(text: str, is_error: bool, exit_code: int | None, is_test: bool) -> Result:
+def build_result(text: str, is_error: bool, exit_code: int | None, is_test: bool) -> Result:
     """Return the result of a call, with the counts of a test run and one line of it all."""
     code = exit_code if exit_code is not None and abs(exit_code) < 1 << 31 else None
     tests = test_counts(text) if is_test else None

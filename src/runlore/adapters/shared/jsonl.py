@@ -44,7 +44,7 @@ class JsonlAdapter(Adapter):
 
     suffix = ".jsonl"
     marker: bytes | None = None
-    """Lines that contain this are shown to `before`."""
+    """Bytes of lines that name sidecars: `sidecars_of_line` is called for these lines."""
 
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()

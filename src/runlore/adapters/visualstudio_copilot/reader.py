@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from .. import Normalized, Record, Source
-from ..shared.calls import action_of, came, describe, opened
+from ..shared.calls import action_of, build_result, describe, opened
 from ..shared.fold import load
 from ..shared.pick import identifier, moment, number, pick
 from ..shared.stream import MultiSessionFold, MultiState
@@ -113,7 +113,7 @@ class Reader(MultiSessionFold[Trace]):
         if result is None and not is_error:
             return
         text = text_of(result) or text_of(pick(span, "status", "message", of=str))
-        done = came(text, is_error, None, kind == "test_run")
+        done = build_result(text, is_error, None, kind == "test_run")
         self.emit(
             "tool_result", text, "execute_tool/result", done.summary, "tool", call.tool, call_id,
             call.action, part=1, is_error=is_error,

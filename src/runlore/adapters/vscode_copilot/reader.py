@@ -12,7 +12,7 @@ import msgspec
 from ... import model as api
 from ...model import Usage, to_units
 from .. import Normalized, Record, Source
-from ..shared.calls import action_of, came, describe
+from ..shared.calls import action_of, build_result, describe
 from ..shared.fold import REFUSALS, decode, load
 from ..shared.pick import identifier, moment, number, pick
 from ..shared.stream import SessionFold, State
@@ -255,7 +255,7 @@ class Reader(SessionFold[Chat]):
         code = pick(state, "exitCode", of=int)
         code = words.exit_of(text) if code is None and action == "shell" else code
         is_error = pick(part, "resultDetails", "isError", of=bool) is True
-        result = came(text, is_error or bool(code), code, is_test)
+        result = build_result(text, is_error or bool(code), code, is_test)
         self.emit(
             "decision" if tool in words.ASKS else "tool_result", text, "toolResult", result.summary,
             "tool", tool, call_id, action, part=1,

@@ -145,13 +145,13 @@ class SqlRetention(ABC):
                 if better is not None:
                     rows[n] = better
                     dirty += 1
-                delta = (
+                body_text = (
                     None
                     if row[OFFSET] is None
                     else data[row[OFFSET] : row[OFFSET] + row[LENGTH]].decode("utf-8", "replace")
                 )
-                cleaned = None if delta is None else text(delta)
-                dirty += cleaned != delta
+                cleaned = None if body_text is None else text(body_text)
+                dirty += cleaned != body_text
                 bodies.append(None if cleaned is None else cleaned.encode("utf-8", "replace"))
             if not dirty:
                 continue
