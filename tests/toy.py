@@ -53,7 +53,7 @@ class Toy(JsonlAdapter):
             found.facts[make_uid(self.name, name)] = Facts(
                 native_session_id=name, title=title, title_rank=3 if title else 0,
                 cwd=f"/work/{name}", git_branch="main",
-                spare=spare_of(source),
+                rank=spare_of(source),
             )  # fmt: skip
         found.carry = msgspec.msgpack.encode(state)
         return found

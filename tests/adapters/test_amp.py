@@ -73,7 +73,7 @@ def test_nothing_that_was_said_is_carried_over() -> None:
 def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     write(tmp_path, HELLO)
     (source,) = ADAPTER.discover(tmp_path)
-    records = [record for record in ADAPTER.read(source, None) if record.aside is None]
+    records = [record for record in ADAPTER.read(source, None) if record.sidecar is None]
     position = ADAPTER.position(source, records[-1].end, len(records))
     write(tmp_path, HELLO, CALL)
     (source,) = ADAPTER.discover(tmp_path)
@@ -81,7 +81,7 @@ def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     assert [
         json.loads(record.data)["messageId"]
         for record in ADAPTER.read(source, position)
-        if record.aside is None
+        if record.sidecar is None
     ] == [1]
 
 
@@ -94,7 +94,7 @@ def test_what_is_not_finished_is_not_given_before_it_is_old(tmp_path: Path) -> N
         return [
             json.loads(record.data)["messageId"]
             for record in ADAPTER.read(source, None)
-            if record.aside is None
+            if record.sidecar is None
         ]
 
     assert numbers(HELLO, streaming) == [0]

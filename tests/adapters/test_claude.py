@@ -431,7 +431,7 @@ def test_a_record_speaks_of_a_few_files_at_most(tmp_path: Path) -> None:
     text = "<persisted-output>\n" + "".join(f"saved to: /x/{n}.txt\n" for n in range(9))
     (folder / f"{SESSION}.jsonl").write_text(json.dumps(result(1, 0, text)) + "\n")
     (found,) = ADAPTER.discover(tmp_path)
-    assert [record.data for record in ADAPTER.read(found, None) if record.aside] == [
+    assert [record.data for record in ADAPTER.read(found, None) if record.sidecar] == [
         b"0",
         b"1",
         b"2",

@@ -117,7 +117,9 @@ def test_a_large_task_is_read_in_parts_that_give_the_same(tmp_path: Path) -> Non
     whole = list(ADAPTER.read(source, None))
     since = ADAPTER.position(source, whole[19].end, 20)
     assert ADAPTER.follows(source, since)
-    assert [record for record in ADAPTER.read(source, since) if record.aside is None] == whole[20:]
+    assert [record for record in ADAPTER.read(source, since) if record.sidecar is None] == whole[
+        20:
+    ]
 
 
 def test_a_source_changes_with_every_file_that_it_is_made_of(tmp_path: Path) -> None:

@@ -43,14 +43,14 @@ def normalized(source: Source) -> Normalized:
 
 def test_what_was_added_is_read_alone(root: Path) -> None:
     source, path = only(root), root / LOG
-    records = [record for record in ADAPTER.read(source, None) if record.aside is None]
+    records = [record for record in ADAPTER.read(source, None) if record.sidecar is None]
     since = ADAPTER.position(source, records[-1].end, len(records))
     with path.open("a") as file:
         file.write(
             '{"type":"user.message","id":"new","data":{"content":"more"}}\n{"type":"user.mess'
         )
     assert ADAPTER.follows(only(root), since)
-    (record,) = [record for record in ADAPTER.read(only(root), since) if record.aside is None]
+    (record,) = [record for record in ADAPTER.read(only(root), since) if record.sidecar is None]
     assert json.loads(record.data)["id"] == "new"
 
 

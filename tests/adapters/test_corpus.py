@@ -39,7 +39,7 @@ def test_every_transcript_is_read(everything: Everything) -> None:
 
 def test_every_line_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
-        lines = sum(record.aside is None for record in records)
+        lines = sum(record.sidecar is None for record in records)
         with_events = {event.record for event in found.events}
         assert with_events <= set(range(lines))
         assert lines <= len(with_events) + sum(found.merged.values()), source.path
@@ -142,7 +142,7 @@ class Second:
 
     def kinds(self, records: list[Record]) -> Iterator[str | None]:
         for record in records:
-            if record.aside is None:
+            if record.sidecar is None:
                 yield from self.line(record.data)
 
     def line(self, data: bytes) -> Iterator[str | None]:

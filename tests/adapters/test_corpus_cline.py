@@ -66,7 +66,7 @@ def test_every_file_is_read_or_belongs_to_one_that_is(
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
-        lines = sum(record.aside is None for record in records)
+        lines = sum(record.sidecar is None for record in records)
         told = {event.record for event in found.events}
         assert lines == len(told) + sum(found.merged.values()), source.path
         assert not found.skips

@@ -53,7 +53,7 @@ def test_every_file_is_read_or_known_to_be_none(everything: Everything) -> None:
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
-        count = sum(record.aside is None for record in records)
+        count = sum(record.sidecar is None for record in records)
         told = {event.record for event in found.events}
         assert count <= len(told) + sum(found.merged.values()), source.path
         assert [skip.reason for skip in found.skips] == (

@@ -48,7 +48,7 @@ def test_every_file_is_found_and_gives_a_session(agent: str, everything: Everyth
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
         told = {event.record for event in found.events}
-        silent = sum(record.aside is None for record in records) - len(told)
+        silent = sum(record.sidecar is None for record in records) - len(told)
         assert silent == sum(found.merged.values()), source.path
         assert not found.skips
 

@@ -44,7 +44,7 @@ def test_every_file_is_read_or_known_to_be_none(agent: str, everything: Everythi
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
-        lines = sum(record.aside is None for record in records)
+        lines = sum(record.sidecar is None for record in records)
         told = {
             event.record
             for event in found.events

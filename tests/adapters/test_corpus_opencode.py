@@ -102,7 +102,7 @@ def test_every_session_is_found_once(everything: Everything, plain: Plain) -> No
 def test_every_message_is_accounted_for(everything: Everything, plain: Plain) -> None:
     for source, records, found in everything:
         (facts,) = found.facts.values()
-        lines = [json.loads(record.data) for record in records if record.aside is None]
+        lines = [json.loads(record.data) for record in records if record.sidecar is None]
         assert sum("removed" not in line for line in lines) == len(
             plain[facts.native_session_id]
         ), source.path
@@ -121,7 +121,7 @@ def test_a_second_count_agrees(everything: Everything, plain: Plain) -> None:
         (facts,) = found.facts.values()
         removed = {
             n
-            for n, line in enumerate(r for r in records if r.aside is None)
+            for n, line in enumerate(r for r in records if r.sidecar is None)
             if "removed" in json.loads(line.data)
         }
         ours = Counter[str]()
@@ -188,7 +188,7 @@ def test_usage_agrees_with_the_totals_of_the_sessions(
         (facts,) = found.facts.values()
         removed = {
             n
-            for n, line in enumerate(r for r in records if r.aside is None)
+            for n, line in enumerate(r for r in records if r.sidecar is None)
             if "removed" in json.loads(line.data)
         }
         used = [
@@ -255,7 +255,7 @@ def test_forks_and_subagents_know_where_they_come_from(
         else:
             assert (facts.relation == "fork") == is_fork, source.path
         if is_fork and facts.parent_uid:
-            lines = [json.loads(record.data) for record in records if record.aside is None]
+            lines = [json.loads(record.data) for record in records if record.sidecar is None]
             copied = {
                 n
                 for n, line in enumerate(lines)

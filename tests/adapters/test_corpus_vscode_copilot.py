@@ -78,7 +78,7 @@ def test_every_file_is_read_or_says_why_not(everything: Everything) -> None:
 
 def test_every_record_is_accounted_for(everything: Everything) -> None:
     for source, records, found in everything:
-        count = sum(record.aside is None for record in records)
+        count = sum(record.sidecar is None for record in records)
         assert count == len({event.record for event in found.events}) + sum(
             found.merged.values()
         ), source.path

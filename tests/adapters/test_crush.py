@@ -217,11 +217,11 @@ def test_what_was_added_is_read_alone(root: Path, live: apsw.Connection) -> None
     for message in own[:4]:
         put(live, "messages", message)
     (source,) = sources(root)
-    records = [record for record in ADAPTER.read(source, None) if record.aside is None]
+    records = [record for record in ADAPTER.read(source, None) if record.sidecar is None]
     since = ADAPTER.position(source, records[-1].end, len(records))
     put(live, "messages", own[4])
     assert ADAPTER.follows(source, since)
-    (record,) = [record for record in ADAPTER.read(source, since) if record.aside is None]
+    (record,) = [record for record in ADAPTER.read(source, since) if record.sidecar is None]
     assert (record.offset, json.loads(record.data)["id"]) == (records[-1].end, own[4]["id"])
 
 

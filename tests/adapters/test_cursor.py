@@ -214,11 +214,11 @@ def test_only_the_sessions_that_changed_are_read(
 
 def test_what_was_added_is_read_alone(root: Path, live: apsw.Connection) -> None:
     source = source_of(root, MAIN)
-    records = [record for record in ADAPTER.read(source, None) if record.aside is None]
+    records = [record for record in ADAPTER.read(source, None) if record.sidecar is None]
     since = ADAPTER.position(source, records[-1].end, len(records))
     append(live, MAIN, {"type": 1, "bubbleId": "new", "text": "more"})
     assert ADAPTER.follows(source, since)
-    (record,) = [record for record in ADAPTER.read(source, since) if record.aside is None]
+    (record,) = [record for record in ADAPTER.read(source, since) if record.sidecar is None]
     assert (record.offset, json.loads(record.data)["id"]) == (records[-1].end, "new")
 
 

@@ -123,13 +123,15 @@ def test_only_what_is_new_is_read_and_only_of_the_session_that_changed(tmp_path:
     db = make(tmp_path / "sessions.db", content)
     before = sources(tmp_path)
     main = before["20261114_1"]
-    records = [record for record in ADAPTER.read(main, None) if record.aside is None]
+    records = [record for record in ADAPTER.read(main, None) if record.sidecar is None]
     position = ADAPTER.position(main, records[-1].end, len(records))
     put(db, "messages", rest[0])
     after = sources(tmp_path)
     assert [name for name in after if after[name] != before[name]] == ["20261114_1"]
     assert ADAPTER.follows(after["20261114_1"], position)
-    new = [record for record in ADAPTER.read(after["20261114_1"], position) if record.aside is None]
+    new = [
+        record for record in ADAPTER.read(after["20261114_1"], position) if record.sidecar is None
+    ]
     assert [json.loads(record.data)["id"] for record in new] == [25]
     db.close()
 
@@ -205,7 +207,7 @@ def test_a_message_that_comes_before_its_request_is_linked_all_the_same(tmp_path
     for row in content["usage_ledger"]:
         put(db, "usage_ledger", row)
     second = ADAPTER.normalize(
-        source, [r for r in ADAPTER.read(source, None) if r.aside], first.carry
+        source, [r for r in ADAPTER.read(source, None) if r.sidecar], first.carry
     )
     assert [event for _, event in second.calls] == [
         "20261114_2/chatcmpl-0",

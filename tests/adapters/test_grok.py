@@ -123,7 +123,7 @@ def test_what_is_kept_of_a_line_says_the_same(fixture: Fixture) -> None:
     for found in ADAPTER.discover(fixture.root):
         whole = list(ADAPTER.read(found, None))
         slim = [
-            each if each.aside else msgspec.structs.replace(each, data=ADAPTER.slim(each.data))
+            each if each.sidecar else msgspec.structs.replace(each, data=ADAPTER.slim(each.data))
             for each in whole
         ]
         assert (

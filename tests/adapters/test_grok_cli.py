@@ -294,10 +294,10 @@ def test_what_was_added_is_read_alone(root: Path, live: apsw.Connection) -> None
     source = the_source(root)
     since = ADAPTER.position(source, 3, 3)
     assert ADAPTER.follows(source, since)
-    assert [record for record in ADAPTER.read(source, since) if record.aside is None] == []
+    assert [record for record in ADAPTER.read(source, since) if record.sidecar is None] == []
     say(live, "s2", 2, "assistant", "hi", at=9)
     assert ADAPTER.follows(source, since)
-    (record,) = [record for record in ADAPTER.read(source, since) if record.aside is None]
+    (record,) = [record for record in ADAPTER.read(source, since) if record.sidecar is None]
     assert (record.offset, record.end) == (3, 4)
 
 

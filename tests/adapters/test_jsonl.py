@@ -257,10 +257,10 @@ def test_small_files_come_before_what_they_belong_to(
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one\ntwo <see>\nthree\n<see><see>\n")
     adapter, source = Marked(), source_of(path)
-    first = [(record.aside or "", record.data) for record in adapter.read(source, None)]
+    first = [(record.sidecar or "", record.data) for record in adapter.read(source, None)]
     assert first[:4] == [("note", b"first"), ("", b"one"), ("seen", b"file"), ("", b"two <see>")]
     assert first[4:] == [("", b"three"), ("seen", b"file"), ("", b"<see><see>")]
-    later = [record.aside for record in adapter.read(source, adapter.position(source, 4, 1))]
+    later = [record.sidecar for record in adapter.read(source, adapter.position(source, 4, 1))]
     assert later == ["seen", None, None, "seen", None]
 
 

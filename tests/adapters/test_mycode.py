@@ -106,7 +106,7 @@ def test_a_call_that_is_named_like_a_path_opens_no_file(tmp_path: Path) -> None:
         with (tmp_path / "one/messages.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
     (source,) = ADAPTER.discover(tmp_path)
-    assert not [record for record in ADAPTER.read(source, None) if record.aside is not None]
+    assert not [record for record in ADAPTER.read(source, None) if record.sidecar is not None]
 
 
 def test_a_session_that_was_cleared_and_begun_again_has_other_names() -> None:

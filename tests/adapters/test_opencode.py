@@ -393,11 +393,11 @@ def test_what_was_added_is_read_alone(root: Path, live: apsw.Connection) -> None
     item = content["sessions"][0]
     fill(live, {**content, "sessions": [{**item, "messages": item["messages"][:5]}]})
     (source,) = sources(root)
-    records = [record for record in ADAPTER.read(source, None) if record.aside is None]
+    records = [record for record in ADAPTER.read(source, None) if record.sidecar is None]
     since = ADAPTER.position(source, records[-1].end, len(records))
     put_message(live, item["session"]["id"], item["messages"][5])
     assert ADAPTER.follows(source, since)
-    (record,) = [record for record in ADAPTER.read(source, since) if record.aside is None]
+    (record,) = [record for record in ADAPTER.read(source, since) if record.sidecar is None]
     assert record.offset == records[-1].end
     assert json.loads(record.data)["info"]["id"] == item["messages"][5]["info"]["id"]
 
@@ -622,7 +622,7 @@ def test_a_name_that_leads_elsewhere_leads_nowhere(root: Path, name: str) -> Non
     write(message, {**json.loads(message.read_text()), "id": name})
     (source,) = sources(root)
     assert "secret" not in str(normalized(source).bodies)
-    assert len([record for record in ADAPTER.read(source, None) if record.aside is None]) == 3
+    assert len([record for record in ADAPTER.read(source, None) if record.sidecar is None]) == 3
 
 
 # Going back.

@@ -1,7 +1,7 @@
 """A session that an agent keeps in several stores is one session, whichever of them is found first.
 
 Some stores have the same names for what happened, and the store sees copies; the others tell it
-better or worse (`Facts.spare`).
+better or worse (`Facts.rank`).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_of_a_log_and_a_document_the_log_is_read(root: Path) -> None:
 
 def test_what_was_added_is_read_alone(root: Path, store: Store) -> None:
     source = only(root)
-    records = [record for record in ADAPTER.read(source, None) if record.aside is None]
+    records = [record for record in ADAPTER.read(source, None) if record.sidecar is None]
     since = ADAPTER.position(source, records[-1].end, len(records))
     assert sync(store, root).found == {"new": 1}
     append(root / LOG, {"kind": 1, "k": ["requests", 2, "modelState"], "v": {"value": 1}})
@@ -56,7 +56,7 @@ def test_what_was_added_is_read_alone(root: Path, store: Store) -> None:
     new = [
         json.loads(record.data)
         for record in ADAPTER.read(only(root), since)
-        if record.aside is None
+        if record.sidecar is None
     ]
     assert [record["kind"] for record in new] == ["prompt", "text", "end"]
     report = sync(store, root)
@@ -70,7 +70,7 @@ def test_a_request_that_is_being_answered_is_given_when_it_is_old(
         records = (
             json.loads(record.data)
             for record in get("vscode_copilot").read(only(root), None)
-            if record.aside is None
+            if record.sidecar is None
         )
         return [record["text"] for record in records if record["kind"] == "prompt"]
 

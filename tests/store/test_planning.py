@@ -131,7 +131,7 @@ def test_what_was_forgotten_is_counted_and_its_records_are_not_kept(desk: Desk) 
 def test_what_a_batch_tells_better_is_named_before_it_is_planned(
     desk: Desk, rank: int | None, outranked: list[tuple[int, int]]
 ) -> None:
-    facts, tally = Facts(native_session_id="s", spare=rank), Tally(events=1)
+    facts, tally = Facts(native_session_id="s", rank=rank), Tally(events=1)
     session = KnownSession(number=1, uid="toy:s", streams={0: Stream(0, 1, facts, tally, b"h")})
     desk.known.add_session(session)
     batch = desk.batch("s", line(id="a", text="one"))

@@ -307,7 +307,7 @@ class Exam:
                 else None
             )
         try:
-            kept = sum(record.aside is None for record in self.store.sources.records(number))
+            kept = sum(record.sidecar is None for record in self.store.sources.records(number))
         except Exception:
             # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
             kept = -1

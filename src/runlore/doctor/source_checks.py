@@ -119,7 +119,7 @@ def _missing_records(exam: Exam, packs: Sequence[Row]) -> Iterator[Finding]:
 def _record_offsets(body: bytes, length: int) -> list[int]:
     """Return the offsets of packed records; none if they cannot be read."""
     try:
-        return [record.offset for record in unpack_records(body, length) if record.aside is None]
+        return [record.offset for record in unpack_records(body, length) if record.sidecar is None]
     except Exception:
         # zstd, msgpack and UTF-8 each have their own way to say that it cannot be read.
         return []

@@ -111,12 +111,12 @@ class KnownSession(msgspec.Struct, kw_only=True):
         return [stream for stream in self.streams.values() if stream.source == source]
 
     def ranks(self, but: int) -> dict[int, int]:
-        """The ranks of the other sources with events that count: see `Facts.spare`."""
+        """The ranks of the other sources with events that count: see `Facts.rank`."""
         return {
             stream.source: rank
             for stream in self.streams.values()
             if stream.source != but
-            and (rank := stream.facts.spare) is not None
+            and (rank := stream.facts.rank) is not None
             and stream.tally.events
         }
 

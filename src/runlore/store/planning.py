@@ -44,7 +44,7 @@ def outranked_sources(batch: Batch, known: Known) -> list[tuple[int, int]]:
         return []
     found = []
     for delta in batch.deltas:
-        session, rank = known.sessions.get(delta.session_uid), delta.facts.spare
+        session, rank = known.sessions.get(delta.session_uid), delta.facts.rank
         if session is None or rank is None or not delta.rows or _is_forgotten(delta, known):
             continue
         if session.number in known.renumberings:
@@ -140,7 +140,7 @@ class _Plan:
         return session
 
     def _is_outranked(self, delta: Delta, session: KnownSession) -> bool:
-        rank = delta.facts.spare
+        rank = delta.facts.rank
         return rank is not None and any(
             other < rank for other in session.ranks(self.source.number).values()
         )

@@ -176,7 +176,7 @@ def pack_records(records: Iterable[Record], first: int) -> list[tuple[int, int, 
         packed.append((first, count, len(data), _packers.pack(data)))
 
     for record in records:
-        data, sidecar = record.data, record.aside
+        data, sidecar = record.data, record.sidecar
         chunk.append((record.offset, data, sidecar))
         size += len(data)
         if sidecar is None:

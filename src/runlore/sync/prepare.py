@@ -183,7 +183,7 @@ class Preparer:
         slim = reading.adapter.slim
         records = [
             record
-            if record.aside is not None or (data := slim(record.data)) is record.data
+            if record.sidecar is not None or (data := slim(record.data)) is record.data
             else msgspec.structs.replace(record, data=data)
             for record in reading.records
         ]
@@ -293,7 +293,7 @@ def _read_part(records: Iterable[Record]) -> tuple[list[Record], bool]:
     for record in records:
         part.append(record)
         size += len(record.data)
-        if size >= BATCH_BYTES and record.aside is None:
+        if size >= BATCH_BYTES and record.sidecar is None:
             return part, True
     return part, False
 
@@ -303,7 +303,7 @@ def _before(records: Iterable[Record], since: Position) -> Iterator[Record]:
     left = since.records
     for record in records if left else ():
         yield record
-        left -= record.aside is None
+        left -= record.sidecar is None
         if not left:
             return
 
@@ -312,7 +312,7 @@ def _end_position(adapter: Adapter, job: Job, records: list[Record]) -> Position
     """Return the position after these records."""
     if job.until is not None:
         return job.until
-    own = [record for record in records if record.aside is None]
+    own = [record for record in records if record.sidecar is None]
     if not own:
         return job.start
     last = own[-1]

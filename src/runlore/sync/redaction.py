@@ -86,7 +86,7 @@ class Cleaner:
         number = first
         for n, record in enumerate(records):
             # A sidecar is plain text, and belongs to the record that follows it.
-            is_sidecar = record.aside is not None
+            is_sidecar = record.sidecar is not None
             if is_sidecar or n in suspects or number in secrets:
                 redactor.noted = secrets.get(number, {})
                 data = redact_record(record.data, redactor)

@@ -185,12 +185,12 @@ class StoredRecords:
         records: list[Record] = []
         # A sidecar stays in the same part as the record that follows it.
         while self._next is not None and (
-            size < BATCH_BYTES or self._next.aside is not None or records[-1].aside is not None
+            size < BATCH_BYTES or self._next.sidecar is not None or records[-1].sidecar is not None
         ):
             records.append(self._next)
             size += len(self._next.data)
             self._next = next(self._records, None)
-        done = (since.records if since else 0) + sum(record.aside is None for record in records)
+        done = (since.records if since else 0) + sum(record.sidecar is None for record in records)
         self._position = (
             self._end if self._next is None else Position(offset=self._next.offset, records=done)
         )

@@ -83,9 +83,9 @@ def check_noise(adapter: Adapter, root: Path, rng: random.Random, count: int) ->
             after = _try(adapter, source, others, what)
             texts = _texts(after)
             # A sidecar belongs to the record that follows it.
-            number = sum(record.aside is None for record in records[:n])
+            number = sum(record.sidecar is None for record in records[:n])
             skipped = {skip.offset for skip in after.skips}
-            is_sidecar = records[n].aside is not None
+            is_sidecar = records[n].sidecar is not None
             if not is_sidecar and number not in texts and records[n].offset not in skipped:
                 _check_merged(adapter, source, records[:n], others[: n + 1], what)
             changed = _changed_records(whole, texts, number)
@@ -107,7 +107,7 @@ def _steps(records: Sequence[Record]) -> list[list[Record]]:
     held: list[Record] = []
     for record in records:
         held.append(record)
-        if record.aside is None:
+        if record.sidecar is None:
             steps.append(held)
             held = []
     return [*steps, held] if held else steps
@@ -245,7 +245,7 @@ def _lost(before: Normalized, after: Normalized) -> list[tuple[str, str]]:
 
 
 def _loads(record: Record) -> Any:
-    if record.aside is not None or record.problem is not None:
+    if record.sidecar is not None or record.problem is not None:
         return None
     try:
         return json.loads(record.data)

@@ -506,7 +506,7 @@ class ClaudeFold(Fold[State]):
                 git_branch=session.branch,
                 model=session.model, repo=session.repo, task_ref=session.task,
                 parent_uid=session.parent, parent_call=session.call,
-                relation=session.relation, spare=int(is_mirrored),
+                relation=session.relation, rank=int(is_mirrored),
             )  # fmt: skip
         state.recent = {
             key: checksum(body) if isinstance(body, str) else body

@@ -8,7 +8,7 @@ others of the rest. Cursor is closed source. Last checked 2026-11. The traps:
 - A session has one id in all three stores. It is read from the first that holds its messages: the
   editor's database, which has times; the command line's, which has results and no times;
   transcripts, which have neither. Where a lesser one was read before the better one was there, it
-  is set aside (`Facts.spare`). Subagents are told in transcripts alone, or as sessions.
+  is set aside (`Facts.rank`). Subagents are told in transcripts alone, or as sessions.
 - The editor's global database may have gigabytes. What changed in it is seen by the numbers of its
   rows, for a value that is written again gets a new one; only the bubbles of sessions that changed
   are read.

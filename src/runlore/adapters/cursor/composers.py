@@ -147,9 +147,9 @@ def _own_names(
 ) -> dict[str, str]:
     """The keys of bubbles that are listed under the name that they have inside, where that is
     another one."""
-    lost, spare = set(names) - rows.keys(), rows.keys() - set(names)
+    lost, extra = set(names) - rows.keys(), rows.keys() - set(names)
     found = (
-        ((pick(bubble(db, Entry(key, 0, rows[key][0])), "bubbleId", of=str), key) for key in spare)
+        ((pick(bubble(db, Entry(key, 0, rows[key][0])), "bubbleId", of=str), key) for key in extra)
         if lost
         else ()
     )

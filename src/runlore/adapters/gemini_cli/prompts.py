@@ -99,5 +99,5 @@ class Prompts(Fold[State]):
             title=title,
             title_rank=1 if title else 0,
             cwd=self.state.cwd,
-            spare=1,
+            rank=1,
         )

@@ -94,7 +94,7 @@ class GrokFold(Fold[State]):
     is_second = False
     """True if another file of the session is its transcript: this one then only adds its events."""
     rank: int | None = 0
-    """The rank of the source: see `Facts.spare`."""
+    """The rank of the source: see `Facts.rank`."""
 
     def __init__(self, source: Source, carry: bytes | None) -> None:
         super().__init__(source, load(carry, State, CARRY))
@@ -209,7 +209,7 @@ class GrokFold(Fold[State]):
                 cwd=state.cwd or place_of(self.folder),
                 git_branch=state.branch, model=state.current or state.model, repo=state.repo,
                 parent_uid=state.parent,
-                relation=state.relation, spare=self.rank,
+                relation=state.relation, rank=self.rank,
             )  # fmt: skip
         return self.pack()
 

@@ -190,7 +190,7 @@ def _settled(records: Iterable[Record], agents: frozenset[str]) -> Iterator[Reco
     from both, it would be counted twice."""
     for record in records:
         if (
-            record.aside is None
+            record.sidecar is None
             and b'"SubagentEvent"' in record.data[:200]
             and _is_early(record.data, agents)
         ):
@@ -256,7 +256,7 @@ def _joined(held: list[Record], arguments: str) -> Iterator[Record]:
 def _argument(record: Record) -> tuple[str, str]:
     """Return the type of a message that is about a call or ends a step, and the arguments of a
     call."""
-    match = None if record.aside else _MESSAGE.search(record.data, 0, 200)
+    match = None if record.sidecar else _MESSAGE.search(record.data, 0, 200)
     if match is None:
         return "", ""
     word = match[1].decode()

@@ -140,8 +140,8 @@ class Fold(Generic[R]):
         """Return what these records mean."""
         for record in records:
             self.room, self.number = MAX_EVENTS, max(0, self.state.records - 1)
-            if record.aside is not None:
-                self.sidecar(record.aside, record.data)
+            if record.sidecar is not None:
+                self.sidecar(record.sidecar, record.data)
                 continue
             self.number = self.state.records
             self.state.records += 1
@@ -379,8 +379,8 @@ def with_file_time(found: Normalized, source: Source) -> Normalized:
 
 
 def with_rank(found: Normalized, rank: int) -> Normalized:
-    """Return the result as that of a source of this rank: see `Facts.spare`."""
+    """Return the result as that of a source of this rank: see `Facts.rank`."""
     found.facts = {
-        uid: msgspec.structs.replace(facts, spare=rank) for uid, facts in found.facts.items()
+        uid: msgspec.structs.replace(facts, rank=rank) for uid, facts in found.facts.items()
     }
     return found

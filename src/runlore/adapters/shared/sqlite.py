@@ -6,7 +6,7 @@ What was committed a moment ago is often still in the write-ahead log (`-wal`) n
 both are read, and a source is as large and as new as the two together.
 
 What an adapter does with this: one table that is only added to gives the records, named by rowid,
-which is also the position; rows of other tables are given beside them (`Record.aside`), and are
+which is also the position; rows of other tables are given beside them (`Record.sidecar`), and are
 recognized by the carry when they are given again.
 """
 

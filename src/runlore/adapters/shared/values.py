@@ -44,12 +44,12 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One native record: a line, a row, or a sidecar (then `aside` is its name and `offset` is
+    """One native record: a line, a row, or a sidecar (then `sidecar` is its name and `offset` is
     -1)."""
 
     data: bytes
     offset: int
-    aside: str | None = None
+    sidecar: str | None = None
     problem: str | None = None
     """The reason why the bytes could not be read as they are ("too long"); `data` then holds a
     part of them."""
@@ -79,7 +79,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     written_at: datetime | None = None
     """When the source was last written, for a format without times. It is the end of a session of
     which no event has a time."""
-    spare: int | None = 0
+    rank: int | None = 0
     """The rank of the source, where an agent keeps the whole session in several sources: 0 for the
     one that tells it best, higher for one that tells it worse. Only the best source of a session
     counts. A source of a worse rank gives its API calls the same keys as the best one, or gives

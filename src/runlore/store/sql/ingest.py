@@ -293,7 +293,7 @@ class SqlIngest(SqlWriter):
         sql = "select block, source, facts, tally, hash from streams where session = ?"
         streams = {row[0]: Stream(*row) for row in self.db.all(sql, (session,))}
         stored = KnownSession(number=session, uid="", streams=streams)
-        own = max((stream.facts.spare or 0 for stream in stored.of_source(source)), default=0)
+        own = max((stream.facts.rank or 0 for stream in stored.of_source(source)), default=0)
         return own > 0 and any(rank < own for rank in stored.ranks(source).values())
 
     def demote(self, session: int, source: int) -> None:
@@ -369,11 +369,11 @@ class SqlIngest(SqlWriter):
         done = Put(sessions=set())
         with self.db.step():
             (path,) = self.db.one("select path from sources where number = ?", (source,))
-            aside = os.path.join(
+            moved_path = os.path.join(
                 os.path.dirname(path), f"until {when:%Y%m%dT%H%M%S%f}Z", os.path.basename(path)
             )
             sql = "update sources set path = ?, inode = 0, missing_at = ? where number = ?"
-            self.db.execute(sql, (aside, format_time(when), source))
+            self.db.execute(sql, (moved_path, format_time(when), source))
             with self.putting_again():
                 for batch in batches:
                     add(done, self.put(batch))

@@ -243,7 +243,7 @@ class SqlSessions:
             " where s.path = ? and r.first + r.count > ? and r.first <= ? order by r.first"
         )
         for start, length, body in self.db.all(sql, (source_path, first, high(last))):
-            lines = (record for record in unpack_records(body, length) if record.aside is None)
+            lines = (record for record in unpack_records(body, length) if record.sidecar is None)
             for number, record in enumerate(lines, start):
                 if first <= number <= high(last):
                     yield number, record.offset, record.data
