@@ -1281,6 +1281,20 @@ def test_a_call_that_counts_elsewhere_has_all_of_its_copies(
     assert uids == {"toy:s1", "toy:s2"}
 
 
+def test_an_alias_that_a_source_has_is_known_whatever_session_the_batch_is_of(
+    store: Store, agent: Agent
+) -> None:
+    first = [line(s="A", id="a", text="one"), line(s="A", id="h", up="a", alias=True)]
+    agent.put(*first)
+    agent.write(*first, line(s="B", id="b", text="two"), line(s="B", id="h", up="a", alias=True))
+    batch = agent.batch()
+    others = [delta for delta in batch.deltas if delta.session_uid == "toy:B"]
+    before = store.maintenance.rows("select * from aliases")
+    store.ingest.put(msgspec.structs.replace(batch, deltas=others))
+    assert store.maintenance.rows("select * from aliases") == before
+    assert [event.native_id for event in store.sessions.events("toy:B")] == ["b"]
+
+
 def test_two_agents_may_have_a_source_at_the_same_path(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
     store.sources.touch(

@@ -1,7 +1,7 @@
 """Dead ends of a session: abandoned lines, failed attempts, and repeated failures.
 
 Pure. The result names events and not API calls, because the calls that count for a session depend
-on what is read later. `store.charging` finds the calls.
+on what is read later. `store.dead_ends` finds the calls.
 """
 
 from __future__ import annotations

@@ -302,8 +302,9 @@ class Ingest(Protocol):
     def together(self, batches: Sequence[Batch]) -> AbstractContextManager[None]:
         """Hold what the store has of these batches while they are put, one after the other.
 
-        The store is asked once for all of them, and may write what is new at once. Raises at the
-        end what the database refuses.
+        The store is asked once for all of them, and may send what is new later: an error of the
+        database may be raised by a later statement. A value that no column can hold is raised by
+        `put`.
         """
 
     def put(self, batch: Batch) -> Put:

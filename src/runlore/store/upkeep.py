@@ -167,4 +167,4 @@ class Transfer(Protocol):
         """Store claims of another store, with the numbers that the sessions have here."""
 
     def take_tombstones(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Store (uid, when) of sessions forgotten elsewhere: they are forgotten here too."""
+        """Store (uid, when) of sessions forgotten elsewhere, which are not read again here."""

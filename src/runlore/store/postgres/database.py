@@ -17,8 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ...errors import StoreBusy, StoreError, StoreMissing, StoreTooNew, StoreTooOld
-from ..sql.database import Database, migrations, plain, without_nul
-from ..sql.lookup import Question
+from ..sql.database import Database, Question, migrations, plain, without_nul
 from .connection import MAX_AWAY_S, SETTINGS, PostgresConnection, array
 from .months import Months
 
@@ -69,7 +68,7 @@ class PostgresDatabase(Database):
         self.url = without_password(url)
         self.machine = machine or os.environ.get("RUNLORE_MACHINE") or platform.node() or "unknown"
         self.author = author or os.environ.get("RUNLORE_AUTHOR") or _user()
-        self._private_url, self._read_only = url, read_only
+        self._private_url = url
         self._is_open = False
         self._has_lock = False
         self._columns: list[str] | None = None

@@ -33,7 +33,7 @@ class Charges:
         return not self.wrongly_charged(self.dead_ends([session]))
 
     def flush(self) -> None:
-        """Mark the calls of changed sessions. Called once for a transaction."""
+        """Mark the calls of changed sessions. Called before a commit or a step."""
         known: dict[int, DeadEnds] = {
             session: dead_ends
             for session, dead_ends in self.to_charge.items()

@@ -171,7 +171,7 @@ class Database(ABC):
     @contextmanager
     def step(self) -> Iterator[None]:
         """Open a part of a transaction that may fail alone; earlier changes stay."""
-        with self.transaction():
+        with self.writing():
             self.flush()
             self.execute("savepoint step")
             try:

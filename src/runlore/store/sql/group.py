@@ -21,6 +21,16 @@ class PutGroup:
         if self.known is not None:
             self.known.forget()
 
+    def forget_source(self, agent: str, path: str) -> None:
+        """The same, after a source was changed that is not put any more."""
+        if self.known is not None:
+            self.known.pending = {
+                key: batch
+                for key, batch in self.known.pending.items()
+                if (batch.source.agent, batch.source.path) != (agent, path)
+            }
+        self.forget()
+
     # As a `Pending` part of a transaction.
     def flush(self) -> None:
         """There is nothing to write."""

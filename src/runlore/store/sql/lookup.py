@@ -33,12 +33,9 @@ from ..known import (
 )
 from ..rows import CUT, GONE
 from ..values import Batch, Delta
-from .database import Database, Test
+from .database import Database, Question, Test
 from .ledger import CALL
 from .sources import SqlSources
-
-Question = tuple[str, Sequence[Any]]
-"""A statement and its values."""
 
 Inquiry = tuple[Question, Callable[[list[Any]], None]]
 """A question, and a function that notes the rows of its answer."""
@@ -120,8 +117,8 @@ class Lookup:
         numbers = {*added, *_related_sessions(known, sources)}
         if numbers:
             self._ask(*self._streams(known, numbers))
-        if added:
-            self._ask(*self._details(known, batches, added))
+        if added or sources:
+            self._ask(*self._details(known, batches, added, sources))
         self._reserve(known, batches)
 
     def read_tails(self, known: Known, batch: Batch) -> None:
@@ -254,10 +251,16 @@ class Lookup:
         return [((_SESSIONS, (these,)), note_sessions), ((_STREAMS, (these,)), note_streams)]
 
     def _details(
-        self, known: Known, batches: Sequence[Batch], numbers: Sequence[int]
+        self,
+        known: Known,
+        batches: Sequence[Batch],
+        numbers: Sequence[int],
+        stored: Iterable[int],
     ) -> Iterable[Inquiry]:
-        """Ask for what is needed to add to sessions: their segments, what records without an event
-        mean, and what an eviction has left."""
+        """Ask for the details of sessions that are added to, and of stored sources.
+
+        These are segments, aliases of records without an event, and what an eviction has left.
+        """
 
         def note_segments(rows: list[Any]) -> None:
             for number, first, id_ in rows:
@@ -276,10 +279,11 @@ class Lookup:
         ids = self._db.ids
         sessions = [known.by_number[number] for number in numbers]
         sources = {stream.source for session in sessions for stream in session.streams.values()}
+        sources |= {*stored}
         evicted = [session.number for session in sessions if session.is_evicted]
         hashes = {h for batch in batches for h in hashes_without_event(batch)}
         return [
-            ((_SEGMENTS, (ids(numbers),)), note_segments),
+            ((_SEGMENTS, (ids(numbers or [-1]),)), note_segments),
             ((_ALIASES, (ids(sources or {-1}), ids(hashes or {0}))), note_aliases),
             ((_CUTS, (ids(evicted or [-1]),)), note_cuts),
         ]

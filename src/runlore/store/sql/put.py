@@ -131,11 +131,11 @@ class SqlWriter(ABC):
     def put(self, batch: Batch) -> Put:
         with self.db.transaction():
             known = self.group.known if self.group.known is not None else Known()
+            known.pending.pop(key_of(batch), None)
             batch = self._look_up(batch, known)
             self._demote_outranked(batch, known)
             self._lookup.read_tails(known, batch)
             changes = plan(batch, known, datetime.now(UTC), self.db.machine)
-            known.pending.pop(key_of(batch), None)
             if not changes.is_repeated:
                 self._write(changes)
         return changes.put
@@ -146,11 +146,9 @@ class SqlWriter(ABC):
         return batch
 
     def _fill(self, known: Known, batch: Batch) -> None:
-        """Look up a batch and the others of its group, unless that was done."""
-        key = key_of(batch)
-        if key not in known.batches:
-            rest = known.pending if key in known.pending else {}
-            self._lookup.fill(known, [batch, *rest.values()])
+        """Look up a batch and what is left of its group, unless that was done."""
+        if key_of(batch) not in known.batches:
+            self._lookup.fill(known, [batch, *known.pending.values()])
 
     def _demote_outranked(self, batch: Batch, known: Known) -> None:
         """Demote the sources that have a worse rank than the batch."""

@@ -192,7 +192,7 @@ class Rollups:
     def write_rollups(self) -> None:
         """Write the rollups of the sessions whose calls changed.
 
-        This is done once for a transaction, because a long session comes in many parts.
+        This is done before a commit or a step, because a long session comes in many parts.
         """
         if not self.changed:
             return

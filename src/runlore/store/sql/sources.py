@@ -196,7 +196,7 @@ class SqlSources:
         problem: str | None = None,
     ) -> None:
         with self.db.transaction():
-            self.group.forget()
+            self.group.forget_source(source.agent, source.path)
             number = self.register(source, adapter_version, redact_version, problem)
             # It may be there again, or have another size, and its sessions say so.
             if problem is not None:
@@ -217,8 +217,8 @@ class SqlSources:
             " excluded.mtime_ns, inode = excluded.inode, problem = excluded.problem, missing_at ="
             " null"
         )
-        # Its number is asked for apart: a statement that gives something back is a savepoint of its
-        # own, as in `_put_aliases`.
+        # Its number is asked for apart: a statement that returns rows is a savepoint of its own,
+        # and at each savepoint SQLite's index writes out what it has collected.
         self.db.execute(sql, tuple(row.values()))
         where = " and ".join(f"{name} = ?" for name in self.db.source_key)
         return int(

@@ -15,8 +15,7 @@ from typing import Any
 import apsw
 
 from ...errors import StoreBusy, StoreError, StoreTooNew, StoreTooOld
-from ..sql.database import Database, migrations
-from ..sql.lookup import Question
+from ..sql.database import Database, Question, migrations
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -71,7 +70,7 @@ class SqliteDatabase(Database):
         """Return a database over a connection that is open already, for reading."""
         db = cls.__new__(cls)
         Database.__init__(db)
-        db.connection, db.path = connection, ""
+        db.connection, db.path, db.url, db._is_open = connection, "", "", False
         return db
 
     def _set_up(self, read_only: bool) -> None:
@@ -208,7 +207,10 @@ class SqliteDatabase(Database):
         return apsw.carray(array("q", numbers))
 
     def among(self, column: str, texts: Iterable[str]) -> tuple[str, Any]:
-        return f"{column} in (select value from carray(?))", apsw.carray(tuple(texts))
+        values = tuple(texts)
+        if any("\0" in text for text in values):
+            raise UnicodeError("a name with a NUL in it cannot be stored")
+        return f"{column} in (select value from carray(?))", apsw.carray(values)
 
     def answer(self, questions: Sequence[Question]) -> list[list[Any]]:
         return [self.all(sql, values) for sql, values in questions]
