@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore.adapters import Record, Source
+from runlore.adapters import Position, Record, Source
 from runlore.adapters.shared import jsonl
 from runlore.adapters.shared.jsonl import (
     MALFORMED,
@@ -169,6 +169,15 @@ def test_a_root_that_is_a_file_is_told(tmp_path: Path) -> None:
 class Base(SqliteAdapter):
     name = "base"
     files = ("one.db", "two.db")
+
+    def follows(self, source: Source, since: Position) -> bool:
+        raise AssertionError("it is only looked for")
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        raise AssertionError("it is only looked for")
+
+    def read(self, source: Source, since: Position | None) -> Iterator[Record]:
+        raise AssertionError("it is only looked for")
 
 
 def test_a_database_that_cannot_be_looked_at_is_told(

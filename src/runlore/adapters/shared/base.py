@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ from ...model import Session
 from .values import Integration, Normalized, Position, Record, Source
 
 
-class Adapter:
+class Adapter(ABC):
     """The contract between an agent's adapter and runlore.
 
     Most adapters derive from a class for their kind of source: `JsonlAdapter`, `DocumentAdapter`,
@@ -54,10 +55,10 @@ class Adapter:
         """Return the folders to look in when the config names none. They need not exist."""
         return usual_roots(self.roots, env)
 
+    @abstractmethod
     def discover(self, root: Path) -> Iterator[Source]:
         """Yield all sources below a root, in a stable order; a missing root has none. A file that
         cannot be looked at is left out, and put into `refused`."""
-        raise NotImplementedError
 
     def refresh(self, source: Source) -> Source | None:
         """Return the source as it is now, or None when it is gone. A source that is not a file,
@@ -69,18 +70,18 @@ class Adapter:
         from the records before it."""
         return False
 
+    @abstractmethod
     def follows(self, source: Source, since: Position) -> bool:
         """Return True if what lies before the position is still what was read then."""
-        raise NotImplementedError
 
+    @abstractmethod
     def position(self, source: Source, offset: int, records: int) -> Position:
         """Return the position after the record that ends at this offset. Raises ReadError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """Yield the complete records after the position. A record that is still being written is
         left for the next read. Raises ReadError."""
-        raise NotImplementedError
 
     def normalize(
         self, source: Source, records: Iterable[Record], carry: bytes | None

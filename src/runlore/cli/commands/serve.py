@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 import click
 import msgspec
@@ -27,26 +28,36 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     """True if it asks for the token that was printed, or given in RUNLORE_TOKEN."""
 
 
+def listen_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands that listen for a browser."""
+    options = (
+        click.option(
+            "--host",
+            default="127.0.0.1",
+            metavar="ADDRESS",
+            help="Address to listen on (default 127.0.0.1).",
+        ),
+        click.option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            metavar="N",
+            help="Port; 0 is any free one (default 8765, or any).",
+        ),
+        click.option(
+            "--name",
+            "names",
+            multiple=True,
+            metavar="NAME",
+            help="Further host name to answer to. May be repeated.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.command(help=__doc__)
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    metavar="ADDRESS",
-    help="Address to listen on (default 127.0.0.1).",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="Port; 0 is any free one (default 8765, or any).",
-)
-@click.option(
-    "--name",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Further host name to answer to. May be repeated.",
-)
+@listen_options
 @click.option("--once", is_flag=True, help="Print the address and exit.")
 @as_json(Address)
 def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_json: bool) -> None:

@@ -28,30 +28,12 @@ from ..output import note, warn
 from ..watching import alone
 from ..watching import watch as go_on
 from .demo import fill
-from .serve import Address, announce, door_of
+from .serve import Address, announce, door_of, listen_options
 from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    metavar="ADDRESS",
-    help="Address to listen on (default 127.0.0.1).",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="Port; 0 is any free one (default 8765, or any).",
-)
-@click.option(
-    "--name",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Further host name to answer to. May be repeated.",
-)
+@listen_options
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option("--no-sync", is_flag=True, help="Do not read what is new, and do not watch.")
 @click.option("--once", is_flag=True, help="Read what is new, print the address and exit.")
