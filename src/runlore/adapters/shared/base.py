@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,7 @@ from ...model import Session
 from .values import Integration, Normalized, Position, Record, Source
 
 
-class Adapter(ABC):
+class Adapter(metaclass=ABCMeta):
     """The contract between an agent's adapter and runlore.
 
     Most adapters derive from a class for their kind of source: `JsonlAdapter`, `DocumentAdapter`,
