@@ -21,9 +21,8 @@ import msgspec
 import pytest
 from msgspec import UnsetType
 
-from runlore import docs
 from runlore.answers import fields_of, is_list, is_open, is_struct
-from runlore.cli import cli, watching
+from runlore.cli import cli, docs, watching
 from runlore.cli.commands import autostart
 from runlore.cli.options import as_json
 from runlore.cli.output import write_json
@@ -355,7 +354,7 @@ def test_an_item_has_all_fields_of_its_shape(key: tuple[str, str], run: Run, fil
 
 def test_the_page_about_it_is_as_the_program_writes_it() -> None:
     page = (Path(__file__).parents[2] / "docs/json.md").read_text(encoding="utf-8")
-    assert page == docs.json_page(), "run `python -m runlore.docs`"
+    assert page == docs.json_page(), "run `python -m runlore.cli.docs`"
     assert all(f"| `runlore {name}` |" in page for name in DECLARED)
 
 

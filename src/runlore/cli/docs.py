@@ -1,6 +1,6 @@
 """The documentation that a program can write: commands, agents, schema, and what --json prints.
 
-`python -m runlore.docs` writes it into docs/ of a checkout, `--check` says which file is stale.
+`python -m runlore.cli.docs` writes it into docs/ of a checkout, `--check` says which file is stale.
 Nothing here knows a command, an agent or a table by name: all of it is asked of the program itself.
 """
 
@@ -22,17 +22,17 @@ import click
 import msgspec
 from msgspec import UnsetType
 
-from . import adapters
-from .answers import Answer, describe, fields_of, is_list, structs_in
-from .cli import cli, selecting
-from .cli.failures import COMMAND_LINE_CODES
-from .cli.selection import answers_of
-from .errors import RunloreError
-from .search import QueryError
-from .store import open_store
+from .. import adapters
+from ..answers import Answer, describe, fields_of, is_list, structs_in
+from ..errors import RunloreError
+from ..search import QueryError
+from ..store import open_store
+from . import cli, selecting
+from .failures import COMMAND_LINE_CODES
+from .selection import answers_of
 
-DOCS = Path(__file__).parents[2] / "docs"
-MIGRATIONS = Path(__file__).parent / "store/sqlite/migrations"
+DOCS = Path(__file__).parents[3] / "docs"
+MIGRATIONS = Path(__file__).parents[1] / "store/sqlite/migrations"
 WIDTH = 88
 """Of the help texts, in columns, so that the terminal does not matter."""
 
@@ -41,7 +41,7 @@ def main(args: list[str]) -> int:
     """Writes the pages, or with `--check` names the first stale one. The result is the exit
     status."""
     if args not in ([], ["--check"]):
-        print("usage: python -m runlore.docs [--check]", file=sys.stderr)
+        print("usage: python -m runlore.cli.docs [--check]", file=sys.stderr)
         return 2
     if not DOCS.with_name("pyproject.toml").is_file():
         print(
@@ -55,7 +55,7 @@ def main(args: list[str]) -> int:
             continue
         if args:
             print(
-                f"docs/{name} is stale; run `python -m runlore.docs` and commit the change",
+                f"docs/{name} is stale; run `python -m runlore.cli.docs` and commit the change",
                 file=sys.stderr,
             )
             return 1
@@ -327,7 +327,7 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def _page(title: str, intro: str, parts: list[str]) -> str:
-    note = "<!-- Written by `python -m runlore.docs`. Change the program, not this page. -->"
+    note = "<!-- Written by `python -m runlore.cli.docs`. Change the program, not this page. -->"
     return "\n\n".join([note, f"# {title}", intro, *parts]) + "\n"
 
 
