@@ -52,7 +52,7 @@ ABSENT = "—"
 FINDS = """
 import sys
 from runlore.store import open_store
-sys.exit(not open_store(sys.argv[1], read_only=True).postings(sys.argv[2]))
+sys.exit(not open_store(sys.argv[1], read_only=True).index.postings(sys.argv[2]))
 """
 
 
