@@ -363,6 +363,8 @@ class Bench:
             "ls --all": ["ls", "--all"],
             "ls --json": ["ls", "--json"],
             "ls --all --json": ["ls", "--all", "--json"],
+            "usage": ["usage"],
+            "usage --json": ["usage", "--json"],
         }
         sides: dict[str, Callable[[], Run]] = {"python -c pass": bare}
         sides |= {
