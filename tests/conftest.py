@@ -2,6 +2,7 @@
 run."""
 
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -25,6 +26,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],  # the same
 )
 settings.load_profile("runlore")
+
+# A shell that starts the tests in the background makes them, and every program they start, ignore
+# Ctrl-C. With a handler here, programs start with the default.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # All else goes: any agent may be led elsewhere by a variable of its own, and terminals and locales
 # change what is printed.

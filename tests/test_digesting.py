@@ -92,7 +92,7 @@ def test_workers_make_the_same_digests(store: Store, config: Config, root: Path)
     pipeline.sync(store, config, workers=0)
     alone = packed(store)
     store.digests.drop(list(alone))
-    assert digesting.digest_stale(store, config, workers=2) == (100, [])
+    assert digesting.build_digests(store, config, list(alone), workers=2) == (100, [])
     assert packed(store) == alone
 
 
@@ -106,7 +106,7 @@ def test_a_digest_is_the_same_made_with_its_session_or_from_the_store(
     with_session = packed(store)
     assert with_session
     store.digests.drop(list(with_session))
-    assert digesting.digest_stale(store, config, workers=0, quiet_s=LATER) == (
+    assert digesting.build_digests(store, config, list(with_session), workers=0) == (
         len(with_session),
         [],
     )
@@ -159,9 +159,10 @@ def test_no_digest_is_lost_between_two_transactions(
     store: Store, config: Config, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.sync(store, config)
-    store.digests.drop(list(packed(store)))
+    uids = list(packed(store))
+    store.digests.drop(uids)
     monkeypatch.setattr(digesting, "COMMIT_DIGESTS", 20)
-    assert digesting.digest_stale(store, config, workers=0) == (100, [])
+    assert digesting.build_digests(store, config, uids, workers=0) == (100, [])
     assert len(packed(store)) == 100
 
 

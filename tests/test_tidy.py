@@ -1,8 +1,6 @@
 """The shape of the code, checked: layers, limits, names.
 
-The limits are at the top. Present violations are listed in `not_yet.json`, by check. That list can
-only shrink: a test fails when an entry is no longer needed. `python tests/test_tidy.py` writes it
-anew, for whoever merges branches.
+The limits are at the top.
 """
 
 import ast

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from runlore.config import Lessons as Thresholds
 from runlore.lessons import Lesson
 from runlore.lessons.curate import decide, merge, propose
-from runlore.lessons.drafts import Gate
 from runlore.mine.patterns import find_patterns
 from runlore.mine.values import Case
 from tests.mine.fleet import PLANTS, fleet
@@ -20,9 +20,11 @@ LATER = datetime(2027, 1, 1, tzinfo=UTC)
 def proposed(
     cases: list[Case],
     known: list[Lesson] | None = None,
-    gate: Gate = Gate(),  # noqa: B008
+    thresholds: Thresholds = Thresholds(),  # noqa: B008
 ) -> list[Lesson]:  # A value.
-    return propose(find_patterns(cases), {case.uid: case for case in cases}, known or [], gate, NOW)
+    return propose(
+        find_patterns(cases), {case.uid: case for case in cases}, known or [], thresholds, NOW
+    )
 
 
 def about(lessons: list[Lesson], word: str) -> Lesson:
@@ -133,10 +135,10 @@ def test_what_was_approved_keeps_its_words_and_gets_the_evidence_of_today() -> N
 
 def test_only_the_configuration_approves_by_itself_and_only_what_passes() -> None:
     enough, few = fleet(1, 40, {"recovery": [2, 9, 35]}), fleet(1, 40, {"recovery": [2, 9]})
-    assert about(proposed(enough, gate=Gate(auto=True)), "vite").status == "approved"
-    assert about(proposed(few, gate=Gate(auto=True)), "vite").status == "proposed"
+    assert about(proposed(enough, thresholds=Thresholds(auto=True)), "vite").status == "approved"
+    assert about(proposed(few, thresholds=Thresholds(auto=True)), "vite").status == "proposed"
     assert about(proposed(enough), "vite").status == "proposed"
-    assert proposed(few, gate=Gate(propose=3)) == []
+    assert proposed(few, thresholds=Thresholds(propose=3)) == []
 
 
 def test_sessions_after_the_decision_that_go_another_way_are_counted() -> None:
@@ -190,7 +192,7 @@ def test_nothing_that_may_be_told_is_without_evidence_on_a_fleet_with_everything
     free = iter(range(200))
     cases = fleet(7, 200, {name: [next(free) for _ in range(5)] for name in PLANTS})
     by_uid = {case.uid: case for case in cases}
-    ready = [one for one in proposed(cases, gate=Gate(auto=True)) if one.is_ready(3)]
+    ready = [one for one in proposed(cases, thresholds=Thresholds(auto=True)) if one.is_ready(3)]
     assert {one.kind for one in ready} == {"error", "correction", "flaky"}
     for one in ready:
         assert one.resolution

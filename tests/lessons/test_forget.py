@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from runlore.config import Lessons as Thresholds
 from runlore.lessons import Lesson
 from runlore.lessons.curate import decide
-from runlore.lessons.drafts import Gate, draft_lessons
+from runlore.lessons.drafts import draft_lessons
 from runlore.lessons.forget import FORGOTTEN, ForgottenSession, find_affected, remove_sessions
 from runlore.mine.commands import command_head
 from runlore.mine.patterns import find_patterns
@@ -30,7 +31,7 @@ def after(
         uid: ForgottenSession(by_uid[uid].digest if uid in by_uid else None, texts) for uid in uids
     }
     left = [case for case in cases if case.uid not in uids]
-    drafted = draft_lessons(find_patterns(left), {case.uid: case for case in left}, Gate())
+    drafted = draft_lessons(find_patterns(left), {case.uid: case for case in left}, Thresholds())
     made = [one.lesson for one in drafted if one.lesson]
     return remove_sessions(lesson, gone, made, NOW)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from runlore.config import Lessons as Thresholds
 from runlore.lessons.curate import decide, propose
-from runlore.lessons.drafts import Gate
 from runlore.lessons.measure import is_measurable, recurred
 from runlore.lessons.retro import look_back
 from runlore.mine import signals
@@ -79,7 +79,7 @@ def test_a_file_adds_a_signal_its_pattern_its_lesson_its_advice_and_its_measure(
     [pattern] = [one for one in patterns if one.type == "toy_deploy"]
     assert pattern.uids == ("toy:0003", "toy:0009", "toy:0020")
 
-    [lesson] = propose(patterns, by_uid, [], Gate(), NOW)
+    [lesson] = propose(patterns, by_uid, [], Thresholds(), NOW)
     assert (lesson.kind, lesson.resolution, lesson.sessions, lesson.helped) == (
         "toy",
         "Wait for the night.",
@@ -88,7 +88,7 @@ def test_a_file_adds_a_signal_its_pattern_its_lesson_its_advice_and_its_measure(
     )
 
     approved = decide(lesson, "approved", datetime(2020, 1, 1, tzinfo=UTC))
-    [counted] = propose(patterns, by_uid, [approved], Gate(), NOW)
+    [counted] = propose(patterns, by_uid, [approved], Thresholds(), NOW)
     assert (counted.kept, counted.broken) == (3, 0)
 
     assert is_measurable(lesson)

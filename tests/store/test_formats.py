@@ -17,6 +17,7 @@ import pytest
 
 from runlore.errors import StoreError, StoreMissing, StoreTooNew, StoreTooOld
 from runlore.store import Filter, Store, open_store
+from runlore.store.postgres.database import MIGRATIONS as POSTGRES_MIGRATIONS
 from runlore.store.sql.database import migrations
 from runlore.store.sqlite.database import APPLICATION_ID, MIGRATIONS
 from tests import postgres
@@ -32,9 +33,10 @@ def tables(store: Store) -> set[str]:
 
 
 def test_migrations_are_numbered_from_one_in_both_databases() -> None:
-    for folder in (MIGRATIONS, MIGRATIONS / "postgres"):
+    for folder in (MIGRATIONS, POSTGRES_MIGRATIONS):
         numbers = [number for number, _ in migrations(folder)]
         assert numbers == list(range(1, len(numbers) + 1))
+        assert numbers
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────

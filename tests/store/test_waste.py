@@ -22,7 +22,6 @@ from runlore.retention.evict import let_go
 from runlore.store import CallFilter, Filter, Store, copying, open_store
 from runlore.store.filters import WASTED
 from runlore.sync import billing, pipeline
-from runlore.sync import digests as digesting
 from runlore.usage.report import row_of_call, total
 from runlore.usage.waste import Wasted, wasted
 from tests import postgres
@@ -473,8 +472,7 @@ def test_a_digest_that_cannot_be_read_keeps_no_call_out(
 def test_of_real_sessions_the_same_is_told(tmp_path: Path, agent: str, folder: str) -> None:
     config = Config(home=tmp_path, store=str(tmp_path / "real.db"))
     store = open_store(config.store)
-    pipeline.sync(store, config, agents=[agent], roots=[str(CORPUS / folder)])
-    digesting.digest_stale(store, config, quiet_s=LATER)
+    pipeline.sync(store, config, agents=[agent], roots=[str(CORPUS / folder)], quiet_s=LATER)
     assert is_marked(store)
     assert store.sessions.uids(ALL)
     made = wasted(store)

@@ -32,7 +32,7 @@ from ..store import Filter, Store
 from ..text.clean import clean as strip
 from ..text.clean import one_line
 from . import Lesson, curate, deliver, exposures, measure, rank, rendered_files, retro
-from .drafts import Gate, draft_lessons
+from .drafts import draft_lessons
 from .forget import ForgottenSession, find_affected, remove_sessions
 from .measure import Effect
 from .retro import Retro, SkillResult
@@ -63,11 +63,6 @@ def open_shelf(config: Config) -> Shelf:
     return Shelf(config.home / FOLDER)
 
 
-def build_gate(config: Config) -> Gate:
-    settings = config.lessons
-    return Gate(propose=settings.propose, deliver=settings.deliver, auto=settings.auto)
-
-
 def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = False) -> Proposed:
     """Look through all digests, and write the lessons that are new or have changed.
 
@@ -80,7 +75,7 @@ def propose(store: Store, config: Config, now: datetime, *, dry_run: bool = Fals
         known, broken = shelf.read()
         # Today's rules may know more than those of the lesson's day.
         cleaned = redact_lessons(config, known)
-        changed = curate.propose(patterns, by_uid, cleaned, build_gate(config), now)
+        changed = curate.propose(patterns, by_uid, cleaned, config.lessons, now)
         ids = {one.id for one in changed}
         changed += [
             new for old, new in zip(known, cleaned, strict=True) if new != old and new.id not in ids
@@ -271,9 +266,7 @@ def _remove_sessions(
         for case in read_cases(store, config, Filter(parents_only=False))
         if case.uid not in names
     ]
-    drafted = draft_lessons(
-        find_patterns(rest), {case.uid: case for case in rest}, build_gate(config)
-    )
+    drafted = draft_lessons(find_patterns(rest), {case.uid: case for case in rest}, config.lessons)
     drafts = [one.lesson for one in drafted if one.lesson]
     return {lesson.id: remove_sessions(lesson, forgotten, drafts, now) for lesson in affected}
 

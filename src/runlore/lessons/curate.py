@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 
+from ..config import Lessons as Thresholds
 from ..mine.drafts import MAX_EVIDENCE, hash_id
 from ..mine.ends import End
 from ..mine.signals.correction import KIND as CORRECTION
@@ -20,7 +21,7 @@ from ..mine.values import Case, Pattern
 from ..model import format_time
 from ..text.clean import clean, one_line
 from . import Lesson
-from .drafts import Gate, draft_lessons
+from .drafts import draft_lessons
 
 replace = msgspec.structs.replace
 
@@ -29,18 +30,18 @@ def propose(
     patterns: Iterable[Pattern],
     cases: Mapping[str, Case],
     known: Sequence[Lesson],
-    gate: Gate,
+    thresholds: Thresholds,
     now: datetime,
 ) -> list[Lesson]:
     """Return the lessons that are new or have changed."""
     at = format_time(now)
     by_id = {lesson.id: lesson for lesson in known}
     current = dict(by_id)
-    drafted = list(draft_lessons(patterns, cases, gate))
+    drafted = list(draft_lessons(patterns, cases, thresholds))
     drafts = [one.lesson for one in drafted if one.lesson]
     for one in drafted:
         if one.lesson is not None:
-            changed = _add_draft(one.lesson, drafts, known, by_id, at, gate)
+            changed = _add_draft(one.lesson, drafts, known, by_id, at, thresholds)
             current.update((lesson.id, lesson) for lesson in changed)
         for lesson in current.values() if one.subject else ():
             if lesson.subject == one.subject and lesson.status == "approved":
@@ -54,16 +55,18 @@ def _add_draft(
     known: Sequence[Lesson],
     by_id: Mapping[str, Lesson],
     at: str,
-    gate: Gate,
+    thresholds: Thresholds,
 ) -> list[Lesson]:
     """Return what a draft adds or changes."""
     old = by_id.get(draft.id) or _find_same_correction(draft, known)
     if old is None:
-        return _propose_new(draft, known, at, gate)
+        return _propose_new(draft, known, at, thresholds)
     return [_renew(old, _with_merged_evidence(draft, old, drafts, by_id))]
 
 
-def _propose_new(draft: Lesson, known: Sequence[Lesson], at: str, gate: Gate) -> list[Lesson]:
+def _propose_new(
+    draft: Lesson, known: Sequence[Lesson], at: str, thresholds: Thresholds
+) -> list[Lesson]:
     """Return a new proposal and those it replaces, or nothing if there is better advice already."""
     rivals = [
         one
@@ -77,10 +80,10 @@ def _propose_new(draft: Lesson, known: Sequence[Lesson], at: str, gate: Gate) ->
     # Nobody reads what is approved automatically, so the resolution itself must have helped more
     # than once.
     if (
-        gate.auto
+        thresholds.auto
         and not approved
-        and draft.sessions >= gate.deliver
-        and draft.helped >= gate.propose
+        and draft.sessions >= thresholds.deliver
+        and draft.helped >= thresholds.propose
     ):
         proposal = replace(proposal, status="approved", decided_at=at, decided_by="config")
     undecided = [one for one in rivals if one.status == "proposed" and not one.edited]

@@ -7,20 +7,12 @@ from typing import Any
 
 import msgspec
 
+from ..config import Lessons as Thresholds
 from ..mine.drafts import Group
 from ..mine.ends import End
 from ..mine.signals import load_miners
 from ..mine.values import Case, Pattern
 from . import Lesson
-
-
-class Gate(msgspec.Struct, frozen=True):
-    """The evidence that a lesson needs, in independent sessions."""
-
-    propose: int = 2
-    deliver: int = 3
-    auto: bool = False
-    """True if a lesson that has enough evidence is approved without a person."""
 
 
 class Drafted(msgspec.Struct, frozen=True):
@@ -35,13 +27,13 @@ class Drafted(msgspec.Struct, frozen=True):
 
 
 def draft_lessons(
-    patterns: Iterable[Pattern], cases: Mapping[str, Case], gate: Gate
+    patterns: Iterable[Pattern], cases: Mapping[str, Case], thresholds: Thresholds
 ) -> Iterator[Drafted]:
     """Yield what the patterns come to, errors first."""
-    groups = [group for group in _group_patterns(patterns) if _passes(group, gate)]
+    groups = [group for group in _group_patterns(patterns) if _passes(group, thresholds)]
     evidence_of_errors: set[str] = set()
     for group in sorted(groups, key=lambda group: not group[0].locus.error):
-        drafted = _draft_lesson(group, cases, gate)
+        drafted = _draft_lesson(group, cases, thresholds)
         if group[0].locus.error:
             evidence_of_errors.update(drafted.lesson.evidence if drafted.lesson else ())
         elif _is_covered(drafted, evidence_of_errors):
@@ -61,16 +53,19 @@ def _group_patterns(patterns: Iterable[Pattern]) -> list[list[Pattern]]:
     return list(groups.values())
 
 
-def _passes(patterns: Iterable[Pattern], gate: Gate) -> bool:
+def _passes(patterns: Iterable[Pattern], thresholds: Thresholds) -> bool:
     return any(
-        pattern.signals >= gate.propose and pattern.sessions >= gate.propose for pattern in patterns
+        pattern.signals >= thresholds.propose and pattern.sessions >= thresholds.propose
+        for pattern in patterns
     )
 
 
-def _draft_lesson(patterns: Sequence[Pattern], cases: Mapping[str, Case], gate: Gate) -> Drafted:
+def _draft_lesson(
+    patterns: Sequence[Pattern], cases: Mapping[str, Case], thresholds: Thresholds
+) -> Drafted:
     miner = load_miners()[patterns[0].type]
     assert miner.draft is not None
-    group = Group(tuple(patterns), cases, gate.propose)
+    group = Group(tuple(patterns), cases, thresholds.propose)
     ends = miner.find_ends(group) if miner.find_ends else []
     draft = miner.draft(group, ends)
     lesson = Lesson(**msgspec.structs.asdict(draft)) if draft else None

@@ -2,9 +2,10 @@
 
 `Session` and `Cost` are in `session`, `SessionEvent` in `events`, `Call` and `Usage` in `calls`,
 `Digest` with its parts in `digest`, `LogRecord` in `log`. Nothing here reads a file, opens a
-database or knows an agent's name. Values are frozen and check themselves when they are built, so an
-invalid one cannot exist. A field of a newer runlore that this one does not know is kept in `extra`
-and written back.
+database or knows an agent's name. All are frozen. `Session`, `Cost`, `SessionEvent` and `Digest`
+are `Value`s: they check themselves when they are built, so an invalid one cannot exist, and a field
+of a newer runlore that this one does not know is kept in `extra` and written back. Their parts, and
+`Call`, are plain structs.
 """
 
 from .calls import MAX_TOKENS, MAX_UNITS, Call, Tier, Usage, split_cache_writes, to_units

@@ -265,9 +265,9 @@ class Digest(Value, frozen=True, kw_only=True):
     cut: dict[str, int] = msgspec.field(default_factory=dict)
     """By name, how many more entries there were."""
     dead_ends: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
-    """What led nowhere, as triples of events by reason. For `retries` and `failed`: the attempt,
-    and the first and the last of the blocks that the model made with it in one answer. For
-    `abandoned`: the first event of a stretch, the same again, and its last event."""
+    """What led nowhere, by reason, as a flat list of triples of events. For `retries` and `failed`:
+    (attempt, first, last), with the first and last content block of the answer that held the
+    attempt. For `abandoned`: (first, first, last) of a stretch."""
     waste: dict[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     """The API calls that led nowhere, by reason, as digests before version 9 recorded them at
     eviction."""
@@ -292,7 +292,7 @@ class Digest(Value, frozen=True, kw_only=True):
         check_times(self)
 
     def knows(self, seq: int) -> bool:
-        """Return True if this digest, or the evicted one before it, was made with this event."""
+        """Return True if this digest was made with this event (after an eviction, by `ends`)."""
         ends = {end // BLOCK: end for end in self.ends}
         return seq <= ends.get(seq // BLOCK, self.covers.last_seq)
 

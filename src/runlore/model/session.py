@@ -39,7 +39,7 @@ class Cost(Value, frozen=True, kw_only=True):
     """The cost of its calls, without its subagents; None if no price is known."""
     wall_clock_s: float = 0.0
     turns: int = 0
-    """Prompts of a person, each with what followed."""
+    """Prompts of a person, each with what followed. Slash commands are not counted."""
     retries: int = 0
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Session(Value, frozen=True, kw_only=True):
     quality: str | None = None
     """real, trivial, automated, one_shot, subagent; None until it has a digest."""
     pinned: bool = False
-    """Set by people with `runlore mark`, as name, tags and note are."""
+    """True if it must not be evicted. Set by people with `runlore mark`, like the next three."""
     name: str | None = None
     tags: tuple[str, ...] = ()
     note: str | None = None

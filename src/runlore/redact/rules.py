@@ -7,8 +7,8 @@ token goes on) a pattern for the rest.
 
 Every rule also has a gate: a pattern that is cheap to look for in undecoded JSON and matches there
 whenever the rule matches in a decoded string. So a gate allows `\n`, `\"`, `\/` where a rule allows
-a newline, a quote, a slash. It counts only where that keeps many lines out: all gates run as one
-automaton, and the states of a count multiply with all others.
+a newline, a quote, a slash. A gate has a repetition count (`{24}`) only where that keeps many lines
+out: all gates run as one automaton, and the states of a count multiply with all others.
 """
 
 from collections.abc import Iterable

@@ -258,7 +258,8 @@ class Sources(Protocol):
     def unsettled(self) -> Iterator[list[SourceState]]:
         """Yield sources with copies whose originals another machine stored, to be derived again.
 
-        They come by machine. The store acts for that machine until the next list is asked for.
+        One list for each machine. While a list is worked on, what is written counts as that
+        machine's.
         """
 
     def resume(self, source: int) -> Resume:

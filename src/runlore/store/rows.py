@@ -21,9 +21,9 @@ from .values import SegmentEvent
 
 SIDECHAIN, ERROR, GONE, CUT, OUTRANKED = 1, 2, 4, 8, 16
 """Flags of an event. GONE: its source no longer has it. CUT: a remainder that an eviction has left;
-it is replaced when the session is read again. OUTRANKED: another source of a higher rank has this
-part of the session. Such an event can be read by its number, because it may be cited, but nothing
-else shows it."""
+it is replaced when the session is read again. OUTRANKED: another source of a better rank (a
+smaller `Facts.rank`) has this part of the session. Such an event can be read by its number, because
+it may be cited, but nothing else shows it."""
 
 ROW = (
     "seq", "ts", "kind", "parent_seq", "tool", "action", "flags", "exit_code", "native_id",

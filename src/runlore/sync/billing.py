@@ -19,12 +19,12 @@ from ..store.calls import costs_alike, hash_of
 
 
 def settle(
-    store: Store, batch: Batch, price: Callable[[Call], PriceRow | None] | None = None
+    store: Store, batch: Batch, find_price: Callable[[Call], PriceRow | None] | None = None
 ) -> Batch:
     """Return the batch with its calls as the ledger is to keep them.
 
     They are merged with the copies that the ledger has, without those that add nothing. With
-    `price` they are priced at once; the function `price` prices the others later.
+    `find_price` they are priced at once; otherwise `price` does it later.
     """
     if not batch.calls:
         return batch
@@ -33,9 +33,9 @@ def settle(
         for stored in store.ledger.find([hash_of(new.call) for new in batch.calls])
     }
     calls = list(_merge(batch.calls, known)) if known else batch.calls
-    if price is not None:
+    if find_price is not None:
         calls = [
-            call if _costs_as_before(call, known) else _with_price(call, price(call.call))
+            call if _costs_as_before(call, known) else _with_price(call, find_price(call.call))
             for call in calls
         ]
     return msgspec.structs.replace(batch, calls=calls)

@@ -11,16 +11,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 
 from ..config import Config, Quality
 from ..errors import StoreLost
-from ..model import DIGEST_VERSION, Digest
+from ..model import Digest
 from ..query.digests import build_digest
 from ..store import Store, open_store
-from ..timeline import PAUSE
 from .report import Progress
 from .runner import start_workers
 from .workers import Workers, default_workers, result_of
@@ -44,22 +43,6 @@ class DigestResult(msgspec.Struct):
     uid: str
     digest: Digest | None = None
     problem: str | None = None
-
-
-def digest_stale(
-    store: Store,
-    config: Config,
-    *,
-    workers: int | None = None,
-    quiet_s: float = PAUSE.total_seconds(),
-) -> tuple[int, list[tuple[str, str]]]:
-    """Build every digest that is missing, of older rules, or of less than what is stored.
-
-    Return their number, and (uid, problem) of those that could not be built.
-    """
-    before = datetime.now(UTC) - timedelta(seconds=quiet_s)
-    stale = store.digests.stale(DIGEST_VERSION, before)
-    return build_digests(store, config, stale, workers=workers) if stale else (0, [])
 
 
 def build_digests(

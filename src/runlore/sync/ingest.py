@@ -68,7 +68,8 @@ class Ingest:
         self._workers: Workers | None = None
         self._is_careful = False
         """Put one source at a time: one of them has a value that the database does not take."""
-        self.has_priced = False
+        self.has_calls = False
+        """True once a batch with API calls has come."""
         self._pricer: Pricer | None = None
 
     def run(
@@ -134,8 +135,8 @@ class Ingest:
 
     def settle(self, batch: Batch) -> Batch:
         """Return the batch with its calls merged with the ledger, and priced."""
-        if batch.calls and not self.has_priced:
-            self.has_priced = True
+        if batch.calls and not self.has_calls:
+            self.has_calls = True
             # With wrong prices, sessions are stored without any. `price` raises the error later.
             with suppress(ConfigError):
                 self._pricer = Pricer(self.config)
@@ -272,7 +273,7 @@ class _Pass:
         if known.is_evicted:
             is_proved = task.why == "outdated"
             put = self._store.ingest.return_whole(known.number, batches(), is_proved=is_proved)
-            if put is None and not task.is_gone:
+            if put is None and not task.is_missing:
                 put = self._store.ingest.part_with(known.number, batches(), datetime.now(UTC))
             return put or Put(sessions=set())
         if task.why == "rewritten":

@@ -1,4 +1,5 @@
-"""The whole journey: discover → plan → ingest → price → redact → digest.
+"""The whole journey: discover, plan, ingest (which redacts what is new), price, redact again what
+older rules stored, digest, record lessons, and derive copies again whose originals came later.
 
 `sync` repeats a run when the database went away. `SyncRun.run` is the list of stages, which stand
 below in the order in which they are called. Every stage can be run twice, or after being killed
@@ -33,7 +34,8 @@ MAX_ATTEMPTS = 100
 """Runs of a sync whose database goes away in the middle."""
 
 MAX_GENERATIONS = 10
-"""Copies of copies settle in as many rounds as there are generations. Longer chains are made up."""
+"""Copies of copies settle in as many rounds as there are generations. Longer chains do
+not occur in real transcripts."""
 
 
 def sync(
@@ -162,8 +164,8 @@ class SyncRun:
 
     def price(self) -> None:
         """Price calls without a price, and those that an older table had no exact price for."""
-        has_priced = self._ingest is not None and self._ingest.has_priced
-        if has_priced or self.store.ledger.unpriced(limit=1):
+        has_calls = self._ingest is not None and self._ingest.has_calls
+        if has_calls or self.store.ledger.unpriced(limit=1):
             self._start_ingest().price()
 
     def redact_stored(self) -> None:

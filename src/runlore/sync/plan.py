@@ -33,8 +33,8 @@ class Task(msgspec.Struct, kw_only=True):
     source: Source
     why: str
     known: SourceState | None = None
-    is_gone: bool = False
-    """The source itself is gone: its records are read from the store."""
+    is_missing: bool = False
+    """True if the source is no longer there: its records are read from the store."""
 
     @property
     def size(self) -> int:
@@ -47,7 +47,7 @@ class Plan(msgspec.Struct, kw_only=True):
 
     tasks: list[Task] = []
     missing: list[int] = []
-    """The numbers of sources that are gone, and were there before."""
+    """The numbers of sources that are missing now, and were there before."""
     moved: list[tuple[int, Source]] = []
     """The numbers of sources that are at another place now, or back."""
     counts: dict[str, int] = {}
@@ -91,7 +91,7 @@ def make_plan(store: Store, config: Config, discovery: Discovery) -> Plan:
 
 def rederive_task(state: SourceState) -> Task:
     """Return the task to derive a source again from its stored records."""
-    return Task(source=state.source, why="outdated", known=state, is_gone=True)
+    return Task(source=state.source, why="outdated", known=state, is_missing=True)
 
 
 def adapter_version(agent: str) -> int | None:

@@ -122,7 +122,7 @@ class TaskRunner:
             more = self._has_more(task, result.more)
 
     def _has_more(self, task: Task, is_partly_read: bool) -> bool:
-        return not self._stored[task.source.path].is_done if task.is_gone else is_partly_read
+        return not self._stored[task.source.path].is_done if task.is_missing else is_partly_read
 
     def from_start(self, task: Task) -> tuple[Task, Batch]:
         """Return a task that derives the source again from its beginning, and its first batch."""
@@ -140,7 +140,7 @@ class TaskRunner:
         known, with_tokens = task.known, self._store.takes_tokens
         if is_continued:
             known = self._store.sources.by_path(task.source.agent)[task.source.path]
-        if known is not None and task.is_gone:
+        if known is not None and task.is_missing:
             return self._stored_job(task, known, is_continued)
         if known is not None and (is_continued or task.why == "grown"):
             resume = self._store.sources.resume(known.number)

@@ -36,8 +36,9 @@ class Adapter(metaclass=ABCMeta):
     """Raised when the same records would give other events: the sessions of an older version are
     then derived again."""
     roots: tuple[str, ...]
-    """Folders in which the agent keeps its sessions. `~`, a leading `$VARIABLE` and `*` are
-    expanded; an entry whose variable is not set is skipped."""
+    """Folders in which the agent keeps its sessions. `~` and a leading `$VARIABLE` are
+    expanded, and `*` in roots that begin with `~/`. An entry whose variable is not set is
+    skipped."""
     keeps_days: int | None = None
     """Days after which the agent deletes its own transcripts; None if it does not."""
     lacks: tuple[str, ...] = ()
@@ -66,8 +67,8 @@ class Adapter(metaclass=ABCMeta):
         return stat_source(source)
 
     def is_appended(self, path: str) -> bool:
-        """Return True if the source is only appended to, so that the carry at any position follows
-        from the records before it."""
+        """Return True if the source is only appended to. Then the carry at any position can be
+        rebuilt by reading from the beginning, and need not be stored."""
         return False
 
     @abstractmethod
@@ -110,7 +111,7 @@ class Adapter(metaclass=ABCMeta):
 
 def stat_source(source: Source) -> Source | None:
     """Return the source with the size, time and inode that its file has now; None when it is
-    gone."""
+    gone or cannot be looked at."""
     try:
         stat = os.stat(source.path)
     except OSError:

@@ -59,9 +59,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts about one session in a batch; None where there is nothing new. A carry holds no text
-    that people wrote, so a title is given once, in the batch that has it, and the store remembers
-    it."""
+    """Facts about one session in a batch; None where there is nothing new (but see `rank`). A carry
+    holds no text that people wrote, so a title is given once, in the batch that has it, and the
+    store remembers it."""
 
     native_session_id: str
     title: str | None = None
