@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runlore import config, query
 from runlore.adapters import Record, get
-from runlore.adapters.aider.history import edits, split_history
+from runlore.adapters.aider.history import Marks, edits, split_history, split_thought
 from runlore.store import Store
 from runlore.sync import pipeline
 from runlore.testing import iter_fixtures
@@ -92,7 +92,7 @@ WORDS = [
 @given(st.lists(st.sampled_from(WORDS), max_size=12), st.booleans())
 def test_pieces_lie_one_after_another_and_nothing_is_lost(lines: list[str], is_stale: bool) -> None:
     data = "\n".join(lines).encode()
-    found = list(split_history(data, data, is_end=True, is_stale=is_stale))
+    found = list(split_history(data, Marks(), is_end=True, is_stale=is_stale))
     ends = [0, *(end for _, end, _ in found)]
     assert all(begin >= end for (begin, _, _), end in zip(found, ends, strict=False))
     if is_stale:
@@ -103,6 +103,10 @@ def test_pieces_lie_one_after_another_and_nothing_is_lost(lines: list[str], is_s
         )
         for line in lines:
             assert line.lstrip("#> ").strip() in said
+
+
+def marked() -> Marks:
+    return Marks(prompts=True, program=True)
 
 
 @given(
@@ -124,13 +128,81 @@ def test_a_history_read_in_parts_gives_the_same_pieces(
     whole = written.replace(
         reply("text"), reply("text") + "> Tokens: 1 sent, 1 received.  \n"
     ).encode()
-    head = b"> \x20 \n#### x  \n"
-    once = [piece for _, _, piece in split_history(whole, head, is_end=True, is_stale=True)]
+    once = [piece for _, _, piece in split_history(whole, marked(), is_end=True, is_stale=True)]
     cut = data.draw(st.sampled_from([0, *(n + 1 for n, char in enumerate(whole) if char == 10)]))
-    first = list(split_history(whole[:cut], head, is_end=True, is_stale=False))
+    first = list(split_history(whole[:cut], marked(), is_end=True, is_stale=False))
     at = first[-1][1] if first else 0
-    rest = [piece for _, _, piece in split_history(whole[at:], head, is_end=True, is_stale=True)]
+    rest = [
+        piece for _, _, piece in split_history(whole[at:], marked(), is_end=True, is_stale=True)
+    ]
     assert [*(piece for _, _, piece in first), *rest] == once
+
+
+def test_what_is_read_on_is_understood_as_the_beginning_of_its_session(tmp_path: Path) -> None:
+    """A formatter went over the first session; the second one is as the program wrote it."""
+    shown = "> Aider v0.86.2  \n\n"
+    first = START + shown + "#### one\n\n#### and more\n\nA reply.\n\n#### Its heading\n\nText.\n\n"
+    first += "> Tokens: 5 sent, 1 received.  \n\n"
+    second = START + shown + user("two") + reply("#### Not a prompt\n\n> No program")
+    end = "> Tokens: 6 sent, 1 received.  \n\n#### again"
+    whole = f"{first}{end}\n\n{second}{end}  \n"
+    write(tmp_path, whole, age_s=3600)
+    (source,) = ADAPTER.discover(tmp_path)
+    records = list(ADAPTER.read(source, None))
+    texts = [json.loads(record.data).get("text") for record in records]
+    assert texts == [
+        START.strip(),
+        None,
+        "one\nand more",
+        "A reply.\n\n#### Its heading\n\nText.",
+        None,
+        "again",
+        START.strip(),
+        None,
+        "two",
+        "#### Not a prompt\n\n> No program",
+        None,
+        "again",
+    ]
+    for n, record in enumerate(records, 1):
+        since = ADAPTER.position(source, record.end, n)
+        assert list(ADAPTER.read(source, since)) == records[n:]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("<thinking-content-0a1b>\n\nHm.\n\n</thinking-content-0a1b>\n\nYes.", ("Hm.", "Yes.")),
+        ("Hm.\n</thinking-content-0a1b>\nYes.", ("Hm.", "Yes.")),
+        ("<thinking-content-0a1b>\nHm.", ("Hm.", "")),
+        ("<think>Hm.</think>Yes.", ("Hm.", "Yes.")),
+        ("The tag <think> is closed by </think>.", ("", "The tag <think> is closed by </think>.")),
+        ("--------\n► **THINKING**\n\nHm.\n\n------\n► **ANSWER**\n\nYes.", ("Hm.", "Yes.")),
+        ("-----\n**► THINKING**\n\nHm.\n\n-----\n**► ANSWER**\n\nYes.", ("Hm.", "Yes.")),
+        ("Yes.", ("", "Yes.")),
+    ],
+)
+def test_what_was_thought_is_told_from_what_was_said(text: str, wanted: tuple[str, str]) -> None:
+    thought, said = split_thought(text)
+    assert (thought, said.strip()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("Model: gpt-4 using diff edit format", "gpt-4"),
+        ("Model: o1 with whole edit format", "o1"),
+        ("Models: gpt-4o with diff edit format, weak model gpt-4o-mini", "gpt-4o"),
+        ("Main model: openai/gpt-4o with diff edit format", "gpt-4o"),
+        ("Aider v0.36.0 Models: gpt-4o with ♾️ diff edit format, weak model x", "gpt-4o"),
+        ("Weak model: gpt-4o-mini", None),
+    ],
+)
+def test_the_model_is_read_in_every_form(tmp_path: Path, line: str, wanted: str | None) -> None:
+    write(tmp_path, START + tool(line) + user("one") + reply("1"), age_s=3600)
+    (source,) = ADAPTER.discover(tmp_path)
+    found = ADAPTER.normalize(source, ADAPTER.read(source, None), None)
+    assert [facts.model for facts in found.facts.values()] == [wanted]
 
 
 def test_only_what_is_new_is_read_and_what_may_go_on_is_held_back(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlore import config, timeline
+from runlore import config, query, timeline
 from runlore.adapters import LOST, Normalized, Position, Record, Source, codex, get
 from runlore.adapters.codex import fold, paths, tools, words
+from runlore.integrations.mcp.events import iter_context
 from runlore.model import Session, SessionEvent, Usage, make_uid
 from runlore.store import Store
 from runlore.sync import pipeline
@@ -455,6 +456,152 @@ def test_after_a_compaction_the_model_sees_what_was_kept_and_the_summary() -> No
         "We did the first ask.",
         "Second answer.",
     ]
+
+
+def context_of(found: Normalized, at: int) -> list[tuple[str | None, str]]:
+    """What the model saw: roles and texts."""
+    return [
+        (one.event.role, found.bodies[one.event.seq])
+        for one in timeline.model_context(linked(found), at)
+    ]
+
+
+def history(role: str, *texts: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {
+        "type": "message",
+        "role": role,
+        "content": [{"type": kind, "text": text} for text in texts],
+    }
+
+
+def compacted(*items: Any, message: str = "") -> dict[str, Any]:
+    return row("compacted", {"message": message, "replacement_history": list(items)})
+
+
+def test_after_a_compaction_the_model_sees_the_whole_history_that_it_was_given() -> None:
+    (found,) = sources("compaction-history").values()
+    bodies = found.bodies
+    first, second = (n for n, made in enumerate(found.events) if made.view == "compact")
+    answer = bodies.index("Third answer.")
+    seen = context_of(found, answer)
+    agents = next(body for body in bodies if body.startswith("# AGENTS.md"))
+    assert [(role, text.partition("\n")[0][:40]) for role, text in seen] == [
+        ("user", "first ask"),
+        ("assistant", "First answer."),
+        ("user", "continue"),
+        ("user", "continue"),
+        ("developer", "<permissions instructions>Ask before you"),
+        ("developer", "<collaboration_mode>Default mode.</colla"),
+        ("user", agents.partition("\n")[0][:40]),
+        ("user", "<environment_context>"),
+        ("user", "third ask: list every price…180 chars tr"),
+        (None, "[encrypted 200 B]"),
+        ("assistant", "Third answer."),
+    ]
+    assert "2026-06-04" in seen[7][1]
+    # What was said before is referred to; only what is new is an event.
+    assert [body.partition("\n")[0][:20] for body in bodies[first + 1 : answer]] == [
+        "<environment_context",
+        "third ask: list ever",
+        "[encrypted 200 B]",
+    ]
+    assert [text.partition("\n")[0][:40] for _, text in context_of(found, second + 1)] == [
+        "<permissions instructions>Ask before you",
+        "<collaboration_mode>Default mode.</colla",
+        "third ask: list every price…180 chars tr",
+        "fourth ask",
+        "Another language model started to solve ",
+    ]
+    assert found.events[second + 1].view == "summary"
+
+
+def test_a_store_gives_the_history_in_the_same_order(store: Store) -> None:
+    root = FIXTURES["compaction-history"].root
+    pipeline.sync(store, config.load(), agents=["codex"], roots=[str(root)])
+    (found,) = sources("compaction-history").values()
+    uid = found.events[0].session_uid
+    for at in range(len(found.events)):
+        seen = [(one.event.role, body) for one, body in query.context_at(store, uid, at)]
+        assert seen == context_of(found, at)
+    shown = [one for one, _ in query.context_at(store, uid, at)]
+    entries = list(iter_context(shown, store, uid, 0, 0, full=True))
+    assert [entry.body for entry in entries] == [body for _, body in seen]
+    assert any(" developer" in entry.head for entry in entries)
+    for n in range(len(entries)):  # An answer of several pages goes on at any of them.
+        assert list(iter_context(shown, store, uid, n, 0, full=True)) == entries[n:]
+
+
+def test_a_compaction_that_was_announced_before_shows_its_history_too() -> None:
+    found = read(
+        meta(),
+        user("first"),
+        reply("said"),
+        event("context_compacted"),
+        compacted(history("assistant", "said"), history("user", "first")),
+    )
+    assert context_of(found, len(found.events) - 1) == [("assistant", "said"), ("user", "first")]
+
+
+def test_a_compaction_does_not_refer_to_what_was_rolled_back() -> None:
+    found = read(
+        meta(),
+        user("first"),
+        reply("one"),
+        user("second"),
+        item("message", role="developer", content=[{"type": "input_text", "text": "be brief"}]),
+        event("thread_rolled_back", num_turns=1),
+        user("third"),
+        compacted(history("developer", "be brief"), history("user", "first")),
+    )
+    assert context_of(found, len(found.events) - 1) == [
+        ("developer", "be brief"),
+        ("user", "first"),
+    ]
+
+
+def test_a_message_beside_the_history_is_not_in_the_context() -> None:
+    """The program then takes the history alone."""
+    found = read(meta(), user("first"), compacted(history("user", "first"), message="a note"))
+    assert "a note" in found.bodies
+    assert context_of(found, len(found.events) - 1) == [("user", "first")]
+
+
+def test_a_history_refers_to_messages_of_other_agents() -> None:
+    message: dict[str, Any] = {
+        "author": "/root",
+        "recipient": "/root/x",
+        "content": [{"text": "done"}],
+    }
+    found = read(
+        meta(),
+        user("first"),
+        item("agent_message", **message),
+        compacted({"type": "agent_message", **message}, history("user", "first")),
+    )
+    assert context_of(found, len(found.events) - 1) == [("user", "done"), ("user", "first")]
+    assert found.bodies.count("done") == 1
+
+
+def test_a_history_of_anything_is_read() -> None:
+    found = read(
+        meta(),
+        user("first"),
+        compacted(
+            None,
+            7,
+            {},
+            {"type": "message", "role": "user", "content": "plain"},
+            {"type": "message", "role": 5, "content": [None, {"text": 3}]},
+            {"type": "function_call", "name": "ls", "arguments": "{}", "call_id": "c"},
+            {"type": "function_call_output", "call_id": "c", "output": "a.py"},
+            {"type": "compaction"},
+        ),
+    )
+    seen = context_of(found, len(found.events) - 1)
+    assert ("user", "plain") in seen
+    assert [role for role, text in seen if "call_id" in text] == ["assistant", "tool"]
+    assert seen[-1] == (None, "[encrypted]")
 
 
 def test_every_call_has_its_result() -> None:

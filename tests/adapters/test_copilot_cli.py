@@ -4,6 +4,7 @@ is new in it, and tokens."""
 import json
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -133,10 +134,15 @@ def test_a_document_that_is_no_session_is_named_and_nothing_else_is_lost(
 
 @pytest.mark.parametrize(
     ("case", "wanted"),
-    [("basic", (620 + 2000, 274 + 8 + 55, 7000, 2500)), ("totals", (500, 75, 1900, 100))],
+    [
+        ("basic", (620 + 2000, 274 + 8 + 55, 7000, 2500)),
+        ("totals", (500, 75, 1900, 100)),
+        ("unnamed-model", (1000 + 1000, 160 + 55, 4000, 0)),
+    ],
 )
 def test_tokens_are_those_of_the_totals(case: str, wanted: tuple[int, ...]) -> None:
-    """In `basic` a second run counts for itself; in `totals` it goes on from the first."""
+    """In `basic` a second run counts for itself; in `totals` it goes on from the first. In
+    `unnamed-model` no message says which model wrote it."""
     found = normalized(only(FIXTURES / case / "root"))
     largest = {
         call.key: call for call, _ in sorted(found.calls, key=lambda item: item[0].total)
@@ -151,6 +157,15 @@ def test_tokens_are_those_of_the_totals(case: str, wanted: tuple[int, ...]) -> N
         for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     )
     assert calls == events == wanted
+
+
+def test_calls_get_the_model_that_the_end_of_the_run_names(store: Store) -> None:
+    sync(store, FIXTURES / "unnamed-model/root")
+    hashes = [number for (number,) in store.maintenance.rows("select hash from calls")]
+    output: Counter[str | None] = Counter()
+    for entry in store.ledger.find(hashes):
+        output[entry.call.model] += entry.call.output_tokens
+    assert output == {"claude-sonnet-4.5": 160 + 50, "gpt-5-mini": 5}
 
 
 def test_the_model_sees_the_summary_in_place_of_what_was_compacted(

@@ -19,8 +19,9 @@ import pytest
 
 from runlore.adapters import Normalized, Record, Source, get
 from runlore.adapters.codex import fold
-from runlore.model import make_uid
+from runlore.model import SessionEvent, make_uid
 from runlore.testing import check_law
+from runlore.timeline import model_context
 from tests.adapters import corpus
 from tests.adapters.corpus import Everything
 
@@ -148,6 +149,8 @@ def test_a_second_count_agrees(everything: Everything) -> None:
             continue
         mine: Counter[str] = Counter()
         for event in found.events:
+            if event.native == "replacement" or event.view == "summary":
+                continue  # A history after a compaction is looked at below.
             mine["tool_call" if event.kind == "test_run" else event.kind] += 1
         assert mine == Second(source).count(records), source.path
 
@@ -212,6 +215,68 @@ def gaps(records: list[Record]) -> Iterator[int]:
         if total != before:
             yield total - before - spent(info["last_token_usage"])
         before = total
+
+
+def test_after_a_compaction_the_model_has_the_history_that_it_was_given(
+    everything: Everything,
+) -> None:
+    checked = 0
+    for source, records, found in everything:
+        if source.path.endswith("stage0/agents/codex/small.jsonl"):
+            continue  # All texts are the same, pictures too.
+        for n, record in enumerate(records):
+            history = history_in(record)
+            if (
+                history is None
+                or (events := [one for one in found.events if one.record == n]) == []
+            ):
+                continue
+            seen = [
+                (one.event.role, found.bodies[one.event.seq])
+                for one in model_context(linked(found), events[-1].seq)
+            ]
+            given = [text for item in history for text in texts_of(item)]
+            assert by_role(seen) == by_role(given), source.path
+            checked += 1
+    assert checked >= 15
+
+
+def linked(found: Normalized) -> list[SessionEvent]:
+    """The events with their parents, as a store links them."""
+    seqs = {event.native_id: event.seq for event in found.events}
+    return [
+        msgspec.structs.replace(event, parent_seq=seqs.get(parent))
+        for event, parent in zip(found.events, found.parents, strict=True)
+    ]
+
+
+def history_in(record: Record) -> list[dict[str, Any]] | None:
+    if b"replacement_history" not in record.data:
+        return None
+    value = json.loads(record.data)
+    payload = value.get("payload") or {}
+    return payload.get("replacement_history") if value.get("type") == "compacted" else None
+
+
+def texts_of(item: dict[str, Any]) -> list[tuple[str | None, str]]:
+    if item["type"] == "message":
+        return [(item["role"], part.get("text") or "") for part in item["content"]]
+    return [(None, "[encrypted]")] if item["type"] == "compaction" else []
+
+
+ASIDE = re.compile(r"</?image[^>]*>|\[(?:input_)?image[^\]]*\]| \d+ B(?=\])")
+
+
+def by_role(messages: list[tuple[str | None, str]]) -> list[tuple[str | None, str]]:
+    """Neighbours with the same role as one, without white space, pictures and sizes."""
+    joined: list[tuple[str | None, str]] = []
+    for role, text in messages:
+        bare = "".join(ASIDE.sub("", text).split())
+        if joined and joined[-1][0] == role:
+            joined[-1] = role, joined[-1][1] + bare
+        elif bare:
+            joined.append((role, bare))
+    return joined
 
 
 # The second count.
@@ -327,7 +392,6 @@ class Second:
             self.tokens(payload, value.get("timestamp", ""))
         elif kind in ("compacted", "context_compacted"):
             self.tell("lifecycle", f"compaction {sum(1 for _ in self.compactions(kind))}", kind)
-            self.kinds["lifecycle"] += bool(payload.get("message"))
         elif kind == "task_complete":
             self.kinds["error" if payload.get("error") else "completion"] += 1
         elif kind == "turn.completed":

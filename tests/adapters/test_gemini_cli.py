@@ -40,6 +40,10 @@ HEADER = {
 }
 
 
+def case(name: str) -> Path:
+    return next(fixture.root for fixture in FIXTURES if fixture.case == name)
+
+
 def records(*lines: dict[str, Any]) -> Iterator[Record]:
     offset = 0
     for line in lines:
@@ -522,6 +526,79 @@ def test_the_command_to_go_on() -> None:
     )
     assert ADAPTER.resume(session) == ["gemini", "--resume", SESSION]
     assert ADAPTER.resume(msgspec.structs.replace(session, relation="subagent")) is None
+    for name, wanted in (
+        (f"{SESSION}/2026-05-02T11-00", ["gemini", "--resume", SESSION]),
+        ("a2a-server-2026-05-02T11-00", None),
+    ):
+        other = Session(
+            session_uid=f"gemini_cli:{name}", flavor="gemini_cli", native_session_id=name
+        )
+        assert ADAPTER.resume(other) == wanted
+
+
+# Several files with the same id.
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_subagent_with_the_id_of_its_session_is_kept_apart(
+    store: Store, tmp_path: Path, is_reversed: bool
+) -> None:
+    root = Path(shutil.copytree(case("same-id"), tmp_path / "root"))
+    files = sorted((root / "shop/chats").iterdir(), reverse=is_reversed)
+    for n, file in enumerate(files):  # What was written last is read first.
+        os.utime(file, (1_700_000_000 + n, 1_700_000_000 + n))
+    sync(store, root)
+    first = "gemini_cli:6f708192-0000-4000-8000-000000000006"
+    session = store.sessions.get(first)
+    assert session is not None
+    assert (session.title, session.model, session.cwd) == (
+        "Where are prices rounded?",
+        "gemini-2.5-pro",
+        "/home/ada/shop",
+    )
+    assert (session.cost.input_tokens, session.cost.output_tokens) == (200, 20)
+    assert abandoned(store.sessions.events(first)) == []
+    lines = store.sessions.select(Filter(parent_uid=first, parents_only=False))
+    assert {line.uid.removeprefix(first): line.relation for line in lines} == {
+        "/agent-2025-12-01T10-01": "subagent",
+        "/2025-12-01T10-20": "continuation",
+        "/agent-2025-12-01T10-21": "subagent",
+        "/agent-2025-12-01T10-22": "subagent",
+    }
+
+
+def test_without_a_log_only_tasks_of_the_program_are_recognized(tmp_path: Path) -> None:
+    root = Path(shutil.copytree(case("same-id"), tmp_path / "root"))
+    (root / "shop/logs.json").unlink()
+    relations = {
+        next(iter(found.facts.values())).relation
+        for source in ADAPTER.discover(root)
+        if source.path.endswith(("10-20-6f708192.json", "10-21-6f708192.json"))
+        for found in [ADAPTER.normalize(source, ADAPTER.read(source, None), None)]
+    }
+    assert relations == {None}
+
+
+def test_a_command_that_became_a_prompt_was_typed(root: Path) -> None:
+    chats = root / "p/chats"
+    prompt = user("b", "Review every file of the shop.", timestamp="2026-05-02T11:00:01.500Z")
+    file = write(chats / "session-2026-05-02T11-00-0a0b0c0d.json", prompt)
+    file.write_text(file.read_text().replace('"kind": "main",', ""))
+    typed = {"sessionId": SESSION, "type": "user", "message": "/review shop"}
+    for at, relation in (("11:00:01", None), ("10:40:00", "subagent"), ("12:00:00", None)):
+        log = [{**typed, "timestamp": f"2026-05-02T{at}.000Z"}]
+        (root / "p/logs.json").write_text(json.dumps(log) + " " * len(at))
+        (later,) = [source for source in ADAPTER.discover(root) if "T11-00" in source.path]
+        found = ADAPTER.normalize(later, ADAPTER.read(later, None), None)
+        assert next(iter(found.facts.values())).relation == relation
+
+
+def test_every_file_of_the_server_is_a_session(store: Store) -> None:
+    sync(store, case("server"))
+    assert [(line.uid, line.title) for line in store.sessions.select(Filter(), sort="started")] == [
+        ("gemini_cli:a2a-server-2026-06-01T11-30-b2b2b2b2", "Write a test"),
+        ("gemini_cli:a2a-server-2026-06-01T10-00-b2b2b2b2", "Rename the function"),
+    ]
 
 
 # What things mean.

@@ -185,6 +185,65 @@ def test_a_call_whose_rest_may_still_come_is_not_given_yet(tmp_path: Path) -> No
     assert commands(tmp_path, call('{"command": "py'), OTHER, END) == ["py"]
 
 
+def below(task: str, message: str) -> str:
+    """A message of a subagent, as the log of its session repeats it."""
+    value = json.loads(message)
+    payload = {"task_tool_call_id": task, "event": value["message"]}
+    return json.dumps({**value, "message": {"type": "SubagentEvent", "payload": payload}})
+
+
+def test_calls_of_subagents_have_the_arguments_that_came_later(tmp_path: Path) -> None:
+    lines = [
+        below("t1", call('{"command": "py')),
+        below("t2", call('{"')),
+        below("t1", OTHER),
+        below("t2", part('command": "ls')),
+        call('{"command": "make'),
+        below("t1", part("test -q")),
+        part(' all"}'),
+        below("t2", part('"}')),
+        below("t1", part('"}')),
+        below("t1", END),
+        END,
+    ]
+    whole = ["pytest -q", "ls", "make all"]
+    assert commands(tmp_path, *lines) == whole
+    # Until then, nothing is given that would come before something that is held back.
+    for cut in range(len(lines)):
+        found = commands(tmp_path, *lines[:cut])
+        assert found == whole[: len(found)]
+        assert bool(found) == (cut >= 9)
+
+
+def test_a_call_of_a_subagent_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    done = {"tool_call_id": "t1", "return_value": {"is_error": False, "output": "x"}}
+    ended = json.dumps({"timestamp": 2.5, "message": {"type": "ToolResult", "payload": done}})
+    cut_off = below("t1", call('{"command": "py'))
+    assert commands(tmp_path, cut_off, OTHER) == []
+    assert commands(tmp_path, cut_off, ended)[:1] == ["py"]
+    assert commands(tmp_path, cut_off, below("t2", END)) == []
+
+
+def test_a_call_in_very_many_parts_is_whole(tmp_path: Path) -> None:
+    parts = [below("t1", part(text)) for text in ["x"] * 3000 + ['"}']]
+    assert commands(tmp_path, below("t1", call('{"command": "')), *parts) == ["x" * 3000]
+
+
+def test_parts_that_were_read_with_their_call_are_not_told_again(tmp_path: Path) -> None:
+    """A batch may end between the two."""
+    lines = [call('{"command": "py'), part("test"), part('"}'), END]
+    path = tmp_path / "sessions/w/s1/wire.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(lines) + "\n")
+    (source,) = ADAPTER.discover(tmp_path)
+    first, *_ = ADAPTER.read(source, None)
+    begun = ADAPTER.normalize(source, [first], None)
+    position = ADAPTER.position(source, first.end, 1)
+    rest = ADAPTER.normalize(source, ADAPTER.read(source, position), begun.carry)
+    assert begun.bodies == ["pytest"]
+    assert rest.bodies == []
+
+
 def test_a_log_that_is_no_longer_written_is_another_source(tmp_path: Path) -> None:
     """What was held back of it is read then, although it has not changed."""
     path = tmp_path / "wire.jsonl"

@@ -48,8 +48,8 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
     of a session form a forest and never a cycle. `view` says what an event does to the model's
     context, for the kinds that are otherwise not part of it: `context` (the model saw this text),
     `summary` (it replaces what was compacted), `compact` (everything before leaves, except the
-    native ids in `refs`), `clear` (the results of the calls in `refs` were emptied), `retract` (the
-    native ids in `refs` were taken back).
+    native ids in `refs`, which then come in this order), `clear` (the results of the calls in
+    `refs` were emptied), `retract` (the native ids in `refs` were taken back).
     """
 
     TIMES: ClassVar[frozenset[str]] = frozenset({"ts"})

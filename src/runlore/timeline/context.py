@@ -25,11 +25,12 @@ class ContextEvent(msgspec.Struct, frozen=True):
 
 
 def model_context(events: Iterable[SessionEvent], at: int) -> list[ContextEvent]:
-    """Return what was in the model's context when event `at` had happened, by seq.
+    """Return what was in the model's context when event `at` had happened, in order.
 
     That is the line that leads to `at`, with everything applied that the agent did to its context
-    on it: the last compaction, cleared results, retracted messages. A session's inline side chains
-    are visible only from within.
+    on it: the last compaction, cleared results, retracted messages. The events that a compaction
+    lists come first, in the order of its list. A session's inline side chains are visible only from
+    within.
     """
     # `at` is the latest of these events, so its line is the active one.
     line = active(event for event in events if event.seq <= at)
@@ -41,7 +42,9 @@ def model_context(events: Iterable[SessionEvent], at: int) -> list[ContextEvent]
         for event in line
         if event.is_sidechain == here.is_sidechain and event.session_uid == here.session_uid
     ]
-    removed, cleared_at = _find_removed(line)
+    acts = [event for event in line if event.view in ("compact", "clear", "retract")]
+    named = _index_native_ids(line) if acts else {}
+    removed, cleared_at, compaction = _find_removed(line, acts, named)
     return [
         ContextEvent(
             event,
@@ -49,7 +52,7 @@ def model_context(events: Iterable[SessionEvent], at: int) -> list[ContextEvent]
             and event.call_id is not None
             and event.seq < cleared_at.get(event.call_id, -1),
         )
-        for event in line
+        for event in _in_listed_order(line, named, compaction)
         if event.seq not in removed and _is_visible(event)
     ]
 
@@ -59,16 +62,32 @@ def _is_visible(event: SessionEvent) -> bool:
     return is_answer or event.kind in CONTEXT_KINDS or event.view in ("context", "summary")
 
 
-def _find_removed(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int]]:
-    """Return the events that the agent removed from the context, and when it cleared results.
+def _in_listed_order(
+    line: Sequence[SessionEvent],
+    named: dict[str, list[SessionEvent]],
+    compaction: SessionEvent | None,
+) -> Iterable[SessionEvent]:
+    """Return the line as a compaction arranges it: some agents move the instructions behind older
+    prompts. A segment stays as it was."""
+    if compaction is None or ".." in compaction.refs:
+        return line
+    listed = {event.seq: event for ref in compaction.refs for event in named.get(ref, ())}
+    return [*listed.values(), *(event for event in line if event.seq not in listed)]
+
+
+def _find_removed(
+    line: Sequence[SessionEvent],
+    acts: Sequence[SessionEvent],
+    named: dict[str, list[SessionEvent]],
+) -> tuple[set[int], dict[str, int], SessionEvent | None]:
+    """Return the events that the agent removed from the context, when it cleared results, and the
+    compaction that holds.
 
     The second value has the seq of the last clearing by call id.
     """
     removed: set[int] = set()
     cleared_at: dict[str, int] = {}
     compaction: SessionEvent | None = None
-    acts = [event for event in line if event.view in ("compact", "clear", "retract")]
-    named = _index_native_ids(line) if acts else {}
     for act in reversed(acts):  # An act that was itself taken back later has no effect.
         if act.view == "retract" and act.seq not in removed:
             removed.update(seq for seq in _resolve(act.refs, line, named) if seq < act.seq)
@@ -86,7 +105,7 @@ def _find_removed(line: Sequence[SessionEvent]) -> tuple[set[int], dict[str, int
             for event in line
             if event.seq < compaction.seq and event.seq not in exceptions
         )
-    return removed, cleared_at
+    return removed, cleared_at, compaction
 
 
 def _index_native_ids(line: Sequence[SessionEvent]) -> dict[str, list[SessionEvent]]:

@@ -12,7 +12,9 @@ checked 2026-11. The traps:
   the time of the same words there. Alone that file tells of no session.
 - A prompt is a heading, `#### `, and what the program says is a quote, `> `. Replies may have both.
   The program ends its lines with two spaces; where an editor has taken these away, a heading must
-  stand where a prompt can stand.
+  stand where a prompt can stand. A formatter takes them from headings only. The first lines of a
+  session show which it was.
+- What a model thought stands under a heading, or in the tags that the program wraps it in.
 - In architect mode the plan that one model wrote is the prompt of the next, and is written like
   one: nobody typed it.
 - An edit is a part of the reply. That it was applied is told afterwards, by the path alone.
@@ -56,7 +58,7 @@ MAX_SIDECAR_BYTES = 16 << 20  # Bytes of what was typed.
 class AiderAdapter(JsonlAdapter):
     name = "aider"
     label = "aider"
-    version = 2
+    version = 3
     reader = "runlore.adapters.aider.reader"
     roots = ("$AIDER_CHAT_HISTORY_FILE", f"~/{HISTORY}")
     lacks = ("times of replies", "exact tokens", "what commands printed")
@@ -79,22 +81,22 @@ class AiderAdapter(JsonlAdapter):
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """Yield the parts of the history. The last one may still grow, and is given when it cannot
         any more."""
-        from .history import split_history, typed
+        from .history import marks_at, split_history, typed
 
         start, room = since.offset if since else 0, CHUNK
         try:
             with open(source.path, "rb") as file:
-                head = file.read(1 << 16)
                 times = typed(
                     read_small(os.path.join(os.path.dirname(source.path), TYPED), MAX_SIDECAR_BYTES)
                     or b""
                 )
                 while room <= MAX_RECORD_BYTES:
+                    marks = marks_at(file, start)
                     file.seek(start)
                     data, done = file.read(room), 0
                     is_end = len(data) < room
                     for begin, done, content in split_history(
-                        data, head, is_end, is_stale(source, STALE_S)
+                        data, marks, is_end, is_stale(source, STALE_S)
                     ):
                         if content["said"] == "user" and (found := times.get(content["text"])):
                             content["typed"] = found

@@ -6,11 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, BinaryIO
+
+import msgspec
 
 STARTED = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _TYPED = re.compile(r"# (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\Z")
-_MARKED = re.compile(rb"^(?:####|>)(?: [^\n]*)?  \r?$", re.MULTILINE)
+_STARTS = re.compile(rb"^# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*?$", re.MULTILINE)
 STATEMENT = (
     "Tokens: ", "Applied edit to ", "Creating empty file ", "Did not apply edit to ",
     "Skipping edits to ", "Running ", "Retrying in ",
@@ -25,19 +27,78 @@ FAILED = re.compile(
 _SEARCH = re.compile(r"<{5,9} SEARCH.*\Z")
 _DIVIDER = re.compile(r"={5,9}\s*\Z")
 _REPLACE = re.compile(r">{5,9} REPLACE\s*\Z")
-THOUGHT, ANSWER = "► **THINKING**", "► **ANSWER**"
+_THINKING = re.compile(r"\A[-\s]*(?:► \*\*THINKING\*\*|\*\*► THINKING\*\*)")
+_ANSWER = re.compile(r"(?:► \*\*ANSWER\*\*|\*\*► ANSWER\*\*)")
+_OPEN, _CLOSE = "<thinking-content-", "</thinking-content-"
+_TAGGED = re.compile(
+    r"<(thinking-content-\w{1,64})>(.*?)(?:</\1>|\Z)|\A\s*<think>(.*?)</think>", re.DOTALL
+)
+_TAG_END = re.compile(r"\A(.*?)</thinking-content-\w{1,64}>", re.DOTALL)
 MAX_QUESTION = 600  # Characters.
 MAX_EDITS = 200  # Of one reply.
+CHUNK_BYTES = 1 << 20  # That are searched together for the start of a session.
+MAX_LINE_BYTES = 1 << 16
+MAX_START_BYTES = 100  # Of the line that starts a session.
 MAX_TIMES = 50  # Of the same words: `y`, `/add` and the like were typed hundreds of times.
 
 Content = dict[str, Any]
 
 
+class Marks(msgspec.Struct):
+    """Whether the prompts and the program's lines of a session end with two spaces, as the program
+    writes them. Editors and formatters remove these, some from prompts only. None as long as there
+    is no such line."""
+
+    prompts: bool | None = None
+    program: bool | None = None
+
+    def see(self, line: str) -> None:
+        """Take in a line: the first one of its kind is the program's or a person's."""
+        if self.prompts is None and line.startswith("#### "):
+            self.prompts = line.endswith("  ")
+        elif self.program is None and line.startswith(">"):
+            self.program = line.endswith("  ")
+
+    @property
+    def is_formatted(self) -> bool:
+        """True if a formatter went over the text: it takes spaces from headings, leaves them in
+        quotes, and puts a blank line between the lines of a prompt."""
+        return self.program is True and self.prompts is False
+
+
+def marks_at(file: BinaryIO, end: int) -> Marks:
+    """Return how lines are marked in the session that the text before this offset belongs to."""
+    marks, begin = Marks(), _session_start(file, end)
+    file.seek(begin)
+    while begin < end and None in (marks.prompts, marks.program):
+        line = file.readline(min(end - begin, MAX_LINE_BYTES))
+        if not line:
+            break
+        begin += len(line)
+        marks.see(line.decode("utf-8", "replace").rstrip("\r\n"))
+    return marks
+
+
+def _session_start(file: BinaryIO, end: int) -> int:
+    """Return where the last session before this offset begins."""
+    while end > 0:
+        begin = max(0, end - CHUNK_BYTES)
+        file.seek(max(0, begin - 1))
+        chunk = file.read(end - file.tell())
+        # A line begins behind the end of another one, so the chunk has one byte more.
+        starts = [found.start() for found in _STARTS.finditer(chunk) if found.start() or not begin]
+        if starts:
+            return max(0, begin - 1) + starts[-1]
+        # The line may lie across the border.
+        end = begin + MAX_START_BYTES if begin and end > begin + MAX_START_BYTES else begin
+    return 0
+
+
 def split_history(
-    data: bytes, head: bytes, is_end: bool, is_stale: bool
+    data: bytes, marks: Marks, is_end: bool, is_stale: bool
 ) -> Iterator[tuple[int, int, Content]]:
-    """Yield the start, the end and the content of each part. `head` is the beginning of the file,
-    which shows how lines are marked. The last part may still grow, unless it is of a kind that is
+    """Yield the start, the end and the content of each part. `marks` says how lines are marked in
+    the session that goes on here. The last part may still grow, unless it is of a kind that is
     written at once, or nothing is written any more."""
     lines = data.split(b"\n")
     if lines[-1] and not (is_end and is_stale):
@@ -45,7 +106,7 @@ def split_history(
     texts = [line.decode("utf-8", "replace").removesuffix("\r") for line in lines]
     offset = begin = 0
     kind, held = "", list[str]()
-    kinds = _iter_kinds(texts, is_marked=_MARKED.search(head) is not None)
+    kinds = _iter_kinds(texts, marks)
     for line, text, (line_kind, is_start) in zip(lines, texts, kinds, strict=True):
         if is_start:
             if kind:
@@ -57,14 +118,20 @@ def split_history(
         yield begin, len(data), _content(kind, held)
 
 
-def _iter_kinds(texts: list[str], is_marked: bool) -> Iterator[tuple[str, bool]]:
+def _iter_kinds(texts: list[str], marks: Marks) -> Iterator[tuple[str, bool]]:
     """Yield the kind of each line, and True where a part begins with the line."""
-    kind, before, is_code = "", "", False
+    kind, before, is_code, is_thought = "", "", False, False
     for line, after in zip(texts, [*texts[1:], ""], strict=True):
-        last, kind = kind, _kind(line, before, after, kind, is_marked, is_code)
+        last, is_apart = kind, not before.strip()
+        if STARTED.match(line) and is_apart:
+            kind, marks = "start", Marks()
+        elif line.strip():  # A blank line has the kind of the line before it.
+            marks.see(line)
+            kind = _kind(line, after, kind, marks, is_apart, is_code or is_thought)
         is_code = (is_code != line.lstrip().startswith(("```", "~~~~"))) and kind == "assistant"
-        is_new = kind != last or kind == "start" or (kind == "user" and not before.strip())
-        yield kind, is_new and bool(line.strip())
+        is_thought = (is_thought or _OPEN in line) and _CLOSE not in line and kind == "assistant"
+        is_next = kind == "user" and is_apart and not marks.is_formatted
+        yield kind, (kind != last or kind == "start" or is_next) and bool(line.strip())
         before = line
 
 
@@ -76,34 +143,28 @@ def _is_closed(kind: str, texts: list[str]) -> bool:
     return kind in ("user", "start")
 
 
-def _kind(line: str, before: str, after: str, kind: str, is_marked: bool, is_code: bool) -> str:
-    """Return the kind of a line. A blank line has that of the line before it."""
-    if not line.strip():
-        return kind
-    is_apart = not before.strip()
-    if STARTED.match(line) and is_apart:
-        return "start"
-    if is_marked:
-        return _marked_kind(line, can_be_user=is_apart or kind in ("user", "tool"))
-    return "assistant" if is_code else _bare_kind(line, after, kind, is_apart)
-
-
-def _marked_kind(line: str, can_be_user: bool) -> str:
-    """Return the kind of a line in a file whose prompts and program lines end with two spaces."""
-    if not line.endswith("  "):
-        return "assistant"
-    if line.startswith("#### ") and can_be_user:
-        return "user"
-    return "tool" if line.startswith(">") else "assistant"
-
-
-def _bare_kind(line: str, after: str, kind: str, is_apart: bool) -> str:
-    """Return the kind of a line in a file without such ends: a reply may quote and have headings of
-    its own."""
+def _kind(line: str, after: str, kind: str, marks: Marks, is_apart: bool, is_inside: bool) -> str:
+    """Return the kind of a line. A reply may quote and have headings of its own: where lines of
+    this sort are marked, only a marked one is not the reply's. `is_inside` is True within code or
+    thoughts."""
+    is_marked = line.endswith("  ")
     if line.startswith("#### ") and (is_apart or kind in ("user", "tool")):
-        can_be = kind != "assistant" or not after.strip() or after.startswith((">", "####"))
-        return "user" if can_be else "assistant"
-    return "tool" if line.startswith(">") and (is_apart or kind == "tool") else "assistant"
+        if marks.prompts:
+            return "user" if is_marked else "assistant"
+        return "user" if not is_inside and _can_ask(after, kind, marks) else "assistant"
+    if line.startswith(">"):
+        is_program = is_marked if marks.program else not is_inside and (is_apart or kind == "tool")
+        return "tool" if is_program else "assistant"
+    return "assistant"
+
+
+def _can_ask(after: str, kind: str, marks: Marks) -> bool:
+    """Return True if an unmarked heading can be a prompt. The program ends every reply with a line
+    of its own; where these cannot be told from quotes, a heading of a reply that stands alone
+    passes for a prompt."""
+    if kind != "assistant":
+        return True
+    return not marks.program and (not after.strip() or after.startswith((">", "####")))
 
 
 def _content(kind: str, lines: list[str]) -> Content:
@@ -126,17 +187,31 @@ def _content(kind: str, lines: list[str]) -> Content:
 
 def _reply(text: str) -> Content:
     """A reply, what was thought before it, and the edits in it."""
-    said, more = text, {}
-    if text.lstrip("-\n ").startswith(THOUGHT):
-        thought, _, said = text.partition(ANSWER)
-        more = {"thought": thought.partition(THOUGHT)[2].rstrip("-\n ").strip()}
+    thought, said = split_thought(text)
     changes = [{"path": path, "old": old, "new": new} for path, old, new in edits(said)]
     return {
         "said": "assistant",
         "text": said.strip("\n"),
-        **more,
+        **({"thought": thought} if thought else {}),
         **({"edits": changes} if changes else {}),
     }
+
+
+def split_thought(text: str) -> tuple[str, str]:
+    """Return what the model thought, and what it said: written under headings or, in the raw form
+    that some versions keep, in tags."""
+    if found := _THINKING.match(text):
+        thought, *answer = _ANSWER.split(text[found.end() :], maxsplit=1)
+        return thought.rstrip("-\n ").strip(), "".join(answer)
+    thoughts: list[str] = []
+
+    def take(found: re.Match[str]) -> str:
+        thoughts.append(next(group for group in found.groups()[::-1] if group is not None).strip())
+        return ""
+
+    said = _TAGGED.sub(take, text)
+    said = _TAG_END.sub(take, said)  # Its beginning may be missing.
+    return "\n\n".join(filter(None, thoughts)), said
 
 
 def is_question(line: str) -> bool:

@@ -27,7 +27,12 @@ OPEN = 64  # Edits that are remembered until it is told whether they were applie
 
 PROMPT_COMMANDS = frozenset({"/ask", "/code", "/architect", "/context", "/help", "/web"})
 """Commands that begin a prompt."""
-_MODEL = re.compile(r"^(?:Main model|Model): (\S+)", re.MULTILINE)
+_MODEL = re.compile(
+    r"^(?:Main model|Models?): (\S+?),?(?:\s|$)"
+    # The lines of the program have become one.
+    r"|\s(?:Main model|Models?): (\S+) (?:with|using) (?:\S+ )?\S+ edit format",
+    re.MULTILINE,
+)
 _COUNT = r"([\d.,]+[kM]?)"
 _TOKENS = re.compile(
     rf"Tokens: {_COUNT} sent(?:, {_COUNT} cache write)?(?:, {_COUNT} cache hit)?, {_COUNT} received"
@@ -86,7 +91,7 @@ class Reader(SessionFold[History]):
             self.user(text, value.get("typed"))
         elif lines:
             self.program(lines)
-        elif said != "user" and (text is not None or "edits" in value):
+        elif said != "user" and (text is not None or value.keys() & {"thought", "edits"}):
             self.assistant(
                 text or "", pick(value, "thought", of=str), pick(value, "edits", of=list) or []
             )
@@ -187,7 +192,7 @@ class Reader(SessionFold[History]):
 
     def plain(self, text: str) -> None:
         if found := _MODEL.search(text):
-            provider, _, model = found[1][:200].rpartition("/")
+            provider, _, model = (found[1] or found[2])[:200].rpartition("/")
             self.state.model, self.state.provider = model, provider.rpartition("/")[2] or None
         self.emit("lifecycle", text, "program", None, "system")
 

@@ -20,6 +20,9 @@ Learned from the source of openai/codex (343074d, 2026-08-22) and from rollouts 
   named by its thread and the total that it ends at, which is the same in every copy of the file.
 - A rollback takes the last turns back: the next prompt follows what the first of them followed,
   which makes it another branch.
+- A compaction writes the history that the model has from then on, in its own order: instructions
+  of the program stand behind older prompts. What was said before is referred to; what was not, or
+  is cut, becomes an event.
 - The name that a person gives to a thread stands in one file for all of them,
   `session_index.jsonl`, the last line of a thread being the one that holds. A rollout is as new as
   its name.
@@ -81,7 +84,7 @@ class Named(msgspec.Struct, gc=False):
 class CodexAdapter(DocumentAdapter):
     name = "codex"
     label = "Codex"
-    version = 6
+    version = 7
     reader = "runlore.adapters.codex.items"
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")
     command: str | None = "codex"

@@ -27,6 +27,7 @@ from .paths import thread_in
 
 # How much is remembered between two reads, the oldest going first.
 CALLS, DONE, SHELLS, TWINS, TOTALS, PROMPTS, TURNS, COUNTS = 256, 256, 64, 64, 64, 128, 64, 1024
+CONTEXTS, REPLIES = 64, 128
 
 # Records between a message and its twin: three have been seen, and parallel calls make it more.
 NEAR = 40

@@ -14,7 +14,7 @@ import msgspec
 
 from ...model import Relation, Tier
 
-CARRY = 3
+CARRY = 4
 """The layout of `State`. Never changed without the adapter's `version`: a carry of another layout
 is not read, so numbering would begin at 0 again in the middle of a session."""
 
@@ -187,6 +187,10 @@ class State(msgspec.Struct, array_like=True):
     """The last event that a prompt can follow."""
     prompts: list[tuple[str, str | None, bytes]] = []
     """The prompts that no rollback has taken back, what each follows, and a hash of its text."""
+    contexts: dict[bytes, str] = {}
+    replies: dict[bytes, str] = {}
+    """The last texts of the program and of the model, by a hash, and their events: a compaction
+    repeats some of them."""
     counts: dict[bytes, int] = {}
     epoch: int = 0
     twins: dict[bytes, tuple[int, int, int, int]] = {}

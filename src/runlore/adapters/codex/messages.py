@@ -4,10 +4,11 @@ written by several kinds of records."""
 from __future__ import annotations
 
 from ...text.clean import own_tool
+from ..shared.fold import keep
 from ..shared.tools import one_line, text_of
 from . import words
 from .calls import Calls
-from .fold import EVENT, PROMPTS, RESPONSE
+from .fold import CONTEXTS, EVENT, PROMPTS, REPLIES, RESPONSE
 from .lines import Block, Payload
 
 _APPROVED = "Approved command prefix saved:"
@@ -40,29 +41,28 @@ class Messages(Calls):
         if not text.strip():
             self.merge("empty")
         elif text.startswith(_APPROVED):
-            self.emit("human_intervention", text, "approval", role=role, view="context")
+            name = self.emit("human_intervention", text, "approval", role=role, view="context")
+            self.remember(role, words.role_key(role, text), name)
         else:
-            self.emit(
+            name = self.emit(
                 "lifecycle", text, role or "message", role=role, tool=own_tool(text), view="context"
             )
+            self.remember(role, words.role_key(role, text), name)
+
+    def remember(self, role: str | None, key: bytes, name: str) -> None:
+        """Note the event of a text, to which a compaction may refer."""
+        is_reply = role == "assistant"
+        memory = self.state.replies if is_reply else self.state.contexts
+        memory.pop(key, None)
+        keep(memory, key, name, REPLIES if is_reply else CONTEXTS)
 
     def input(self, blocks: list[Block], side: int) -> None:
         """A message in the person's role: what they typed, and what the program put beside it."""
-        typed: list[str] = []
-        pictures: list[str] = []
-        before = self.room
-        for block in blocks:
-            text = words.shown(block)
-            if block.text is None:
-                pictures.append(text)
-            elif words.is_image_tag(text) or not text.strip():
-                continue
-            elif word := words.context_of(text):
-                self.context(side, text, word)
-            else:
-                typed.append(text)
-        if typed or pictures:
-            self.say(side, "\n".join(typed), pictures)
+        before, found = self.room, words.split_input(blocks)
+        for text, word in found.contexts:
+            self.context(side, text, word)
+        if found.typed or found.pictures:
+            self.say(side, "\n".join(found.typed), found.pictures)
         elif self.room == before:
             self.merge(
                 "twin" if any(block.text and block.text.strip() for block in blocks) else "empty"
@@ -74,7 +74,7 @@ class Messages(Calls):
             return
         if word == "user_shell_command" and (command := words.inside("command", text)):
             body = f"!{command}\n{words.inside('result', text)}"
-            self.emit(
+            name = self.emit(
                 "user_msg",
                 body,
                 word,
@@ -83,10 +83,14 @@ class Messages(Calls):
                 identity=f"user\0{text}",
                 parent=self.state.anchor,
             )
+            self.remember("user", words.role_key("user", text), name)
             return
         if word == "environment_context" and self.state.cwd is None:
             self.state.cwd = words.cwd_in(text)
-        self.emit("lifecycle", text, word, identity=f"user\0{text}", role="user", view="context")
+        name = self.emit(
+            "lifecycle", text, word, identity=f"user\0{text}", role="user", view="context"
+        )
+        self.remember("user", words.role_key("user", text), name)
 
     def say(self, side: int, text: str, pictures: list[str]) -> None:
         """Add a prompt that a person typed."""
@@ -134,9 +138,10 @@ class Messages(Calls):
             self.merge("twin")
         else:
             native = f"{native}/{phase[:40]}" if phase else native
-            self.emit(
+            name = self.emit(
                 "assistant_msg", text, native, None, "assistant", identity=f"assistant\0{key.hex()}"
             )
+            self.remember("assistant", b"assistant" + key, name)
 
     def agent_message(self, payload: Payload) -> None:
         if payload.message is not None or payload.content is None:
@@ -150,9 +155,8 @@ class Messages(Calls):
     def between_agents(self, side: int, payload: Payload) -> None:
         """Add a message of one agent to another."""
         state, text = self.state, words.joined(payload.content)
-        if self.is_repeated(
-            side, b"agents" + words.key_of(f"{payload.author} {payload.recipient} {text}")
-        ):
+        key = words.agents_key(payload.author, payload.recipient, text)
+        if self.is_repeated(side, key):
             self.merge("twin")
             return
         summary = one_line(
@@ -161,11 +165,12 @@ class Messages(Calls):
         )
         if state.is_side and payload.recipient is not None and payload.recipient == state.path:
             parent = state.anchor
-            asked = self.emit("user_msg", text, "agent_message", summary, "user", parent=parent)
-            state.prompts.append((asked, parent, b""))
+            name = self.emit("user_msg", text, "agent_message", summary, "user", parent=parent)
+            state.prompts.append((name, parent, b""))
             del state.prompts[:-PROMPTS]
         else:
-            self.emit("lifecycle", text, "agent_message", summary, "user", view="context")
+            name = self.emit("lifecycle", text, "agent_message", summary, "user", view="context")
+        self.remember("user", key, name)
 
     def reasoning(self, payload: Payload) -> None:
         parts = payload.summary if isinstance(payload.summary, list) else []

@@ -8,8 +8,11 @@ The traps of the format are in the package's docstring.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, ClassVar
 
+from ...text.clean import own_tool
+from ..shared.fold import MAX_EVENTS
 from ..shared.pick import clean, pick
 from ..shared.tools import key_values, one_line, text_of
 from . import words
@@ -217,21 +220,67 @@ class Reader(Requests):
         self.emit(kind, body, native, one_line(", ".join(changes)), "user")
 
     def compacted(self, payload: Payload) -> None:
-        """Add a compaction: the history leaves the model's context, except for the prompts that the
-        replacement repeats."""
-        history = self.plain().get("replacement_history")
-        kept = (
-            {words.key_of(_text_in(item)) for item in history if isinstance(item, dict)}
-            if isinstance(history, list)
-            else set()
-        )
-        refs = tuple([prompt for prompt, _, key in self.state.prompts if key in kept])
+        """Add a compaction: another history takes the place of what the model had."""
+        history, message = self.plain().get("replacement_history"), payload.message
+        if isinstance(history, list):
+            self.state.twins.pop(b"compact", None)  # It tells more than any record before it.
         if self.is_repeated(RESPONSE, b"compact", NEXT):
             self.merge("twin")
+        elif isinstance(history, list):
+            self.replace_history(history, message)
+            return
         else:
-            self.emit("lifecycle", "", "compacted", "context compacted", view="compact", refs=refs)
-        if payload.message:
-            self.emit("lifecycle", payload.message, "compact_summary", None, "user", view="summary")
+            self.emit("lifecycle", "", "compacted", "context compacted", view="compact")
+        if message:
+            self.emit("lifecycle", message, "compact_summary", None, "user", view="summary")
+
+    def replace_history(self, history: list[Any], message: str | None) -> None:
+        """Add the history that the model has from here on: references to what was said before, and
+        events for all else."""
+        items = (item for item in history if isinstance(item, dict))
+        parts = list(
+            islice((part for item in items for part in words.history_parts(item)), MAX_EVENTS)
+        )
+        summary = words.role_key("user", message) if message else None
+        known = self.find_repeated(parts, summary)
+        names = [
+            known.get(n) or self.identify(f"replacement\0{part.role}\0{part.text}")
+            for n, part in enumerate(parts)
+        ]
+        refs = tuple(names)
+        self.emit("lifecycle", "", "compacted", "context compacted", view="compact", refs=refs)
+        for n, part in enumerate(parts):
+            if n not in known:
+                self.add_part(part, names[n], part.is_summary or part.key == summary)
+        if message and summary not in [part.key for part in parts]:
+            self.emit("lifecycle", message, "compact_summary", None, "user")  # Not for the model.
+
+    def find_repeated(self, parts: list[words.Part], summary: bytes | None) -> dict[int, str]:
+        """Return the events that parts of a history repeat, by the number of the part. Of equal
+        texts the latest ones stay."""
+        state = self.state
+        said = {key: [name] for key, name in (*state.contexts.items(), *state.replies.items())}
+        for name, _, key in state.prompts:
+            said.setdefault(b"user" + key, []).append(name)
+        found: dict[int, str] = {}
+        for n, part in reversed(list(enumerate(parts))):
+            if part.key != summary and (names := said.get(part.key)):
+                found[n] = names.pop()
+        return found
+
+    def add_part(self, part: words.Part, name: str, is_summary: bool) -> None:
+        self.emit(
+            "lifecycle",
+            part.text,
+            "compact_summary" if is_summary else "replacement",
+            None,
+            part.role,
+            own_tool(part.text),
+            native_id=name,
+            view="summary" if is_summary else "context",
+        )
+        if part.key and not is_summary:
+            self.remember(part.role, part.key, name)
 
     def context_compacted(self, payload: Payload) -> None:
         self.add_compaction(EVENT)
@@ -252,6 +301,7 @@ class Reader(Requests):
             prompt, before, _ = state.prompts[-count]
             refs = (prompt, "..", state.anchor or prompt)
             del state.prompts[-count:]
+            state.contexts, state.replies = {}, {}  # Some of them are taken back as well.
             state.last = state.anchor = before
         self.emit(
             "lifecycle",
@@ -363,8 +413,3 @@ class Reader(Requests):
         (("action", "status"), Calls.web_search),
         (("summary", "encrypted_content"), Messages.reasoning),
     )  # fmt: skip
-
-
-def _text_in(item: dict[str, Any]) -> str:
-    content = item.get("content")
-    return words.texts_in(content) if isinstance(content, list) else text_of(content)

@@ -14,7 +14,10 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+
 from ...model import Tier
+from ..shared.jsonl import to_json
 from ..shared.tools import blob_reference, text_of
 from .lines import Block, Counts, Total
 
@@ -89,6 +92,31 @@ def image(url: Any) -> str:
     if text.startswith("data:"):
         return blob_reference(text.partition(",")[2])
     return text if text.startswith("[") else f"[image {text[:500]}]"
+
+
+class Input(msgspec.Struct, gc=False):
+    """A message in the person's role, by who wrote its parts."""
+
+    contexts: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    """Texts of the program, and its words for them."""
+    typed: list[str] = msgspec.field(default_factory=list)
+    pictures: list[str] = msgspec.field(default_factory=list)
+
+
+def split_input(blocks: Iterable[Block]) -> Input:
+    """Return what a person typed, and what the program put beside it."""
+    found = Input()
+    for block in blocks:
+        text = shown(block)
+        if block.text is None:
+            found.pictures.append(text)
+        elif is_image_tag(text) or not text.strip():
+            continue
+        elif word := context_of(text):
+            found.contexts.append((text, word))
+        else:
+            found.typed.append(text)
+    return found
 
 
 def joined(content: str | list[Block] | None) -> str:
@@ -293,6 +321,88 @@ def error_text(value: Any) -> str:
             break
         value = inner
     return text_of(value)
+
+
+# The history that a compaction leaves.
+
+_SEALED = frozenset({"compaction", "compaction_summary", "context_compaction"})
+_UNSENT = frozenset({"ghost_snapshot"})  # The program's own notes: the model does not get them.
+
+
+class Part(msgspec.Struct, gc=False):
+    """A part of the history that the model has after a compaction."""
+
+    role: str | None
+    key: bytes
+    """The same for the event of the same text in the same role."""
+    text: str
+    is_summary: bool = False
+
+
+def history_parts(item: dict[str, Any]) -> list[Part]:
+    """Return what an item of such a history says, divided as the events of a message are."""
+    kind, role = text_of(item.get("type")), item.get("role")
+    if kind in _UNSENT:
+        return []
+    if not isinstance(role, str):
+        return [_other_part(item, kind)]
+    blocks = _blocks(item.get("content"))
+    if role == "assistant":
+        texts = [joined(blocks)]
+    elif role == "user":
+        found = split_input(blocks)
+        texts = [text for text, _ in found.contexts]
+        if found.typed or found.pictures:
+            typed = "\n".join(found.typed)
+            key = b"user" + key_of(typed or "\n".join(found.pictures))
+            said = "\n".join([typed, *found.pictures] if typed else found.pictures)
+            return [*_parts(role, texts), Part(role, key, said)]
+    else:
+        texts = [shown(block) for block in blocks]
+    return _parts(role, texts)
+
+
+def _parts(role: str, texts: list[str]) -> list[Part]:
+    return [Part(role, role_key(role, text), text) for text in texts if text.strip()]
+
+
+def role_key(role: str | None, text: str) -> bytes:
+    """Tells messages apart by who is said to speak, and by what is not white space."""
+    return (role or "").encode("utf-8", "replace")[:40] + key_of(text)
+
+
+def agents_key(author: Any, recipient: Any, text: str) -> bytes:
+    """Tells messages between agents apart."""
+    return b"agents" + key_of(f"{author} {recipient} {text}")
+
+
+def _other_part(item: dict[str, Any], kind: str) -> Part:
+    """An item that is no message of the conversation: a summary that only the provider can read, a
+    message of another agent, or a call."""
+    if kind in _SEALED:
+        sealed = text_of(item.get("encrypted_content"))
+        text = sealed if sealed.startswith("[encrypted") else f"[encrypted {len(sealed)} B]"
+        return Part(None, b"", text if sealed else "[encrypted]", is_summary=True)
+    text = joined(_blocks(item.get("content")))
+    if kind == "agent_message":
+        return Part("user", agents_key(item.get("author"), item.get("recipient"), text), text)
+    role = "tool" if kind.endswith("_output") else "assistant" if kind.endswith("_call") else None
+    return Part(role, b"", text or without_blobs(to_json(item)).decode("utf-8", "replace"))
+
+
+def _blocks(content: Any) -> list[Block]:
+    if isinstance(content, str):
+        return [Block(text=content)]
+    parts = content if isinstance(content, list) else []
+    return [
+        Block(
+            type=kind if isinstance(kind := part.get("type"), str) else None,
+            text=text if isinstance(text := part.get("text"), str) else None,
+            image_url=part.get("image_url"),
+        )
+        for part in parts
+        if isinstance(part, dict)
+    ]
 
 
 def texts_in(items: Iterable[Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..shared.stream import CALLS, REPEATS, Call, SessionFold, State
 from . import words
 from .tokens import Counts
 
-CARRY = 1
+CARRY = 2
 """The layout of `Log`; changed only together with the adapter's `version`."""
 AGENTS = 64  # That are remembered between two reads, the oldest going first.
 
@@ -42,6 +43,15 @@ class Agent(msgspec.Struct, array_like=True):
     repo: str | None = None
 
 
+class Unnamed(msgspec.Struct, array_like=True, gc=False):
+    """A call of which it is not known what model took it."""
+
+    agent: str | None
+    ts: datetime | None
+    output: int
+    event: str | None
+
+
 class Log(State):
     version: int = CARRY
     agents: dict[str, Agent] = msgspec.field(default_factory=dict)
@@ -55,6 +65,8 @@ class Log(State):
     """What was counted since the program started, by model."""
     total: dict[str, Counts] = msgspec.field(default_factory=dict)
     """What was counted before that."""
+    unnamed: dict[str, Unnamed] = msgspec.field(default_factory=dict)
+    """The calls of the run that no record has named the model of, by their keys."""
     requests: dict[str, int] = msgspec.field(default_factory=dict)
     """How much output was counted of a call of the model."""
     thought: bytes = b""

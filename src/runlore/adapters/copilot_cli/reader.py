@@ -6,9 +6,6 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
-import msgspec
-
-from ...model import Usage
 from .. import Normalized, Record, Source
 from ..shared.fold import keep, with_rank
 from ..shared.pick import clean, moment, number, pick, time_of
@@ -16,9 +13,6 @@ from ..shared.tools import key_values, one_line, text_of
 from . import is_log, words
 from .fold import AGENTS, UUID
 from .timeline import Timeline
-from .tokens import Counts, counts_of, unaccounted
-
-MODELS, REQUESTS = 16, 16  # That are remembered between two reads, the oldest going first.
 
 QUIET = frozenset(
     {
@@ -460,86 +454,6 @@ class Reader(Timeline):
             refs=refs,
             **more,
         )
-
-    # Tokens.
-
-    def count_output(self, data: dict[str, Any], model: str | None) -> None:
-        """The output of a message. A call of the model may be told in several messages that all
-        have its count."""
-        count = number(data.get("outputTokens")) or 0
-        request = pick(data, "apiCallId", of=str)
-        new = max(0, count - self.state.requests.get(request, 0)) if request else count
-        if not new:
-            return
-        used = Usage(output_tokens=new)
-        event = self.charge(used, model)
-        self.count_in(used, model, request)
-        self.bill(request or self.native_id, Usage(output_tokens=count), event, model)
-
-    def used(self, data: dict[str, Any]) -> None:
-        """All that a call took. It is not written in most versions."""
-        model, request = pick(data, "model", of=str), pick(data, "apiCallId", of=str)
-        whole = words.usage(data)
-        before = self.state.requests.get(request, 0) if request else 0
-        new = msgspec.structs.replace(whole, output_tokens=max(0, whole.output_tokens - before))
-        event = self.emit(
-            "lifecycle", "", "assistant.usage",
-            f"{whole.total - whole.output_tokens} tokens in, {whole.output_tokens} out",
-            "assistant",
-            usage=new, tokens=new.total, model=model,
-        )  # fmt: skip
-        self.count_in(new, model, request)
-        self.bill(request or self.native_id, whole, event, model)
-
-    def count_in(self, new: Usage, model: str | None, request: str | None) -> None:
-        run, name = self.state.run, (model or self.state.model or "unknown")[:200]
-        keep(run, name, run.get(name, Counts()).plus(new), MODELS)
-        if request:
-            keep(
-                self.state.requests,
-                request,
-                self.state.requests.get(request, 0) + new.output_tokens,
-                REQUESTS,
-            )
-
-    def ended(self, data: dict[str, Any]) -> None:
-        """The totals of a run of the program: what no message told of is counted here."""
-        state, used = self.state, Counts()
-        metrics = pick(data, "modelMetrics", of=dict) or {}
-        told = {
-            name[:200]: counts_of(words.usage(pick(item, "usage", of=dict)))
-            for name, item in list(metrics.items())[:MODELS]
-        }
-        rest = unaccounted(told, state.run, state.total)
-        for counts in rest.values():
-            used = used.plus(counts.usage())
-        usage = used.usage()
-        summary = (
-            f"session ended: {usage.total - usage.output_tokens} tokens in"
-            if usage.total
-            else "session ended"
-        )
-        text = words.rest_of(data, "modelMetrics", "tokenDetails", "agentMetrics")
-        event = self.emit(
-            "lifecycle",
-            text,
-            "session.shutdown",
-            summary,
-            "system",
-            usage=usage if usage.total else None,
-            tokens=usage.total,
-        )
-        for name, counts in rest.items():
-            if counts.usage().total:
-                self.bill(f"{self.native_id}/{name}", counts.usage(), event, name, is_sum=True)
-            before = state.total.get(name, Counts())
-            keep(
-                state.total,
-                name,
-                before.plus(state.run.get(name, Counts()).usage()).plus(counts.usage()),
-                MODELS,
-            )
-        state.run, state.requests = {}, {}
 
 
 def guess(data: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from ..shared.pick import pick, time_of
 from ..shared.tools import text_of
 from . import words
-from .fold import CopilotFold
+from .usage import Spending
 
 ENTRIES = {
     "user": ("user_msg", "user"),
@@ -17,7 +17,7 @@ ENTRIES = {
 }
 
 
-class Timeline(CopilotFold):
+class Timeline(Spending):
     def document(self, value: dict[str, Any]) -> None:
         word = pick(value, "type", of=str) or ""
         if "sessionId" in value and "startTime" in value:

@@ -16,6 +16,10 @@ documentation, and transcripts of versions from 2025-08 to 2026-04. Last checked
 - The folder is not in the file: it stands in `.project_root` beside the chats, or in
   `projects.json`, or its SHA-256 is the name of the project. A subagent's session lies in a folder
   with the name of the session above.
+- Until 2026-03 a subagent's file lies beside that of the session, with the same `sessionId`, and
+  until 2026-02 without a `kind`. So does one that a person went on in after `/clear`. What a person
+  typed is in `logs.json`, and what a subagent was given is not.
+- Run as a server, the program calls every session `a2a-server`: a file is a session.
 - A command that failed is a success; its exit code stands in its output, in newer versions only
   when it is not 0.
 - Tokens are those of one call of the model. `input` includes `cached`; `thoughts` and `tool` stand
@@ -66,13 +70,15 @@ OTHERS = frozenset(
 """What the agent keeps beside its sessions. Some of it is secret, and none of it is opened as a
 session."""
 MAX_SIDECAR_BYTES = 1 << 20  # Bytes of a file that says where a project is.
+SERVER = "a2a-server"
+"""The id of every session that the program runs as a server for other programs."""
 MAX_PLACES = 10_000
 
 
 class GeminiCliAdapter(DocumentAdapter):
     name = "gemini_cli"
     label = "Gemini CLI"
-    version = 3
+    version = 4
     reader = "runlore.adapters.gemini_cli.reader"
     blob_mark = b'"data"'
     roots: tuple[str, ...] = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")
@@ -163,17 +169,22 @@ class GeminiCliAdapter(DocumentAdapter):
                 yield record
 
     def sidecars(self, source: Source) -> Iterable[Record]:
-        """Yield the folder of the project."""
-        if (folder := _project(source.path)) and (place := _place_of(folder)):
+        """Yield the folder of the project, and what a file is to the first one of its session."""
+        folder = _project(source.path)
+        if folder and (place := _place_of(folder)):
             yield Record(place.encode("utf-8", "replace"), -1, "cwd")
+        if folder and not source.hints and not source.path.endswith(LOGS):
+            from .names import find_relation
+
+            if relation := find_relation(source.path, os.path.join(folder, LOGS)):
+                yield Record(relation.encode(), -1, "relation")
 
     def resume(self, session: Session) -> list[str] | None:
-        """To be run in the session's folder; a subagent cannot be taken up."""
-        return (
-            None
-            if session.relation == "subagent"
-            else ["gemini", "--resume", session.native_session_id]
-        )
+        """To be run in the session's folder; a subagent or a session of the server cannot be taken
+        up."""
+        name = session.native_session_id.partition("/")[0]
+        is_own = session.relation != "subagent" and not name.startswith(SERVER)
+        return ["gemini", "--resume", name] if is_own else None
 
 
 adapter = GeminiCliAdapter()

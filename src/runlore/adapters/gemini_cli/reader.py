@@ -18,6 +18,7 @@ from ..shared.pick import clean, identifier, pick, time_of
 from ..shared.stream import CALLS, Call, SessionFold, State
 from ..shared.tools import key_values, text_of
 from . import LOGS, words
+from .names import name_session
 from .prompts import Prompts
 
 CARRY = 1
@@ -108,6 +109,8 @@ class Reader(SessionFold[Chat]):
     def sidecar(self, name: str, data: bytes) -> None:
         if name == "cwd":
             self.state.cwd = data.decode("utf-8", "replace").strip()[:4096] or None
+        elif name == "relation" and not self.state.session:
+            self.state.relation = "subagent" if data == b"subagent" else "continuation"
 
     def line(self, value: dict[str, Any]) -> None:
         if "$rewindTo" in value:
@@ -125,9 +128,13 @@ class Reader(SessionFold[Chat]):
 
     def header(self, value: dict[str, Any]) -> None:
         state = self.state
-        session = self.session(pick(value, "sessionId", of=str))
-        if not self.above and pick(value, "kind", of=str) == "subagent":
+        if pick(value, "kind", of=str) == "subagent":
             state.relation = "subagent"
+        name, first = pick(value, "sessionId", of=str), None
+        if not self.above and not state.session:
+            name, first = name_session(value, self.file, state.relation)
+        state.parent = self.uid(first) if first else state.parent
+        session = self.session(name)
         self.about(value)
         if state.has_begun:
             self.merge("header")
@@ -328,7 +335,7 @@ class Reader(SessionFold[Chat]):
     def add_message(self, value: dict[str, Any]) -> str:
         """Add the events of a message that are new. Return its kind."""
         word = pick(value, "type", of=str) or pick(value, "role", of=str) or ""
-        kind = TURNS.get(word) or guess(value, word)
+        kind = TURNS.get(word) or words.guess(value, word)
         if kind == "gemini":
             self.answer(value, word or kind)
         elif kind == "user":
@@ -586,13 +593,6 @@ def number_of(call_id: str) -> int:
     """Return the number of a call among the parts of its message; its result has the next one. The
     position of a call may change."""
     return TOOLS + 2 * crc32(call_id.encode("utf-8", "replace"))
-
-
-def guess(value: dict[str, Any], word: str) -> str:
-    """Return the type that a message must have when its own is missing or not known."""
-    if value.keys() & {"toolCalls", "thoughts", "tokens", "model"}:
-        return "gemini"
-    return "" if word else "user" if "displayContent" in value else ""
 
 
 def _dicts(items: Any) -> list[dict[str, Any]]:

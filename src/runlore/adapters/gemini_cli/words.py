@@ -201,3 +201,10 @@ def usage(given: Any, out: Any, cached: Any, thoughts: Any, tool: Any, total: An
 
 def provider_of(model: str | None) -> str | None:
     return "google" if model and model.startswith(("gemini", "gemma")) else None
+
+
+def guess(value: dict[str, Any], word: str) -> str:
+    """Return the type that a message must have when its own is missing or not known."""
+    if value.keys() & {"toolCalls", "thoughts", "tokens", "model"}:
+        return "gemini"
+    return "" if word else "user" if "displayContent" in value else ""

@@ -14,7 +14,8 @@ and 1.5 of Kimi Code). Last checked 2026-11. The traps:
   was copied from.
 - The folder of a session of Kimi CLI is the one in `kimi.json` whose MD5 is in the session's path.
 - Where a message comes between two parts of a call's arguments, the call has only the first. The
-  rest follows before the step ends: the call is read with all of them.
+  rest follows before the step ends, without an id: the call is read with all parts of the same
+  speaker. Several subagents may speak in turn.
 - A subagent has a log of its own; its session's log repeats it as `SubagentEvent`, which is read
   only where the log is missing, and not before it could have come. Before, it had a context of its
   own (`context_sub_<n>.jsonl`), which is read where its session has no log.
@@ -42,6 +43,7 @@ from ...errors import ReadError
 from ...model import Session
 from .. import Position, Record, Source, usual_roots
 from ..shared.jsonl import JsonlAdapter, aged, is_stale, read_small, to_json
+from .arguments import whole_calls
 from .paths import CONTEXT, SUBAGENT, WIRE, owner_of
 
 STATE = "state.json"
@@ -54,32 +56,13 @@ OTHERS = frozenset({"session_index.jsonl"})
 MAX_AGENTS = 10_000  # Subagents of a session.
 STALE_S = 600  # A log that has not changed for so long is not being written any more.
 BEGINS_S = 60  # A subagent that has no log after so long gets none.
-MAX_HELD = 200  # Records between the beginning of a call's arguments and their end.
-MAX_REST = 8 << 20  # Characters of arguments that are moved into their call.
-ENDS = frozenset(
-    {
-        "ToolCall",
-        "StatusUpdate",
-        "StepBegin",
-        "StepInterrupted",
-        "TurnBegin",
-        "TurnEnd",
-        "SteerInput",
-    }
-)
-"""Types of messages that only come after the last of a call's arguments."""
-_MESSAGE = re.compile(
-    rb'"message": ?\{"type":'
-    rb' ?"(ToolCall|ToolCallPart|StatusUpdate|StepBegin|StepInterrupted'
-    rb'|TurnBegin|TurnEnd|SteerInput)"'
-)
 _OLD_CONTEXT = re.compile(r"context_\d+\.jsonl\Z")
 
 
 class KimiAdapter(JsonlAdapter):
     name = "kimi"
     label = "Kimi"
-    version = 5
+    version = 6
     reader = "runlore.adapters.kimi.reader"
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")
@@ -136,7 +119,7 @@ class KimiAdapter(JsonlAdapter):
         agents = frozenset(_agents(folder_of(source.path)))
         if since is not None:  # The sidecars change with the session.
             yield from self.sidecars(source)
-        yield from _whole_calls(
+        yield from whole_calls(
             _settled(super().read(source, since), agents), is_stale(source, STALE_S)
         )
 
@@ -213,72 +196,6 @@ def _is_early(line: bytes, agents: frozenset[str]) -> bool:
         return False
     now = time()  # Compared, and not subtracted: the number may be too large for a float.
     return agent not in agents and now - BEGINS_S < seconds < now + BEGINS_S
-
-
-def _whole_calls(records: Iterable[Record], is_stale: bool) -> Iterator[Record]:
-    """Yield the records, with all arguments of a call in its first record: redaction would miss a
-    secret that is split over two. A call whose rest may still come is held back, unless the log has
-    not changed for long."""
-    held: list[Record] = []
-    begun = rest = ""
-    for record in records:
-        word, text = _argument(record)
-        if held and (
-            word in ENDS or _is_whole(begun + rest) or len(held) > MAX_HELD or len(rest) > MAX_REST
-        ):
-            yield from _joined(held, begun + rest)
-            held, rest = [], ""
-        if held:
-            held.append(record)
-            rest += text if word == "ToolCallPart" else ""
-        elif word == "ToolCall" and not _is_whole(text):
-            held, begun = [record], text
-        else:
-            yield record
-    if is_stale or _is_whole(begun + rest):
-        yield from _joined(held, begun + rest)
-
-
-def _joined(held: list[Record], arguments: str) -> Iterator[Record]:
-    for record in held:
-        word, _ = _argument(record)
-        if word.startswith("ToolCall"):
-            value = msgspec.json.decode(record.data)
-            payload = value["message"]["payload"]
-            if word == "ToolCall":
-                payload["function"]["arguments"] = arguments
-            else:
-                payload["arguments_part"] = ""
-            record = msgspec.structs.replace(record, data=to_json(value))
-        yield record
-
-
-def _argument(record: Record) -> tuple[str, str]:
-    """Return the type of a message that is about a call or ends a step, and the arguments of a
-    call."""
-    match = None if record.sidecar else _MESSAGE.search(record.data, 0, 200)
-    if match is None:
-        return "", ""
-    word = match[1].decode()
-    if not word.startswith("ToolCall"):
-        return word, ""
-    try:
-        payload = msgspec.json.decode(record.data)["message"]["payload"]
-        text = payload["function"]["arguments"] if word == "ToolCall" else payload["arguments_part"]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
-        return "", ""
-    return (word, text) if isinstance(text, str) else ("", "")
-
-
-def _is_whole(arguments: str) -> bool:
-    # Most parts do not end like an object, and need not be decoded.
-    if not arguments.rstrip().endswith("}"):
-        return False
-    try:
-        msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-    return True
 
 
 def folder_of(path: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..shared.fold import keep
 from ..shared.pick import clean, identifier, moment, number, pick
 from ..shared.tools import key_values, one_line, text_of
 from . import words
-from .fold import LogFold
+from .arguments import is_whole, speaker_of
+from .fold import SPEAKERS, LogFold, stamp
 
 ROLES = frozenset({"user", "assistant", "tool", "_system_prompt", "_checkpoint", "_usage"})
 QUIET = frozenset(
@@ -92,12 +94,16 @@ class CliReader(LogFold):
 
     def called(self, payload: dict[str, Any]) -> None:
         call = pick(payload, "function", of=dict) or {}
-        self.call(payload.get("id"), call.get("name"), call.get("arguments"), "ToolCall")
+        given = call.get("arguments")
+        is_complete = isinstance(given, str) and is_whole(given)
+        keep(self.state.complete, stamp(self.speaker), is_complete, SPEAKERS)
+        self.call(payload.get("id"), call.get("name"), given, "ToolCall")
 
     def rest(self, payload: dict[str, Any]) -> None:
-        """Add the rest of a call's arguments. Nearly always it was moved into the call."""
+        """Add the rest of a call's arguments. Nearly always it was moved into the call, and was
+        read with it."""
         text = pick(payload, "arguments_part", of=str) or ""
-        if text.strip(' "}]\n'):
+        if text.strip(' "}]\n') and not self.state.complete.get(stamp(self.speaker)):
             self.emit("lifecycle", text, "ToolCallPart", None, "assistant")
         else:
             self.merge("ToolCallPart")
@@ -209,6 +215,7 @@ class CliReader(LogFold):
             self.merge("SubagentEvent")
             return
         self.is_below = True
+        self.speaker += speaker_of(payload)
         self.dispatch(event)
 
     # The context of the model.

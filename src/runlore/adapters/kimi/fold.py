@@ -3,6 +3,7 @@ tokens. It knows no record."""
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -18,9 +19,10 @@ from ..shared.stream import CALLS, Call, Entries, EntryFold
 from . import words
 from .paths import owner_of
 
-CARRY = 2
+CARRY = 3
 """The layout of `Log`; changed only together with the adapter's `version`."""
-STEPS, PROMPTS, TURNS = 16, 16, 64  # What is remembered between two reads, the oldest going first.
+# What is remembered between two reads, the oldest going first.
+STEPS, PROMPTS, TURNS, SPEAKERS = 16, 16, 64, 64
 
 
 class Log(Entries):
@@ -39,6 +41,8 @@ class Log(Entries):
     """True if records of that time are copies of a session that still exists."""
     agents: set[str] = msgspec.field(default_factory=set)
     """The subagents that have a log of their own."""
+    complete: dict[bytes, bool] = msgspec.field(default_factory=dict)
+    """Whether the last call of each speaker has all its arguments, by a hash of the speaker."""
 
 
 class LogFold(EntryFold[Log]):
@@ -48,6 +52,8 @@ class LogFold(EntryFold[Log]):
         self.above = clean(session) or "unknown"
         self.is_below = False
         """True if the current record is a subagent's, repeated in the log of its session."""
+        self.speaker = ""
+        """The name of that subagent."""
         if self.agent is not None and self.state.parent is None:
             self.state.parent, self.state.relation = self.uid(self.above), "subagent"
 
@@ -62,7 +68,7 @@ class LogFold(EntryFold[Log]):
 
     def begin(self, raw: str | bytes) -> None:
         super().begin(raw)
-        self.is_below = False
+        self.is_below, self.speaker = False, ""
 
     # Sidecars.
 
@@ -197,3 +203,8 @@ class LogFold(EntryFold[Log]):
             is_sidechain=self.is_below or self.state.relation == "subagent",
         )  # fmt: skip
         self.out.calls.append((call, event))
+
+
+def stamp(text: str) -> bytes:
+    """Return a short hash of a text."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from hashlib import blake2b
 from typing import Any
 
 from .. import Normalized, Record, Source
@@ -15,7 +14,7 @@ from ..shared.stream import CALLS, Call
 from ..shared.tools import key_values, one_line, text_of
 from . import words
 from .cli import QUIET, CliReader, role_of
-from .fold import PROMPTS, STEPS
+from .fold import PROMPTS, STEPS, stamp
 from .paths import WIRE
 
 
@@ -304,10 +303,6 @@ class Reader(CliReader):
             word,
             "system",
         )
-
-
-def stamp(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
 
 
 Handler = Callable[[Reader, dict[str, Any]], None]

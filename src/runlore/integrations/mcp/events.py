@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+import msgspec
+
 from ...errors import StoreError
 from ...model import Session, SessionEvent, format_time
 from ...store import SessionLine, Store
@@ -141,18 +143,19 @@ def iter_range(
 def iter_context(
     found: Iterable[ContextEvent], store: Store, uid: str, first: int, offset: int, *, full: bool
 ) -> Iterator[Entry]:
-    """Yield what the model saw, from one event on."""
-    for one in found:
+    """Yield what the model saw, from the item with number `first` on. An entry has the number of
+    its item: a compaction may have put events in another order."""
+    for n, one in enumerate(found):
         event = one.event
-        if event.seq < first:
+        if n < first:
             continue
         if one.is_cleared:
-            yield Entry(
-                at=event.seq, head=event_head(event, "cleared: the model no longer saw this text")
-            )
+            yield Entry(at=n, head=event_head(event, "cleared: the model no longer saw this text"))
             continue
         body = bodies_of(store, uid, event.seq, event.seq).get(event.seq)
-        yield from _entry(event, body, offset if event.seq == first else 0, full, [], is_seen=True)
+        notes = [line(event.role, 24)] if event.kind == "lifecycle" else []
+        entries = _entry(event, body, offset if n == first else 0, full, notes, is_seen=True)
+        yield from (msgspec.structs.replace(entry, at=n) for entry in entries)
 
 
 def whole(event: SessionEvent, body: str | None, offset: int) -> Iterator[Entry]:
