@@ -65,6 +65,11 @@ def command(
 
 
 def warn_of_risks(store: Store, config: Config) -> None:
+    for agent, error in query.failed_hook_syncs(config).items():
+        warn(
+            f"the sync that the hook of {agent} started failed: {one_line(error)}; `runlore sync`"
+            " reads what it did not"
+        )
     for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
         warn(
             f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after"
