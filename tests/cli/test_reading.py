@@ -30,6 +30,7 @@ def test_ls_lists_the_newest_first_in_aligned_columns(run: Run, stored: Path) ->
         "ID",
         "AGENT",
         "WHEN",
+        "OUTCOME",
         "TIME",
         "TURNS",
         "EVENTS",
