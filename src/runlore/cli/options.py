@@ -364,7 +364,11 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--model",),
         {"type": ModelName(), "metavar": "GLOB", "help": f"With this model{PART}."},
     ),
-    "machine": (("--machine",), {"metavar": "NAME", "help": "From this machine."}),
+    "machine": (
+        ("--machine",),
+        {"metavar": "NAME", "help": "From this machine; --author: of this person."},
+    ),
+    "author": (("--author",), {"metavar": "NAME", "help": "Of this person.", "hidden": True}),
     "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
     "until": (("--until",), {"type": When(), "help": "Started before this time."}),
     "text": (
