@@ -183,10 +183,13 @@ def test_a_missing_database_and_a_missing_role_are_told_with_what_to_do(
     assert error["hint"].startswith("correct the user and the password")
 
 
+@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
 def test_an_empty_database_is_no_store_yet(
-    run: Run, server: Server, monkeypatch: pytest.MonkeyPatch
+    run: Run, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setenv("RUNLORE_STORE", server.make_schema())
+    file = tmp_path / "empty.db"
+    file.touch()
+    monkeypatch.setenv("RUNLORE_STORE", server.make_schema() if kind == "postgres" else str(file))
     assert fails(run, "ls")["code"] == "no_store"
     agents = run("agents", "--json")
     assert (agents.exit_code, agents.stderr) == (0, "")
