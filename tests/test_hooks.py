@@ -724,6 +724,30 @@ def test_a_sync_that_fails_is_told_by_status(home: Path, monkeypatch: pytest.Mon
     assert "failed: OSError" in run("hooks", "status", "claude").stdout
 
 
+@pytest.mark.parametrize("content", ["raw = nonsense", 'raw = "never"', None])
+def test_a_sync_without_a_readable_config_leaves_a_trace(
+    home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
+) -> None:
+    """Nobody sees what a sync in the background prints."""
+    monkeypatch.setattr(hook_sync, "DEBOUNCE_S", 0.0)
+    transcript(home, repo, "fix the flaky test")
+    assert run("sync").exit_code == 0
+    file = home / ".runlore/config.toml"
+    file.write_text(content) if content else file.mkdir()
+    with pytest.raises(ConfigError):
+        hook_sync.sync("claude")
+    status = run("hooks", "status", "claude")
+    assert f"failed: {file}" in status.stdout
+    for words in (["ls"], ["doctor"]):
+        assert str(file) in run(*words).stderr, "every command says it while it is so"
+    file.unlink() if content else file.rmdir()
+    os.utime(config.load().home / "synced", (1, 1))
+    assert f"the sync that the hook of claude started failed: {file}" in run("doctor").stdout
+    assert f"the sync that the hook of claude started failed: {file}" in run("ls").stderr
+    assert run("sync").exit_code == 0
+    assert "hook" not in run("doctor").stdout + run("ls").stderr, "what was missed has been read"
+
+
 def test_our_own_runs_make_no_sessions(
     home: Path, repo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,13 +3,14 @@ command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from runlore.cli import cli
+from tests import postgres
 from tests.toy import Toy, line
 
 Run = Callable[..., Result]
@@ -28,6 +29,11 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         return result
 
     return run_program
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[postgres.Server]:
+    yield from postgres.start()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ on."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,6 @@ from tests.cli.conftest import Run
 from tests.toy import Toy, line
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgres.Server]:
-    yield from postgres.start()
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,14 @@ def test_errors_are_listed_with_what_fixed_them(run: Run, demo: Path) -> None:
     assert len(run("errors", "--least", "1", "-n", "1").stdout.splitlines()) <= 3
 
 
+def test_a_cost_that_is_not_known_is_not_shown_as_nothing(run: Run, stored: Path) -> None:
+    answer = run("fix", "make: *** No rule")
+    assert "unknown cost until it was gone" in answer.stdout
+    assert "$0.00" not in answer.stdout
+    (error,) = json.loads(run("fix", "make: *** No rule", "--json").stdout)["errors"]
+    assert error["usd"] is None
+
+
 def test_the_types_of_patterns_are_listed_and_a_wrong_one_is_answered_with_them(
     run: Run, home: Path
 ) -> None:

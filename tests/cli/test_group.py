@@ -190,6 +190,10 @@ def test_a_name_that_is_nearly_a_command_is_answered_with_it(
 def test_help_is_a_command_too(run: Run) -> None:
     assert run("help").stdout == run("--help").stdout
     assert run("help", "ls").stdout == run("ls", "--help").stdout
+    approve = run("help", "lessons", "approve")
+    assert approve.exit_code == 0
+    assert approve.stdout == run("lessons", "approve", "--help").stdout
+    assert run("help", "lessons", "nonsense").exit_code == 2
     assert "0 done, 1 failed" in run("help").stdout
 
 

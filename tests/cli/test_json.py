@@ -31,6 +31,7 @@ from runlore.errors import RunloreError
 from runlore.lessons import Lesson, deliver
 from runlore.lessons.shelf import Shelf
 from runlore.live.log import SessionStore
+from runlore.store import SessionLine
 from runlore.text import tokens
 from runlore.usage.answers import UsageReport
 from tests.cli.conftest import Run
@@ -389,8 +390,10 @@ def test_a_field_of_an_object_with_any_keys_is_taken_as_it_comes(run: Run, fille
     ("words", "told"),
     [
         ("ls --fields nope", "there is no field nope; the answer has uid, agent, title"),
-        ("ls --fields ?", "Invalid value for --fields: the answer has uid, agent, title"),
-        ("ls --fields uid,?", "the answer has uid"),
+        ("ls --fields x.?", "there is no field x; the answer has uid, agent, title"),
+        ("search x --fields hits.nope.?", "there is no field hits.nope; hits has uid"),
+        ("ls --fields uid.?", "uid has no fields"),
+        ("ls --fields what?", "what? is no field; ? lists them"),
         ("ls --fields uid.x", "there is no field uid.x; uid has no fields"),
         ("search x --fields hits.nope", "there is no field hits.nope; hits has uid"),
         ("show --fields events.usage.nope", "events.usage has input_tokens"),
@@ -409,6 +412,23 @@ def test_a_field_that_there_is_not_is_answered_with_those_that_there_are(
     status, found = error(run, *shlex.split(words))
     assert (status, found["code"]) == (2, "usage")
     assert told in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("ls --fields ?", SessionLine.__struct_fields__),
+        ("ls --json --fields uid,?", SessionLine.__struct_fields__),
+        ("search --fields ?", ("query", "total", "hits.…", "events.…")),
+        ("search --fields hits.events.?", ("hits.events.ref", "hits.events.snippet")),
+        ("show --fields session.cost.?", ("session.cost.usd",)),
+        ("usage --fields total.?,budgets.?", ("total.usd", "budgets.limit")),
+    ],
+)
+def test_a_question_mark_lists_the_fields(run: Run, words: str, names: tuple[str, ...]) -> None:
+    result = run(*shlex.split(words))  # Without a store, and without the command's arguments.
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert set(names) <= set(result.stdout.splitlines())
 
 
 def test_a_wrong_field_is_told_before_anything_is_done(run: Run, filled: Path) -> None:

@@ -30,6 +30,7 @@ def test_ls_lists_the_newest_first_in_aligned_columns(run: Run, stored: Path) ->
         "ID",
         "AGENT",
         "WHEN",
+        "OUTCOME",
         "TIME",
         "TURNS",
         "EVENTS",
@@ -70,6 +71,13 @@ def test_ls_gives_programs_an_array_of_plain_objects(run: Run, stored: Path) -> 
 )
 def test_ls_filters_and_sorts(run: Run, stored: Path, words: list[str], uids: list[str]) -> None:
     assert [row["uid"] for row in json.loads(run("ls", "--json", *words).stdout)] == uids
+
+
+def test_an_agent_with_a_typing_error_is_answered_with_the_one_that_was_meant(run: Run) -> None:
+    result = run("ls", "--agent", "clade")
+    assert result.exit_code == 2
+    assert "there is no adapter 'clade'; did you mean claude? there are: " in result.stderr
+    assert "did you mean" not in run("ls", "--agent", "zzz").stderr
 
 
 def test_ls_dot_is_the_folder_one_is_in(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import plistlib
+import shutil
 import subprocess
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from runlore import config
 from runlore.adapters import Source
-from runlore.cli.commands import autostart
+from runlore.cli.commands import autostart, demo, up
 from runlore.errors import RunloreError
 from runlore.store import open_store
 from tests.cli.conftest import Run
@@ -198,6 +199,28 @@ def test_the_demo_keeps_out_of_a_real_store(run: Run, home: Path, tmp_path: Path
         source = Source(agent="toy", path="/real/a.jsonl", root="/real", size=1, mtime_ns=1)
         store.sources.touch(source, adapter_version=1, redact_version="")
     assert "a store of real sessions" in run("demo", "--home", str(elsewhere)).stderr
+
+
+def test_the_demo_is_made_again_by_a_runlore_that_is_installed_elsewhere(
+    run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, original = [], demo.PACKAGED
+    for n, gone in enumerate((False, True, False)):
+        place = tmp_path / f"venv-{n}/lib/runlore/cli/demo"
+        shutil.copytree(original, place)
+        monkeypatch.setattr(demo, "PACKAGED", place)
+        result = run("demo", "--json")
+        assert result.exit_code == 0, result.stderr
+        up.demo(config.load())()  # What `up` shows is the same one.
+        with monkeypatch.context() as patch:
+            patch.setenv("RUNLORE_HOME", str(home / ".runlore/demo"))
+            rows = json.loads(run("ls", "--all-subagents", "--json").stdout)
+        assert all(row["source_path"].startswith(str(place)) for row in rows)
+        assert not any(row["source_missing_at"] for row in rows)
+        answers.append((result.stdout, [(row["uid"], row["events"], row["usd"]) for row in rows]))
+        if gone:
+            shutil.rmtree(tmp_path / f"venv-{n}")
+    assert answers[0] == answers[1] == answers[2]
 
 
 # ── autostart ─────────────────────────────────────────────────────────────────────────────────────

@@ -315,6 +315,25 @@ def test_what_an_error_cost_is_asked_of_the_ledger(
     assert [(pattern.type, pattern.usd) for pattern in found] == [("recurring_error", 14.0)]
 
 
+def test_what_an_error_cost_is_unknown_if_none_of_its_calls_has_a_price(
+    store: Store, agent: Agent
+) -> None:
+    agent.write(*(line(id=f"e{n}", text=str(n)) for n in range(3)))
+    calls = [Call(key=f"k{n}", session_uid="toy:s1", seq=n, output_tokens=1) for n in range(3)]
+    batch = msgspec.structs.replace(agent.batch(), calls=[LedgerCall(call=call) for call in calls])
+    store.ingest.put(settle(store, batch))
+    store.digests.put(digest_of(store, "toy:s1", errors=(error(seqs=(1, 2)),)), NOW)
+    assert store.digests.spent_on(ALL, ["f1"]) == {}, "nothing is priced yet"
+    unknown = [
+        PriceRow(hash_of(call), 0, "none", None, None, "none", None, None, None) for call in calls
+    ]
+    store.ledger.set_prices(unknown)
+    assert store.digests.spent_on(ALL, ["f1"]) == {}
+    free = PriceRow(hash_of(calls[1]), 0, "listed", "x", None, "exact", "m", None, None)
+    store.ledger.set_prices([free])
+    assert store.digests.spent_on(ALL, ["f1"]) == {"f1": 0.0}
+
+
 def test_a_forgotten_session_takes_its_digest_along(store: Store, agent: Agent) -> None:
     agent.put(line(id="a", text="one"))
     store.digests.put(digest_of(store, "toy:s1", errors=(error(),)), NOW)

@@ -865,7 +865,10 @@ except Exception as error:
         text=True,
         env={"PYTHONPATH": str(ROOT / "src")},
     )
-    assert told.stdout == "a store in PostgreSQL needs psycopg: pip install 'runlore[postgres]'\n"
+    assert told.stdout == (
+        "a store in PostgreSQL needs psycopg: `pip install 'runlore[postgres]'`, or in a checkout"
+        " `uv tool install '.[postgres]'`\n"
+    )
 
 
 def test_a_password_is_not_shown() -> None:

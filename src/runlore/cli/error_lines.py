@@ -139,9 +139,15 @@ def head(error: Recurring) -> str:
         ", ".join(map(one_line, error.agents)),
         f"last {when(error.last_at)}",
         error.trend if error.trend in ("new", "rising", "falling") else "",
-        "" if error.usd is None else f"${error.usd:.2f} spent until it was gone",
+        f"{_cost(error.usd)} until it was {'gone' if error.stayed < error.sessions else 'left'}",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _cost(usd: float | None) -> str:
+    if usd is None:
+        return "unknown cost"
+    return f"${usd:.2f} spent" if usd >= 0.005 or not usd else "less than $0.01 spent"
 
 
 def fix_lines(fix: KnownFix, name: str, *, with_diff: bool) -> Iterator[str]:

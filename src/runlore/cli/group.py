@@ -61,14 +61,15 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Treat `help COMMAND` as `COMMAND --help`, and suggest a command for an unknown name."""
+        """Treat `help COMMAND` as `COMMAND --help`, also for the command of a group, and suggest a
+        command for an unknown name."""
         if ctx.resilient_parsing:  # Called for shell completion.
             return super().resolve_command(ctx, args)
         if args[:1] == ["help"]:
             if not args[1:]:
                 click.echo(ctx.get_help())
                 ctx.exit()
-            args = [args[1], "--help"]
+            args = [*args[1:], "--help"]
         if (name := args[0]) not in self.list_commands(ctx) and name[:1].isalpha():
             ctx.fail(
                 f"no such command {name!r}; {self.suggestion(ctx, name)}`runlore help` lists"

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,7 +19,7 @@ from ..config import Config
 from ..errors import ModelError, RunloreError
 from ..store import Filter, Store, open_for_reading
 from ..text.words import moment
-from .output import clean, one_line
+from .output import clean, echo, one_line
 from .selection import SELECTION, WORDS, declare_answers, selection
 
 if TYPE_CHECKING:
@@ -103,11 +104,10 @@ class AgentName(ParamType):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in adapters.names():
-            self.fail(
-                f"there is no adapter {value!r}; there are: {', '.join(adapters.names())}",
-                param,
-                ctx,
-            )
+            near = get_close_matches(value.lower(), adapters.names(), 1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            every = ", ".join(adapters.names())
+            self.fail(f"there is no adapter {value!r}; {meant}there are: {every}", param, ctx)
         return value
 
     def shell_complete(
@@ -179,7 +179,8 @@ def as_json(
     def decorate(function: Decorated) -> Decorated:
         decorated: Any = _with_selection(function, answers)
         declare_answers(decorated, answers)
-        for option in reversed([*_JSON_OPTIONS, *([_OFFSET] if has_items else [])]):
+        options = [_JSON, _fields_option(answers), _MAX_TOKENS, *([_OFFSET] if has_items else [])]
+        for option in reversed(options):
             decorated = option(decorated)
         return decorated  # type: ignore[no-any-return]
 
@@ -208,18 +209,33 @@ def _with_selection(function: Decorated, answers: Mapping[str, Answer]) -> Decor
     return with_selection  # type: ignore[return-value]
 
 
-_JSON_OPTIONS = [
-    click.option("--json", "is_json", is_flag=True, help="Print JSON."),
-    click.option(
-        "--fields", metavar="A,B.C", help="Print only these fields, as JSON; `?` lists them."
-    ),
-    click.option(
-        "--max-tokens",
-        type=click.IntRange(MIN_TOKENS),
-        metavar="N",
-        help="Maximum number of tokens, as JSON.",
-    ),
-]
+def _fields_option(answers: Mapping[str, Answer]) -> Callable[[Decorated], Decorated]:
+    """Return the option --fields. With `?` it lists the fields of these answers and exits."""
+
+    def list_fields(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+        if value is not None and "?" in value and not ctx.resilient_parsing:
+            from .selecting import listed_fields  # As in `write_json`.
+
+            echo("\n".join(listed_fields(value, [answer.type for answer in answers.values()])))
+            ctx.exit()
+        return value
+
+    return click.option(
+        "--fields",
+        metavar="A,B.C",
+        is_eager=True,  # The list needs no argument of the command.
+        callback=list_fields,
+        help="Print only these fields, as JSON; `?` lists them.",
+    )
+
+
+_JSON = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+_MAX_TOKENS = click.option(
+    "--max-tokens",
+    type=click.IntRange(MIN_TOKENS),
+    metavar="N",
+    help="Maximum number of tokens, as JSON.",
+)
 _OFFSET = click.option(
     "--offset",
     type=click.IntRange(0),
@@ -348,7 +364,11 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--model",),
         {"type": ModelName(), "metavar": "GLOB", "help": f"With this model{PART}."},
     ),
-    "machine": (("--machine",), {"metavar": "NAME", "help": "From this machine."}),
+    "machine": (
+        ("--machine",),
+        {"metavar": "NAME", "help": "From this machine; --author: of this person."},
+    ),
+    "author": (("--author",), {"metavar": "NAME", "help": "Of this person.", "hidden": True}),
     "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
     "until": (("--until",), {"type": When(), "help": "Started before this time."}),
     "text": (

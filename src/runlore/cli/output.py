@@ -177,6 +177,10 @@ def wrap(text: str, width: int) -> Iterator[str]:
         yield line
 
 
+LEAVES_LAST = 9
+"""A column that stays longer than all others that may leave, also if each line says the same."""
+
+
 class Column:
     """A column of a table. One that may be left out on a narrow screen says how soon: 1 goes first,
     and before it those that say the same in every line."""
@@ -201,7 +205,8 @@ class Column:
 
     @property
     def rank(self) -> tuple[bool, int]:
-        return len(self.values) < 2 or len(set(self.values)) > 1, self.leaves
+        is_telling = self.leaves == LEAVES_LAST or len(self.values) < 2 or len(set(self.values)) > 1
+        return is_telling, self.leaves
 
     def lines(self) -> list[str]:
         width, everything = self.width, (self.head, *self.values)
@@ -227,7 +232,7 @@ def table(columns: list[Column], min_width: int = 32) -> list[str]:
     *fixed, last = columns
     width = screen()[0]
     order = sorted((column for column in fixed if column.leaves), key=lambda column: column.rank)
-    min_width = min(min_width, max(map(len, last.values), default=0))
+    min_width = min(min_width, max(map(cells, last.values), default=0))
     while order and width - sum(column.width + 2 for column in fixed) < min_width:
         fixed.remove(order.pop(0))
     room = max(8, width - sum(column.width + 2 for column in fixed))

@@ -15,8 +15,9 @@ closes the pipe early is not an error. A command asks for confirmation only if b
 are terminals; `--yes` answers in advance.
 
 **Fields.** `--fields a,b.c` prints only these fields. A path starts at the answer and goes through
-lists: `ls --fields uid,title`, `search x --fields total,hits.uid,hits.events.ref`. The error for an
-unknown field lists those that exist, so `--fields ?` shows them.
+lists: `ls --fields uid,title`, `search x --fields total,hits.uid,hits.events.ref`. `--fields ?`
+prints the fields that exist, one on a line and with exit status 0, and `--fields hits.?` those
+below one. The error for an unknown field lists them as well.
 
 **Parts.** `--offset N` leaves out the first N items of an answer; `-n` counts from there. The list
 may change between two calls.
@@ -131,9 +132,37 @@ def check_fields(tree: Tree, types: Sequence[Any], path: str = "") -> None:
         ]
         full = f"{path}.{name}" if path else name
         if not matches:
-            problem = "" if name == "?" else f"there is no field {full}; "
-            raise click.BadParameter(f"{problem}{list_fields(known, path)}", param_hint="--fields")
+            raise click.BadParameter(
+                f"there is no field {full}; {list_fields(known, path)}", param_hint="--fields"
+            )
         check_fields(below, matches, full)
+
+
+def listed_fields(text: str, types: Sequence[Any]) -> list[str]:
+    """Return the fields that `?` or `a.b.?` asks for, each as --fields takes it.
+
+    Fields that have others below them end with a dot and an ellipsis. Raises BadParameter for a
+    field that none of the types has.
+    """
+    lines: dict[str, None] = {}
+    for path in (part.strip() for part in text.split(",") if "?" in part):
+        above, dot, last = path.rpartition(".")
+        if last != "?":
+            raise click.BadParameter(f"{path} is no field; ? lists them", param_hint="--fields")
+        here = list(types)
+        for n, name in enumerate(above.split(".") if dot else ()):
+            check_fields({name: {}}, here, ".".join(above.split(".")[:n]))
+            here = [
+                fields.get(name, fields.get("*"))
+                for fields in map(fields_of, here)
+                if name in fields or "*" in fields
+            ]
+        for kind in here:
+            for field, below in fields_of(kind).items():
+                lines[f"{above}{dot}{field}{'.…' if fields_of(below) else ''}"] = None
+        if not any(map(fields_of, here)):
+            raise click.BadParameter(f"{above} has no fields", param_hint="--fields")
+    return list(lines)
 
 
 def list_fields(known: Sequence[Mapping[str, Any]], path: str) -> str:

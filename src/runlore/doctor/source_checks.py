@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..lessons import deliver, rendered_files
 from ..lessons.shelf import Shelf
+from ..query.freshness import failed_hook_syncs
 from ..store import DAMAGED, Row, SourceState
 from ..store import FORGOTTEN as LEFT_OUT
 from ..store.segments import unpack_records
@@ -36,6 +37,8 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
             yield _misread(exam, number, f"{state.source.path}: {text}")
     for word, count in notes.items():
         yield Finding(f"{count:,} {word}", is_note=True)
+    for agent, error in failed_hook_syncs(exam.config).items():
+        yield Finding(f"the sync that the hook of {agent} started failed: {error}", is_note=True)
 
 
 _CHANGES = {

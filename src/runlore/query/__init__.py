@@ -5,7 +5,7 @@ the places where secrets were redacted, and `open_stores` keeps stores open for 
 Searching is in `search`, which finds its sessions by name here.
 """
 
-from .freshness import Risk, last_sync, sources_at_risk, synced_mark
+from .freshness import Risk, failed_hook_syncs, last_sync, sources_at_risk, synced_mark
 from .overview import FACETS, AgentFacts, Day, Root, activity, agents, facets
 from .sessions import EMPTY, get, is_empty, resolve, split_name, with_subagents
 from .transcripts import (
@@ -33,6 +33,7 @@ __all__ = [
     "context_at",
     "event_at",
     "facets",
+    "failed_hook_syncs",
     "get",
     "has_left",
     "has_text",

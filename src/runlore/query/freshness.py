@@ -55,6 +55,33 @@ def last_sync(config: Config) -> datetime | None:
     return None
 
 
+def failed_hook_syncs(config: Config) -> dict[str, str]:
+    """Return, by agent, why the last sync that its hook started failed.
+
+    A whole sync since then has read what that one did not.
+    """
+    try:
+        synced_at = os.stat(synced_mark(config)).st_mtime
+    except OSError:
+        synced_at = 0.0
+    failed = {}
+    for path in sorted(config.home.glob("hooks-*.json")):
+        try:
+            outcome = msgspec.json.decode(path.read_bytes(), type=_HookSync)
+            is_newer = path.stat().st_mtime > synced_at
+        except (OSError, msgspec.MsgspecError):
+            continue
+        if outcome.error and is_newer:
+            failed[path.stem.removeprefix("hooks-")] = outcome.error
+    return failed
+
+
+class _HookSync(msgspec.Struct, frozen=True):
+    """The record of a sync that a hook started, as far as it is needed here."""
+
+    error: str = ""
+
+
 def sources_at_risk(store: Store, config: Config, now: datetime) -> list[Risk]:
     """Return the transcripts, by agent, that are not stored and will be deleted within a week.
 

@@ -9,6 +9,7 @@ searches with regular expressions, without an index. `advice.py` helps when noth
     a OR b                          one of the two neighbours
     -word                           not in an event that has it
     agent: repo: cwd: branch: model: after: before: session:      which sessions
+    machine: author:                whose sessions
     tool: kind: is:error file:      which events; file: is the end of a path, * and ? in it
 """
 

@@ -26,6 +26,7 @@ MAX_PHRASE_TOKENS = 64
 
 _SESSION_FIELDS = {
     "agent": "agent", "repo": "repo", "cwd": "cwd", "branch": "branch", "model": "model",
+    "machine": "machine", "author": "author",
     "after": "since", "before": "until",
     "session": "name",
 }  # fmt: skip

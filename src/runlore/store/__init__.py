@@ -9,6 +9,7 @@ have in common.
 from __future__ import annotations
 
 import os
+import re
 
 from ..errors import StoreError, StoreMissing
 from .contracts import Store
@@ -65,27 +66,52 @@ __all__ = [
 ]
 
 
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(/{1,2})")
+"""The beginning of an address. A drive of Windows has one letter."""
+
+
 def open_store(url: str, *, read_only: bool = False, is_shared: bool = False) -> Store:
     """Open the store at a path or in a database server; create it if it is missing.
 
     Use `is_shared` for one of many readers in a process. In a database server they share a few
     connections, and each has one for the time of a snapshot. Raises StoreError, StoreTooNew.
     """
+    _check_address(url)
     if is_server(url):
         try:
             from .postgres.store import PostgresStore
-        except ModuleNotFoundError as error:
-            if error.name and not error.name.startswith("psycopg"):
+        except ImportError as error:  # Also raised by a psycopg that does not find its library.
+            if not (error.name or "psycopg").startswith("psycopg"):
                 raise
-            raise StoreError(
-                "a store in PostgreSQL needs psycopg: pip install 'runlore[postgres]'"
-            ) from None
+            raise _no_psycopg() from None
         return PostgresStore(url, read_only=read_only, is_shared=is_shared)
-    if "://" in url and not url.startswith("sqlite://"):
-        raise StoreError(
-            f"{url.split('://')[0]}:// stores are not supported; give a path, or postgresql://…"
-        )
     return SqliteStore(url.removeprefix("sqlite://"), read_only=read_only)
+
+
+def _check_address(url: str) -> None:
+    """Raise StoreError for an address that is neither a path nor a database that we know."""
+    match = _SCHEME.match(url)
+    if match is None or is_server(url) or url.startswith("sqlite://"):
+        return
+    scheme, slashes = match.groups()
+    # Without the rest, which may have a password.
+    error = StoreError(
+        f"{scheme}:// stores are not supported; give a path, or postgresql://USER@HOST/DATABASE"
+        if slashes == "//"
+        else f"{scheme}:{slashes}… is not the address of a store; give a path, or"
+        " postgresql://USER@HOST/DATABASE"
+    )
+    error.hint = "correct RUNLORE_STORE, or `store` in config.toml"
+    raise error
+
+
+def _no_psycopg() -> StoreError:
+    error = StoreError(
+        "a store in PostgreSQL needs psycopg: `pip install 'runlore[postgres]'`, or in a checkout"
+        " `uv tool install '.[postgres]'`"
+    )
+    error.code, error.hint = "no_extra", "pip install 'runlore[postgres]'"
+    return error
 
 
 def is_server(url: str) -> bool:
@@ -101,6 +127,7 @@ def open_for_reading(url: str, *, is_shared: bool = False) -> Store:
 
     Raises StoreMissing, with what to do about it, if there is none yet.
     """
+    _check_address(url)
     if "://" not in url and not os.path.exists(os.path.expanduser(url)):
         raise StoreMissing(
             "there is no store yet; run `runlore sync`, or `runlore demo` for one to look at"

@@ -465,7 +465,7 @@ class Digests(Protocol):
         """Return by fingerprint what the calls cost between an error's first event and its fix.
 
         Without a fix, its last event ends the span. Work beside it is included, and calls between
-        two errors are counted for both.
+        two errors are counted for both. An error is missing if none of its calls has a price.
         """
 
     def templates(self) -> list[tuple[str, str, str, str, int]]:

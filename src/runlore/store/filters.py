@@ -54,6 +54,8 @@ class Filter(NamedTuple):
     parent_uid: str | None = None
     name: str | None = None
     """The beginning of a uid or of a native id. It matches a session and its subagents."""
+    author: str | None = None
+    """The person whose sessions they are, in a store that several share."""
 
 
 class CallFilter(NamedTuple):
@@ -78,6 +80,7 @@ class CallFilter(NamedTuple):
     """Only calls without a price, with the price of a model whose name is only similar, or with an
     assumption about the price. Only for sums by a `price_…` key: other sums are not computed from
     single calls."""
+    author: str | None = None
 
 
 class CallSum(NamedTuple):

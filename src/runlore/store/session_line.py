@@ -39,3 +39,5 @@ class SessionLine(msgspec.Struct, frozen=True, gc=False):
     ingested_at: str | None
     quality: str | None = None
     evicted_at: str | None = None
+    author: str | None = None
+    """Whose session it is, in a store that several people share."""

@@ -26,6 +26,7 @@ By = Literal[
     "branch",
     "task",
     "machine",
+    "author",
     "subagent",
     "block",
 ]

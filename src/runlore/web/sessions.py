@@ -34,16 +34,11 @@ SORTS = {
     "duration": "time at work",
     "events": "events",
 }
+PLAIN = ("agent", "repo", "branch", "model", "outcome", "quality", "machine", "author", "tag")
+"""Parameters that are fields of a `Filter` as they are."""
 NAMES = (
     "q",
-    "agent",
-    "repo",
-    "branch",
-    "model",
-    "outcome",
-    "quality",
-    "machine",
-    "tag",
+    *PLAIN,
     "parent",
     "since",
     "until",
@@ -98,10 +93,7 @@ def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
     sort = given.get("sort", "ended")
     if sort not in SORTS and sort != "relevance":
         raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
-    plain = {
-        name: given.get(name)
-        for name in ("agent", "repo", "branch", "model", "outcome", "quality", "machine", "tag")
-    }
+    plain = {name: given.get(name) for name in PLAIN}
     since, until = (
         moment(given[name], now) if name in given else None for name in ("since", "until")
     )

@@ -31,7 +31,8 @@ from .rendering import borrow_store, render
 from .session import uid_of
 from .sessions import facets_of
 
-NAMES = ("by", "since", "until", "agent", "model", "project", "branch", "machine", "sort")
+NARROWING = ("until", "agent", "model", "project", "branch", "machine", "author")
+NAMES = ("by", "since", *NARROWING, "sort")
 SPANS = {"today": "today", "7d": "7 days", "30d": "30 days", "90d": "90 days", "": "all"}
 DAYS = 90
 """Maximum number of days in a chart."""
@@ -55,7 +56,7 @@ class UsageQuestion(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_narrowed(self) -> bool:
         """True if it has more than a time up to now."""
-        return bool(self.given.keys() & {"until", "agent", "model", "project", "branch", "machine"})
+        return not self.given.keys().isdisjoint(NARROWING)
 
 
 class UsagePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +88,7 @@ def parse_params(params: Mapping[str, str], now: datetime, zone: Zone) -> UsageQ
             repo=given.get("project"),
             branch=given.get("branch"),
             machine=given.get("machine"),
+            author=given.get("author"),
         ),
         sort=sort,
         given={**given, "by": by, "since": since},

@@ -7,13 +7,14 @@ included. With --json an array of agents (docs/json.md).
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, closing
+from contextlib import closing
 from datetime import UTC, datetime
 
 import click
 
 from ... import config as settings
 from ... import query
+from ...errors import StoreMissing
 from ...store import open_for_reading
 from ...text.words import ago, size
 from ..options import as_json
@@ -24,10 +25,11 @@ from ..output import Column, echo, one_line, paint, table, write_json
 @as_json(list[query.AgentFacts], items="")
 def command(is_json: bool) -> None:
     config = settings.load()
-    with ExitStack() as stack:
-        has_store = "://" in config.store or os.path.exists(os.path.expanduser(config.store))
-        store = stack.enter_context(closing(open_for_reading(config.store))) if has_store else None
-        rows = query.agents(store, config)
+    try:
+        with closing(open_for_reading(config.store)) as store:
+            rows = query.agents(store, config)
+    except StoreMissing:  # Nothing was read yet, and where to look is what people ask then.
+        rows = query.agents(None, config)
     if is_json:
         write_json(rows)
         return

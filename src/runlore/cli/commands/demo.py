@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from shutil import which
 
@@ -25,6 +26,8 @@ from ..output import echo, note, write_json
 from . import ls
 
 PACKAGED = Path(__file__).parents[1] / "demo"
+IN_PACKAGE = "/runlore/cli/demo/"
+"""A part of the path of every source of the demo, in every installation."""
 
 
 class Demo(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,9 +52,7 @@ def command(home: str | None, is_json: bool) -> None:
     config = settings.Config(home=folder, store=str(folder / "runlore.db"))
     if folder == own.home or config.store == os.path.expanduser(own.store):
         raise RunloreError(f"{folder} holds your own store; give the demo a folder of its own")
-    settings.make_home(folder)
-    with closing(stores.open_store(config.store)) as store:
-        fill(store, config)
+    with open_demo(config) as store:
         if is_json:
             lines = store.sessions.select(Filter(parents_only=False))
             events = sum(line.events for line in lines)
@@ -63,15 +64,43 @@ def command(home: str | None, is_json: bool) -> None:
     suggest(folder, config.store)
 
 
-def fill(store: Store, config: settings.Config) -> None:
-    """One folder for each agent, named for its adapter."""
-    strangers = [path for path in store.sources.by_path() if not path.startswith(str(PACKAGED))]
-    if strangers:
+@contextmanager
+def open_demo(config: settings.Config) -> Iterator[Store]:
+    """Open the demo's store, with all of its sessions.
+
+    Raises RunloreError if it holds sessions that are not the demo's.
+    """
+    settings.make_home(config.home)
+    with closing(stores.open_store(config.store)) as store:
+        paths = list(store.sources.by_path())
+    if not all(map(is_packaged, paths)):
         raise RunloreError(
             f"{config.home} holds a store of real sessions; give the demo a folder of its own"
         )
+    # Sources of an installation that has moved or is gone would stay beside those of this one.
+    if any(not path.startswith(f"{PACKAGED}{os.sep}") for path in paths):
+        remove_store(config.store)
+    with closing(stores.open_store(config.store)) as store:
+        fill(store, config)
+        yield store
+
+
+def fill(store: Store, config: settings.Config) -> None:
+    """Store the demo's sessions: one folder for each agent, named for its adapter."""
     for place in sorted(PACKAGED.glob("*/root")):
         pipeline.sync(store, config, agents=[place.parent.name], roots=[str(place)])
+
+
+def is_packaged(path: str) -> bool:
+    """Return True if a source came with a runlore, wherever that is installed."""
+    return IN_PACKAGE in path.replace(os.sep, "/")
+
+
+def remove_store(path: str) -> None:
+    """Remove the file of a store, and its log before it: alone, that would be replayed."""
+    for end in ("-wal", "-shm", ""):
+        with suppress(FileNotFoundError):
+            os.remove(path + end)
 
 
 def suggest(folder: Path, store: str) -> None:

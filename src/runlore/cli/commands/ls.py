@@ -16,7 +16,20 @@ from ...query import names as naming
 from ...store import Filter, SessionLine, Store
 from ...text.words import ago, brief, count, short
 from ..options import as_json, filters, is_paged, no_pager, open_store, skipped
-from ..output import Column, note, one_line, page, paint, screen, table, title_of, warn, write_json
+from ..output import (
+    LEAVES_LAST,
+    Column,
+    cells,
+    note,
+    one_line,
+    page,
+    paint,
+    screen,
+    table,
+    title_of,
+    warn,
+    write_json,
+)
 
 SORTS = ("ended", "started", "events", "errors", "tokens", "duration", "cost")
 
@@ -65,6 +78,11 @@ def command(
 
 
 def warn_of_risks(store: Store, config: Config) -> None:
+    for agent, error in query.failed_hook_syncs(config).items():
+        warn(
+            f"the sync that the hook of {agent} started failed: {one_line(error)}; `runlore sync`"
+            " reads what it did not"
+        )
     for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
         warn(
             f"{count(risk.sources, 'transcript')} of {risk.label} will soon be deleted by it (after"
@@ -99,8 +117,9 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
     """The table of these sessions. `is_whole` when the store holds no others."""
     now = datetime.now(UTC)
     repos = [one_line(line.repo).rpartition("/")[2] for line in lines]
+    width = screen()[0]
     columns = [
-        Column("ID", naming.short_ids(store, lines, is_all=is_whole)),
+        Column("ID", ids_within(max(12, width // 4 - 2), store, lines, is_whole=is_whole)),
         Column("AGENT", [line.agent for line in lines], leaves=7),
         Column(
             "WHEN",
@@ -109,17 +128,27 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
                 for line in lines
             ],
         ),
+        Column("OUTCOME", [one_line(line.outcome) for line in lines], leaves=LEAVES_LAST),
         Column("TIME", [brief(line.wall_clock_s) for line in lines], right=True, leaves=4),
-        Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=3),
+        Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=LEAVES_LAST),
         Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),
         Column("ERR", [str(line.errors or "") for line in lines], right=True, leaves=5),
         Column("TOKENS", [short(tokens(line)) for line in lines], right=True, leaves=2),
         *money(lines),
-        Column("REPO", repos, max_width=max(12, screen()[0] // 6), leaves=6),
+        Column("REPO", repos, max_width=max(12, width // 6), leaves=6),
         Column("TITLE", [title_of(line) for line in lines]),
     ]
-    head, *rows = table(columns)
+    head, *rows = table(columns, min_width=min(32, width // 4))
     return [paint(head, "dim"), *rows]
+
+
+def ids_within(width: int, store: Store, lines: list[SessionLine], *, is_whole: bool) -> list[str]:
+    """Return the short ids; handles for those that would take the other columns' room."""
+    ids = naming.short_ids(store, lines, is_all=is_whole)
+    return [
+        short_id if cells(short_id) <= width else naming.handle(line.uid)
+        for short_id, line in zip(ids, lines, strict=True)
+    ]
 
 
 def money(lines: list[SessionLine]) -> list[Column]:
@@ -131,7 +160,7 @@ def money(lines: list[SessionLine]) -> list[Column]:
             "USD",
             ["" if line.usd is None else f"{line.usd:.2f}" for line in lines],
             right=True,
-            leaves=2,
+            leaves=LEAVES_LAST,
         )
     ]
 

@@ -3,6 +3,7 @@
 \b
   word  begin*  '"a phrase"'  a OR b  -word      all of them, in a session
   agent: repo: cwd: branch: model: after: before: session:  which sessions
+  machine: author:                                          whose sessions
   tool: kind: is:error file:                                which events
 
 Answers that runlore itself gave to an agent are left out: they are no evidence.

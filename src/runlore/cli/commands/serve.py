@@ -10,13 +10,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import click
 import msgspec
 
+from ...errors import StoreMissing
+from ...store import Filter
 from ...web.guard import Door
 from ...web.serving import bind, door_for, serve, url_of
-from ..options import as_json
+from ..options import as_json, open_store
 from ..output import note, write_json
 
 
@@ -62,10 +65,18 @@ def listen_options(command: Callable[..., None]) -> Callable[..., None]:
 @as_json(Address)
 def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_json: bool) -> None:
     door = door_of(host, names)
+    check_store()
     with bind(host, port) as listening:
         announce(url_of(listening), door, is_json, once=once)
         if not once:
             serve(listening, door)
+
+
+def check_store() -> None:
+    """Read from the store once, so that one that cannot be read is an error now and not on every
+    page. A store that is still missing is none: the page says how to fill it."""
+    with suppress(StoreMissing), open_store() as (store, _):
+        store.sessions.count(Filter())
 
 
 def door_of(host: str, names: tuple[str, ...]) -> Door:

@@ -27,7 +27,7 @@ from ..options import as_json
 from ..output import note, warn
 from ..watching import alone
 from ..watching import watch as go_on
-from .demo import fill
+from .demo import open_demo
 from .serve import Address, announce, door_of, listen_options
 from .sync import first_pass, open_for_sync, places, show_pass, summary, sync
 
@@ -85,10 +85,9 @@ def demo(config: Config) -> Callable[[], None]:
     """From now on everything in this process looks at a store of invented sessions, until what this
     returns is called."""
     home = config.home / "demo"
-    settings.make_home(home)
     made = Config(home=home, store=str(home / "runlore.db"))
-    with closing(stores.open_store(made.store)) as store:
-        fill(store, made)
+    with open_demo(made):
+        pass
     before = {name: os.environ.get(name) for name in ("RUNLORE_HOME", "RUNLORE_STORE")}
     os.environ["RUNLORE_HOME"], os.environ["RUNLORE_STORE"] = str(home), made.store
     note(

@@ -104,7 +104,8 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     "--project", type=RepoName(), metavar="GLOB", help="In this repository, or folder; `.` is here."
 )
 @click.option("--branch", metavar="GLOB", help=f"On this git branch{PART}.")
-@click.option("--machine", metavar="NAME", help="From this machine.")
+@click.option("--machine", metavar="NAME", help="From this machine; --author: of this person.")
+@click.option("--author", metavar="NAME", help="Of this person.", hidden=True)
 @click.option("--session", type=SessionName(), help="Of this session and its subagents.")
 @click.option(
     "--subagents",
@@ -230,6 +231,7 @@ def _chosen(store: Store, options: dict[str, Any], now: datetime, zone: usage.Zo
         cwd=_folder(project) if is_folder else None,
         branch=options["branch"],
         machine=options["machine"],
+        author=options["author"],
         session=query.resolve(store, options["session"]) if options["session"] else None,
         is_subagent=None if options["subagents"] is None else options["subagents"] == "only",
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from ... import config as settings
 from ...config import Config
-from ...errors import StoreBusy, StoreError
+from ...errors import RunloreError, StoreBusy
 from ...model import format_time
 from ...store import Store, open_store
 from ...sync import pipeline
@@ -31,14 +31,15 @@ def sync(agent: str) -> None:
 
     If another process already waits to sync this agent, return at once and leave it to that one.
     """
-    config = settings.load()
-    settings.make_home(config.home)
     if hasattr(os, "nice"):
         os.nice(10)
+    home = Path(settings.home_folder())
     try:
+        config = settings.load()
+        settings.make_home(home)
         opened = open_store(config.store)
-    except StoreError as error:
-        _record(config, agent, {"error": str(error)[:MAX_ERROR_CHARS]})
+    except RunloreError as error:
+        _record(home, agent, {"error": str(error)[:MAX_ERROR_CHARS]})
         raise
     with closing(opened) as store:
         for _ in range(MAX_TRIES):
@@ -90,11 +91,11 @@ def _sync(store: Store, config: Config, agent: str) -> None:
         raise
     finally:
         if outcome:
-            _record(config, agent, outcome)
+            _record(config.home, agent, outcome)
 
 
-def _record(config: Config, agent: str, outcome: dict[str, object]) -> None:
-    """Record the result of a sync; `runlore hooks status` shows it."""
-    path = config.home / f"hooks-{safe(agent)}.json"
+def _record(home: Path, agent: str, outcome: dict[str, object]) -> None:
+    """Record the result of a sync; `runlore hooks status` and `runlore doctor` show it."""
+    path = home / f"hooks-{safe(agent)}.json"
     with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
         file.write(msgspec.json.encode({"at": format_time(datetime.now(UTC)), **outcome}))

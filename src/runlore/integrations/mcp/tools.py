@@ -448,8 +448,8 @@ TOOLS = (
             "Has this been seen before? Searches prompts, replies, tool calls and their output of"
             " all recorded sessions of coding agents: an error message, a command, a name, a"
             " decision. The best sessions first, each with the events that have the words. Fields"
-            " narrow it: agent: repo: cwd: branch: model: after:7d before: session: choose"
-            " sessions, tool: kind: is:error file: events."
+            " narrow it: agent: repo: cwd: branch: model: machine: author: after:7d before:"
+            " session: choose sessions, tool: kind: is:error file: events."
         ),
     ),
     Tool(

@@ -89,6 +89,12 @@ _AGAIN = (
 )
 
 
+MAY_NOT_READ = "ask the owner of the tables to grant this role `select` on all of them"
+MAY_NOT_WRITE = (
+    "this role may only read: what writes needs the role that owns the tables, or a member of it"
+)
+"""What to do if the server refuses."""
+
 Statements = Sequence[tuple[str, Sequence[Any]]]
 Rows = dict[str, list[Sequence[Any]]]
 """Rows by table, or by table and columns as in `insert into`."""
@@ -160,7 +166,7 @@ class PostgresConnection:
             connection = psycopg.connect(self._url, **OPTIONS)
             self._set_up(connection)
         except psycopg.Error as error:
-            raise StoreError(f"{self.name}: {_first_line(error)}") from None
+            raise self._refused(error, _advice_on_connecting(error)) from None
         return connection
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
@@ -179,12 +185,17 @@ class PostgresConnection:
         if self._share is None or self._has_begun:
             yield
             return
-        with self.translate_errors():
-            self._line = self._share.take()
+        self._line = self._take(self._share)
         try:
             yield
         finally:
             self._share.give_back(self._line)
+
+    def _take(self, share: Share) -> psycopg.Connection[Any]:
+        try:
+            return share.take()
+        except psycopg.Error as error:
+            raise self._refused(error, _advice_on_connecting(error)) from None
 
     def connect_again(self) -> None:
         """Connect again after a connection was lost. Raises StoreError.
@@ -353,8 +364,7 @@ class PostgresConnection:
 
     def begin(self, words: str = "") -> None:
         if self._share is not None:
-            with self.translate_errors():
-                self._line = self._share.take()
+            self._line = self._take(self._share)
             self._has_begun = True
             try:
                 self._run(f"begin {words}", ())
@@ -445,13 +455,26 @@ class PostgresConnection:
             raise StoreLost(f"{self.name}: {_first_line(error)}") from None
         except psycopg.errors.NumericValueOutOfRange as error:
             raise OverflowError(_first_line(error)) from None
-        except psycopg.errors.ReadOnlySqlTransaction:
-            raise StoreError(f"{self.name}: this store was opened for reading") from None
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            if self._read_only:
+                raise StoreError(f"{self.name}: this store was opened for reading") from None
+            raise self._refused(error, MAY_NOT_WRITE) from None
+        except psycopg.errors.InsufficientPrivilege as error:
+            advice = MAY_NOT_READ if self._read_only else MAY_NOT_WRITE
+            raise self._refused(error, advice) from None
         except psycopg.Error as error:
             is_lost = self._line.closed or isinstance(error, _AWAY)
             raise (StoreLost if is_lost else StoreError)(
                 f"{self.name}: {_first_line(error)}"
             ) from None
+
+    def _refused(self, error: Exception, advice: str) -> StoreError:
+        """Return an error of the server as ours, with what to do about it."""
+        # An address that cannot be parsed is quoted with its password.
+        words = _first_line(error).replace(self._url, self.name)
+        refused = StoreError(f"{self.name}: {words}; {advice}")
+        refused.hint = advice
+        return refused
 
     def close(self) -> None:
         if self._has_begun:
@@ -556,4 +579,19 @@ def _bind(sql: str, bindings: Sequence[Any]) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    # If a host has several addresses, the first line only announces what failed for each.
+    is_list = len(lines) > 1 and lines[1].startswith("- ")
+    return " ".join((lines[1][2:] if is_list else lines[0]).split())
+
+
+def _advice_on_connecting(error: Exception) -> str:
+    """Return what to do if there is no connection. The errors have no code, only their words."""
+    words = _first_line(error)
+    if "have been busy" in words:
+        return "try again in a moment"
+    if re.search(r'database ".*" does not exist', words):
+        return "create the database first, or correct its name in the address of the store"
+    if re.search(r"password|authentication|role |pg_hba", words):
+        return "correct the user and the password, in the address of the store or in ~/.pgpass"
+    return "look whether the server runs, and whether the address of the store is right"

@@ -124,7 +124,8 @@ class PostgresDatabase(Database):
         """
         if self.one("select current_schema()")[0] is None:
             raise StoreError(
-                f"{self.url}: the schema of its search_path does not exist; create it first"
+                f"{self.url}: the schema of its search_path does not exist, or this role may not"
+                " use it; create it, or `grant usage on schema`"
             )
         if self.has_table("runlore_format"):
             return int(self.one("select coalesce(max(number), 0) from runlore_format")[0])
@@ -345,7 +346,10 @@ def _escaped(text: str) -> str:
 
 def without_password(url: str) -> str:
     """Return an address that may be shown."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # Brackets that no address has; connecting says so.
+        return f"{url.partition('://')[0]}://…"
     user, at, host = parts.netloc.rpartition("@")
     query = "&".join(word for word in parts.query.split("&") if not word.startswith("password="))
     return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{host}", query=query))

@@ -121,7 +121,8 @@ class SqlDigests:
             f"select e.fingerprint, sum(c.usd / {_PART}), sum(c.usd % {_PART}) from errors e join"
             " calls c on c.session = e.session and c.seq between e.first_seq and case when"
             f" e.fixed_seq > e.last_seq then e.fixed_seq else e.last_seq end {where}"
-            f" {'and' if where else 'where'} c.usd is not null group by e.fingerprint"
+            f" {'and' if where else 'where'} (c.usd > 0 or c.priced_by in (select number from"
+            " tariffs where basis != 'none')) group by e.fingerprint"
         )
         return {
             name: (int(whole) * _PART + int(rest)) / 1e12

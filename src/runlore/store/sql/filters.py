@@ -29,6 +29,7 @@ def _name_tests(db: Database, chosen: Filter) -> Iterator[Test]:
         "flavor": chosen.agent,
         "domain": chosen.domain,
         "machine": chosen.machine,
+        "author": chosen.author,
         "parent_uid": chosen.parent_uid,
         "outcome": chosen.outcome,
         "quality": chosen.quality,

@@ -60,6 +60,7 @@ _UNMARKED = (
 
 _KEYS = {
     "agent": "s.flavor",
+    "author": "s.author",
     "branch": "s.git_branch",
     "hour": f"g.slot / {3600 // SLOT}",
     "machine": "s.machine",
@@ -227,7 +228,7 @@ class Rollups:
                 " relation = 'subagent'))"
             )
             parts.append(sub if chosen.is_subagent else f"not {sub}")
-        names = ("agent", "repo", "cwd", "branch", "machine")
+        names = ("agent", "repo", "cwd", "branch", "machine", "author")
         sessions = Filter(parents_only=False, **{name: getattr(chosen, name) for name in names})
         where, more = session_filter(self.db, sessions)
         if where:

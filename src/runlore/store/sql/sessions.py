@@ -39,7 +39,7 @@ LINE = (
     "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at,"
     " ended_at, outcome, task_ref, machine, parent_uid, relation, events, errors, turns, retries,"
     " wall_clock_s, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, usd,"
-    " source_path, source_bytes, source_missing_at, ingested_at, quality, evicted_at"
+    " source_path, source_bytes, source_missing_at, ingested_at, quality, evicted_at, author"
 )
 
 SORTS = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from ...errors import StoreBusy, StoreError, StoreTooNew, StoreTooOld
+from ...errors import StoreBusy, StoreError, StoreMissing, StoreTooNew, StoreTooOld
 from ..sql.database import Database, Question, migrations
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -47,7 +47,7 @@ class SqliteDatabase(Database):
                 # Created here, because SQLite would create a file that everyone can read.
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             elif not os.path.exists(self.path):
-                raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
+                raise StoreMissing(f"{self.path}: there is no store yet; run `runlore sync` first")
             # A sync has more statements than SQLite's default cache has room for.
             self.connection = (
                 _connect(self.path)
@@ -78,7 +78,7 @@ class SqliteDatabase(Database):
         version = self._format()
         if version == 0:
             if read_only:
-                raise StoreError(f"{self.path}: there is no store yet; run `runlore sync` first")
+                raise StoreMissing(f"{self.path}: there is no store yet; run `runlore sync` first")
             # These two shape the file and must come before its first table.
             self.connection.pragma("page_size", 8192)
             self.connection.pragma("auto_vacuum", 2)

@@ -1,0 +1,112 @@
+"""The table of `ls`: what it says of a session on screens of any width."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runlore.cli.commands import ls
+from runlore.cli.output import cells
+from runlore.query.names import handle
+from runlore.store import SessionLine, Store, open_store
+from tests.cli.conftest import Run
+
+UIDS = (
+    "toy:alpha",
+    "toy:b2f87a4e-5689-48c2-8c78-9470485f9a72",
+    "toy:51636369-5689-48c2-8c78-9470485f9a72/agent-of-a-subagent-of-it",
+    f"toy:{'n' * 300}",
+    f"toy:{'会話の記録' * 3}",
+    f"toy:{'会話の記録' * 90}",
+    "toy:2026-11-18T09-00-00-review-of-the-first-part",
+    "toy:2026-11-18T09-00-00-review-of-the-second-part",
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(open_store(str(tmp_path / "a.db"))) as made:
+        yield made
+
+
+def session(uid: str, **fields: Any) -> SessionLine:
+    empty: dict[str, Any] = dict.fromkeys(SessionLine.__struct_fields__)
+    numbers = {
+        name: 0
+        for name in SessionLine.__struct_fields__
+        if name.endswith("tokens") or name in ("events", "errors", "retries", "source_bytes")
+    }
+    known = {
+        "uid": uid,
+        "agent": "toy",
+        "title": "Fix the build",
+        "ended_at": "2026-01-01T00:00:00Z",
+        "outcome": "abandoned",
+        "turns": 1234,
+        "usd": 1234.56,
+        "wall_clock_s": 4000.0,
+        "repo": "acme/a-repository-with-a-long-name",
+    }
+    return SessionLine(**{**empty, **numbers, **known, **fields})
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+@pytest.mark.parametrize("title", ["short", "long " * 200, "会話の記録" * 60, "-"])
+def test_outcome_turns_and_cost_are_shown_on_every_screen(
+    store: Store, monkeypatch: pytest.MonkeyPatch, width: int, title: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("LINES", "40")
+    head, *lines = ls.as_table(store, [session(uid, title=title) for uid in UIDS], is_whole=True)
+    assert {"ID", "WHEN", "OUTCOME", "TURNS", "USD", "TITLE"} <= set(head.split())
+    assert len(lines) == len(UIDS)
+    for line in lines:
+        assert cells(line) <= width
+        assert {"abandoned", "1234", "1234.56"} <= set(line.split())
+
+
+def test_a_long_id_is_shown_as_a_handle_that_names_the_session(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINES", "40")
+    ids = {}
+    for width in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        _, *lines = ls.as_table(store, [session(uid) for uid in UIDS], is_whole=True)
+        ids[width] = [line.split()[0] for line in lines]
+    assert ids[80][:2] == ["alpha", "b2f87a4e"]
+    assert ids[80][2] == handle(UIDS[2])
+    assert ids[200][2].endswith("/agent-of-a-subagent-of-it")
+    assert len(set(ids[80])) == len(UIDS)
+
+
+def test_a_screen_without_room_loses_the_cost_last(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "40")
+    head, line = ls.as_table(store, [session("toy:alpha")], is_whole=True)
+    assert "REPO" not in head
+    assert "EVENTS" not in head
+    assert cells(line) <= 40
+
+
+def test_the_outcome_of_each_session_is_that_of_its_digest(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("demo").exit_code == 0
+    monkeypatch.setenv("RUNLORE_HOME", str(home / ".runlore/demo"))
+    head, *lines = run("ls").stdout.splitlines()
+    at = head.index("OUTCOME")
+    shown = [line[at:].split()[0] for line in lines]
+    rows = json.loads(run("ls", "--json").stdout)
+    assert shown == [row["outcome"] for row in rows]
+    assert set(shown) == {"success", "unknown"}
+    for row in rows:
+        digest = json.loads(run("show", row["uid"], "--digest", "--json").stdout)
+        assert digest["outcome"] == row["outcome"]
