@@ -459,15 +459,28 @@ def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(
     )
 
 
+def test_repositories_are_named_by_what_is_known_of_all_sessions(
+    store: Store, agent: Agent
+) -> None:
+    agent.put(line(s="s1", id="a"), line(s="s2", id="b"))
+    store.ingest.set_places({"toy:s1": ("s1", None)})
+    places = store.ingest.places()
+    assert [(place.cwd, place.repo, place.told) for place in places] == [
+        ("/work/s1", "s1", None), ("/work/s2", None, None),
+    ]  # fmt: skip
+    store.ingest.set_repos({place.number: "acme/api" for place in places[1:]})
+    assert [place.repo for place in store.ingest.places()] == ["s1", "acme/api"]
+
+
 def test_a_repository_that_is_known_with_its_owner_stays_so(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a"))
     told: list[str | None] = []
-    for repo in ("api", "acme/api", "api", None, "acme/web"):
+    for repo in ("api", "acme/api", "api", "clone", None, "acme/web"):
         store.ingest.set_places({"toy:s1": (repo, None)})
         session = store.sessions.get("toy:s1")
         assert session is not None
         told.append(session.repo)
-    assert told == ["api", "acme/api", "acme/api", "acme/api", "acme/web"]
+    assert told == ["api", *["acme/api"] * 4, "acme/web"]
 
 
 def test_a_domain_follows_the_repository_and_what_it_is_said_to_be_now(

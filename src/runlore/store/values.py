@@ -144,6 +144,20 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class SessionPlace(msgspec.Struct, kw_only=True):
+    """What is known of where a session was run."""
+
+    number: int
+    cwd: str | None
+    repo: str | None
+    """The name of its repository as it is stored."""
+    told: str | None = None
+    linked: str | None = None
+    """The repositories that its sources name: see `Facts`."""
+    machine: str | None = None
+    """The machine that it was run on; None for this one."""
+
+
 class Delta(msgspec.Struct, kw_only=True):
     """The events that a batch adds to one session.
 
@@ -162,6 +176,8 @@ class Delta(msgspec.Struct, kw_only=True):
     """(row, hash of the parent's native id) for parents that are not in this batch."""
     originals: list[tuple[int, int]]
     """(row, hash of the original's native id) for rows that the agent says are copies."""
+    has_place: bool = True
+    """The batch tells where the session was run, and that was not known."""
     digest: Digest | None = None
     """The digest of the session, valid if the delta is the whole session and has no copies."""
 

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ...model import Tier
+from ...text.remotes import remote_name
 from ..shared.tools import blob_reference, text_of
 from .lines import Block, Counts, Total
 
@@ -138,15 +139,7 @@ _DRIVE = re.compile(r"/[A-Za-z]:/")
 
 def repo_of(url: str | None) -> str | None:
     """`owner/name` of a remote."""
-    path = (
-        (url or "")
-        .split("://")[-1]
-        .split("@")[-1]
-        .replace(":", "/")
-        .rstrip("/.")
-        .removesuffix(".git")
-    )
-    return "/".join(path.split("/")[-2:]) if "/" in path else None
+    return remote_name(url) if url else None
 
 
 def seconds(value: Any) -> float | None:
