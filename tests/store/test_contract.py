@@ -35,7 +35,7 @@ from runlore.store.sqlite import database
 from runlore.sync.billing import settle
 from runlore.sync.prepare import Job, Preparer, Setting
 from runlore.sync.redaction import RedactSetting
-from tests.toy import Toy, line
+from tests.toy import START, Toy, line
 
 IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 """Of tests that are about what only a file can do."""
@@ -457,6 +457,33 @@ def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(
     assert (
         sorted(uid.partition(":")[2] for uid in store.sessions.uids(Filter(repo=pattern))) == found
     )
+
+
+def test_a_session_of_the_future_is_sorted_by_when_it_was_read(store: Store, agent: Agent) -> None:
+    year = 365 * 86_400
+    agent.put(line(s="old", id="o", text="needle"))
+    agent.put(line(s="future", id="f", text="needle", at=60 * year))
+    now = datetime.now(UTC)
+    agent.put(line(s="new", id="n", text="needle", at=int((now - START).total_seconds()) + 60))
+
+    def order(**chosen: Any) -> list[str]:
+        return [line.uid[4:] for line in store.sessions.select(Filter(**chosen))]
+
+    assert order() == ["new", "future", "old"]
+    assert [uid[4:] for uid in store.sessions.uids(Filter(), limit=2)] == ["new", "future"]
+    numbers = store.sessions.numbers(Filter())
+    lines = store.sessions.lines(sorted(numbers))
+    for by in ("ended", "started"):
+        newest = store.sessions.newest(sorted(numbers), by=by)
+        assert [lines[number].uid[4:] for number in newest] == ["new", "future", "old"]
+    assert store.sessions.find("toy:")[0] == "toy:new"
+    assert order(since=now - timedelta(hours=1)) == ["new", "future"], "it was read just now"
+    assert order(since=now + timedelta(seconds=30)) == ["new"]
+    assert order(until=now + timedelta(seconds=30)) == ["future", "old"]
+    assert order(until=now - timedelta(hours=1)) == ["old"]
+    (shown,) = (line for line in store.sessions.select(Filter()) if line.uid == "toy:future")
+    assert shown.ended_at is not None
+    assert shown.ended_at > "2080", "its time is shown as it is"
 
 
 def test_repositories_are_named_by_what_is_known_of_all_sessions(
