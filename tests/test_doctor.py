@@ -644,7 +644,7 @@ def test_a_check_that_cannot_look_is_a_problem_and_the_others_go_on(
 ) -> None:
     damage(store, "drop table skips")
     report = doctor.examine(store, config)
-    assert failing(report) == {"owners"}
+    assert failing(report) == {"owners", "sources"}
     assert len(report.checks) == len(doctor.CHECKS)
 
 

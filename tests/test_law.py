@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,11 @@ def grow(
     rng: random.Random,
     after: Callable[[], object],
     now: int,
+    *,
+    before_newlines: bool = False,
 ) -> None:
-    """Writes a copy of the files below `source`, one after another, in so many pieces each. A file
-    that grows was written just now, and what may still change in it is not told yet."""
+    """Writes a copy of the files below `source`, one after another, in so many pieces each: cut
+    anywhere, or just before a newline. A file that grows was written at `now`."""
     shutil.copytree(source, target)
     files = sorted(target.rglob("*.jsonl"))
     whole = {file: file.read_bytes() for file in files}
@@ -60,7 +62,10 @@ def grow(
         file.write_bytes(b"")
         os.utime(file, ns=(now + number, now + number))
     for number, (file, data) in enumerate(whole.items()):
-        cuts = sorted(rng.randrange(len(data) + 1) for _ in range(pieces - 1)) if data else []
+        places: Sequence[int] = range(len(data) + 1)
+        if before_newlines:
+            places = [at for at in places if data[at : at + 1] == b"\n"]
+        cuts = sorted(rng.choice(places) for _ in range(pieces - 1)) if data and places else []
         for first, last in zip([0, *cuts], [*cuts, len(data)], strict=True):
             with file.open("ab") as out:
                 out.write(data[first:last])
@@ -92,6 +97,34 @@ def test_a_source_read_in_pieces_is_stored_as_if_read_at_once(
         shutil.rmtree(root)
         url = str(tmp_path / f"pieces{seed}.db")
         grow(case / "root", root, 2 + seed % 9, random.Random(seed), lambda url=url: many(url), now)  # type: ignore[misc]
+        assert contents(open_store(url)) == at_once
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
+def test_a_last_line_read_without_its_newline_is_stored_as_if_read_at_once(
+    case: Path, tmp_path: Path, loops: Callable[[int], int]
+) -> None:
+    """Every file ends without a newline for a while, and is quiet then."""
+    agent, root = case.parent.name, tmp_path / "root"
+    quiet = time.time_ns() - 2 * int(adapters.QUIET_S * 1e9)
+
+    def sync(url: str) -> Store:
+        store = open_store(url)
+        pipeline.sync(store, config.load(), agents=[agent], roots=[str(root)])
+        return store
+
+    def many(url: str) -> None:
+        sync(url).close()
+
+    grow(case / "root", root, 1, random.Random(0), lambda: None, quiet)
+    at_once = contents(sync(str(tmp_path / "once.db")))
+    for seed in range(loops(10)):
+        shutil.rmtree(root)
+        url = str(tmp_path / f"ends{seed}.db")
+        grow(
+            case / "root", root, 2 + seed % 9, random.Random(seed), lambda url=url: many(url),  # type: ignore[misc]
+            quiet, before_newlines=True,
+        )  # fmt: skip
         assert contents(open_store(url)) == at_once
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from hypothesis import strategies as st
 from runlore import config, query
 from runlore.adapters import Record, get
 from runlore.adapters.aider.history import Marks, edits, split_history, split_thought
-from runlore.store import Store
+from runlore.store import Store, open_store
 from runlore.sync import pipeline
 from runlore.testing import iter_fixtures
 from runlore.timeline import pairs
+from tests.test_law import contents
 
 ADAPTER = get("aider")
 FIXTURES = [
@@ -221,8 +223,38 @@ def test_only_what_is_new_is_read_and_what_may_go_on_is_held_back(tmp_path: Path
     write(tmp_path, text, age_s=3600)
     (source,) = ADAPTER.discover(tmp_path)
     assert said(ADAPTER.read(source, None))[-1] == ["Tokens: 5 sent, 1 received."]
-    assert source.mtime_ns == path.stat().st_mtime_ns + 1
+    assert ADAPTER.aged(source).mtime_ns == path.stat().st_mtime_ns + 1
     assert ADAPTER.refresh(source) == source
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (user("two") + reply("2"), "grown"),
+        (tool("Applied edit to a.py") + user("two"), "outdated"),
+        ("> and a line of the program", "outdated"),
+    ],
+    ids=["a prompt", "more lines of the program", "the rest of a line"],
+)
+def test_a_part_that_goes_on_after_a_pause_is_stored_as_if_read_at_once(
+    tmp_path: Path, store: Store, more: str, reason: str
+) -> None:
+    text = START + user("one") + reply("1") + tool("Tokens: 5 sent, 1 received.")
+    if reason == "outdated" and not more.endswith("\n"):
+        text = text.removesuffix("  \n")
+
+    def read(into: Store) -> dict[str, int]:
+        return pipeline.sync(
+            into, config.load(), agents=["aider"], roots=[str(tmp_path / "work")]
+        ).found
+
+    write(tmp_path / "work", text, age_s=200)
+    read(store)
+    write(tmp_path / "work", text + more, age_s=100)
+    assert read(store) == {reason: 1}
+    with closing(open_store(str(tmp_path / "once.db"))) as once:
+        read(once)
+        assert contents(store) == contents(once)
 
 
 def test_a_long_history_is_read_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

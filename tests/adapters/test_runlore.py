@@ -4,7 +4,8 @@ model sees, runs and skills."""
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+import os
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -431,3 +432,21 @@ def test_a_note_that_is_only_a_text_is_told_as_that_text(live: SessionStore) -> 
     assert [summary for summary, _ in noted] == ["use a file", "use a table", "no answer"]
     assert [body for _, body in noted][::2] == ["use a file", "no answer"]
     assert "of its size" in noted[1][1]
+
+
+def test_a_last_record_without_a_newline_is_read_and_continued(
+    live: SessionStore, tmp_path: Path
+) -> None:
+    with live.create(id="cut") as session:
+        session.append(user("one"))
+        session.append(assistant("two"))
+    log = live.path / "cut" / "log.jsonl"
+    log.write_bytes(log.read_bytes().removesuffix(b"\n"))
+    os.utime(log, (1, 1))
+    with closing(sync(tmp_path)) as store:
+        assert texts(store.sessions.events("runlore:cut")) == ["one", "two"]
+    with live.open("cut") as session:
+        session.append(user("three"))
+    with closing(sync(tmp_path)) as store:
+        assert texts(store.sessions.events("runlore:cut")) == ["one", "two", "three"]
+        assert not any(event.is_gone for event in store.sessions.events("runlore:cut"))

@@ -46,7 +46,6 @@ def test_sync_says_what_became_of_every_source(run: Run, stored: Path) -> None:
     text = run("sync").stderr
     assert "1 grown" in text
     assert "1 missing (their sessions stay)" in text
-    assert "not understood, kept as they are: 1 × not JSON" in text
 
 
 def test_a_sync_that_stored_nothing_claims_nothing(run: Run, stored: Path) -> None:
@@ -54,10 +53,35 @@ def test_a_sync_that_stored_nothing_claims_nothing(run: Run, stored: Path) -> No
     assert "stored:" not in run("sync").stderr
 
 
-def test_records_that_add_to_others_are_told_as_such() -> None:
-    report = Report(found={"new": 1}, events=2, sessions=1, merged=3, copies=1, seconds=0.1)
-    assert "merged into other events: 3 records" in list(sync.summary(report))
-    assert "not counted: 1 copy of events stored elsewhere" in list(sync.summary(report))
+def test_how_records_were_read_is_told_to_those_who_ask() -> None:
+    report = Report(
+        found={"new": 1}, events=2, sessions=1, new_sessions=1, merged=3, copies=1, seconds=0.1,
+        skipped={"timestamp is a text": 137}, redacted={"aws-key": 1}, size=10,
+    )  # fmt: skip
+    short = list(sync.summary(report))
+    assert short == [
+        "sources: 1 new",
+        "stored: 2 events of 1 session (1 new) from 10 B in 0.1 s",
+        "secrets redacted: 1 × aws-key",
+    ]
+    details = [line for line in sync.summary(report, is_verbose=True) if line not in short]
+    assert details == [
+        "merged into other events: 3 records",
+        "copies of events stored elsewhere: 1",
+        "not understood, kept as they are: 137 × timestamp is a text",
+    ]
+
+
+def test_what_was_not_understood_is_told_by_verbose_json_and_doctor(run: Run, stored: Path) -> None:
+    with (stored / "alpha.jsonl").open("ab") as file:
+        file.write(b"not json\n")
+    text = run("sync", "--verbose").stderr
+    assert "not understood, kept as they are: 1 × not JSON" in text
+    with (stored / "alpha.jsonl").open("ab") as file:
+        file.write(b"nor this\n")
+    assert json.loads(run("sync", "--json").stdout)["skipped"] == {"not JSON": 1}
+    result = run("doctor")
+    assert "2 × not understood, kept as it is: not JSON" in result.stdout + result.stderr
 
 
 def test_an_interrupted_sync_says_what_stays(

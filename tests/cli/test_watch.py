@@ -106,3 +106,26 @@ def test_what_was_written_before_watching_began_is_read(
     monkeypatch.setattr(watching, "changes", changes)
     watching.watch(sync, [str(tmp_path)], lambda report: None)
     assert passes == ["one"]
+
+
+def test_a_pass_follows_when_what_was_written_last_has_become_quiet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    now, passes = 0.0, list[float]()
+    steps = iter([*[(True, 5.0)], *[(False, 10.0)] * 80])
+
+    def changes(there: list[str]) -> Iterator[bool]:
+        nonlocal now
+        yield False  # The pass at the beginning.
+        for changed, seconds in steps:
+            now += seconds
+            yield changed
+        raise KeyboardInterrupt
+
+    def sync() -> Report:
+        passes.append(now)
+        return Report(found={"unchanged": 1})
+
+    monkeypatch.setattr(watching, "changes", changes)
+    watching.watch(sync, [str(tmp_path)], lambda report: None, clock=lambda: now)
+    assert passes == [0, 5, 75, 675], "one when it is quiet, and then every ten minutes"

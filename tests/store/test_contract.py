@@ -35,7 +35,7 @@ from runlore.store.sqlite import database
 from runlore.sync.billing import settle
 from runlore.sync.prepare import Job, Preparer, Setting
 from runlore.sync.redaction import RedactSetting
-from tests.toy import Toy, line
+from tests.toy import START, Toy, line
 
 IN_A_FILE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 """Of tests that are about what only a file can do."""
@@ -459,15 +459,55 @@ def test_a_repository_is_named_whole_or_by_what_follows_its_last_slash(
     )
 
 
+def test_a_session_of_the_future_is_sorted_by_when_it_was_read(store: Store, agent: Agent) -> None:
+    year = 365 * 86_400
+    agent.put(line(s="old", id="o", text="needle"))
+    agent.put(line(s="future", id="f", text="needle", at=60 * year))
+    now = datetime.now(UTC)
+    agent.put(line(s="new", id="n", text="needle", at=int((now - START).total_seconds()) + 60))
+
+    def order(**chosen: Any) -> list[str]:
+        return [line.uid[4:] for line in store.sessions.select(Filter(**chosen))]
+
+    assert order() == ["new", "future", "old"]
+    assert [uid[4:] for uid in store.sessions.uids(Filter(), limit=2)] == ["new", "future"]
+    numbers = store.sessions.numbers(Filter())
+    lines = store.sessions.lines(sorted(numbers))
+    for by in ("ended", "started"):
+        newest = store.sessions.newest(sorted(numbers), by=by)
+        assert [lines[number].uid[4:] for number in newest] == ["new", "future", "old"]
+    assert store.sessions.find("toy:")[0] == "toy:new"
+    assert order(since=now - timedelta(hours=1)) == ["new", "future"], "it was read just now"
+    assert order(since=now + timedelta(seconds=30)) == ["new"]
+    assert order(until=now + timedelta(seconds=30)) == ["future", "old"]
+    assert order(until=now - timedelta(hours=1)) == ["old"]
+    (shown,) = (line for line in store.sessions.select(Filter()) if line.uid == "toy:future")
+    assert shown.ended_at is not None
+    assert shown.ended_at > "2080", "its time is shown as it is"
+
+
+def test_repositories_are_named_by_what_is_known_of_all_sessions(
+    store: Store, agent: Agent
+) -> None:
+    agent.put(line(s="s1", id="a"), line(s="s2", id="b"))
+    store.ingest.set_places({"toy:s1": ("s1", None)})
+    places = store.ingest.places()
+    assert [(place.cwd, place.repo, place.told) for place in places] == [
+        ("/work/s1", "s1", None), ("/work/s2", None, None),
+    ]  # fmt: skip
+    store.ingest.set_repos({place.number: "acme/api" for place in places[1:]})
+    assert [place.repo for place in store.ingest.places()] == ["s1", "acme/api"]
+
+
 def test_a_repository_that_is_known_with_its_owner_stays_so(store: Store, agent: Agent) -> None:
     agent.put(line(s="s1", id="a"))
     told: list[str | None] = []
-    for repo in ("api", "acme/api", "api", None, "acme/web"):
+    for repo in ("api", "acme/api", "api", "clone", None, "acme/web"):
         store.ingest.set_places({"toy:s1": (repo, None)})
         session = store.sessions.get("toy:s1")
         assert session is not None
         told.append(session.repo)
-    assert told == ["api", "acme/api", "acme/api", "acme/api", "acme/web"]
+    assert told == ["api", *["acme/api"] * 4, "acme/web"]
 
 
 def test_a_domain_follows_the_repository_and_what_it_is_said_to_be_now(

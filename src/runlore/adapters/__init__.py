@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError
 from .shared.base import Adapter, expand_root, stat_source, usual_roots
+from .shared.jsonl import QUIET_S
 from .shared.jsonl import values_of as read_loosely
 from .shared.values import (
     LOST,
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 __all__ = [
-    "LOST", "MARK", "Adapter", "Entry", "Facts", "Integration", "Normalized", "Position", "Record",
-    "Skip", "Source", "expand_root", "get", "instructions", "integration", "is_appended", "load",
-    "names", "own_names", "read_loosely", "stat_source", "usual_roots",
+    "LOST", "MARK", "QUIET_S", "Adapter", "Entry", "Facts", "Integration", "Normalized", "Position",
+    "Record", "Skip", "Source", "expand_root", "get", "instructions", "integration", "is_appended",
+    "load", "names", "own_names", "read_loosely", "stat_source", "usual_roots",
 ]  # fmt: skip
 
 GROUP = "runlore.adapters"

@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import watchfiles
 
+from ..adapters import QUIET_S
 from ..errors import StoreBusy, StoreError
 from ..sync.pipeline import Report
 from ..text.words import count
@@ -22,6 +23,9 @@ DEBOUNCE_MS, STEP_MS = 100, 50
 LOOK_MS = 2000
 """Interval of the search for folders that did not exist yet."""
 PASS_S = 600
+SETTLE_S = QUIET_S + LOOK_MS / 1000
+"""Time after which a pass follows one that read something: by then the last line of a file counts
+as a record, though its end is missing."""
 
 Problems = Collection[tuple[str, str]]
 
@@ -31,11 +35,12 @@ def watch(
     places: Iterable[str],
     tell: Callable[[Report], None],
     known: Problems = (),
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Goes on until it is interrupted, which is how it is meant to end. Problems that are known are
     told already."""
     places, known = list(places), set(known)
-    due = time.monotonic() + PASS_S
+    due = clock() + PASS_S
     try:
         there = present(places)
         note(
@@ -49,9 +54,10 @@ def watch(
             is_first = bool(there)
             for changed in changes(there):
                 is_other = present(places) != there
-                if changed or is_first or is_other or time.monotonic() >= due:
+                has_news = changed or is_first or is_other
+                if has_news or clock() >= due:
                     is_first = False
-                    due = time.monotonic() + PASS_S
+                    due = clock() + (SETTLE_S if has_news else PASS_S)
                     run(sync, tell, known)
                 if is_other:
                     break

@@ -339,10 +339,10 @@ def adapter_of(state: SourceState) -> adapters.Adapter | None:
 
 def how_it_is(state: SourceState) -> Literal["gone", "same", "grown", "rewritten"]:
     """Return how a source has changed since it was last read."""
-    old, now = state.source, source_now(state)
+    now = source_now(state)
     if now is None:
         return "gone"
-    if (now.size, now.mtime_ns, now.inode) == (old.size, old.mtime_ns, old.inode):
+    if state.is_same(now):
         return "same"
     adapter = adapter_of(state)
     return "grown" if adapter is not None and adapter.follows(now, state.position) else "rewritten"
@@ -354,4 +354,7 @@ def source_now(state: SourceState) -> Source | None:
     Without its adapter, the file at its path is looked at.
     """
     adapter = adapter_of(state)
-    return stat_source(state.source) if adapter is None else adapter.refresh(state.source)
+    if adapter is None:
+        return stat_source(state.source)
+    now = adapter.refresh(state.source)
+    return now and adapter.aged(now)

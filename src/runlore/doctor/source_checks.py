@@ -13,6 +13,9 @@ from ..store import FORGOTTEN as LEFT_OUT
 from ..store.segments import unpack_records
 from .exam import SAMPLE, Exam, Finding, adapter_of, how_it_is
 
+MAX_REASONS = 10
+"""Reasons why something was not understood that are listed."""
+
 
 def check_sources(exam: Exam) -> Iterator[Finding]:
     """A source is read up to where we say, and what lies before is what was read."""
@@ -39,6 +42,11 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
         yield Finding(f"{count:,} {word}", is_note=True)
     for agent, error in failed_hook_syncs(exam.config).items():
         yield Finding(f"the sync that the hook of {agent} started failed: {error}", is_note=True)
+    for reason, count in exam.store.maintenance.rows(
+        "select reason, count(*) from skips group by reason order by 2 desc, 1 limit ?",
+        (MAX_REASONS,),
+    ):
+        yield Finding(f"{count:,} × not understood, kept as it is: {reason}", is_note=True)
 
 
 _CHANGES = {

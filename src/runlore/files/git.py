@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..text.remotes import remote_name
+
 MAX_BYTES = 1 << 20
 """Bytes that are read of a file of git, which may be endless in a hostile repository."""
 
@@ -55,5 +57,4 @@ def _remote_in(config: str) -> str | None:
         elif section.startswith("[remote") and line.startswith("url"):
             urls[section] = line.partition("=")[2].strip()
     url = urls.get('[remote "origin"]') or next(iter(urls.values()), "")
-    path = url.split("://")[-1].split("@")[-1].replace(":", "/").rstrip("/").removesuffix(".git")
-    return "/".join(path.split("/")[-2:]) or None
+    return remote_name(url)

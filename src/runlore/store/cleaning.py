@@ -50,7 +50,7 @@ def _redact_invalid(line: bytes, cleaner: Cleaner) -> bytes:
 
 def clean_facts(facts: Facts, text: Callable[[str], str]) -> Facts:
     """Return the facts without secrets in the texts that came from the records."""
-    names = ("title", "cwd", "git_branch", "model", "repo", "task_ref")
+    names = ("title", "cwd", "git_branch", "model", "repo", "linked_repo", "task_ref")
     clean = msgspec.structs.replace(
         facts, **{name: text(value) for name in names if (value := getattr(facts, name))}
     )

@@ -33,6 +33,7 @@ from .values import (
     Row,
     SegmentEvent,
     SessionError,
+    SessionPlace,
     SourceState,
     StoreState,
 )
@@ -340,6 +341,13 @@ class Ingest(Protocol):
 
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         """Set by session uid the repository, and the task where its source names none."""
+
+    def places(self) -> list[SessionPlace]:
+        """Return where the sessions were run that were read here, in the order of their
+        numbers."""
+
+    def set_repos(self, names: Mapping[int, str | None]) -> None:
+        """Set the repositories of sessions, by their numbers."""
 
     def set_domains(self, domain_of: Callable[[str | None], str | None]) -> None:
         """Set the domain of each repository, for all sessions that were read here."""

@@ -47,6 +47,7 @@ def fold_facts(parts: Sequence[Facts]) -> Facts:
                 "cwd",
                 "git_branch",
                 "repo",
+                "linked_repo",
                 "task_ref",
                 "parent_uid",
                 "parent_call",

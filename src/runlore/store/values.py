@@ -53,6 +53,10 @@ class StreamState(msgspec.Struct, kw_only=True):
     tail: Tail | None = None
 
 
+MAX_AGES = 2
+"""Nanoseconds that ageing adds to the time of a source at most: see `Adapter.aged`."""
+
+
 class SourceState(msgspec.Struct, kw_only=True):
     """A source as it was when it was last read."""
 
@@ -66,6 +70,21 @@ class SourceState(msgspec.Struct, kw_only=True):
     is_evicted: bool = False
     """True if some of its events were evicted. The next read cannot continue it, only derive it
     again as a whole."""
+
+    def is_same(self, source: Source) -> bool:
+        """Return True if the source is as it was when it was read, or is only older and was read to
+        its end."""
+        old = self.source
+        return (source.size, source.mtime_ns, source.inode) == (
+            old.size,
+            old.mtime_ns,
+            old.inode,
+        ) or (self.position.offset == source.size and self.is_older(source))
+
+    def is_older(self, source: Source) -> bool:
+        """Return True if nothing has changed but the age of the source (`Adapter.aged`)."""
+        old, age = self.source, source.mtime_ns - self.source.mtime_ns
+        return 0 < age <= MAX_AGES and (source.size, source.inode) == (old.size, old.inode)
 
 
 class Resume(msgspec.Struct, kw_only=True):
@@ -125,6 +144,20 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class SessionPlace(msgspec.Struct, kw_only=True):
+    """What is known of where a session was run."""
+
+    number: int
+    cwd: str | None
+    repo: str | None
+    """The name of its repository as it is stored."""
+    told: str | None = None
+    linked: str | None = None
+    """The repositories that its sources name: see `Facts`."""
+    machine: str | None = None
+    """The machine that it was run on; None for this one."""
+
+
 class Delta(msgspec.Struct, kw_only=True):
     """The events that a batch adds to one session.
 
@@ -143,6 +176,8 @@ class Delta(msgspec.Struct, kw_only=True):
     """(row, hash of the parent's native id) for parents that are not in this batch."""
     originals: list[tuple[int, int]]
     """(row, hash of the original's native id) for rows that the agent says are copies."""
+    has_place: bool = True
+    """The batch tells where the session was run, and that was not known."""
     digest: Digest | None = None
     """The digest of the session, valid if the delta is the whole session and has no copies."""
 

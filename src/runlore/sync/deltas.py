@@ -88,8 +88,13 @@ class DeltaBuilder:
             natives=self._natives,
             links=self._links,
             originals=self._originals,
+            has_place=self.state is None or _place(self.facts) != _place(self.state.facts),
             digest=digest,
         )
+
+
+def _place(facts: Facts) -> tuple[str | None, ...]:
+    return facts.cwd, facts.repo, facts.linked_repo
 
 
 class ParentLinks:

@@ -77,7 +77,7 @@ def _discover_agent(
     name = adapter.name
     for root, machine in find_roots(config, adapter, roots):
         discovery.searched.add((name, str(root)))
-        for source in adapter.discover(root):
+        for source in map(adapter.aged, adapter.discover(root)):
             if machine is not None:
                 source = msgspec.structs.replace(source, machine=machine)
             if sources.setdefault((name, source.path), source) is source:

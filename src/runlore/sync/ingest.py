@@ -6,6 +6,7 @@ process writes, in the order of the tasks. It also prices, redacts and digests w
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from .plan import UNSTORABLE, Task
 from .prepare import Result
 from .redaction import redact_stored
 from .report import Progress, Report, add_counts
+from .repositories import name_repositories
 from .runner import TaskRunner, group_results, start_workers
 from .workers import Workers, default_workers
 
@@ -70,6 +72,8 @@ class Ingest:
         """Put one source at a time: one of them has a value that the database does not take."""
         self.has_calls = False
         """True once a batch with API calls has come."""
+        self.has_places = False
+        """What was put since the last commit tells where a session was run."""
         self._pricer: Pricer | None = None
 
     def run(
@@ -98,7 +102,8 @@ class Ingest:
     def _run_tasks(self, tasks: list[Task], one_pass: _Pass) -> None:
         runner = self._start_runner(sum(task.size for task in tasks))
         with ExitStack() as stack:
-            commits = stack.enter_context(_Commits(self.store))
+            # Before each commit: also a sync that is killed leaves names that fit together.
+            commits = stack.enter_context(_Commits(self.store, self.name_repositories))
             if self.is_full(one_pass.report):
                 return
             is_grouped = self.store.takes_groups and not self._is_careful
@@ -108,6 +113,14 @@ class Ingest:
                 size = sum(result.batch.size for _, result in group if result.batch is not None)
                 if commits.step(size) and self.is_full(one_pass.report):
                     return
+
+    def name_repositories(self) -> None:
+        """Give the sessions of one repository one name, when a session told where it was run."""
+        if self.has_places:
+            self.has_places = False
+            changed = name_repositories(self.store.ingest.places(), self.places.git)
+            if changed:
+                self.store.ingest.set_repos(changed)
 
     def _start_runner(self, size: int) -> TaskRunner:
         """Return a runner of tasks, with worker processes if there is much to read."""
@@ -241,9 +254,18 @@ class _Pass:
             runner.skip_rest(task)
             return set()
         put = self._write(task, batch, runner)
-        self._store.ingest.set_places(self._places.of(batch))
+        self._set_places(batch)
         self._count(put, batch)
         return put.sessions
+
+    def _set_places(self, batch: Batch) -> None:
+        """Set the places of sessions. A name that was learned since stays while nothing is new."""
+        new = {delta.session_uid for delta in batch.deltas if delta.has_place}
+        places = self._places.of(batch)
+        self._store.ingest.set_places(
+            {uid: (repo if uid in new else None, task) for uid, (repo, task) in places.items()}
+        )
+        self._ingest.has_places |= bool(new)
 
     def _count(self, put: Put, batch: Batch) -> None:
         self.report.events += put.events
@@ -298,8 +320,8 @@ def note_problem(store: Store, source: Source, problem: str, report: Report) -> 
 class _Commits:
     """Holds one transaction open over many puts, and commits it every so often."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, finish: Callable[[], None]) -> None:
+        self._store, self._finish = store, finish
         self._stack = ExitStack()
         self._begin()
 
@@ -315,6 +337,7 @@ class _Commits:
         is_large = not self._store.takes_groups and self._size >= COMMIT_BYTES
         if not is_large and time.monotonic() - self._since < COMMIT_S:
             return False
+        self._finish()
         self._stack.close()
         self._begin()
         return True
@@ -323,4 +346,10 @@ class _Commits:
         return self
 
     def __exit__(self, *error: object) -> None:
+        try:
+            if error[0] is None:
+                self._finish()
+        except BaseException:
+            self._stack.__exit__(*sys.exc_info())
+            raise
         self._stack.__exit__(*error)  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ from pathlib import Path
 from ..config import Config
 from ..files.git import git_remote
 from ..store import Batch
+from .folders import project_of
+from .repositories import valid
 from .task_ref import task_ref
 
 Place = tuple[str | None, str | None]
@@ -24,11 +26,14 @@ class Places:
         self._repos: dict[str, str | None] = {}
 
     def of(self, batch: Batch) -> dict[str, Place]:
-        """Return the place of each session in a batch, by uid."""
+        """Return the place of each session in a batch, by uid, as far as the batch tells it."""
         places: dict[str, Place] = {}
         for delta in batch.deltas:
             facts = delta.facts
-            repo = self._repo(facts.cwd, batch.source.machine) or facts.repo or _folder(facts.cwd)
+            # The folders of another machine are not here.
+            here = self.git(facts.cwd) if facts.cwd and batch.source.machine is None else None
+            own = project_of(facts.cwd).name if facts.cwd else None
+            repo = here or valid(facts.repo) or valid(own)
             task = facts.task_ref or task_ref(facts.git_branch, delta.tally.first_prompt)
             places[delta.session_uid] = (repo, task)
         return places
@@ -46,14 +51,8 @@ class Places:
             exclude.matches(delta.facts.cwd, places[delta.session_uid][0]) for delta in batch.deltas
         )
 
-    def _repo(self, cwd: str | None, machine: str | None) -> str | None:
-        if cwd is None or machine is not None:  # The folders of another machine are not here.
-            return None
-        if cwd not in self._repos:
-            self._repos[cwd] = git_remote(Path(cwd))
-        return self._repos[cwd]
-
-
-def _folder(cwd: str | None) -> str | None:
-    """Return the name of a folder."""
-    return (cwd.replace("\\", "/").rstrip("/").rpartition("/")[2] or None) if cwd else None
+    def git(self, folder: str) -> str | None:
+        """Return the name of a folder's repository, as git has it on this machine."""
+        if folder not in self._repos:
+            self._repos[folder] = git_remote(Path(folder))
+        return self._repos[folder]

@@ -27,7 +27,8 @@ _Key = tuple[str, str]
 class Task(msgspec.Struct, kw_only=True):
     """A source that has to be read, and why.
 
-    `why` is new, grown, rewritten or outdated (derived by an older adapter).
+    `why` is new, grown, rewritten or outdated (derived by an older adapter, or up to a last record
+    without an end that is another one now).
     """
 
     source: Source
@@ -160,7 +161,7 @@ def _why_read(source: Source, state: SourceState | None, config: Config) -> str 
     """Return why a source has to be read: the `why` of a task, or None."""
     if state is None:
         return "new"
-    is_same = _stat(source) == _stat(state.source)
+    is_same = state.is_same(source)
     if _is_refused(state, config, is_same):
         return None
     # Nothing of it is stored: it was empty, unreadable, or left out by the rules of that day.
@@ -178,8 +179,10 @@ def _why_read_again(source: Source, state: SourceState, is_same: bool) -> str | 
     if is_same and not is_outdated and (state.problem is None or stays_evicted):
         return None
     if not adapter.follows(source, state.position):
-        return "rewritten"
-    if stays_evicted and source.size == state.source.size:
+        # All but the last record is what was read: nothing is kept of a record that never was one.
+        has_other_end = not stays_evicted and adapter.has_other_end(source, state.position)
+        return "outdated" if has_other_end else "rewritten"
+    if stays_evicted and source.size == state.source.size and not state.is_older(source):
         return None
     return "outdated" if is_outdated else "grown"
 
@@ -191,7 +194,3 @@ def _is_refused(state: SourceState, config: Config, is_same: bool) -> bool:
     if problem is None or problem == FORGOTTEN:
         return problem is not None
     return is_same and (problem == config.exclude.mark or problem.startswith(UNSTORABLE))
-
-
-def _stat(source: Source) -> tuple[object, ...]:
-    return source.size, source.mtime_ns, source.inode

@@ -48,9 +48,11 @@ def derive(adapter: Adapter, root: Path) -> list[dict[str, Any]]:
 
 
 def read_sources(adapter: Adapter, root: Path) -> Iterator[tuple[Source, list[Record]]]:
-    """Yield the sources of a folder with their records."""
+    """Yield the sources of a folder with their records, as of files that are written no more:
+    what they say does not depend on when they were copied here."""
     for source in adapter.discover(root):
-        yield source, list(adapter.read(source, None))
+        quiet = msgspec.structs.replace(source, mtime_ns=0)
+        yield source, list(adapter.read(quiet, None))
 
 
 def _readable(source: Source, found: Normalized) -> dict[str, Any]:

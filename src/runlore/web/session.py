@@ -127,7 +127,7 @@ def page(request: Request) -> Response:
             strip=strip(found),
             resume=resume_command(session),
             is_running=session.ended_at is not None
-            and datetime.now(UTC) - session.ended_at < RUNNING,
+            and abs(datetime.now(UTC) - session.ended_at) < RUNNING,
             is_inside=False,
             faults=faults_of(store, uid),
         )

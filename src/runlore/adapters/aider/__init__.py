@@ -27,16 +27,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
+
+import msgspec
 
 from ...errors import ReadError
 from .. import Position, Record, Source
 from ..shared.base import stat_source
 from ..shared.jsonl import (
+    HASH_BYTES,
     MAX_RECORD_BYTES,
+    QUIET_S,
     JsonlAdapter,
-    aged,
     is_stale,
     note_refusal,
+    open_end,
+    open_start,
     read_small,
     reason_of,
     to_json,
@@ -50,7 +56,6 @@ OTHERS = frozenset(
 )
 """Folders without repositories, which hold thousands of others. Hidden ones are left out as
 well."""
-STALE_S = 600  # A file that has not changed for so long is not being written any more.
 CHUNK = 4 << 20  # Bytes that are looked at together.
 MAX_SIDECAR_BYTES = 16 << 20  # Bytes of what was typed.
 
@@ -62,6 +67,9 @@ class AiderAdapter(JsonlAdapter):
     reader = "runlore.adapters.aider.reader"
     roots = ("$AIDER_CHAT_HISTORY_FILE", f"~/{HISTORY}")
     lacks = ("times of replies", "exact tokens", "what commands printed")
+    _open = ("", 0, 0)
+    """The last part that was read: its path, its end and its start. It may go on if it ends where
+    its file does."""
 
     def discover(self, root: Path) -> Iterator[Source]:
         """The root itself, or the files in the folders below it."""
@@ -72,18 +80,41 @@ class AiderAdapter(JsonlAdapter):
                 Source(agent=self.name, path=path, root=str(root), size=0, mtime_ns=0)
             )
             if source is not None and source.size:
-                yield aged(source, STALE_S)
+                yield source
 
-    def refresh(self, source: Source) -> Source | None:
-        found = super().refresh(source)
-        return found and aged(found, STALE_S)
+    def is_ended(self, file: IO[bytes], since: Position) -> bool:
+        """Return True if the part that was read as the last is the same in the file as it is
+        now."""
+        from .history import marks_at, split_history
+
+        start = open_start(since)
+        file.seek(start)
+        data = file.read(since.offset - start + CHUNK)
+        then, now = (
+            next(split_history(part, marks_at(file, start), is_end=True, is_stale=True), None)
+            for part in (data[: since.offset - start], data)
+        )
+        return then is not None and now is not None and then[2] == now[2]
+
+    def position(self, source: Source, offset: int, records: int) -> Position:
+        """Return a position, which is open after a last part that may go on."""
+        position = super().position(source, offset, records)
+        if self._open[:2] != (source.path, offset):
+            return position
+        try:
+            with open(source.path, "rb") as file:
+                tail = position.tail[:HASH_BYTES] + open_end(file, self._open[2])
+        except OSError as error:
+            raise ReadError(source.path, reason_of(error)) from error
+        return msgspec.structs.replace(position, tail=tail)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        """Yield the parts of the history. The last one may still grow, and is given when it cannot
-        any more."""
+        """Yield the parts of the history. The last one may still grow, and is given when nothing
+        was written for `QUIET_S`."""
         from .history import marks_at, split_history, typed
 
         start, room = since.offset if since else 0, CHUNK
+        is_quiet = is_stale(source, QUIET_S)
         try:
             with open(source.path, "rb") as file:
                 times = typed(
@@ -95,9 +126,8 @@ class AiderAdapter(JsonlAdapter):
                     file.seek(start)
                     data, done = file.read(room), 0
                     is_end = len(data) < room
-                    for begin, done, content in split_history(
-                        data, marks, is_end, is_stale(source, STALE_S)
-                    ):
+                    for begin, done, content in split_history(data, marks, is_end, is_quiet):
+                        self._open = source.path, start + done, start + begin
                         if content["said"] == "user" and (found := times.get(content["text"])):
                             content["typed"] = found
                         yield Record(to_json(content), start + begin, None, None, start + done)

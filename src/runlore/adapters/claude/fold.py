@@ -504,7 +504,7 @@ class ClaudeFold(Fold[State]):
             out.facts[self.uid(session.native)] = Facts(
                 native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd,
                 git_branch=session.branch,
-                model=session.model, repo=session.repo, task_ref=session.task,
+                model=session.model, linked_repo=session.repo, task_ref=session.task,
                 parent_uid=session.parent, parent_call=session.call,
                 relation=session.relation, rank=int(is_mirrored),
             )  # fmt: skip

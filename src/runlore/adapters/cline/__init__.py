@@ -99,6 +99,9 @@ class ClineAdapter(JsonlAdapter):
             mtime_ns=max(stat.st_mtime_ns for stat in stats),
         )  # fmt: skip
 
+    def has_lines(self, path: str) -> bool:
+        return False
+
     def follows(self, source: Source, since: Position) -> bool:
         try:
             return (since.head, since.tail) == identity(source)

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import msgspec
 
 from ...model import Tier
+from ...text.remotes import remote_name
 from ..shared.jsonl import to_json
 from ..shared.tools import blob_reference, text_of
 from .lines import Block, Counts, Total
@@ -166,15 +167,7 @@ _DRIVE = re.compile(r"/[A-Za-z]:/")
 
 def repo_of(url: str | None) -> str | None:
     """`owner/name` of a remote."""
-    path = (
-        (url or "")
-        .split("://")[-1]
-        .split("@")[-1]
-        .replace(":", "/")
-        .rstrip("/.")
-        .removesuffix(".git")
-    )
-    return "/".join(path.split("/")[-2:]) if "/" in path else None
+    return remote_name(url) if url else None
 
 
 def seconds(value: Any) -> float | None:

@@ -222,6 +222,9 @@ class CursorAdapter(JsonlAdapter):
             return self.editor.refresh(source)
         return _source(source.path, source.root, [], source.hints)
 
+    def has_lines(self, path: str) -> bool:
+        return path.endswith(".jsonl")
+
     def follows(self, source: Source, since: Position) -> bool:
         other = self._of(source)
         return super().follows(source, since) if other is None else other.follows(source, since)

@@ -118,6 +118,12 @@ class GooseAdapter(SqliteSessionsAdapter):
     def refresh(self, source: Source) -> Source | None:
         return stat_source(source) if is_file(source) else super().refresh(source)
 
+    def aged(self, source: Source) -> Source:
+        return self.lines.aged(source) if is_file(source) else source
+
+    def has_other_end(self, source: Source, since: Position) -> bool:
+        return is_file(source) and self.lines.has_other_end(source, since)
+
     def follows(self, source: Source, since: Position) -> bool:
         return (
             self.lines.follows(source, since) if is_file(source) else super().follows(source, since)

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import msgspec
 
 from ...model import Relation
+from ...text.remotes import remote_name
 from .. import Facts, Normalized, Source
 from ..shared.fold import AllFields, Fold, keep, load
 from ..shared.jsonl import parse
@@ -241,10 +242,6 @@ def repo_of(remotes: list[Any]) -> str | None:
     """Return `owner/name` from the first address of a repository, which has several forms."""
     for remote in remotes:
         url = remote if isinstance(remote, str) else pick(remote, "url", of=str) or ""
-        path = (
-            url.split("://")[-1].split("@")[-1].replace(":", "/").rstrip("/").removesuffix(".git")
-        )
-        parts = path.split("/")
-        if len(parts) > 1 and all(parts[-2:]):
-            return "/".join(parts[-2:])[:200]
+        if name := remote_name(url):
+            return name
     return None

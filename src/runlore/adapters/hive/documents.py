@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ..shared.jsonl import MALFORMED, list_entries, parse, read_small
+from ..shared.jsonl import MALFORMED, list_entries, parse, read_small, values_of
 from ..shared.pick import pick
 
 STATE, EVENTS, TALK = "state.json", "events.jsonl", "conversations"
@@ -51,7 +51,7 @@ def files_of(folder: str) -> Iterator[os.DirEntry[str]]:
 def records(folder: str, is_stale: bool) -> list[Item]:
     """Return all records of a session's folder, in their order. A value that is no JSON is a record
     of its own, with its text."""
-    files = _Files(folder)
+    files = _Files(folder, is_stale)
     state, events = files.object(STATE), files.values(EVENTS)
     talks = _talks(files.all, is_stale)
     steps, results = _logs(files, talks, events)
@@ -72,13 +72,13 @@ def records(folder: str, is_stale: bool) -> list[Item]:
 class _Files:
     """The values of all files of a session, each with the name of its file."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, is_stale: bool) -> None:
         self.all: list[tuple[str, Any]] = []
         self.written: dict[int, float] = {}
         """The time of the file of each message, by the message's number."""
         for entry in sorted(files_of(folder), key=lambda entry: entry.path):
             name = entry.path[len(folder) + 1 :].replace(os.sep, "/")
-            values = list(_values(entry.path, name))
+            values = list(_values(entry.path, name, is_stale))
             self.all += [(name, value) for value in values]
             seq = pick(values[0], "seq", of=int) if values else None
             if name.startswith(f"{TALK}/parts/") and seq is not None:
@@ -152,7 +152,7 @@ def utc(text: str | None) -> str | None:
         return None
 
 
-def _values(path: str, name: str) -> Iterator[Any]:
+def _values(path: str, name: str, is_stale: bool) -> Iterator[Any]:
     """Yield the values of a file, and the texts of what is no JSON."""
     if name.endswith(("index.json", "cursor.json")):  # Both repeat other files.
         return
@@ -161,7 +161,7 @@ def _values(path: str, name: str) -> Iterator[Any]:
         if os.path.exists(path):  # Else it was compacted away just now.
             yield f"[{name} cannot be read, or is larger than {FILE_BYTES >> 20} MB]"
         return
-    for line in _lines(path) if data is None else [data]:
+    for line in _lines(path, is_stale) if data is None else [data]:
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -170,14 +170,15 @@ def _values(path: str, name: str) -> Iterator[Any]:
             yield value
 
 
-def _lines(path: str) -> Iterator[bytes]:
-    """Yield the complete lines of a log. Of the lines that repeat a growing reply only the last is
+def _lines(path: str, is_stale: bool) -> Iterator[bytes]:
+    """Yield the complete lines of a log: also the last, without its newline, if it is whole JSON
+    and nothing is written any more. Of the lines that repeat a growing reply only the last is
     given."""
     held = b""
     with open(path, "rb") as file:
         for _ in range(LINES):
             line = file.readline(FILE_BYTES)
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and not (is_stale and values_of(line)):
                 return
             if DELTA in line[:100]:
                 held = line

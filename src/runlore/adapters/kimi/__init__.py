@@ -106,7 +106,9 @@ class KimiAdapter(JsonlAdapter):
         except ReadError:
             return False
         # Positions of before 2026-11-17 do not contain the session.
-        return since.tail == now.tail and since.head in (_own(source, now.head), now.head)
+        if since.head not in (_own(source, now.head), now.head):
+            return False
+        return super().follows(source, msgspec.structs.replace(since, head=now.head))
 
     def position(self, source: Source, offset: int, records: int) -> Position:
         """Return a position that contains the session: all logs have the same name and begin alike,

@@ -66,6 +66,11 @@ class Adapter(metaclass=ABCMeta):
         such as a session in a database, is named as if it lay below the file that holds it."""
         return stat_source(source)
 
+    def aged(self, source: Source) -> Source:
+        """Return the source as a sync compares it with what is stored. It has another time once
+        nothing was written to it for so long that what was held back of it can be read."""
+        return source
+
     def is_appended(self, path: str) -> bool:
         """Return True if the source is only appended to. Then the carry at any position can be
         rebuilt by reading from the beginning, and need not be stored."""
@@ -74,6 +79,11 @@ class Adapter(metaclass=ABCMeta):
     @abstractmethod
     def follows(self, source: Source, since: Position) -> bool:
         """Return True if what lies before the position is still what was read then."""
+
+    def has_other_end(self, source: Source, since: Position) -> bool:
+        """Return True if a source does not follow only because its last record, which had no end
+        when it was read, is another one now."""
+        return False
 
     @abstractmethod
     def position(self, source: Source, offset: int, records: int) -> Position:

@@ -29,6 +29,9 @@ class DocumentAdapter(JsonlAdapter):
         to."""
         return False
 
+    def has_lines(self, path: str) -> bool:
+        return self.is_appended(path)
+
     def identity(self, path: str) -> tuple[bytes, bytes]:
         """Return two hashes that change with the document. Raises OSError."""
         with open(path, "rb") as file:
@@ -81,6 +84,9 @@ class GrowingAdapter(JsonlAdapter):
         """Return the sidecars of a source, and all its finished records as JSON. Raises ReadError
         or OSError."""
         raise AssertionError("the agent's own adapter has it")
+
+    def has_lines(self, path: str) -> bool:
+        return False
 
     def follows(self, source: Source, since: Position) -> bool:
         try:

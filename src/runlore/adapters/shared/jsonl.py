@@ -17,7 +17,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -37,6 +37,12 @@ FIRST_READ_BYTES = 16 << 10  # Bytes that are read at once of a file that is not
 SAMPLE_BYTES = (
     4 << 10
 )  # How much of the head and of the tail says whether a file is still the same.
+HASH_BYTES = 16
+OFFSET_BYTES = 8
+OPEN_BYTES = OFFSET_BYTES + 2 * HASH_BYTES
+QUIET_S = 60
+"""Seconds without a write after which a last line that is whole JSON counts as a record, though no
+newline follows: programs that died, or whose files were copied, never wrote one."""
 
 
 class JsonlAdapter(Adapter):
@@ -63,6 +69,13 @@ class JsonlAdapter(Adapter):
                 inode=stat.st_ino,
             )
 
+    def has_lines(self, path: str) -> bool:
+        """Return True if the source is a file of lines, and not a document or a database."""
+        return True
+
+    def aged(self, source: Source) -> Source:
+        return aged(source, QUIET_S) if self.has_lines(source.path) else source
+
     def is_appended(self, path: str) -> bool:
         """Return True unless the adapter reads its files in another way than line by line."""
         return type(self).read is JsonlAdapter.read
@@ -72,27 +85,53 @@ class JsonlAdapter(Adapter):
             with open(source.path, "rb") as file:
                 if os.fstat(file.fileno()).st_size < since.offset:
                     return False
-                return (since.head, since.tail) == sample_hashes(file, since.offset)
+                if (since.head, since.tail[:HASH_BYTES]) != sample_hashes(file, since.offset):
+                    return False
+                return not is_open(since) or self.is_ended(file, since)
+        except OSError:
+            return False
+
+    def is_ended(self, file: typing.IO[bytes], since: Position) -> bool:
+        """Return True if the record that was read without its end is not continued in the file,
+        which stands at the position."""
+        return file.read(1) in (b"", b"\n")
+
+    def has_other_end(self, source: Source, since: Position) -> bool:
+        if not is_open(since):
+            return False
+        try:
+            with open(source.path, "rb") as file:
+                return since.tail[HASH_BYTES:] == open_end(file, open_start(since))
         except OSError:
             return False
 
     def position(self, source: Source, offset: int, records: int) -> Position:
+        """Return the position after a line: an open one (`is_open`) if the line has no newline."""
         try:
             with open(source.path, "rb") as file:
                 head, tail = sample_hashes(file, offset)
+                if (start := _line_start(file, offset)) != offset:
+                    tail += open_end(file, start)
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
         return Position(offset=offset, head=head, tail=tail, records=records)
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
         """Yield every complete line after the position. Bytes after the last newline are still
-        being written: the next read gives them."""
+        being written, unless they are whole JSON and the file is quiet (`QUIET_S`)."""
         if since is None:
             yield from self.sidecars(source)
         try:
             with open(source.path, "rb", buffering=0) as file:
-                file.seek(since.offset if since else 0)
-                yield from self._lines(source, file, file.tell())
+                offset = file.seek(since.offset if since else 0)
+                if since is not None and is_open(since):
+                    # The newline of the line that was read without it.
+                    offset = file.seek(offset + (file.read(1) == b"\n"))
+                rest, offset = yield from self._lines(source, file, offset)
+                if rest and is_stale(source, QUIET_S) and values_of(rest):
+                    if self.marker is not None and self.marker in rest:
+                        yield from self.sidecars_of_line(source, rest)
+                    yield Record(rest, offset, None, None, offset + len(rest))
         except OSError as error:
             raise ReadError(source.path, reason_of(error)) from error
 
@@ -104,7 +143,10 @@ class JsonlAdapter(Adapter):
         """Return small files that this line speaks of. They are given just before it."""
         return ()
 
-    def _lines(self, source: Source, file: typing.IO[bytes], offset: int) -> Iterator[Record]:
+    def _lines(
+        self, source: Source, file: typing.IO[bytes], offset: int
+    ) -> Generator[Record, None, tuple[bytes, int]]:
+        """Yield the lines of a file; return what follows the last of them, and where it begins."""
         marker = self.marker
         begun: list[bytes] = []  # The pieces of a line whose end has not come yet.
         held = 0  # Their length, and that of what was not kept of them.
@@ -138,6 +180,7 @@ class JsonlAdapter(Adapter):
                 yield Record(line, offset, None, None, end)
                 offset, start = end, at + 1
             begun, held = [chunk[start:]], len(chunk) - start
+        return b"".join(begun) if held <= MAX_RECORD_BYTES else b"", offset
 
 
 def reason_of(error: OSError) -> str:
@@ -184,8 +227,9 @@ def read_up_to(most: int, file: typing.IO[bytes]) -> bytes:
 
 
 def is_stale(source: Source, after_s: float) -> bool:
-    """Return True if nothing was written to a source for so long that nothing will be."""
-    return source.mtime_ns < (time() - after_s) * 1e9
+    """Return True if nothing was written to a source for so long that nothing will be. A time that
+    lies in the future says nothing of when that was, and does not hold anything back."""
+    return abs(time() * 1e9 - source.mtime_ns) > after_s * 1e9
 
 
 def aged(source: Source, after_s: float) -> Source:
@@ -243,6 +287,35 @@ def sample_hashes(file: typing.IO[bytes], offset: int) -> tuple[bytes, bytes]:
     file.seek(max(0, offset - SAMPLE_BYTES))
     tail = file.read(min(SAMPLE_BYTES, offset))
     return blake2b(head, digest_size=16).digest(), blake2b(tail, digest_size=16).digest()
+
+
+def is_open(position: Position) -> bool:
+    """Return True if the record before the position was read without its end. The tail then also
+    has what `open_end` returns."""
+    return len(position.tail) == HASH_BYTES + OPEN_BYTES
+
+
+def open_start(position: Position) -> int:
+    """Return where the record begins that was read without its end."""
+    return int.from_bytes(position.tail[HASH_BYTES : HASH_BYTES + OFFSET_BYTES], "big")
+
+
+def open_end(file: typing.IO[bytes], start: int) -> bytes:
+    """Return the start of a record that has no end yet, and the hashes of what lies before it."""
+    file.seek(0)
+    return start.to_bytes(OFFSET_BYTES, "big") + b"".join(sample_hashes(file, start))
+
+
+def _line_start(file: typing.IO[bytes], offset: int) -> int:
+    """Return where the line begins that ends at an offset without a newline; the offset itself if
+    there is a newline."""
+    start, newline, size = offset, -1, 1
+    while start and newline < 0:
+        size = min(size, start)
+        start = file.seek(start - size)
+        newline = file.read(size).rfind(b"\n")
+        size = CHUNK_BYTES
+    return start + newline + 1
 
 
 # The tolerant path: what a strict decoder refuses.

@@ -72,6 +72,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     git_branch: str | None = None
     model: str | None = None
     repo: str | None = None
+    """The name of the remote of the session's folder."""
+    linked_repo: str | None = None
+    """The repository of a pull request of the session, which need not be that of its folder."""
     task_ref: str | None = None
     parent_uid: str | None = None
     parent_call: str | None = None

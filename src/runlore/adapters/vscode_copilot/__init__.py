@@ -36,7 +36,15 @@ from typing import Any
 from ...errors import ReadError
 from .. import Record, Source
 from ..shared.document import GrowingAdapter
-from ..shared.jsonl import list_entries, note_refusal, read_small, to_json, walk_files
+from ..shared.jsonl import (
+    QUIET_S,
+    is_stale,
+    list_entries,
+    note_refusal,
+    read_small,
+    to_json,
+    walk_files,
+)
 from ..shared.pick import number
 
 STALE_S = 3600  # A request that has not changed for so long is not being answered any more.
@@ -103,11 +111,14 @@ class VscodeCopilotAdapter(GrowingAdapter):
             inode=stat.st_ino,
         )
 
+    def has_lines(self, path: str) -> bool:
+        return path.endswith(".jsonl")
+
     def whole(self, source: Source) -> tuple[list[Record], list[bytes]]:
         from .log import load
         from .records import is_open, records
 
-        document = load(source.path)
+        document = load(source.path, is_stale(source, QUIET_S))
         requests = document.get("requests") or []
         if requests and is_open(requests[-1]) and not _is_stale(source.path, requests[-1]):
             requests = requests[:-1]

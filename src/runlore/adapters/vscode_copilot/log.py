@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import ReadError
 from ..shared.document import load_document
-from ..shared.jsonl import MALFORMED, parse, read_up_to
+from ..shared.jsonl import MALFORMED, parse, read_up_to, values_of
 from ..shared.pick import pick
 
 MAX_LOG_BYTES = 512 << 20  # Bytes of a log. One that is larger than any session is named, not read.
@@ -15,10 +15,10 @@ FIRST, SET, PUSH, DELETE = range(4)
 MAX_DEPTH = 32  # Names in the path of a change.
 
 
-def load(path: str) -> dict[str, Any]:
+def load(path: str, is_quiet: bool = False) -> dict[str, Any]:
     """Return the document. Raises ReadError when there is none, or it is no session."""
     is_log = path.endswith(".jsonl")
-    document = _replayed(path) if is_log else load_document(path)
+    document = _replayed(path, is_quiet) if is_log else load_document(path)
     if document is None:
         return {}
     if not isinstance(document, dict) or not isinstance(document.get("requests"), list):
@@ -26,16 +26,19 @@ def load(path: str) -> dict[str, Any]:
     return document if is_log else {**document, "strange": []}
 
 
-def _replayed(path: str) -> Any:
+def _replayed(path: str, is_quiet: bool) -> Any:
     """Return the document after all complete changes; None when not even its beginning is complete.
-    Lines that are no change leave it as it is, and are listed in its field `strange`."""
+    Lines that are no change leave it as it is, and are listed in its field `strange`. The last line
+    is complete without a newline if it is whole JSON and the log is quiet."""
     with open(path, "rb") as file:
         data = read_up_to(MAX_LOG_BYTES + 1, file)
     if len(data) > MAX_LOG_BYTES:
         raise ReadError(path, f"larger than {MAX_LOG_BYTES >> 20} MB")
     document: Any = None
     strange: list[tuple[int, Any]] = []
-    lines = data.split(b"\n")[:-1]  # What follows the last newline is still being written.
+    *lines, rest = data.split(b"\n")
+    if is_quiet and values_of(rest):  # Else it is still being written.
+        lines.append(rest)
     for line in lines:
         for value, text, _ in parse(line):
             if not isinstance(value, dict) or value is MALFORMED:

@@ -62,6 +62,13 @@ MAX_PLACES = 8
     metavar="N",
     help="Number of reading processes; 0 reads in this one.",
 )
+@click.option(
+    "--verbose",
+    "-v",
+    "is_verbose",
+    is_flag=True,
+    help="Also tell what was merged, copied and not understood.",
+)
 @as_json(Report, items="problems", forms={"--watch": Answer(Report, is_stream=True)})
 def command(
     agents: tuple[str, ...],
@@ -69,6 +76,7 @@ def command(
     watch: bool,
     dry_run: bool,
     workers: int | None,
+    is_verbose: bool,
     is_json: bool,
 ) -> None:
     if watch and dry_run:
@@ -88,7 +96,7 @@ def command(
             with watching.alone(config.home):
                 report = first_pass(run)
                 if not is_json:
-                    show(report, config, agents, roots)
+                    show(report, config, agents, roots, is_verbose)
                 elif watching.has_news(report):
                     show_json(report)
                 watching.watch(
@@ -102,7 +110,7 @@ def command(
         if is_json:
             write_json(report)
         else:
-            show(report, config, agents, roots)
+            show(report, config, agents, roots, is_verbose)
 
 
 def warn_of_strangers(config: settings.Config) -> None:
@@ -125,9 +133,13 @@ def first_pass(run: Callable[..., Report]) -> Report:
 
 
 def show(
-    report: Report, config: settings.Config, agents: tuple[str, ...], roots: tuple[str, ...]
+    report: Report,
+    config: settings.Config,
+    agents: tuple[str, ...],
+    roots: tuple[str, ...],
+    is_verbose: bool,
 ) -> None:
-    for line in summary(report) if report.found else troubles(report):
+    for line in summary(report, is_verbose) if report.found else troubles(report):
         note(line)
     if not report.found:
         explain_nothing(config, agents, roots)
@@ -225,8 +237,8 @@ def what_is(place: str) -> str:
 
 
 # ── the summary ───────────────────────────────────────────────────────────────────────────────────
-def summary(report: Report) -> Iterator[str]:
-    """Return a few lines on what was done."""
+def summary(report: Report, is_verbose: bool = False) -> Iterator[str]:
+    """Return a few lines on what was done, and only if asked for on how records were read."""
     found = report.found
     changed = {word: number for word, number in found.items() if word != "unchanged"}
     if not changed and not report.problems:
@@ -255,18 +267,25 @@ def summary(report: Report) -> Iterator[str]:
             "bold",
             sys.stderr,
         )
-    if report.merged:
-        yield f"merged into other events: {count(report.merged, 'record')}"
     beside = {
-        f"{count(report.copies, 'copy', 'copies')} of events stored elsewhere": report.copies,
         f"{count(report.excluded, 'source')} excluded in config.toml": report.excluded,
         f"{count(report.forgotten, 'event')} of forgotten sessions": report.forgotten,
     }
     if told := [text for text, number in beside.items() if number]:
         yield f"not counted: {', '.join(told)}"
-    yield from counted("not understood, kept as they are", report.skipped)
+    if is_verbose:
+        yield from details(report)
     yield from counted("secrets redacted", report.redacted)
     yield from troubles(report)
+
+
+def details(report: Report) -> Iterator[str]:
+    """Return what became of records that gave no event of their own."""
+    if report.merged:
+        yield f"merged into other events: {count(report.merged, 'record')}"
+    if report.copies:
+        yield f"copies of events stored elsewhere: {report.copies:,}"
+    yield from counted("not understood, kept as they are", report.skipped)
 
 
 def troubles(report: Report) -> Iterator[str]:

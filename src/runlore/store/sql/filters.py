@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ...model import format_time
 from ...text.clean import encoded
 from ..filters import Filter
 from .database import Database, Test
+
+MAX_AHEAD = timedelta(days=1)
+"""How far a clock or a time zone may be wrong. A later time is not that of the session."""
+
+SORT_TIME = "case when {0} > ? then coalesce(discovered_at, ingested_at) else {0} end"
+"""The time by which sessions are sorted and selected, given the column and `latest_time()`: a time
+in the future counts as that of the first reading."""
+
+
+def latest_time() -> str:
+    """Return the latest time that a session can have."""
+    return format_time(datetime.now(UTC) + MAX_AHEAD)
 
 
 def session_filter(db: Database, chosen: Filter) -> tuple[str, list[Any]]:
@@ -70,10 +83,14 @@ def _pattern_tests(db: Database, chosen: Filter) -> Iterator[Test]:
 
 def _time_and_text_tests(db: Database, chosen: Filter) -> Iterator[Test]:
     """Yield the tests of times and of a text in the title, the name or the folder."""
+    horizon = latest_time()
     if chosen.since is not None:
-        yield "ended_at >= ?", (format_time(chosen.since),)
+        since = format_time(chosen.since)
+        # The first test finds them by an index.
+        yield f"(ended_at >= ? and {SORT_TIME.format('ended_at')} >= ?)", (since, horizon, since)
     if chosen.until is not None:
-        yield "started_at < ?", (format_time(chosen.until),)
+        until = format_time(chosen.until)
+        yield f"{SORT_TIME.format('started_at')} < ?", (horizon, until)
     if chosen.text is not None:
         contains = (
             f"{db.instr}(lower(coalesce({column}, '')), ?) > 0"

@@ -8,7 +8,7 @@ has the numbers that events had, and `Known.unread` the sessions that this readi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -35,7 +35,7 @@ from ..rows import (
     with_record,
 )
 from ..segments import pack
-from ..values import DAMAGED, Batch, Put
+from ..values import DAMAGED, Batch, Put, SessionPlace
 from .put import INSERT_EVENT, SqlWriter
 
 PUT_BACK = b"\x01"
@@ -383,11 +383,36 @@ class SqlIngest(SqlWriter):
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         with self.db.transaction():
             # The name alone, which a folder has too, takes nothing from one that is known with its
-            # owner.
+            # owner: it may be all that is left of a folder that is gone.
             self.db.executemany(
-                "update sessions set repo = case when repo like '%/' || ? then repo else"
-                " coalesce(?, repo) end, task_ref = coalesce(task_ref, ?) where uid = ?",
+                "update sessions set repo = case when repo like '%/%' and ? not like '%/%' then"
+                " repo else coalesce(?, repo) end, task_ref = coalesce(task_ref, ?) where uid = ?",
                 [(repo, repo, task, uid) for uid, (repo, task) in found.items()],
+            )
+
+    def places(self) -> list[SessionPlace]:
+        is_mine, reader = self.db.own_sources
+        sql = (
+            "select t.session, s.cwd, s.repo, q.machine, t.facts from streams t join sessions s on"
+            " s.number = t.session join sources q on q.number = t.source where t.hash != x'' and"
+            f" {is_mine} order by t.session, t.block"
+        )
+        found: dict[int, SessionPlace] = {}
+        for number, cwd, repo, machine, facts in self.db.all(sql, reader):
+            place = found.get(number)
+            if place is None:
+                place = found[number] = SessionPlace(
+                    number=number, cwd=cwd, repo=repo, machine=machine
+                )
+            names = _decode_names(facts)
+            place.told, place.linked = place.told or names.repo, place.linked or names.linked_repo
+        return list(found.values())
+
+    def set_repos(self, names: Mapping[int, str | None]) -> None:
+        with self.db.transaction():
+            self.db.executemany(
+                "update sessions set repo = ? where number = ?",
+                [(repo, number) for number, repo in names.items()],
             )
 
     def set_domains(self, domain_of: Callable[[str | None], str | None]) -> None:
@@ -411,6 +436,16 @@ class SqlIngest(SqlWriter):
             for domain, numbers in others.items():
                 sql = "update sessions set domain = ? where number in (select value from carray(?))"
                 self.db.execute(sql, (domain, self.db.ids(numbers)))
+
+
+class _Names(msgspec.Struct):
+    """The part of `Facts` that names repositories."""
+
+    repo: str | None = None
+    linked_repo: str | None = None
+
+
+_decode_names = msgspec.msgpack.Decoder(_Names).decode
 
 
 class Short(Exception):

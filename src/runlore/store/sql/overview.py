@@ -9,6 +9,7 @@ from ...model import format_time
 from ..filters import SLOT
 from ..values import AgentTotals, Hour, LastSession, StoreState
 from .database import Database
+from .filters import SORT_TIME, latest_time
 
 _NO_SUBAGENT = "coalesce(relation, '') != 'subagent'"
 
@@ -76,9 +77,9 @@ class SqlOverview:
         these = f"from sessions where {'repo' if repo else 'cwd'} = ? and {_NO_SUBAGENT}"
         sql = (
             f"select uid, coalesce(name, title), ended_at, outcome {these}"
-            " order by ended_at desc, uid limit 1"
+            f" order by {SORT_TIME.format('ended_at')} desc, uid limit 1"
         )
-        row = self.db.one(sql, (repo or cwd,))
+        row = self.db.one(sql, (repo or cwd, latest_time()))
         (count,) = self.db.one(f"select count(*) {these}", (repo or cwd,))
         return int(count), None if row is None else LastSession(*row)
 

@@ -33,7 +33,7 @@ from ..segments import unpack, unpack_records
 from ..session_line import SessionLine
 from ..values import Marks
 from .database import Database
-from .filters import high, session_filter
+from .filters import SORT_TIME, high, latest_time, session_filter
 
 LINE = (
     "uid, flavor, coalesce(name, title), repo, domain, cwd, git_branch, model, started_at,"
@@ -51,6 +51,8 @@ SORTS = {
     "duration": "wall_clock_s",
     "cost": "usd",
 }
+
+TIMES = ("ended", "started")
 
 _MAX_UIDS_IN_QUERY = 500
 """Maximum number of uids in one query. For more of them, all sessions are read."""
@@ -111,31 +113,41 @@ class SqlSessions:
         end = name + "\U0010ffff"
         sql = (
             "select uid from sessions where (uid >= ?1 and uid < ?2) or (native_session_id >= ?1"
-            " and native_session_id < ?2) order by coalesce(relation, '') = 'subagent', ended_at"
-            " desc nulls last, uid limit ?3"
+            " and native_session_id < ?2) order by coalesce(relation, '') = 'subagent',"
+            f" {SORT_TIME.format('ended_at').replace('?', '?4')} desc nulls last, uid limit ?3"
         )
-        return [uid for (uid,) in self.db.all(sql, (name, end, limit))]
+        return [uid for (uid,) in self.db.all(sql, (name, end, limit, latest_time()))]
 
     def select(
         self, chosen: Filter, *, sort: str = "ended", limit: int | None = None, offset: int = 0
     ) -> list[SessionLine]:
         where, bindings = session_filter(self.db, chosen)
+        order, values = self._order(sort)
         sql = (
-            f"select {LINE} from sessions {where} order by {SORTS[sort]} desc nulls last, uid limit"
+            f"select {LINE} from sessions {where} order by {order} desc nulls last, uid limit"
             " ? offset ?"
         )
-        return [SessionLine(*row) for row in self.db.all(sql, (*bindings, high(limit), offset))]
+        rows = self.db.all(sql, (*bindings, *values, high(limit), offset))
+        return [SessionLine(*row) for row in rows]
+
+    def _order(self, sort: str) -> tuple[str, tuple[str, ...]]:
+        """Return what sessions are sorted by, and its values."""
+        column, horizon = SORTS[sort], latest_time()
+        # Nearly always no time is in the future, and an index has the order.
+        if sort not in TIMES or not self.db.one(
+            "select 1 from sessions where ended_at > ? limit 1", (horizon,)
+        ):
+            return column, ()
+        return SORT_TIME.format(column), (horizon,)
 
     def uids(self, chosen: Filter, *, limit: int | None = None) -> list[str]:
         where, bindings = session_filter(self.db, chosen)
-        newest = (
-            ""
-            if limit is None
-            else f" order by {SORTS['ended']} desc nulls last, uid limit {int(limit)}"
-        )
-        return [
-            uid for (uid,) in self.db.all(f"select uid from sessions {where}{newest}", bindings)
-        ]
+        newest, values = "", tuple[str, ...]()
+        if limit is not None:
+            order, values = self._order("ended")
+            newest = f" order by {order} desc nulls last, uid limit {int(limit)}"
+        sql = f"select uid from sessions {where}{newest}"
+        return [uid for (uid,) in self.db.all(sql, (*bindings, *values))]
 
     def labels(self, uids: Sequence[str]) -> dict[str, tuple[str, str | None, str | None]]:
         sql = "select uid, flavor, coalesce(name, title), repo from sessions"
@@ -165,13 +177,16 @@ class SqlSessions:
         return {number: SessionLine(*line) for number, *line in rows}
 
     def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
+        if not numbers:
+            return []
+        order, values = SORTS[by], tuple[str, ...]()
+        if by in TIMES:
+            order, values = SORT_TIME.format(order), (latest_time(),)
         sql = (
-            f"select number from carray(?) c join sessions on number = c.value order by {SORTS[by]}"
+            f"select number from carray(?) c join sessions on number = c.value order by {order}"
             " desc nulls last, uid"
         )
-        return (
-            [number for (number,) in self.db.all(sql, (self.db.ids(numbers),))] if numbers else []
-        )
+        return [number for (number,) in self.db.all(sql, (self.db.ids(numbers), *values))]
 
     def events(self, uid: str, first: int = 0, last: int | None = None) -> list[SessionEvent]:
         session = self.number(uid)
