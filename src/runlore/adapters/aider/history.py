@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import msgspec
 
@@ -66,7 +66,7 @@ class Marks(msgspec.Struct):
         return self.program is True and self.prompts is False
 
 
-def marks_at(file: BinaryIO, end: int) -> Marks:
+def marks_at(file: IO[bytes], end: int) -> Marks:
     """Return how lines are marked in the session that the text before this offset belongs to."""
     marks, begin = Marks(), _session_start(file, end)
     file.seek(begin)
@@ -79,7 +79,7 @@ def marks_at(file: BinaryIO, end: int) -> Marks:
     return marks
 
 
-def _session_start(file: BinaryIO, end: int) -> int:
+def _session_start(file: IO[bytes], end: int) -> int:
     """Return where the last session before this offset begins."""
     while end > 0:
         begin = max(0, end - CHUNK_BYTES)
