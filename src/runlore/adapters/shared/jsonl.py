@@ -43,7 +43,7 @@ class JsonlAdapter(Adapter):
     """The base of adapters whose agent appends JSON lines to files below its roots."""
 
     suffix = ".jsonl"
-    marker: bytes | None = None
+    marker: bytes | tuple[bytes, ...] | None = None
     """Bytes of lines that name sidecars: `sidecars_of_line` is called for these lines."""
 
     def discover(self, root: Path) -> Iterator[Source]:
@@ -105,7 +105,7 @@ class JsonlAdapter(Adapter):
         return ()
 
     def _lines(self, source: Source, file: typing.IO[bytes], offset: int) -> Iterator[Record]:
-        marker = self.marker
+        marks = (self.marker,) if isinstance(self.marker, bytes) else self.marker or ()
         begun: list[bytes] = []  # The pieces of a line whose end has not come yet.
         held = 0  # Their length, and that of what was not kept of them.
         while chunk := file.read(CHUNK_BYTES):
@@ -122,17 +122,17 @@ class JsonlAdapter(Adapter):
                 yield Record(begun[0], offset, None, f"too long ({held >> 20} MB)", end)
             else:
                 line = b"".join(begun)
-                if marker is not None and marker in line:
+                if any(mark in line for mark in marks):
                     yield from self.sidecars_of_line(source, line)
                 yield Record(line, offset, None, None, end)
             offset = end
             start = at + 1
             base = end - start  # Where the chunk begins.
-            watched = marker is not None and marker in chunk
+            watched = [mark for mark in marks if mark in chunk]
             # Not `split`, which looks at each byte: lines are long.
             while (at := chunk.find(b"\n", start)) >= 0:
                 line = chunk[start:at]
-                if watched and marker in line:  # type: ignore[operator] # watched: there is one
+                if watched and any(mark in line for mark in watched):
                     yield from self.sidecars_of_line(source, line)
                 end = base + at + 1
                 yield Record(line, offset, None, None, end)
