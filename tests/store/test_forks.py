@@ -17,7 +17,7 @@ from runlore import config as config_module
 from runlore import doctor
 from runlore.config import Config
 from runlore.store import Filter, Store, open_store
-from runlore.sync import pipeline
+from runlore.sync import pipeline, prepare
 from tests.test_law import contents
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures" / "claude"
@@ -143,6 +143,24 @@ def without_paths(result: tuple[dict[str, Any], Any]) -> Any:
         session["session"]["source_path"] = os.path.basename(session["session"]["source_path"])
         session["session"].pop("usage", None)
     return result
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+def test_long_files_that_are_read_in_several_batches_give_the_same_store(
+    case: str, config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is put first does not know yet how far its session reaches."""
+    monkeypatch.setattr(prepare, "BATCH_BYTES", 1500)
+    files = files_of(case)
+    for number, order in enumerate((files, files[::-1], [*files[2:], *files[:2]])):
+        root = tmp_path / f"root{number}"
+        root.mkdir()
+        store = open_store(str(tmp_path / f"{number}.db"))
+        for file in order:
+            shutil.copy(file, root)
+            sync(store, config, root)
+        assert figures(store) == EXPECTED[case]
+        store.close()
 
 
 def test_a_fork_without_anything_of_its_own_has_the_time_of_what_it_begins_with(
