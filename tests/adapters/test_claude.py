@@ -418,14 +418,17 @@ def test_the_lead_of_a_team_is_found_by_the_note_about_the_team(tmp_path: Path) 
     [
         {},
         {"teamName": "../checkout"},
+        {"teamName": "broken"},
         {"teamName": "session-00000000"},
     ],
 )
 def test_a_member_whose_lead_is_not_known_is_named_all_the_same(
     more: dict[str, Any], tmp_path: Path
 ) -> None:
-    (tmp_path / "checkout").mkdir()
-    (tmp_path / "checkout" / "config.json").write_text('{"leadSessionId": "another"}')
+    notes = {"checkout": '{"leadSessionId": "another"}', "teams/broken": '{"leadSessionId": 3}'}
+    for folder, note in notes.items():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "config.json").write_text(note)
     (facts,) = member(tmp_path / "projects", **more).facts.values()
     assert (facts.parent_uid, facts.relation) == (None, None)
     assert facts.title == "tester: Test the checkout."

@@ -41,7 +41,7 @@ from .. import Integration, Record, Source
 from ..shared.jsonl import JsonlAdapter, list_entries, read_small
 from .integration import INTEGRATION
 from .paths import OVERFLOWS, SourcePath
-from .teams import TEAM_MARK, lead_in, team_of
+from .teams import TEAM_MARK, lead_in, lead_of, team_of
 
 OVERFLOW_BYTES = 8 << 20
 OVERFLOW_MARK = b"<persisted-output>"
@@ -106,16 +106,15 @@ class ClaudeAdapter(JsonlAdapter):
                 yield Record(data, -1, f"overflow:{name}")
 
     def _team(self, source: Source, team: str) -> Iterator[Record]:
-        """Yield what the folder knows of a team: the program's own note, which goes with the team,
-        or else the id of the lead's session, which the name of the team begins."""
+        """Yield which session leads a team: by the program's note about the team, which goes with
+        it, or else by the name of the team, which the lead's id begins."""
         note = os.path.join(os.path.dirname(source.root), "teams", team, "config.json")
-        data = read_small(note, 1 << 20)
-        if data is None:
+        lead = lead_of(read_small(note, 1 << 20) or b"")
+        if lead is None:
             names = [entry.name for entry in list_entries(os.path.dirname(source.path), [])]
             lead = lead_in(names, team, self.suffix)
-            data = msgspec.json.encode({"leadSessionId": lead}) if lead else None
-        if data is not None:
-            yield Record(data, -1, "team")
+        if lead is not None:
+            yield Record(msgspec.json.encode({"leadSessionId": lead}), -1, "team")
 
     def slim(self, line: bytes) -> bytes:
         line = super().slim(line)

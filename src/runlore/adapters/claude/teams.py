@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import msgspec
+
 TEAM_MARK = b'"teamName":'
 LEAD = "team-lead"
 """The name of the lead in its team."""
@@ -22,6 +24,20 @@ def team_of(line: bytes) -> str | None:
         return None
     found = _TEAM.search(line)
     return found[1].decode() if found else None
+
+
+class Note(msgspec.Struct, gc=False):
+    """The program's note about a team, without its members and what they were asked."""
+
+    leadSessionId: str | None = None
+
+
+def lead_of(note: bytes) -> str | None:
+    """Return the id of the session that leads a team, from the note about it."""
+    try:
+        return msgspec.json.decode(note, type=Note).leadSessionId or None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def lead_in(names: Iterable[str], team: str, suffix: str) -> str | None:
