@@ -106,6 +106,26 @@ def test_the_order_in_which_files_arrive_does_not_matter(
     assert len(spoken) == len(events), "every copy can be read"
 
 
+@pytest.mark.parametrize("order", [*itertools.permutations("bmn")])
+def test_the_session_that_ends_first_has_what_others_begin_with(
+    order: tuple[str, ...], store: Store, config: Config, root: Path
+) -> None:
+    files = {"m": original(), "n": resumed("x"), "b": [*resumed("x"), *resumed("y")[-1:]]}
+    for stem in order:
+        (root / f"{stem}.jsonl").write_bytes(b"".join(files[stem]))
+        pipeline.sync(store, config)
+    found = {}
+    for one in store.sessions.select(Filter()):
+        session = store.sessions.get(one.uid)
+        assert session is not None
+        found[one.uid] = (session.cost.turns, session.parent_uid, session.relation)
+    assert found == {
+        "toy:m": (4, None, None),
+        "toy:n": (1, "toy:m", "fork"),
+        "toy:b": (1, "toy:n", "fork"),
+    }
+
+
 def test_a_copy_is_found_when_its_original_comes_later(
     store: Store, config: Config, root: Path
 ) -> None:

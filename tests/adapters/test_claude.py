@@ -391,6 +391,108 @@ def test_a_first_line_is_passed_over_for_a_title_only_when_all_it_does_is_announ
     assert facts.title == (title or prompt.partition("\n")[0])
 
 
+MEMBER = {"teamName": "checkout", "agentName": "tester", "parentUuid": None}
+
+
+def member(root: Path, **more: Any) -> Normalized:
+    """A session of a team's member, as it stands below this folder."""
+    file = root / "-home-me" / f"{SESSION}.jsonl"
+    file.parent.mkdir(parents=True)
+    asked = '<teammate-message teammate_id="team-lead">\nTest the checkout.\n</teammate-message>'
+    file.write_text(json.dumps(user(1, asked, **{**MEMBER, **more})) + "\n")
+    (found,) = ADAPTER.discover(root)
+    return ADAPTER.normalize(found, ADAPTER.read(found, None), None)
+
+
+def test_the_lead_of_a_team_is_found_by_the_note_about_the_team(tmp_path: Path) -> None:
+    note = tmp_path / "teams" / "checkout" / "config.json"
+    note.parent.mkdir(parents=True)
+    note.write_text('{"leadAgentId": "team-lead@checkout", "leadSessionId": "the-lead"}')
+    (facts,) = member(tmp_path / "projects").facts.values()
+    assert (facts.parent_uid, facts.relation) == ("claude:the-lead", "subagent")
+    assert (facts.title, facts.rank) == ("tester: Test the checkout.", 0)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"teamName": "../checkout"},
+        {"teamName": "broken"},
+        {"teamName": "session-00000000"},
+    ],
+)
+def test_a_member_whose_lead_is_not_known_is_named_all_the_same(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    notes = {"checkout": '{"leadSessionId": "another"}', "teams/broken": '{"leadSessionId": 3}'}
+    for folder, note in notes.items():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "config.json").write_text(note)
+    (facts,) = member(tmp_path / "projects", **more).facts.values()
+    assert (facts.parent_uid, facts.relation) == (None, None)
+    assert facts.title == "tester: Test the checkout."
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"agentName": None},
+        {"agentName": "team-lead"},
+        {"teamName": f"session-{SESSION[:8]}", "agentName": "my-own-name"},
+        {"teamName": None},
+    ],
+)
+def test_a_lead_is_no_member(more: dict[str, Any]) -> None:
+    (facts,) = read(user(1, "Test the checkout.", **{**MEMBER, **more})).facts.values()
+    assert (facts.title, facts.title_rank) == ("Test the checkout.", 1)
+    assert facts.parent_uid is None
+
+
+def test_the_title_of_a_member_names_it_whatever_the_title_is() -> None:
+    titles = [
+        {"type": "agent-name", "agentName": "tester"},
+        user(1, "Test the checkout.", **MEMBER),
+        {"type": "agent-name", "agentName": "tester"},
+        {"type": "ai-title", "aiTitle": "Tests for the checkout"},
+        {"type": "custom-title", "customTitle": "mine"},
+    ]
+    found = []
+    for n in range(1, len(titles) + 1):
+        (facts,) = read(*titles[:n]).facts.values()
+        found.append(facts.title)
+    asked = "tester: Test the checkout."
+    assert found == ["tester", asked, asked, "tester: Tests for the checkout", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ({"from": {"model": "a"}, "to": {"model": "b"}}, "b answers in place of a"),
+        ({"from": {"model": 3}, "to": None}, '{"type":"fallback","from":{"model":3},"to":null}'),
+        ({}, '{"type":"fallback"}'),
+    ],
+)
+def test_a_fallback_says_which_model_answers(block: dict[str, Any], text: str) -> None:
+    found = read(assistant(1, {"type": "fallback", **block}))
+    assert [(event.kind, event.native) for event in found.events] == [("lifecycle", "fallback")]
+    assert found.bodies == [text]
+
+
+def test_the_time_of_a_file_is_that_of_the_first_record_that_no_fork_copies() -> None:
+    first, later = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    lines = [
+        user(1, "hi", timestamp="2025-01-01T00:00:00Z"),
+        {"type": "file-history-snapshot", "snapshot": []},
+        {"type": "file-history-snapshot", "snapshot": {"timestamp": "?"}},
+        {"type": "file-history-snapshot", "snapshot": {"timestamp": first}},
+        {"type": "queue-operation", "operation": "enqueue", "timestamp": later},
+    ]
+    (facts,) = read(*lines).facts.values()
+    assert facts.own_since is not None
+    assert facts.own_since.isoformat() == "2026-01-01T00:00:00+00:00"
+
+
 def test_overflow_is_only_read_from_its_own_folder(tmp_path: Path) -> None:
     folder = tmp_path / "-home-me"
     (folder / SESSION / "tool-results").mkdir(parents=True)

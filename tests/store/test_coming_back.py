@@ -293,7 +293,7 @@ def test_of_several_sessions_in_one_source_only_what_goes_on_comes_back(
     sync()
     let_go(store, ["toy:a", "toy:b"])
     with file.open("ab") as out:
-        out.write(line(s="c", id="c1", text="third", at=30))
+        out.write(line(s="c", id="third-1", text="third", at=30))
     sync()
     assert [session(store, f"toy:{name}").evicted_at is not None for name in "abc"] == [
         True,

@@ -1202,7 +1202,7 @@ def test_batches_put_together_are_kept_as_when_put_one_by_one(
         line(id="c", up="x", text="pear"),
     )
     agents["old"].write(line(id="d", up="a", text="pear"))
-    agents["then"].write(line(id="b", text="apple"), line(id="e", up="b", text="plum"))
+    agents["then"].write(line(id="b", text="apple"), line(id="e", up="b", text="plum", at=9))
     agents["more"].write(line(s="new", id="f", up="c", text="plum"))
     agents["gone"].write(line(id="g", text="gone"))
     batches = [one.batch() for one in agents.values()]

@@ -391,7 +391,8 @@ def test_a_session_that_another_refers_to_is_known(
 ) -> None:
     fork = Agent(store, toy, tmp_path / "root" / "s2.jsonl")
     fork.put(
-        line(id="a", text="find the bug in parseHttpUrl"), line(id="z", up="a", text="another way")
+        line(id="a", text="find the bug in parseHttpUrl"),
+        line(id="z", up="a", text="another way", at=99),
     )
     assert {weight.uid: weight.is_shown_elsewhere for weight in store.retention.weights()} == {
         "toy:s1": True,

@@ -67,6 +67,16 @@ def _merge_copies(copies: list[Call]) -> Merged:
     return Merged(call=distinct[0], superseded=tuple(distinct[1 : MAX_SUPERSEDED + 1]))
 
 
+def in_session(merged: Merged, uid: str) -> Merged:
+    """Return the call as one of this session, where it was made. The other copies stay."""
+    call = msgspec.structs.replace(merged.call, session_uid=uid)
+    others = sorted((copy for copy in merged.copies if copy != call), key=rank)
+    distinct = [
+        copy for copy, before in zip(others, (None, *others), strict=False) if copy != before
+    ]
+    return Merged(call=call, superseded=tuple(distinct[:MAX_SUPERSEDED]))
+
+
 def better(a: Call, b: Call) -> Call:
     """Return the one of two copies of a call that counts."""
     return a if rank(a) <= rank(b) else b

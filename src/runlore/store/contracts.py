@@ -8,7 +8,7 @@ rendering. Values are in `values.py`, filters in `filters.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -339,6 +339,11 @@ class Ingest(Protocol):
         batches are those of a new source. What is in both is stored once.
         """
 
+    def mark_stale_copies(self, uids: Collection[str]) -> int:
+        """Mark sources to be derived again whose events refer to a session that has turned out to
+        be younger than theirs, if one of these sessions is among them or has. Return their number.
+        """
+
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:
         """Set by session uid the repository, and the task where its source names none."""
 
@@ -375,6 +380,12 @@ class Ledger(Protocol):
 
     def copied(self, uid: str) -> list[Billed]:
         """Return calls that count for another session, and of which this one has a copy."""
+
+    def misplaced(self, uids: Collection[str]) -> list[tuple[LedgerCall, str]]:
+        """Return calls of these sessions whose event happened in another one, with its origin."""
+
+    def move(self, calls: Sequence[tuple[LedgerCall, int]]) -> None:
+        """Store calls in the sessions that they name now, each with the number of its event."""
 
     def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
         """Return (hash, call) of calls that have no price yet."""

@@ -2,9 +2,9 @@
 arrive.
 
 An event that the agent marks as a copy is one. Otherwise the original is in the session from which
-the other was forked, or else in the one with the smaller uid: any rule will do that does not depend
-on when a file was read. A session whose event turns out to be a copy is derived again, and then
-refers to the original. Knows no database.
+the other was forked, or else in the older one (`known.Age`), or else in the one with the smaller
+uid. None of this depends on when a file was read. A session whose event turns out to be a copy is
+derived again, and then refers to the original. Knows no database.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from ..timeline import Tally
 from .deltas import rebuild, repeated
-from .known import Known, Place, block_of
+from .known import LATEST, Age, Known, Place, age_of, block_of
 from .rows import GONE, SEQ, copied, outside, record_of, with_origin, with_record
 from .values import Delta, StreamState, Tail
 
@@ -31,6 +31,7 @@ class Claim(msgspec.Struct, frozen=True):
     """The agent says so."""
     can_yield: bool = True
     """It can be derived again. One that cannot keeps what it has."""
+    age: Age = (LATEST, LATEST)
     at: tuple[int, int] = (-1, -1)
 
     def compare(self, other: Claim) -> int:
@@ -41,13 +42,13 @@ class Claim(msgspec.Struct, frozen=True):
             return self.is_copy - other.is_copy
         if self.parent == other.uid or other.parent == self.uid:
             return 1 if self.parent == other.uid else -1
-        return -1 if (self.uid, self.at) < (other.uid, other.at) else 1
+        return -1 if (self.age, self.uid, self.at) < (other.age, other.uid, other.at) else 1
 
 
 class Copies:
     """The rows of a delta that its own session or another one has already."""
 
-    def __init__(self, delta: Delta, session: int, known: Known) -> None:
+    def __init__(self, delta: Delta, session: int, known: Known, age: Age) -> None:
         self.stale: set[tuple[int, int]] = set()
         """(session, block) of what has turned out to be a copy of something else than was
         thought."""
@@ -55,7 +56,8 @@ class Copies:
         """Events of the session that are in the delta as well, and the numbers of their records
         there."""
         self.count = 0
-        self._delta, self._session, self._known = delta, session, known
+        self._delta, self._session, self._known, self._age = delta, session, known, age
+        self._ages: dict[int, Age] = {}
         self._declared = {n for n, _ in delta.originals}
 
     def without(self, tally: Tally | None, tail: Tail | None) -> Delta:
@@ -92,14 +94,20 @@ class Copies:
         for n, original in delta.originals:
             h = delta.natives[n]
             places = natives.get(original, ()) if original != h else ()
-            # Each place once: what is in the way of itself would be derived again for ever.
             if places:
-                found[h] = tuple({at[:2]: at for at in (*found.get(h, ()), *places)}.values())
+                found[h] = _each_once((*found.get(h, ()), *places))
+        for n, twin in delta.twins:
+            h = delta.natives[n]
+            # What a session says twice, it says twice.
+            elsewhere = [at for at in natives.get(twin, ()) if at.session != self._session]
+            if elsewhere:
+                found[h] = _each_once((*found.get(h, ()), *elsewhere))
         return found
 
     def _origin(self, n: int, places: Iterable[Place]) -> str | None:
         """Return where a row happened, if that is elsewhere."""
-        here = Claim(self._delta.session_uid, self._delta.facts.parent_uid, n in self._declared)
+        delta, is_copy = self._delta, n in self._declared
+        here = Claim(delta.session_uid, delta.facts.parent_uid, is_copy, age=self._age)
         claims: list[Claim] = []
         elsewhere: list[str] = []
         mine: list[tuple[int, int]] = []
@@ -114,6 +122,7 @@ class Copies:
                 mine.append(at[:2])
             else:
                 elsewhere.append(origin)
+        claims.sort(key=lambda claim: (claim.uid, claim.at))
         first = min([*claims, here], key=cmp_to_key(Claim.compare))
         if first is not here:
             # Another event of the same session is no copy of the first: a record may name one, and
@@ -130,7 +139,10 @@ class Copies:
     def _claim(self, at: Place, *, is_copy: bool) -> Claim:
         session = self._known.by_number[at.session]
         can_yield = self._known.can_be_derived_again(session)
-        return Claim(session.uid, session.parent_uid, is_copy, can_yield, at[:2])
+        if at.session not in self._ages:
+            self._ages[at.session] = age_of(session.parts())
+        age = self._ages[at.session]
+        return Claim(session.uid, session.declared_parent, is_copy, can_yield, age, at[:2])
 
     def _mark_stale(self, places: Iterable[tuple[int, int]]) -> None:
         self.stale.update((session, block_of(seq)) for session, seq in places)
@@ -151,3 +163,8 @@ class Copies:
             and places[seq].flags & GONE
             and block_of(seq) in blocks
         ]
+
+
+def _each_once(places: Iterable[Place]) -> tuple[Place, ...]:
+    # What is in the way of itself would be derived again for ever.
+    return tuple({at[:2]: at for at in places}.values())

@@ -70,6 +70,7 @@ def rebuild(
         natives=[delta.natives[n] for n in place],
         links=[(place[n], parent) for n, parent in delta.links if n in place],
         originals=[(place[n], original) for n, original in delta.originals if n in place],
+        twins=[(place[n], twin) for n, twin in delta.twins if n in place],
     )
 
 
@@ -106,4 +107,5 @@ def renumber(delta: Delta, numbers: dict[int, int], taken: set[int], fresh: int)
         natives=[delta.natives[n] for n in order],
         links=[(place[n], h) for n, h in delta.links],
         originals=[(place[n], h) for n, h in delta.originals],
+        twins=[(place[n], h) for n, h in delta.twins],
     )

@@ -29,7 +29,7 @@ def fold_facts(parts: Sequence[Facts]) -> Facts:
     """Return the facts of a session from those of its streams.
 
     The first stream with a value wins. The title is the one of the highest rank, and of equal ones
-    the last; the model is the last one, and `written_at` the latest.
+    the last; the model is the last one, `written_at` the latest and `own_since` the earliest.
     """
     first = parts[0]
     best = max(enumerate(parts), key=lambda item: (item[1].title_rank, item[0]))[1]
@@ -57,5 +57,8 @@ def fold_facts(parts: Sequence[Facts]) -> Facts:
         model=next((part.model for part in reversed(parts) if part.model is not None), None),
         written_at=max(
             (part.written_at for part in parts if part.written_at is not None), default=None
+        ),
+        own_since=min(
+            (part.own_since for part in parts if part.own_since is not None), default=None
         ),
     )

@@ -7,7 +7,8 @@ them what it plans, so that the next batch of the group knows about it. Knows no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,13 @@ from .values import Batch, Delta, LedgerCall, Tail
 
 SourceKey = tuple[str, str]
 """(agent, path)."""
+
+Age = tuple[datetime, datetime]
+"""The order of sessions with the same events, the original first: since when a session has been
+written on its own, as far as that is known, and the time that it reaches."""
+
+LATEST = datetime.max.replace(tzinfo=UTC)
+"""Stands for a time that is not known."""
 
 
 class Place(NamedTuple):
@@ -90,7 +98,6 @@ class KnownSession(msgspec.Struct, kw_only=True):
 
     number: int
     uid: str
-    parent_uid: str | None = None
     is_evicted: bool = False
     cut: list[CutPart] = []
     """The parts that are missing of a session that was evicted."""
@@ -100,6 +107,20 @@ class KnownSession(msgspec.Struct, kw_only=True):
     segments: dict[int, int] = msgspec.field(default_factory=dict)
     """Ids, by the number of their first event."""
     next_segment: int = 0
+
+    @property
+    def declared_parent(self) -> str | None:
+        """The session from which this one comes, where the agent says so."""
+        facts = (stream.facts for stream in self.streams.values())
+        return next((each.parent_uid for each in facts if each.parent_uid is not None), None)
+
+    def parts(self, but: int | None = None) -> list[tuple[Facts, Tally]]:
+        """The facts and totals of what counts in the session, without those of one source."""
+        return [
+            (stream.facts, stream.tally)
+            for stream in self.streams.values()
+            if stream.hash and stream.source != but
+        ]
 
     def add_block(self, source: int) -> Stream:
         block = max(self.streams, default=-1) + 1
@@ -244,6 +265,19 @@ class Known:
         return all(file.missing_at is None or file.is_whole for file in files)
 
 
+def age_of(parts: Iterable[tuple[Facts, Tally]]) -> Age:
+    """Return the age of a session, from the facts and totals of its streams.
+
+    A copy is written later than its original, and goes on where that ended. So the session is the
+    original that was written on its own first, or else the one that ends first.
+    """
+    parts = list(parts)
+    starts = [facts.own_since for facts, _ in parts if facts.own_since is not None]
+    ends = [end for _, tally in parts if (end := tally.reached_at) is not None]
+    reached = max(ends, default=LATEST)
+    return min(starts, default=reached), reached
+
+
 def key_of(batch: Batch) -> tuple[object, ...]:
     """Return a key that tells batches apart which are put together."""
     uids = (delta.session_uid for delta in batch.deltas)
@@ -274,6 +308,7 @@ def hashes_of(batch: Batch) -> Iterator[int]:
     for delta in batch.deltas:
         yield from delta.natives
         yield from (original for _, original in delta.originals)
+        yield from (twin for _, twin in delta.twins)
         yield from (parent for _, parent in delta.links)
     yield from (target for _, target in batch.aliases)
     yield from (kept.event for kept in batch.calls)

@@ -6,6 +6,7 @@ Pure: knows neither a database nor who has which block.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from ..model import BLOCK
@@ -17,7 +18,9 @@ class Renumbering:
     """A session that is being derived again: the numbers its native ids had, and the block for
     those that had none."""
 
-    def __init__(self) -> None:
+    def __init__(self, age: tuple[datetime, datetime] | None = None) -> None:
+        self.age = age
+        """The age of the session with all its events, which decides what of it is a copy."""
         self.numbers: dict[int, int] = {}
         """By hash of a native id."""
         self.last = -1

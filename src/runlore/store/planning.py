@@ -19,7 +19,19 @@ from .changes import CallChange, Changes, NewSegment, Totals
 from .copies import Copies
 from .deltas import renumber
 from .digest_rows import digest_columns
-from .known import File, Known, KnownCall, KnownSession, Place, Stream, originals_first, source_key
+from .known import (
+    LATEST,
+    Age,
+    File,
+    Known,
+    KnownCall,
+    KnownSession,
+    Place,
+    Stream,
+    age_of,
+    originals_first,
+    source_key,
+)
 from .numbering import Renumbering, absolute, numbers_of, rows_in
 from .rows import FLAGS, GONE, PARENT, REST, SEQ, outside
 from .totals import add_up
@@ -132,7 +144,6 @@ class _Plan:
         session = KnownSession(
             number=number,
             uid=delta.session_uid,
-            parent_uid=delta.facts.parent_uid,
             next_segment=number << 20,
         )
         self.known.add_session(session)
@@ -154,7 +165,7 @@ class _Plan:
     def set_copies_apart(self, delta: Delta, session: KnownSession, block: int | None) -> Delta:
         """Leave out what the session has, and refer to what happened in another one. `block` is
         that of the stream which the delta continues."""
-        copies = Copies(delta, session.number, self.known)
+        copies = Copies(delta, session.number, self.known, self._age(delta, session))
         tally = None if block is None else session.streams[block].tally
         tail = self.known.tails.get((session.number, self.source.number))
         rest = copies.without(tally, tail if block is not None else None)
@@ -165,6 +176,17 @@ class _Plan:
         for at, now in copies.list_returned(blocks) if copies.again else ():
             self.changes.events_again.append((at.flags & ~GONE, now, at.session, at.seq))
         return rest
+
+    def _age(self, delta: Delta, session: KnownSession) -> Age:
+        """Return the age of the session with the delta in it."""
+        again = self.known.renumberings.get(session.number)
+        if again is not None and again.age is not None:
+            return again.age
+        parts = session.parts(but=self.source.number)
+        since, reached = age_of([*parts, (delta.facts, delta.tally)])
+        if self.batch.source.mtime_ns < 0:  # It goes on, and its end is not known yet.
+            return (LATEST if since == reached else since), LATEST
+        return since, reached
 
     def renumber(
         self, delta: Delta, session: KnownSession, blocks: list[int], again: Renumbering
@@ -204,7 +226,7 @@ class _Plan:
         changes.events += rows
         for h, row in zip(delta.natives, rows, strict=True):
             self.add_native(h, row)
-        for n, h in delta.originals:
+        for n, h in (*delta.originals, *delta.twins):
             self.add_native(h, rows[n])
         for segment in delta.segments:
             first, last = absolute(segment.first_seq, blocks), absolute(segment.last_seq, blocks)
@@ -330,8 +352,6 @@ class _Plan:
             elif sums is not None:
                 facts, columns = sums
                 changes.totals.append(Totals(number, facts.repo, facts.task_ref, columns))
-            if sums is not None:
-                session.parent_uid = sums[0].parent_uid
         numbers = {known.sessions[uid].number for uid in changes.put.sessions}
         changes.updated += sorted(numbers - self.new.keys())
 

@@ -74,6 +74,7 @@ class Rest(
         refs="e",
         extra="x",
         original="h",
+        twin="k",
     ),
 ):
     """The fields of an event that have no column of their own.
@@ -98,6 +99,8 @@ class Rest(
     extra: dict[str, Any] = {}
     original: int | None = None
     """The hash of the native id of the original, if the agent says that this is a copy."""
+    twin: int | None = None
+    """The hash of a name for what the event says, if the agent may copy it under another id."""
 
 
 _encode_rest = msgspec.msgpack.Encoder().encode
@@ -116,7 +119,11 @@ def column_index(kind: str) -> int:
 
 
 def make_row(
-    event: SessionEvent, seq: int, parent_seq: int | None, original: int | None = None
+    event: SessionEvent,
+    seq: int,
+    parent_seq: int | None,
+    original: int | None = None,
+    twin: int | None = None,
 ) -> list[Any]:
     """Return an event as a row that has no place for its body yet."""
     usage, ts = event.usage, event.ts
@@ -147,6 +154,7 @@ def make_row(
         event.refs,
         event.extra,
         original,
+        twin,
     )
     return [
         seq,
@@ -296,6 +304,15 @@ def copied(rest: bytes) -> tuple[str | None, int | None]:
         # A damaged row must not stop the doctor, which has it derived again.
         return None, None
     return fields.origin, fields.original
+
+
+def names_of(rest: bytes) -> list[int]:
+    """Return the hashes by which an event is known besides its native id."""
+    try:
+        fields = _decode_rest(rest)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return []
+    return [name for name in (fields.original, fields.twin) if name is not None]
 
 
 def record_of(row: Sequence[Any]) -> int | None:

@@ -36,15 +36,21 @@ def _columns(
     facts: Facts, tally: Tally, content: bytes, last_seq: int, files: Sequence[File]
 ) -> dict[str, Any]:
     missing = [file.missing_at for file in files]
+    parent, relation = facts.parent_uid, facts.relation
+    if parent is None and relation is None and tally.origins:
+        # The agent does not say so, but the session begins with what happened in another one.
+        parent, relation = tally.origins[-1], "fork"
+    # A session that has nothing of its own yet is as old as what it begins with.
+    began, ended = tally.started_at or tally.copied_until, tally.ended_at or tally.copied_until
     return dict(
         title=facts.title or tally.first_prompt,
         cwd=facts.cwd,
         git_branch=facts.git_branch,
         model=facts.model,
-        parent_uid=facts.parent_uid,
-        relation=facts.relation,
-        started_at=_iso(tally.started_at),
-        ended_at=_iso(tally.ended_at or facts.written_at),
+        parent_uid=parent,
+        relation=relation,
+        started_at=_iso(began),
+        ended_at=_iso(ended or facts.written_at),
         events=tally.events,
         errors=tally.errors,
         turns=tally.turns,

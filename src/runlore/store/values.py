@@ -127,8 +127,9 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     def differences(self) -> dict[str, tuple[Any, Any]]:
         """The stored and the right value by name, for totals that can be checked and are wrong."""
         names = ["events", "copies", "errors", "turns", "usage", "started_at", "ended_at", "kinds"]
+        names.append("copied_until")
         if self.is_ordered:
-            names += ["retries", "wall_clock_s", "first_prompt"]
+            names += ["retries", "wall_clock_s", "first_prompt", "origins"]
         both = {
             name: (getattr(self.stored, name, None), getattr(self.made, name)) for name in names
         }
@@ -178,6 +179,9 @@ class Delta(msgspec.Struct, kw_only=True):
     """(row, hash of the original's native id) for rows that the agent says are copies."""
     has_place: bool = True
     """The batch tells where the session was run, and that was not known."""
+    twins: list[tuple[int, int]] = []
+    """(row, hash of a name for what it says) for rows that may be in another session under another
+    native id."""
     digest: Digest | None = None
     """The digest of the session, valid if the delta is the whole session and has no copies."""
 

@@ -6,7 +6,7 @@ twice, or after being killed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
@@ -60,6 +60,9 @@ def _merge(calls: Iterable[LedgerCall], known: dict[int, LedgerCall]) -> Iterato
             continue
         before, after = _copies(old), _copies(new)
         [merged] = ledger.merge([*before, *after])
+        if merged.call in before[1:] and merged.call != after[0]:
+            # It was moved to the session where it was made.
+            merged = ledger.in_session(merged, before[0].session_uid)
         if (merged.call, *merged.superseded) == before:
             continue
         # A copy that still counts keeps its event. The event of another copy is not its own.
@@ -73,6 +76,19 @@ def _merge(calls: Iterable[LedgerCall], known: dict[int, LedgerCall]) -> Iterato
             superseded=merged.superseded,
             event=new.event if merged.call == after[0] else 0,
         )
+
+
+def move_to_originals(store: Store, uids: Collection[str]) -> None:
+    """Bill calls of these sessions where they were made: in the session that has the original of
+    their event."""
+    moved = []
+    for entry, origin in store.ledger.misplaced(uids):
+        uid, _, seq = origin.rpartition("#")
+        call, *superseded = _copies(entry)
+        there = ledger.in_session(ledger.Merged(call=call, superseded=tuple(superseded)), uid)
+        moved.append((LedgerCall(call=there.call, superseded=there.superseded), int(seq)))
+    if moved:
+        store.ledger.move(moved)
 
 
 def _copies(entry: LedgerCall) -> tuple[Call, ...]:

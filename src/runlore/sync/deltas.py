@@ -36,6 +36,7 @@ class DeltaBuilder:
         self._natives: list[int] = []
         self._links: list[tuple[int, int]] = []
         self._originals: list[tuple[int, int]] = []
+        self._twins: list[tuple[int, int]] = []
 
     def extend_hash(self, event: SessionEvent, body: bytes) -> None:
         """Add an event to the content hash, with its text before redaction.
@@ -53,18 +54,22 @@ class DeltaBuilder:
         body: bytes,
         link: str | None,
         original: str | None,
+        twin: str | None = None,
     ) -> None:
         """Add an event. `link` is the native id of a parent in an earlier batch."""
-        rows, copied = self._rows, None
+        rows, copied, named = self._rows, None, None
         if link is not None:
             self._links.append((len(rows), native_hash(flavor, link)))
         if original is not None:
             copied = native_hash(flavor, original)
             self._originals.append((len(rows), copied))
+        if twin is not None:
+            named = native_hash(flavor, twin)
+            self._twins.append((len(rows), named))
         native = event.native_id
         self._natives.append(native_hash(flavor, native) if native is not None else 0)
         self.events.append(event)
-        rows.append(make_row(event, event.seq, event.parent_seq, copied))
+        rows.append(make_row(event, event.seq, event.parent_seq, copied, named))
         self._bodies.append(body)
         self.texts[event.seq] = text
 
@@ -89,6 +94,7 @@ class DeltaBuilder:
             links=self._links,
             originals=self._originals,
             has_place=self.state is None or _place(self.facts) != _place(self.state.facts),
+            twins=self._twins,
             digest=digest,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 
@@ -21,7 +21,7 @@ from ..config import Config
 from ..errors import ConfigError, ReadError
 from ..store import Batch, Put, Store
 from ..text import words
-from .billing import Pricer, price, price_again, settle
+from .billing import Pricer, move_to_originals, price, price_again, settle
 from .digests import build_digests
 from .places import Places
 from .plan import UNSTORABLE, Task
@@ -154,6 +154,13 @@ class Ingest:
             with suppress(ConfigError):
                 self._pricer = Pricer(self.config)
         return settle(self.store, batch, self._pricer if batch.calls else None)
+
+    def settle_copies(self, uids: Collection[str]) -> int:
+        """Bill calls of these sessions where they were made, and mark what has to be derived again
+        so that copies refer to the oldest session. Return the number of sources."""
+        with self.store.transaction():
+            move_to_originals(self.store, uids)
+            return self.store.ingest.mark_stale_copies(uids)
 
     # ── the other stages ──────────────────────────────────────────────────────────────────────────
     def price(self) -> None:

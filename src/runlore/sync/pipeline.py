@@ -154,7 +154,7 @@ class SyncRun:
         This is not reported, because nothing that was stored before is news.
         """
         for _ in range(MAX_GENERATIONS):
-            if not changes.to_rederive:
+            if not self._start_ingest().settle_copies(changes.sessions) + changes.to_rederive:
                 break
             plan = make_plan(self.store, self.config, self.discovery)
             tasks = [task for task in plan.tasks if task.why == "outdated"]
@@ -203,12 +203,13 @@ class SyncRun:
         lock is released: a machine that could not get the lock of another one relies on that one to
         look once more when it is done.
         """
-        changed = False
+        changed: set[str] = set()
         for states in self.store.sources.unsettled():
             known = [state for state in states if adapter_version(state.source.agent) is not None]
             tasks = list(map(rederive_task, known))
-            changed |= bool(self._start_ingest().run(tasks, Report(), self._replan).sessions)
+            changed |= self._start_ingest().run(tasks, Report(), self._replan).sessions
         if changed:
+            self._start_ingest().settle_copies(changed)
             self._digest_into(Report(), None)
 
     def close(self) -> None:

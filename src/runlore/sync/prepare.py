@@ -228,7 +228,7 @@ class Preparer:
             uid: DeltaBuilder(uid, self._cleaner.clean_facts(facts), job.resume.streams.get(uid))
             for uid, facts in normalized.facts.items()
         }
-        links = ParentLinks(followed)
+        links, twins = ParentLinks(followed), normalized.twins
         for event, body, parent, original in zip(
             normalized.events,
             normalized.bodies,
@@ -247,7 +247,8 @@ class Preparer:
                 force_setattr(event, "summary", shorten(summary))
             link = links.link(event, parent)
             links.add(event, native, original)
-            delta.add(flavor, event, body, data, link, original)
+            twin = twins.get(native) if twins and native is not None else None
+            delta.add(flavor, event, body, data, link, original, twin)
         is_whole = job.is_new and not reading.more
         built = [
             delta.build(self._digest(delta) if is_whole else None) for delta in deltas.values()

@@ -133,6 +133,7 @@ def _summed(parts: Iterator[Normalized] | list[Normalized]) -> Normalized:
         whole.bodies += part.bodies
         whole.parents += part.parents
         whole.originals += part.originals
+        whole.twins |= part.twins
         whole.aliases |= part.aliases
         whole.skips += part.skips
         whole.calls += part.calls

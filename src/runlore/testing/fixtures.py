@@ -66,7 +66,8 @@ def _readable(source: Source, found: Normalized) -> dict[str, Any]:
             for name, value in event.to_dict().items()
             if name in ("session_uid", "seq") or value != default.get(name)
         }
-        more = {"body": body, "parent": parent, "original": original}
+        twin = found.twins.get(event.native_id or "")
+        more = {"body": body, "parent": parent, "original": original, "twin": twin}
         events.append({**row, **{name: value for name, value in more.items() if value}})
     facts = msgspec.to_builtins(found.facts)
     for about in facts.values():  # The fixture is in another folder on every machine,

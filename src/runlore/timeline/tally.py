@@ -24,7 +24,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     A sync stores them, so that the next one reads only what is new. **Adding in pieces equals
     adding at once**, wherever the stream is cut. Rewound events count, because they were paid for.
     A copy (`origin`) was counted where it happened; here it is only one of `events`, and may supply
-    the first prompt.
+    the first prompt. `copied_until` and `origins` say what the stream has copies of.
     """
 
     events: int = 0
@@ -42,6 +42,10 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kinds: dict[str, int] = msgspec.field(default_factory=dict)
     recent_calls: tuple[RecentCall, ...] = ()
     """The last calls, oldest first: one of the next calls may repeat one that failed."""
+    copied_until: datetime | None = None
+    """The time of the latest copy."""
+    origins: tuple[str, ...] = ()
+    """The sessions that its copies are from, the one of the last copy at the end."""
 
     def add(self, events: Iterable[SessionEvent]) -> Tally:
         """Return the totals with these events, which follow those added before."""
@@ -58,6 +62,12 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(
             self, wall_clock_s=wall_clock_s, first_prompt=self.first_prompt or None, recent_calls=()
         )
+
+    @property
+    def reached_at(self) -> datetime | None:
+        """The time of the latest event, copies included."""
+        times = [time for time in (self.ended_at, self.copied_until) if time is not None]
+        return max(times, default=None)
 
     @property
     def cost(self) -> Cost:
@@ -87,6 +97,7 @@ class _Total:
             dict(tally.kinds),
         )
         self.recent, self.usages = RecentCalls(tally.recent_calls), [tally.usage]
+        self.copied_until, self.origins = tally.copied_until, dict.fromkeys(tally.origins)
 
     def add(self, event: SessionEvent) -> None:
         kind = event.kind
@@ -96,7 +107,7 @@ class _Total:
         if kind == "user_msg" and not self.first_prompt:
             self.first_prompt = event.summary
         if event.origin is not None:
-            self.copies += 1
+            self._add_copy(event.origin, event.ts)
             return
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
         if event.ts is not None:
@@ -115,6 +126,14 @@ class _Total:
                 self.recent.mark_failed(event.call_id)
         elif kind == "error":
             self.errors += 1
+
+    def _add_copy(self, origin: str, ts: datetime | None) -> None:
+        self.copies += 1
+        if uid := origin.rpartition("#")[0]:  # The original may have been forgotten.
+            self.origins.pop(uid, None)
+            self.origins[uid] = None
+        if ts is not None and (self.copied_until is None or ts > self.copied_until):
+            self.copied_until = ts
 
     def _add_time(self, ts: datetime) -> None:
         if self.ended_at is None or self.started_at is None:
@@ -142,6 +161,8 @@ class _Total:
             first_prompt=self.first_prompt,
             kinds=self.kinds,
             recent_calls=self.recent.snapshot(),
+            copied_until=self.copied_until,
+            origins=tuple(self.origins),
         )
 
 
@@ -174,6 +195,10 @@ def merge(tallies: Iterable[Tally]) -> Tally:
         last_seq=max((part.last_seq for part in parts), default=-1),
         first_prompt=next((part.first_prompt for part in parts if part.first_prompt), None),
         kinds=dict(sum((Counter(part.kinds) for part in parts), Counter())),
+        copied_until=max(
+            (part.copied_until for part in parts if part.copied_until is not None), default=None
+        ),
+        origins=tuple(dict.fromkeys(uid for part in parts for uid in part.origins)),
     )
 
 

@@ -19,6 +19,12 @@ Agent SDK for Python; Claude Code itself is closed source. Last checked 2026-08.
   content, is `<uuid>~<checksum>`; with the same content it is a copy, and the store sees that. An
   id that is no UUID was written by hand, and is only unique within its session: it gets the
   session's name.
+- A fork has a file of its own that begins with copies. `/branch` and the SDK say so (`forkedFrom`).
+  `--fork-session` and the background keep the uuids and say nothing, and Claude Desktop writes
+  other uuids; the store then finds the original. Records without a uuid are never copied.
+- A member of a team has `teamName` and `agentName` on its records; its lead has the first alone, if
+  any. It runs in its lead's process, as a subagent, or in its own, with a file like any session's.
+  A team without a name is called `session-` and the first eight digits of its lead's id.
 """
 
 from __future__ import annotations
@@ -32,11 +38,13 @@ import msgspec
 
 from ...model import Session
 from .. import Integration, Record, Source
-from ..shared.jsonl import JsonlAdapter, read_small
+from ..shared.jsonl import JsonlAdapter, list_entries, read_small
 from .integration import INTEGRATION
 from .paths import OVERFLOWS, SourcePath
+from .teams import TEAM_MARK, lead_in, lead_of, team_of
 
 OVERFLOW_BYTES = 8 << 20
+OVERFLOW_MARK = b"<persisted-output>"
 
 
 class ClaudeAdapter(JsonlAdapter):
@@ -53,7 +61,7 @@ class ClaudeAdapter(JsonlAdapter):
         "~/.config/claude/projects",
     )
     keeps_days = 30  # The default of its setting cleanupPeriodDays.
-    marker = b"<persisted-output>"
+    marker = (OVERFLOW_MARK, TEAM_MARK)
     command = "claude"
     instructions = ("CLAUDE.md",)  # Of AGENTS.md it depends on the version and on a setting.
 
@@ -81,8 +89,12 @@ class ClaudeAdapter(JsonlAdapter):
         return [Record(data, -1, "meta")] if data else ()
 
     def sidecars_of_line(self, source: Source, line: bytes) -> Iterable[Record]:
-        """Yield the whole outputs of which the line holds a preview. Only the file's name is taken
-        from the line, never a path."""
+        """Yield the whole outputs of which the line holds a preview, and the note about the team of
+        a member. Only a name is taken from the line, never a path."""
+        if TEAM_MARK in line and (team := team_of(line)):
+            yield from self._team(source, team)
+        if OVERFLOW_MARK not in line:
+            return
         from . import words
 
         folder = SourcePath(source.path).folder or source.path.removesuffix(self.suffix)
@@ -92,6 +104,17 @@ class ClaudeAdapter(JsonlAdapter):
             data = read_small(os.path.join(folder, "tool-results", name), OVERFLOW_BYTES)
             if data is not None:
                 yield Record(data, -1, f"overflow:{name}")
+
+    def _team(self, source: Source, team: str) -> Iterator[Record]:
+        """Yield which session leads a team: by the program's note about the team, which goes with
+        it, or else by the name of the team, which the lead's id begins."""
+        note = os.path.join(os.path.dirname(source.root), "teams", team, "config.json")
+        lead = lead_of(read_small(note, 1 << 20) or b"")
+        if lead is None:
+            names = [entry.name for entry in list_entries(os.path.dirname(source.path), [])]
+            lead = lead_in(names, team, self.suffix)
+        if lead is not None:
+            yield Record(msgspec.json.encode({"leadSessionId": lead}), -1, "team")
 
     def slim(self, line: bytes) -> bytes:
         line = super().slim(line)

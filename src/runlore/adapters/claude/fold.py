@@ -21,6 +21,7 @@ from ..shared.jsonl import lenient, parse
 from ..shared.tools import cap, one_line
 from .lines import CARRY, Counts, Fork, Line, Message, Meta, RareLine, SessionState, State, Tokens
 from .paths import OVERFLOWS, SourcePath
+from .teams import LEAD
 from .words import (
     MERGED,
     TITLES,
@@ -30,13 +31,14 @@ from .words import (
     clean,
     hash_words,
     local_id,
+    snapshot_time,
     speaker,
     tokens,
     utc,
 )
 
 # How many calls, messages and ids are remembered between two reads, the oldest going first.
-CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = (
+CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS, LINKS = (
     256,
     64,
     256,
@@ -45,6 +47,7 @@ CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = (
     64,
     256,
     256,
+    64,
 )
 # Lines of a message follow each other; those of subagents that run side by side come in between.
 BILLS = 16
@@ -52,6 +55,10 @@ BILLS = 16
 MAX_KEY = 300  # A session's name and a record's id. What is longer is no id that an agent made.
 
 NOTHING = 0, 0, 0, 0
+
+DESKTOP = "claude-desktop"
+"""Begins the name of the entry point of an app that forks a session by copying all of its records
+under other ids, without a word about it."""
 
 _decode = msgspec.json.Decoder(Line).decode
 _decode_rare = msgspec.json.Decoder(RareLine).decode
@@ -81,6 +88,8 @@ class ClaudeFold(Fold[State]):
         self.touched: dict[str, tuple[SessionState, str | None, int]] = {}
         """The sessions of this batch, by their key in the state, with the best title of each."""
         self.overflow: dict[str, str] = {}
+        self.lead = ""
+        """The session that leads the team of the line that comes next."""
         self.current = Line()
         self.session = SessionState("")
         self.key = self.session_uid = ""
@@ -88,12 +97,17 @@ class ClaudeFold(Fold[State]):
         """Tokens for the next event: the message, what this line adds, the highest count so far."""
 
     def sidecar(self, name: str, data: bytes) -> None:
-        if name == "meta":
-            meta, _ = lenient(
-                Meta, next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
-            )
+        if name in ("meta", "team"):
+            values = (value for value, _, _ in parse(data) if isinstance(value, dict))
+            meta, _ = lenient(Meta, next(values, {}))
+            if name == "team":
+                self.lead = clean(meta.leadSessionId or "")
+                return
             self.turn_to(self.main(Line()), "")
             self.session.call = meta.toolUseId
+            if meta.teamName and meta.name:
+                self.session.member = one_line(meta.name)
+                self.session.is_titled = bool(meta.description)
             self.set_title(meta.description, 2)
         else:
             # It belongs to the line that comes next, and nothing of it is remembered: at most a few
@@ -138,6 +152,8 @@ class ClaudeFold(Fold[State]):
         """Take in a record that is not part of the conversation; return False if its type is not
         known."""
         kind = line.type
+        if self.state.own_since is None and line.uuid is None:
+            self.note_time(line)
         if kind in MERGED:
             self.settle(line, kind)
             return True
@@ -165,6 +181,14 @@ class ClaudeFold(Fold[State]):
             # the first.
             self.turn_to(self.main(line), "")
             self.set_title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
+
+    def note_time(self, line: RareLine) -> None:
+        """Note when the first record without a uuid was written. A fork copies none of them, so the
+        file itself was written then."""
+        ts = line.timestamp or snapshot_time(line.snapshot)
+        self.state.own_since = ts and utc(ts)
+        if self.state.own_since and (self.state.main or UUID.match(self.path.stem)):
+            self.turn_to(self.main(line), "")
 
     # Which session, which id, which parent.
 
@@ -249,6 +273,8 @@ class ClaudeFold(Fold[State]):
             self.turn_to(session, key)
         if not state.is_traced or line.forkedFrom is not None:
             self.trace(session, line)
+        if line.teamName is not None and line.agentName and session.member is None:
+            self.join_team(session, line.teamName, line.agentName)
         self.current, self.count, self.step = line, 0, None
         uuid = line.uuid
         if uuid:
@@ -293,6 +319,15 @@ class ClaudeFold(Fold[State]):
                 and UUID.match(origin)
             ):
                 session.parent, session.relation = self.uid(origin), "continuation"
+
+    def join_team(self, session: SessionState, team: str, name: str) -> None:
+        """Note which member of a team a session is. It was started by the lead, like a subagent."""
+        lead, self.lead = self.lead, ""
+        if name == LEAD or session.native == lead or team == f"session-{session.native[:8]}":
+            return
+        session.member = one_line(name)
+        if lead and session.relation is None:
+            session.parent, session.relation = self.uid(lead), "subagent"
 
     def reference(self, uuid: str) -> str | None:
         """Return the native id that a uuid stands for: that of the last event of its record."""
@@ -357,7 +392,23 @@ class ClaudeFold(Fold[State]):
             None if fork is None else self.original_of(fork),
         )  # fmt: skip
         self.state.events += 1
+        entrypoint = self.current.entrypoint
+        if fork is None and entrypoint is not None and entrypoint.startswith(DESKTOP):
+            self.name_twin(native_id, kind, call_id, body)
         return native_id
+
+    def name_twin(self, native_id: str, kind: str, call_id: str | None, body: str) -> None:
+        """Name an event by what a copy of its record has as well: the ids of the API, or else its
+        time and text."""
+        line = self.current
+        name = call_id or (line.message.id if line.message else None)
+        if name is None and self.ts is None:
+            return
+        # The text of a result may be in a file of its own, which is not copied.
+        text = "" if call_id else body
+        words = (line.type, kind, name or str(self.ts), text)
+        data = "\0".join(word or "" for word in words).encode("utf-8", "replace")
+        self.out.twins[native_id] = f"twin:{blake2b(data, digest_size=16).hexdigest()}"
 
     def annotate(self, fields: AllFields) -> None:
         line, session = self.current, self.session
@@ -488,7 +539,14 @@ class ClaudeFold(Fold[State]):
 
     def set_title(self, text: str | None, rank: int) -> bool:
         """Set the title of the current session, unless a better one is known."""
-        if not text or not (line := one_line(text)) or rank < self.touched[self.key][2]:
+        if not text or not (line := one_line(text)):
+            return False
+        if (member := self.session.member) and rank < 3:
+            if line == member:
+                return False
+            # It says what was asked of whom, as the agent's own titles do.
+            line, rank = one_line(f"{member}: {line}"), 2
+        if rank < self.touched[self.key][2]:
             return False
         self.touched[self.key] = (self.session, line, rank)
         return True
@@ -498,15 +556,14 @@ class ClaudeFold(Fold[State]):
         for session, title, rank in self.touched.values():
             # A subagent that is told in its session's file may have one of its own, which tells it
             # better.
-            is_mirrored = (
-                session.relation == "subagent" and not self.path.agent and not self.path.run
-            )
+            is_mirrored = session is not state.main and not self.path.agent and not self.path.run
             out.facts[self.uid(session.native)] = Facts(
                 native_session_id=session.native, title=title, title_rank=rank, cwd=session.cwd,
                 git_branch=session.branch,
                 model=session.model, linked_repo=session.repo, task_ref=session.task,
                 parent_uid=session.parent, parent_call=session.call,
                 relation=session.relation, rank=int(is_mirrored),
+                own_since=state.own_since if session is state.main else None,
             )  # fmt: skip
         state.recent = {
             key: checksum(body) if isinstance(body, str) else body

@@ -13,7 +13,7 @@ import msgspec
 
 from ...model import Relation
 
-CARRY = 2
+CARRY = 3
 """The layout of `State`. Never changed without the adapter's `version`: a carry of another layout
 is not read, so numbering would begin at 0 again in the middle of a session, over events that are
 stored. A raised `version` reads every source anew."""
@@ -134,6 +134,7 @@ class Line(msgspec.Struct, gc=False):
     toolUseResult: msgspec.Raw = msgspec.Raw()
     isMeta: bool | None = None
     isCompactSummary: bool | None = None
+    entrypoint: str | None = None
     cwd: str | None = None
     sessionId: str | None = None
     gitBranch: str | None = None
@@ -141,6 +142,8 @@ class Line(msgspec.Struct, gc=False):
     requestId: str | None = None
     error: msgspec.Raw = msgspec.Raw()
     forkedFrom: Fork | None = None
+    teamName: str | None = None
+    agentName: str | None = None
     origin: Origin | None = None
     toolDenialKind: str | None = None
 
@@ -165,10 +168,10 @@ class RareLine(Line, gc=False):
     leafUuid: str | None = None
     aiTitle: str | None = None
     customTitle: str | None = None
-    agentName: str | None = None
     prNumber: int | str | None = None
     prUrl: str | None = None
     prRepository: str | None = None
+    snapshot: msgspec.Raw = msgspec.Raw()
 
 
 class Outcome(msgspec.Struct, gc=False):
@@ -187,8 +190,13 @@ class Outcome(msgspec.Struct, gc=False):
 
 
 class Meta(msgspec.Struct, gc=False):
+    """The program's note about a subagent, or about a team."""
+
     description: str | None = None
     toolUseId: str | None = None
+    name: str | None = None
+    teamName: str | None = None
+    leadSessionId: str | None = None
 
 
 # What is remembered between two reads: ids, paths, names and hashes, never text.
@@ -220,6 +228,8 @@ class SessionState(msgspec.Struct, array_like=True, gc=False):
     relation: Relation | None = None
     call: str | None = None
     is_titled: bool = False
+    member: str | None = None
+    """Its name in a team that another session leads."""
 
 
 class State(msgspec.Struct, array_like=True):
@@ -257,3 +267,7 @@ class State(msgspec.Struct, array_like=True):
     """Records of several events: how many there are after the first."""
     moved: dict[str, str] = {}
     """Where a chain goes on that a compaction has cut."""
+    own_since: datetime | None = None
+    """The time of the first record without a uuid that has one."""
+    links: dict[bytes, bool] = {}
+    """What was published, by a hash of where."""

@@ -11,8 +11,9 @@ from ..shared.fold import Fields, keep
 from ..shared.jsonl import parse
 from ..shared.tools import one_line, text_of
 from . import words
-from .fold import CALLS, TASKS, ClaudeFold
+from .fold import CALLS, LINKS, TASKS, ClaudeFold
 from .lines import Block, Call, Line, Outcome, RareLine
+from .teams import FROM_LEAD
 
 SYNTHETIC = "<synthetic>"
 
@@ -120,9 +121,18 @@ class Reader(ClaudeFold):
             self.prompt(self.current, rest)
         elif tag in words.WRAPPERS or tag in words.ECHOES:
             self.context(text, tag, one_line(words.without_tag(text)))
+            if tag == "teammate-message" and FROM_LEAD.match(text):
+                self.title_by_lead(words.without_tag(text))
         else:
             return False
         return True
+
+    def title_by_lead(self, text: str) -> None:
+        """Take the first words of a lead to a member of its team as what the member is for."""
+        is_note = text.lstrip().startswith("{")  # The program's own, as of a shutdown.
+        if not self.session.is_titled and not is_note:
+            self.session.is_titled = True
+            self.set_title(words.heading(text), 1)
 
     def notification(self, text: str) -> None:
         """Something that ran in the background has ended."""
@@ -174,8 +184,17 @@ class Reader(ClaudeFold):
             self.merge(kind)
         elif kind is not None and kind.endswith("tool_result"):
             self.tool_result(line, block)
+        elif kind == "fallback":
+            self.fallback(n)
         else:
             self.unknown_block(n, block)
+
+    def fallback(self, n: int) -> None:
+        """Another model answers in place of the one that refused."""
+        value = self.raw_block(n)
+        before, after = (words.model_of(value, name) for name in ("from", "to"))
+        text = f"{after} answers in place of {before}" if before and after else text_of(value)
+        self.emit("lifecycle", text, "fallback", None, "assistant")
 
     def reply(self, line: Line, text: str, is_local: bool) -> None:
         if line.isApiErrorMessage or (is_local and "API Error" in text[:200]):
@@ -274,14 +293,18 @@ class Reader(ClaudeFold):
         )
 
     def unknown_block(self, n: int, block: Block) -> None:
-        """A block that is not understood is kept as it was written, for which the line is read once
-        more."""
-        if self.parsed[0] is not self.raw:
-            self.parsed = (
-                self.raw,
-                parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode()),
-            )
-        value: Any = next((value for value, _, _ in self.parsed[1]), None)
+        """A block that is not understood is kept as it was written."""
+        self.emit(
+            "lifecycle",
+            text_of(self.raw_block(n)),
+            block.type or "unknown",
+            block.type or "unknown block",
+            self.current.type,
+        )
+
+    def raw_block(self, n: int) -> Any:
+        """Return a block as it was written, for which the line is read once more."""
+        value = self.raw_value()
         for step in (
             ("data", "message", "message", "content", n)
             if self.is_inner
@@ -291,13 +314,16 @@ class Reader(ClaudeFold):
                 value = value[step]
             except (KeyError, IndexError, TypeError):
                 value = None
-        self.emit(
-            "lifecycle",
-            text_of(value),
-            block.type or "unknown",
-            block.type or "unknown block",
-            self.current.type,
-        )
+        return value
+
+    def raw_value(self) -> Any:
+        """Return the record with the fields that are not read of every line."""
+        if self.parsed[0] is not self.raw:
+            self.parsed = (
+                self.raw,
+                parse(self.raw if isinstance(self.raw, bytes) else self.raw.encode()),
+            )
+        return next((value for value, _, _ in self.parsed[1]), None)
 
     def system(self, line: RareLine) -> None:
         subtype = line.subtype or ""
@@ -472,6 +498,26 @@ class Reader(ClaudeFold):
         self.session.task, self.session.repo = task or self.session.task, repo or self.session.repo
         self.emit("lifecycle", url or self.raw_text(), "pr-link", one_line(task or "pull request"))
 
+    def frame_link(self, line: RareLine) -> None:
+        """Something was published. Like a pull request, it is written again and again."""
+        title, url, path = words.fields_of(self.raw_value(), "title", "frameUrl", "path")
+        key = words.hash_words(f"{url} {path} {title}")
+        if not (url or path) or key in self.state.links:
+            self.merge("frame-link")
+            return
+        keep(self.state.links, key, True, LINKS)
+        body = "\n".join(part for part in (title, url, path) if part)
+        summary = one_line(f"published {title or url or path}")
+        self.emit("lifecycle", body, "frame-link", summary, files=(path,) if path else ())
+
+    def teleported(self, line: RareLine) -> None:
+        """The conversation was begun elsewhere, and copied to this machine."""
+        remote, count = words.fields_of(self.raw_value(), "remoteSessionId", "messageCount")
+        text = f"continues the remote session {remote}" if remote else "continues a remote session"
+        if count:
+            text += f" ({count} {'message' if count == '1' else 'messages'})"
+        self.emit("lifecycle", text, "teleported-from", one_line(text))
+
     system_handlers: ClassVar[Mapping[str, Callable[[Any, RareLine, str, str], None]]] = {
         "turn_duration": turn_duration,
         "api_error": api_error,
@@ -487,4 +533,5 @@ class Reader(ClaudeFold):
     }  # fmt: skip
     rare_handlers: ClassVar[Mapping[str | None, Callable[[Any, RareLine], None]]] = {
         "system": system, "permission-mode": permission_mode, "pr-link": pr_link,
+        "frame-link": frame_link, "teleported-from": teleported,
     }  # fmt: skip

@@ -246,6 +246,16 @@ def utc(moment: datetime) -> datetime | None:
         return None
 
 
+def snapshot_time(raw: msgspec.Raw) -> datetime | None:
+    """Return when a snapshot of files was made."""
+    about = plain(raw) if bytes(raw) else None
+    time = about.get("timestamp") if isinstance(about, dict) else None
+    try:
+        return parse_time(time) if isinstance(time, str) else None
+    except ValueError:
+        return None
+
+
 def milliseconds(value: Any) -> int | None:
     return (
         int(value)
@@ -403,6 +413,20 @@ def guess(block: Block) -> str | None:
     if block.name is not None and block.input is not None:
         return "tool_use"
     return "thinking" if block.thinking is not None else "text" if block.text is not None else None
+
+
+def fields_of(value: Any, *names: str) -> list[str]:
+    """Return fields of a record as text; "" for one that is missing."""
+    record = value if isinstance(value, dict) else {}
+    found = (record.get(name) for name in names)
+    return [str(one) if isinstance(one, str | int) else "" for one in found]
+
+
+def model_of(value: Any, name: str) -> str | None:
+    """Return the model that a part of a block names."""
+    part = value.get(name) if isinstance(value, dict) else None
+    model = part.get("model") if isinstance(part, dict) else None
+    return model[:MAX_NAME] if isinstance(model, str) else None
 
 
 def is_decision(call: Call, outcome: Outcome) -> bool:

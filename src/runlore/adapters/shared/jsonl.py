@@ -49,8 +49,8 @@ class JsonlAdapter(Adapter):
     """The base of adapters whose agent appends JSON lines to files below its roots."""
 
     suffix = ".jsonl"
-    marker: bytes | None = None
-    """Bytes of lines that name sidecars: `sidecars_of_line` is called for these lines."""
+    markers: tuple[bytes, ...] = ()
+    """Lines with one of these name sidecars: `sidecars_of_line` is called for them."""
 
     def discover(self, root: Path) -> Iterator[Source]:
         self.refused = refused = list[ReadError]()
@@ -129,7 +129,7 @@ class JsonlAdapter(Adapter):
                     offset = file.seek(offset + (file.read(1) == b"\n"))
                 rest, offset = yield from self._lines(source, file, offset)
                 if rest and is_stale(source, QUIET_S) and values_of(rest):
-                    if self.marker is not None and self.marker in rest:
+                    if any(mark in rest for mark in self.markers):
                         yield from self.sidecars_of_line(source, rest)
                     yield Record(rest, offset, None, None, offset + len(rest))
         except OSError as error:
@@ -147,7 +147,6 @@ class JsonlAdapter(Adapter):
         self, source: Source, file: typing.IO[bytes], offset: int
     ) -> Generator[Record, None, tuple[bytes, int]]:
         """Yield the lines of a file; return what follows the last of them, and where it begins."""
-        marker = self.marker
         begun: list[bytes] = []  # The pieces of a line whose end has not come yet.
         held = 0  # Their length, and that of what was not kept of them.
         while chunk := file.read(CHUNK_BYTES):
@@ -164,17 +163,17 @@ class JsonlAdapter(Adapter):
                 yield Record(begun[0], offset, None, f"too long ({held >> 20} MB)", end)
             else:
                 line = b"".join(begun)
-                if marker is not None and marker in line:
+                if any(mark in line for mark in self.markers):
                     yield from self.sidecars_of_line(source, line)
                 yield Record(line, offset, None, None, end)
             offset = end
             start = at + 1
             base = end - start  # Where the chunk begins.
-            watched = marker is not None and marker in chunk
+            watched = [mark for mark in self.markers if mark in chunk]
             # Not `split`, which looks at each byte: lines are long.
             while (at := chunk.find(b"\n", start)) >= 0:
                 line = chunk[start:at]
-                if watched and marker in line:  # type: ignore[operator] # watched: there is one
+                if watched and any(mark in line for mark in watched):
                     yield from self.sidecars_of_line(source, line)
                 end = base + at + 1
                 yield Record(line, offset, None, None, end)

@@ -82,6 +82,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     written_at: datetime | None = None
     """When the source was last written, for a format without times. It is the end of a session of
     which no event has a time."""
+    own_since: datetime | None = None
+    """The time of the first record that the agent never copies from one source to another: of two
+    sources with the same events, the one with the earlier time is the original."""
     rank: int | None = 0
     """The rank of the source, where an agent keeps the whole session in several sources: 0 for the
     one that tells it best, higher for one that tells it worse. Only the best source of a session
@@ -112,6 +115,9 @@ class Normalized(msgspec.Struct, kw_only=True):
     """The native id of the event or alias that each one follows."""
     originals: list[str | None] = msgspec.field(default_factory=list)
     """The native id of the event that each one is a copy of, where the agent says so."""
+    twins: dict[str, str] = msgspec.field(default_factory=dict)
+    """By native id, a name for what the event says, where the agent may copy events under other
+    ids: an event of another session with the same name is the same."""
     aliases: dict[str, str | None] = msgspec.field(default_factory=dict)
     """Records that gave no event but stand in the chain: by native id, the id that each follows."""
     facts: dict[str, Facts] = msgspec.field(default_factory=dict)

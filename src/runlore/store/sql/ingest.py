@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
+from ...adapters import Facts
 from ...model import BLOCK, format_time
 from ...timeline import Tally
-from ..known import Known, KnownSession, Stream
+from ..known import Age, Known, KnownSession, Stream, age_of
 from ..natives import native_hash
 from ..numbering import Renumbering
 from ..rows import (
@@ -29,7 +30,7 @@ from ..rows import (
     OUTRANKED,
     REST,
     SEQ,
-    copied,
+    names_of,
     read_row,
     record_of,
     with_record,
@@ -106,7 +107,7 @@ class SqlIngest(SqlWriter):
         with self.db.step():
             streams = self._ranked_streams(source)
             there = {session for session, _ in streams if not self.is_evicted(session)}
-            again = {session: Renumbering() for session, _ in streams}
+            again = {session: Renumbering(self._age(session)) for session, _ in streams}
             gone = self._take_all_out(source, streams, again)
             with self.putting_again(again=again):
                 for batch in batches:
@@ -128,6 +129,16 @@ class SqlIngest(SqlWriter):
             )
             self.db.executemany(sql, [(session,) for session in there])
         return total
+
+    def _age(self, session: int) -> Age:
+        sql = "select facts, tally from streams where session = ? and hash != x''"
+        return age_of(
+            (
+                msgspec.msgpack.decode(facts, type=Facts),
+                msgspec.msgpack.decode(tally, type=Tally),
+            )
+            for facts, tally in self.db.all(sql, (session,))
+        )
 
     def _ranked_streams(self, source: int) -> list[tuple[int, int]]:
         """Return (session, block) of a source, without sessions that another source outranks.
@@ -275,7 +286,8 @@ class SqlIngest(SqlWriter):
             self.index.write(session, segment.first_seq, segment.last_seq, segment)
 
     def native_hashes(self, session: int, block: int | None = None) -> list[tuple[int, int]]:
-        """Return (hash, seq) of the native ids of a session, or of one block, and of originals."""
+        """Return (hash, seq) of the native ids of a session, or of one block, of originals and of
+        twins."""
         (flavor,) = self.db.one("select flavor from sessions where number = ?", (session,))
         low, high = (0, 1 << 62) if block is None else (block * BLOCK, (block + 1) * BLOCK - 1)
         sql = (
@@ -283,10 +295,8 @@ class SqlIngest(SqlWriter):
             " native_id is not null"
         )
         rows = self.db.all(sql, (session, low, high))
-        originals = [
-            (original, seq) for _, seq, rest in rows if (original := copied(rest)[1]) is not None
-        ]
-        return [(native_hash(flavor, native_id), seq) for native_id, seq, _ in rows] + originals
+        others = [(name, seq) for _, seq, rest in rows for name in names_of(rest)]
+        return [(native_hash(flavor, native_id), seq) for native_id, seq, _ in rows] + others
 
     def _is_outranked(self, session: int, source: int) -> bool:
         """Return True if another source of the session has a better rank than this one."""

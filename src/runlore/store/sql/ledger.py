@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ...model import Call
 from ..calls import ALONE, COLUMNS, PRICED, SUM, from_row, has_other_request, hash_of, to_row
 from ..filters import SIDECHAIN
 from ..known import KnownCall
+from ..rows import copied
 from ..values import Billed, LedgerCall, PriceRow
 from .charges import Charges
 from .database import Database, values_for
@@ -163,6 +164,34 @@ class SqlLedger(Rollups):
                 )
             )
         return found
+
+    def misplaced(self, uids: Collection[str]) -> list[tuple[LedgerCall, str]]:
+        if not uids:
+            return []
+        test, names = self.db.among("s.uid", uids)
+        # An event without a body of its own may be a copy.
+        sql = (
+            f"select e.rest, s.uid, {CALL} from sessions s join ledger c on c.session = s.number"
+            ' join events e on e.session = c.session and e.seq = c.seq and e."offset" is null'
+            f" where s.relation in ('fork', 'continuation') and {test}"
+        )
+        found = ((copied(rest)[0], uid, row) for rest, uid, *row in self.db.all(sql, (names,)))
+        return [(from_row(uid, row), origin) for origin, uid, row in found if origin is not None]
+
+    def move(self, calls: Sequence[tuple[LedgerCall, int]]) -> None:
+        numbers = {uid: self.sessions.number(uid) for uid in {c.call.session_uid for c, _ in calls}}
+        rows, hashes = [], []
+        for kept, seq in calls:
+            number = numbers[kept.call.session_uid]
+            if number is not None:
+                rows.append(self.row(kept, number, seq))
+                hashes.append(hash_of(kept.call))
+        if not rows:
+            return
+        with self.db.transaction():
+            self.touch_calls(hashes)
+            self.db.executemany(f"{PUT_CALL} {self.db.may_replace_call}", rows)
+            self.touch_calls(hashes)
 
     def unpriced(self, limit: int = 10_000) -> list[tuple[int, Call]]:
         sql = (

@@ -48,9 +48,8 @@ _CALLS = (
 )
 
 _SESSIONS = (
-    "select number, uid, parent_uid, evicted_at is not null, (select coalesce(max(seq), -1) from"
-    " events e where e.session = number) from sessions where number in (select value from"
-    " carray(?))"
+    "select number, uid, evicted_at is not null, (select coalesce(max(seq), -1) from events e where"
+    " e.session = number) from sessions where number in (select value from carray(?))"
 )
 
 _STREAMS = (
@@ -132,6 +131,11 @@ class Lookup:
                 known.tails[session.number, source] = self._stored_sources.tail(
                     session.number, blocks
                 )
+
+    def read_sessions(self, known: Known, numbers: Sequence[int]) -> None:
+        """Add to `known` these sessions, and what their sources say of them."""
+        if numbers:
+            self._ask(*self._streams(known, {*numbers}))
 
     def _ask(self, *inquiries: Inquiry) -> None:
         answers = self._db.answer([question for question, _ in inquiries])
@@ -230,13 +234,12 @@ class Lookup:
         those that have the same events."""
 
         def note_sessions(rows: list[Any]) -> None:
-            for number, uid, parent, is_evicted, last_seq in rows:
+            for number, uid, is_evicted, last_seq in rows:
                 if number not in known.by_number:
                     session = KnownSession(number=number, uid=uid, next_segment=number << 20)
                     known.add_session(session)
                 session = known.by_number[number]
-                session.parent_uid, session.is_evicted = parent, bool(is_evicted)
-                session.last_seq = last_seq
+                session.is_evicted, session.last_seq = bool(is_evicted), last_seq
 
         def note_streams(rows: list[Any]) -> None:
             for number, block, source, facts, tally, hash_, path, *file in rows:
@@ -300,7 +303,7 @@ class Lookup:
 
 
 def _may_have_copies(delta: Delta, known: Known) -> bool:
-    hashes = (*delta.natives, *(original for _, original in delta.originals))
+    hashes = (*delta.natives, *(name for _, name in (*delta.originals, *delta.twins)))
     return any(h in known.natives for h in hashes) or bool(repeated(delta))
 
 

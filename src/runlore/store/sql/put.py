@@ -7,7 +7,7 @@ changes, and `SqlWriter` writes it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +24,7 @@ from .database import Database, values_for
 from .group import PutGroup
 from .index import SqlIndex
 from .ledger import INTO_CALLS, PUT_CALL, SqlLedger
+from .lineage import Lineage
 from .lookup import Lookup
 from .sessions import SqlSessions
 from .sources import SqlSources
@@ -79,6 +80,7 @@ class SqlWriter(ABC):
         self.sources, self.ledger, self.totals = sources, ledger, totals
         self.group = group
         self._lookup = Lookup(db, sources, self)
+        self._lineage = Lineage(db, self._lookup)
 
     @property
     def known_natives(self) -> tuple[str, tuple[Any, ...]]:
@@ -127,6 +129,9 @@ class SqlWriter(ABC):
                 yield
             finally:
                 self.group.known = None
+
+    def mark_stale_copies(self, uids: Collection[str]) -> int:
+        return self._lineage.mark_stale(uids)
 
     def put(self, batch: Batch) -> Put:
         with self.db.transaction():
