@@ -61,7 +61,7 @@ class ClaudeAdapter(JsonlAdapter):
         "~/.config/claude/projects",
     )
     keeps_days = 30  # The default of its setting cleanupPeriodDays.
-    marker = (OVERFLOW_MARK, TEAM_MARK)
+    markers = (OVERFLOW_MARK, TEAM_MARK)
     command = "claude"
     instructions = ("CLAUDE.md",)  # Of AGENTS.md it depends on the version and on a setting.
 

@@ -53,7 +53,7 @@ class GrokAdapter(JsonlAdapter):
     reader = "runlore.adapters.grok.reader"
     roots = ("$GROK_HOME/sessions", "~/.grok/sessions")
     keeps_days = 30  # The default of its setting cleanup_ttl_days.
-    marker = b'_file"'  # checkpoint_file, output_file
+    markers = (b'_file"',)  # checkpoint_file, output_file
 
     def discover(self, root: Path) -> Iterator[Source]:
         """Yield the files of every session, with the session that started it as a hint where there

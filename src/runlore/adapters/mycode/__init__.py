@@ -51,7 +51,7 @@ class MycodeAdapter(JsonlAdapter):
     roots = ("$MYCODE_HOME/sessions", "~/.mycode/sessions")
     lacks = ("git branch", "times of messages in format 5", "retries")
     suffix = NAME
-    marker = b'"tool_use_id"'
+    markers = (b'"tool_use_id"',)
 
     def discover(self, root: Path) -> Iterator[Source]:
         return (

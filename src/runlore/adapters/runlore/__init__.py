@@ -43,7 +43,7 @@ class RunloreAdapter(JsonlAdapter):
     reader = "runlore.adapters.runlore.reader"
     roots = ("$RUNLORE_HOME/live", "~/.runlore/live")
     suffix = NAME
-    marker = b'"sha256"'
+    markers = (b'"sha256"',)
 
     def discover(self, root: Path) -> Iterator[Source]:
         """Yield the logs below a root. Folders whose name begins with a dot are the store's own,
