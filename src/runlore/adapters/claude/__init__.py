@@ -42,7 +42,7 @@ OVERFLOW_BYTES = 8 << 20
 class ClaudeAdapter(JsonlAdapter):
     name = "claude"
     label = "Claude Code"
-    version = 5
+    version = 6
     blob_mark = b'"base64"'
     reader = "runlore.adapters.claude.reader"
     roots: tuple[str, ...] = (

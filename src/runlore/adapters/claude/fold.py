@@ -28,7 +28,6 @@ from .words import (
     billed,
     checksum,
     clean,
-    hash_words,
     local_id,
     speaker,
     tokens,
@@ -36,16 +35,7 @@ from .words import (
 )
 
 # How many calls, messages and ids are remembered between two reads, the oldest going first.
-CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS = (
-    256,
-    64,
-    256,
-    1024,
-    64,
-    64,
-    256,
-    256,
-)
+CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TAILS, REPEATS = 256, 64, 256, 1024, 64, 256, 256
 # Lines of a message follow each other; those of subagents that run side by side come in between.
 BILLS = 16
 
@@ -209,7 +199,7 @@ class ClaudeFold(Fold[State]):
             if uuid:
                 keep(state.side, uuid, key, SIDE)
         if key not in state.sessions:
-            self.sub(key).call = self.find_call(line)
+            self.sub(key)
         return key
 
     def sub(self, key: str) -> SessionState:
@@ -226,19 +216,6 @@ class ClaudeFold(Fold[State]):
             )
             keep(state.sessions, key, session, SESSIONS)
         return session
-
-    def find_call(self, line: Line) -> str | None:
-        """Return the latest call whose prompt is the text of this line."""
-        content = line.message.content if line.message else None
-        text = (
-            content
-            if isinstance(content, str)
-            else next((block.text for block in content or () if block.text), None)
-        )
-        asked = hash_words(text) if text else None
-        return next(
-            (call for call, words in reversed(self.state.tasks.items()) if words == asked), None
-        )
 
     def begin_line(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
         """Make this line the current one, in the session that it belongs to."""

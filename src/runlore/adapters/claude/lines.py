@@ -13,7 +13,7 @@ import msgspec
 
 from ...model import Relation
 
-CARRY = 2
+CARRY = 3
 """The layout of `State`. Never changed without the adapter's `version`: a carry of another layout
 is not read, so numbering would begin at 0 again in the middle of a session, over events that are
 stored. A raised `version` reads every source anew."""
@@ -251,8 +251,6 @@ class State(msgspec.Struct, array_like=True):
     recent: dict[str, str | int] = {}
     """The first body of each recent uuid; its checksum once it has been stored."""
     side: dict[str, str] = {}
-    tasks: dict[str, bytes] = {}
-    """Calls that start a subagent, with a hash of what they ask of it."""
     tails: dict[str, int] = {}
     """Records of several events: how many there are after the first."""
     moved: dict[str, str] = {}

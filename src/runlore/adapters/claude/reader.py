@@ -11,7 +11,7 @@ from ..shared.fold import Fields, keep
 from ..shared.jsonl import parse
 from ..shared.tools import one_line, text_of
 from . import words
-from .fold import CALLS, TASKS, ClaudeFold
+from .fold import CALLS, ClaudeFold
 from .lines import Block, Call, Line, Outcome, RareLine
 
 SYNTHETIC = "<synthetic>"
@@ -206,8 +206,6 @@ class Reader(ClaudeFold):
         )  # fmt: skip
         if call_id:
             keep(self.state.calls, call_id, Call(tool, call.action, call.kind == "test_run"), CALLS)
-            if tool in words.STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
-                keep(self.state.tasks, call_id, words.hash_words(prompt), TASKS)
 
     def tool_result(self, line: Line, block: Block) -> None:
         call_id = block.tool_use_id

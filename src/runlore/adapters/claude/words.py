@@ -46,7 +46,6 @@ ACTIONS = {
     **dict.fromkeys(("EnterPlanMode", "ExitPlanMode", "exit_plan_mode", "AskUserQuestion"), "plan"),
 }
 SHELLS = frozenset({"Bash", "PowerShell"})
-STARTS_AGENT = frozenset({"Task", "Agent"})
 ASKS = frozenset({"ExitPlanMode", "exit_plan_mode", "AskUserQuestion"})
 MERGED = frozenset({
     "last-prompt", "mode", "file-history-snapshot", "file-history-delta", "queue-operation",
@@ -201,11 +200,6 @@ def is_wrapper(text: str | None) -> bool:
 def checksum(text: str) -> int:
     """Tells the beginnings and lengths of two texts apart."""
     return crc32(text[:512].encode("utf-8", "replace"), len(text) & 0xFFFFFFFF)
-
-
-def hash_words(text: str) -> bytes:
-    """Tells two texts apart by their words: white space is not always copied faithfully."""
-    return blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=8).digest()
 
 
 def plain(raw: msgspec.Raw) -> Any:
