@@ -48,7 +48,7 @@ _DOCUMENT = re.compile(r"session_(.+)_\d+\.json\Z")
 class CopilotCliAdapter(DocumentAdapter):
     name = "copilot_cli"
     label = "GitHub Copilot CLI"
-    version = 4
+    version = 5
     reader = "runlore.adapters.copilot_cli.reader"
     blob_mark = b'"data"'
     lacks = ("tokens of the input of a run that was killed",)
