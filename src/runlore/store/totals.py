@@ -11,6 +11,7 @@ import msgspec
 
 from ..adapters import Facts
 from ..model import format_time
+from ..text.titles import weak_title
 from ..timeline import Tally, merge
 from .facts import fold_facts
 from .known import File, Stream
@@ -37,7 +38,7 @@ def _columns(
 ) -> dict[str, Any]:
     missing = [file.missing_at for file in files]
     return dict(
-        title=facts.title or tally.first_prompt,
+        title=facts.title or weak_title(tally.first_prompt),
         cwd=facts.cwd,
         git_branch=facts.git_branch,
         model=facts.model,

@@ -56,7 +56,7 @@ MAX_SIDECAR_BYTES = 16 << 20  # Bytes of what was typed.
 class AiderAdapter(JsonlAdapter):
     name = "aider"
     label = "aider"
-    version = 2
+    version = 3
     reader = "runlore.adapters.aider.reader"
     roots = ("$AIDER_CHAT_HISTORY_FILE", f"~/{HISTORY}")
     lacks = ("times of replies", "exact tokens", "what commands printed")

@@ -18,7 +18,7 @@ from ...model import Usage
 from .. import Facts, Normalized, Source
 from ..shared.fold import REFUSALS, AllFields, Fold, keep, load
 from ..shared.jsonl import lenient, parse
-from ..shared.tools import cap, one_line
+from ..shared.tools import cap, title_line
 from .lines import CARRY, Counts, Fork, Line, Message, Meta, RareLine, SessionState, State, Tokens
 from .paths import OVERFLOWS, SourcePath
 from .words import (
@@ -465,7 +465,7 @@ class ClaudeFold(Fold[State]):
 
     def set_title(self, text: str | None, rank: int) -> bool:
         """Set the title of the current session, unless a better one is known."""
-        if not text or not (line := one_line(text)) or rank < self.touched[self.key][2]:
+        if rank < self.touched[self.key][2] or not (line := title_line(text, rank)):
             return False
         self.touched[self.key] = (self.session, line, rank)
         return True

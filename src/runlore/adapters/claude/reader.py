@@ -91,8 +91,7 @@ class Reader(ClaudeFold):
         self.emit("user_msg", text, native, summary, "user")
         # A command of the shell says little about what follows.
         if not self.session.is_titled and native != "bash-input":
-            self.session.is_titled = True
-            self.set_title(words.heading(text), 1)
+            self.session.is_titled = self.set_title(text, 1)
 
     def context(self, text: str, native: str, summary: str | None = None) -> None:
         """Add text that the program told the model in the person's place."""

@@ -81,7 +81,7 @@ class Named(msgspec.Struct, gc=False):
 class CodexAdapter(DocumentAdapter):
     name = "codex"
     label = "Codex"
-    version = 6
+    version = 7
     reader = "runlore.adapters.codex.items"
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")
     command: str | None = "codex"

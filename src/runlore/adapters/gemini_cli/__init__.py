@@ -72,7 +72,7 @@ MAX_PLACES = 10_000
 class GeminiCliAdapter(DocumentAdapter):
     name = "gemini_cli"
     label = "Gemini CLI"
-    version = 3
+    version = 4
     reader = "runlore.adapters.gemini_cli.reader"
     blob_mark = b'"data"'
     roots: tuple[str, ...] = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")

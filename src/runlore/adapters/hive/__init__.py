@@ -45,7 +45,7 @@ STALE_S = 600
 class HiveAdapter(GrowingAdapter):
     name = "hive"
     label = "hive"
-    version = 1
+    version = 2
     reader = "runlore.adapters.hive.reader"
     roots = ("$HIVE_HOME", "~/.hive")
     lacks = ("folder", "git branch", "times of a graph agent's messages")

@@ -79,7 +79,7 @@ _OLD_CONTEXT = re.compile(r"context_\d+\.jsonl\Z")
 class KimiAdapter(JsonlAdapter):
     name = "kimi"
     label = "Kimi"
-    version = 5
+    version = 6
     reader = "runlore.adapters.kimi.reader"
     roots = (*CLI, *CODE)
     lacks = ("model (Kimi CLI)", "git branch")

@@ -36,7 +36,7 @@ PROJECTS, CHATS, SUBAGENTS = "projects", "chats", "subagents"
 class QwenCodeAdapter(gemini_cli.GeminiCliAdapter):
     name = "qwen_code"
     label = "Qwen Code"
-    version = 2
+    version = 3
     reader = "runlore.adapters.qwen_code.reader"
     roots = ("$QWEN_RUNTIME_DIR", "$QWEN_HOME", "~/.qwen")
     keeps_days = None
