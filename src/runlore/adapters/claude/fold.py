@@ -150,11 +150,15 @@ class ClaudeFold(Fold[State]):
             field, rank = TITLES[kind]
             self.turn_to(self.main(line), "")
             self.set_title(getattr(line, field), rank)
-        elif kind == "summary" and (self.state.main or UUID.match(self.path.stem)):
-            # It may be about a leaf of another session. Then it is worth a prompt, and gives way to
-            # the first.
+        elif kind == "summary" and self.has_leaf(line):
             self.turn_to(self.main(line), "")
-            self.set_title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
+            self.set_title(line.summary, 2)
+
+    def has_leaf(self, line: RareLine) -> bool:
+        """Return True if a summary is about this session, which has the record that it ends with.
+        The file may also hold summaries of other sessions of its folder."""
+        leaf = self.references((line.leafUuid,)) if line.leafUuid else ()
+        return any(native in self.state.recent for native in leaf)
 
     # Which session, which id, which parent.
 
