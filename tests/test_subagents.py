@@ -75,6 +75,13 @@ def test_a_recorded_call_that_is_not_here_leaves_no_other() -> None:
     assert match_ids([tool_call(0, "a", tool_result=("one",))], {"one": "elsewhere"}) == ([], {})
 
 
+def test_a_subagent_of_a_run_belongs_to_the_call_that_started_the_run() -> None:
+    calls = [tool_call(0, "a"), tool_call(10, "b", tool_result=("toy:s/run",))]
+    recorded = {"toy:s/run": None, "toy:s/one": "toy:s/run", "toy:s/two": "toy:s/other-run"}
+    pairs = [Pair(10, "toy:s/run", "id"), Pair(10, "toy:s/one", "id")]
+    assert match_ids(calls, recorded) == (pairs, {})
+
+
 def test_of_calls_with_the_same_id_the_prompt_decides() -> None:
     calls = [tool_call(0, "a"), tool_call(10, "a"), tool_call(20, "b")]
     pairs, left = match_ids(calls, {"one": "a", "two": None})

@@ -66,9 +66,10 @@ def match_ids(
 ) -> tuple[list[Pair], dict[str, frozenset[int] | None]]:
     """Return the pairs that ids prove, and the subagents for which the prompt has to decide.
 
-    `recorded` has for each subagent the id of its call, where the agent records that. Otherwise the
-    first call that names the subagent started it: later ones wait for it, or write to it. For a
-    subagent that is left the calls that come into question are given, or None for all of them.
+    `recorded` has for each subagent the id of its call, or a session that the same call started,
+    where the agent records that (see `Facts.parent_call`). Otherwise the first call that names the
+    subagent started it: later ones wait for it, or write to it. For a subagent that is left the
+    calls that come into question are given, or None for all of them.
     """
     by_id: dict[str, list[int]] = {}
     naming: dict[str, int] = {}
@@ -84,7 +85,9 @@ def match_ids(
     open_: dict[str, frozenset[int] | None] = {}
     for uid, call_id in recorded.items():
         # A recorded call that is not here was made elsewhere. Then no other call started it.
-        seqs = by_id.get(call_id, []) if call_id is not None else []
+        seqs: list[int] = []
+        if call_id is not None:
+            seqs = [naming[call_id]] if call_id in naming else by_id.get(call_id, [])
         if len(seqs) == 1:
             pairs.append(Pair(seqs[0], uid, "id"))
         elif call_id is None and uid in naming:

@@ -83,7 +83,7 @@ class ClaudeFold(Fold[State]):
                 Meta, next((value for value, _, _ in parse(data) if isinstance(value, dict)), {})
             )
             self.turn_to(self.main(Line()), "")
-            self.session.call = meta.toolUseId
+            self.session.call = meta.toolUseId or self.session.call
             self.set_title(meta.description, 2)
         else:
             # It belongs to the line that comes next, and nothing of it is remembered: at most a few
@@ -184,6 +184,9 @@ class ClaudeFold(Fold[State]):
                         self.uid(state.root),
                         "subagent",
                     )
+                    if place.run_of_agent:
+                        run = clean(place.run_of_agent)
+                        state.main.call = f"{state.main.parent}/journal-{run}"
             else:
                 state.root = stem if UUID.match(stem) else named or stem
                 state.main = SessionState(state.root)
