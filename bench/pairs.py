@@ -12,6 +12,7 @@ also prints the subagents that are not paired, and the pairs that contradict.
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,9 @@ from runlore.timeline import has_prompt, pairs
 COLUMNS = (
     "subagents", "by id", "by prompt", "not paired", "no calls", "shown twice", "contradict",
 )  # fmt: skip
+PROMPT = re.compile(r"^(?:prompt|tasks?|message|instructions?|query|description): ", re.MULTILINE)
+"""An argument of a call that says what the subagent is to do. A script that starts several has
+none, and cannot be compared."""
 
 
 class Shown(NamedTuple):
@@ -84,7 +88,9 @@ def subagents(store: Store) -> Iterator[Shown]:
         for line in below:
             prompt = first_prompt(store, line.uid)
             texts = [bodies.get(seq, "") for seq in shown[line.uid]]
-            contradicts = bool(prompt) and any(not has_prompt(text, prompt) for text in texts)
+            contradicts = bool(prompt) and any(
+                PROMPT.search(text) and not has_prompt(text, prompt) for text in texts
+            )
             by_what = by.get(line.uid, "order")
             yield Shown(line.agent, line.uid, by_what, len(texts), has_choice, contradicts)
     for line in lines:  # A subagent whose session is not in the corpus.
