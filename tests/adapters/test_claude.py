@@ -353,10 +353,9 @@ def test_the_title_is_the_best_that_was_given_and_the_latest_of_those() -> None:
     assert title(*prompts) == ("first prompt", 1)
     assert title(*agents, *prompts) == ("two", 2)
     assert title(own, *agents, *prompts) == ("mine", 3)
-    assert title({"type": "summary", "summary": "of another", "leafUuid": uuid(9)}, *prompts) == (
-        "first prompt",
-        1,
-    )
+    another = {"type": "summary", "summary": "of another", "leafUuid": uuid(9)}
+    assert title(another, *prompts) == title(*prompts, another) == ("first prompt", 1)
+    assert title(user(1, "hi"), another, user(2, "/clear")) == (None, 0)
     assert title(*prompts, {"type": "summary", "summary": "of this", "leafUuid": uuid(2)}) == (
         "of this",
         2,

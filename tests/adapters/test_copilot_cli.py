@@ -70,6 +70,24 @@ def test_a_title_that_comes_later_is_taken_without_reading_the_log_again(
     assert sync(store, root).found == {"unchanged": 1}
 
 
+@pytest.mark.parametrize(
+    "summary",
+    [
+        '"The \\"new\\" title\n  of the shop"',
+        "'The \"new\" title\n  of the shop'",
+        'The "new" title\n  of the shop',
+        '"The \\"new\\" \\\n  title of the shop"',
+    ],
+)
+def test_a_title_on_several_lines_is_read_whole(root: Path, store: Store, summary: str) -> None:
+    about = root / f"session-state/{MAIN}/workspace.yaml"
+    about.write_text(f"id: {MAIN}\nsummary: {summary}\ncwd: /home/ada\n")
+    sync(store, root)
+    session = store.sessions.get(f"copilot_cli:{MAIN}")
+    assert session is not None
+    assert session.title == 'The "new" title of the shop'
+
+
 def test_a_rewind_cuts_the_log_and_what_was_cut_stays(root: Path, store: Store) -> None:
     path = root / LOG
     sync(store, root)

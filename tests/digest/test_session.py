@@ -119,7 +119,8 @@ def test_the_goal_is_the_first_prompt_that_asks_for_something(line: Timeline) ->
             ["Implement the following plan:\n\n# Cache the index\n\nIt is slow."],
             "Cache the index It is slow.",
         ),
-        (["hello"], "hello"),
+        (["hello"], None),
+        (["Thank you so much!"], None),
         (["Hey Ada, please look at the diff"], "Hey Ada, please look at the diff"),
         (["continue", "ok", "add a test"], "add a test"),
         # Read in two ways at each word, this would take for ever.

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from runlore import config as settings
 from runlore.errors import NotFound
-from runlore.export.outline import bodies_of, match_subagents, outline, texts
-from runlore.model import SessionEvent
-from runlore.store import SessionLine, Store, open_store
+from runlore.export.outline import bodies_of, outline, texts
+from runlore.store import Store, open_store
 from runlore.sync import pipeline
-from runlore.timeline import ToolCall
 from tests.toy import Toy, line
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -107,47 +101,3 @@ def test_turns_say_what_happened_in_them(store: Store) -> None:
 def test_texts_are_those_asked_for_and_no_others(store: Store) -> None:
     assert bodies_of(store, "toy:beta", [7, 0, 99]) == {0: "write a poem", 7: "White, light."}
     assert bodies_of(store, "toy:beta", []) == {}
-
-
-def call(
-    seq: int, begun: int, ended: int, action: str = "agent", refs: tuple[str, ...] = ()
-) -> ToolCall:
-    """A call with its result, in seconds after noon."""
-    first, last = (NOON + timedelta(seconds=at) for at in (begun, ended))
-    return ToolCall(
-        call=SessionEvent(session_uid="toy:s", seq=seq, ts=first, kind="tool_call", action=action),
-        result=SessionEvent(
-            session_uid="toy:s", seq=seq + 1, ts=last, kind="tool_result", refs=refs
-        ),
-    )
-
-
-def child(name: str, began: int, relation: str = "subagent") -> SessionLine:
-    known: dict[str, Any] = {
-        "uid": f"toy:{name}",
-        "started_at": (NOON + timedelta(seconds=began)).isoformat(),
-        "relation": relation,
-    }
-    return SessionLine(**{**dict.fromkeys(SessionLine.__struct_fields__), **known})
-
-
-def test_a_subagent_stands_with_the_call_that_names_it_or_during_which_it_began() -> None:
-    children = [
-        child("named", 1),
-        child("first", 12),
-        child("second", 13),
-        child("fork", 12, "fork"),
-        child("late", 99),
-    ]
-    calls = [
-        call(0, 0, 5, refs=("toy:named", "toy:other")),
-        call(2, 11, 20, "shell"),
-        call(4, 11, 20),
-        call(6, 11, 20),
-        call(8, 40, 50),
-    ]
-    assert match_subagents(calls, {one.uid: one for one in children}) == {
-        0: ("toy:named",),
-        4: ("toy:first",),
-        6: ("toy:second",),
-    }

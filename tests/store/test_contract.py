@@ -1128,6 +1128,23 @@ def test_what_events_and_calls_tell_otherwise_is_found_with_subagents(
     assert store.ledger.gaps(None)[0] == 2
 
 
+def test_the_calls_that_started_subagents_are_remembered(store: Store, agent: Agent) -> None:
+    names = ("s1", "s1/a", "s1/b", "s1/fork")
+    agent.write(*[line(s=name, id=name, text="x") for name in names])
+    batch = agent.batch()
+    facts = {
+        "toy:s1/a": {"parent_call": "c1", "relation": "subagent"},
+        "toy:s1/b": {"relation": "subagent"},
+        "toy:s1/fork": {"parent_call": "c2", "relation": "fork"},
+    }
+    for delta in batch.deltas:
+        if told := facts.get(delta.session_uid):
+            delta.facts = msgspec.structs.replace(delta.facts, parent_uid="toy:s1", **told)
+    store.ingest.put(batch)
+    assert store.overview.parent_calls("toy:s1") == {"toy:s1/a": "c1"}
+    assert store.overview.parent_calls("toy:s1/a") == store.overview.parent_calls("toy:x") == {}
+
+
 def test_a_session_is_counted_with_its_subagents(
     store: Store, agent: Agent, another: Agent
 ) -> None:

@@ -343,7 +343,7 @@ class _Body:
                 yield self.mark(
                     other, sign, fit(one_line(other.summary), self.width - self.gutter - 2), style
                 )
-        for uid in call.result.refs if call.result is not None else ():
+        for uid in self.script.started.get(call.call.seq, ()) if call.call is not None else ():
             if uid in self.children:
                 yield self.indent(
                     f"  ◦ {describe(self.children[uid], self.script, self.gutter + 6)}"

@@ -3,7 +3,7 @@
 Only whole words at the beginning of a message decide: "no" is a rejection, "now" is not. The words
 are English; stopping the agent and then writing something else is recognized in any language. Text
 that an agent adds to a prompt by itself is marked by its adapter; templates, commands and greetings
-are recognized here.
+are recognized here and in `text.titles`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ..model import CALL_KINDS, Moment, SessionEvent
+from ..text.titles import is_small_talk
 from ..timeline import is_prompt
 from .text import truncate
 
@@ -36,37 +37,15 @@ _LEAD_IN = re.compile(r"\A\s*[^\n#]{3,60}:\s*\n\s*#{1,3} (?=\S)")
 """The first line of a template above a document with a title of its own: `Implement the following
 plan:`."""
 _COMMAND = re.compile(r"\A/[\w:.-]{1,80}(?=\s|\Z)\s*")
-_GREETING = r"hi|hey|hello|hallo|yo|hola"
-_TALK = (
-    r"good (?:morning|afternoon|evening)|thanks|thank"
-    r" you|thx|ok|okay|yes|yep|yeah|sure|no|continue|go on|keep going|proceed|resume|test"
-    r"|testing|ping|please"
-)
-_SMALL_TALK = re.compile(
-    # A name after a greeting must be none of the other words. Otherwise the pattern would try every
-    # reading.
-    rf"(?:(?:(?:{_GREETING})(?:"
-    rf" (?!(?:{_GREETING}|{_TALK})\b)\w{{1,12}}\b)?|{_TALK})\b[\s.,!?:)]*)+",
-    re.IGNORECASE,
-)
 
 
 def find_goal(prompts: Iterable[SessionEvent], bodies: Mapping[int, str]) -> Moment | None:
-    """Return the first prompt that asks for something; if none does, the first that is not
-    empty."""
-    small_talk: Moment | None = None
+    """Return the first prompt that asks for something; None if none does."""
     for event in prompts:
         text = extract_request(bodies.get(event.seq) or event.summary or "")
-        if not text:
-            continue
-        if not _is_small_talk(text):
+        if text and not is_small_talk(text):
             return Moment(event.seq, truncate(text, MAX_GOAL_CHARS))
-        small_talk = small_talk or Moment(event.seq, text)
-    return small_talk
-
-
-def _is_small_talk(text: str) -> bool:
-    return len(text) <= MAX_GOAL_CHARS and _SMALL_TALK.fullmatch(text) is not None
+    return None
 
 
 def extract_request(text: str, enough: int = MAX_GOAL_CHARS) -> str:
@@ -197,7 +176,7 @@ def _correction(message: str, *, was_stopped: bool) -> str:
     if not message or not (was_stopped or rejects(extract_request(message, _BEGINNING_CHARS))):
         return ""
     text = extract_request(message)
-    if not text or _is_small_talk(text):
+    if not text or is_small_talk(text):
         return ""
     return text if (was_stopped and not _continues(text)) or rejects(text) else ""
 

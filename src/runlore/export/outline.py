@@ -6,17 +6,14 @@ part at a time.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from operator import itemgetter
 from typing import Literal
 
 import msgspec
 
 from .. import query
 from ..errors import NotFound
-from ..model import CALL_KINDS, USD, Session, SessionEvent, parse_time
+from ..model import CALL_KINDS, USD, Session, SessionEvent
 from ..query import names as naming
 from ..store import Filter, SessionLine, Store
 from ..timeline import Branch, ToolCall, branches, is_prompt, pairs, wall_clock_s
@@ -119,7 +116,9 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
     }
     turns = build_turns(shown, store.ledger.spent(uid))
     calls = pairs(shown)
-    below = match_subagents(calls if len(shown) == len(events) else pairs(events), children)
+    every_call = calls if len(shown) == len(events) else pairs(events)
+    started = query.find_pairs(store, uid, every_call, children.values())
+    below = query.by_call(started, children.values())
     placed = {uid for uids in below.values() for uid in uids}
     return Outline(
         session=session,
@@ -151,54 +150,6 @@ def events_on_branch(
         wanted.update(line_seq for line_seq in above.seqs if line_seq <= at)
         at = above.forked_at
     return [event for event in events if event.seq in wanted]
-
-
-def match_subagents(
-    calls: Sequence[ToolCall], children: dict[str, SessionLine]
-) -> dict[int, tuple[str, ...]]:
-    """Return the subagents that each call started, by the seq of the call.
-
-    These are the ones that its result names. Some agents name none: then a subagent goes with the
-    first call for one that has none yet and during which it began. `children` are ordered by start.
-    """
-    started: dict[int, tuple[str, ...]] = {}
-    unnamed: list[_AgentCall] = []
-    for pair in calls:
-        call, result = pair.call, pair.result
-        if call is None:
-            continue
-        named = tuple(uid for uid in result.refs if uid in children) if result is not None else ()
-        if named:
-            started[call.seq] = named
-        elif call.action == "agent" and call.ts is not None:
-            unnamed.append((call.ts, result.ts if result is not None else None, call.seq))
-    placed = {uid for uids in started.values() for uid in uids}
-    free = [
-        (parse_time(child.started_at), child.uid)
-        for child in children.values()
-        if child.relation == "subagent" and child.uid not in placed and child.started_at is not None
-    ]
-    return {**started, **_match_by_time(unnamed, free)}
-
-
-_AgentCall = tuple[datetime, datetime | None, int]
-"""Start, end and seq of a call."""
-
-
-def _match_by_time(
-    calls: Sequence[_AgentCall], children: Iterable[tuple[datetime, str]]
-) -> dict[int, tuple[str, ...]]:
-    """Give each subagent, by its start, to the first free call that was running then."""
-    matches: dict[int, tuple[str, ...]] = {}
-    coming, running = deque(sorted(calls, key=itemgetter(0, 2))), deque[_AgentCall]()
-    for began, uid in children if calls else ():
-        while coming and coming[0][0] <= began:
-            running.append(coming.popleft())
-        while running and (ended := running[0][1]) is not None and ended < began:
-            running.popleft()
-        if running:
-            matches[running.popleft()[2]] = (uid,)
-    return matches
 
 
 def build_blocks(

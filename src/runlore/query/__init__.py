@@ -8,6 +8,7 @@ Searching is in `search`, which finds its sessions by name here.
 from .freshness import Risk, failed_hook_syncs, last_sync, sources_at_risk, synced_mark
 from .overview import FACETS, AgentFacts, Day, Root, activity, agents, facets
 from .sessions import EMPTY, get, is_empty, resolve, split_name, with_subagents
+from .subagents import by_call, find_pairs
 from .transcripts import (
     Transcript,
     context_at,
@@ -30,10 +31,12 @@ __all__ = [
     "Transcript",
     "activity",
     "agents",
+    "by_call",
     "context_at",
     "event_at",
     "facets",
     "failed_hook_syncs",
+    "find_pairs",
     "get",
     "has_left",
     "has_text",

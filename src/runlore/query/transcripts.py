@@ -17,6 +17,7 @@ from ..text.clean import clean
 from ..timeline import Branch, ContextEvent, ToolCall, branches, model_context, pairs
 from .names import names
 from .sessions import get, split_name
+from .subagents import by_call, find_pairs
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,8 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[ToolCall]
     children: list[SessionLine]
     """Sessions that came out of this one: subagents, forks, continuations."""
+    started: dict[int, tuple[str, ...]]
+    """The subagents that each call started, by the seq of the call, where that is proven."""
     names: dict[str, str]
     """The short ids, by uid, of this session, its children, and the session it came out of."""
 
@@ -40,13 +43,15 @@ def transcript(store: Store, uid: str) -> Transcript:
     children = store.sessions.select(Filter(parent_uid=uid, parents_only=False), sort="started")[
         ::-1
     ]
+    calls = pairs(events)
     return Transcript(
         session=session,
         events=events,
         bodies=store.sessions.bodies(uid),
         branches=branches(events),
-        calls=pairs(events),
+        calls=calls,
         children=children,
+        started=by_call(find_pairs(store, uid, calls, children), children),
         names=names(
             store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]
         ),

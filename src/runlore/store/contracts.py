@@ -192,6 +192,10 @@ class Overview(Protocol):
     def below(self, uid: str) -> tuple[int, int]:
         """Return how many subagents a session has, and how many events they have."""
 
+    def parent_calls(self, uid: str) -> dict[str, str]:
+        """Return the ids of the calls that started the subagents of a session, by subagent, where
+        the agent records them."""
+
     def last_session(self, repo: str | None, cwd: str) -> tuple[int, LastSession | None]:
         """Return how many sessions a repository or folder has, and the last of them.
 

@@ -11,6 +11,7 @@ import msgspec
 
 from ..adapters import Facts
 from ..model import format_time
+from ..text.titles import weak_title
 from ..timeline import Tally, merge
 from .facts import fold_facts
 from .known import File, Stream
@@ -43,7 +44,7 @@ def _columns(
     # A session that has nothing of its own yet is as old as what it begins with.
     began, ended = tally.started_at or tally.copied_until, tally.ended_at or tally.copied_until
     return dict(
-        title=facts.title or tally.first_prompt,
+        title=facts.title or weak_title(tally.first_prompt),
         cwd=facts.cwd,
         git_branch=facts.git_branch,
         model=facts.model,

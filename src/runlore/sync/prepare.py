@@ -22,6 +22,7 @@ from ..pricing.ledger import merge
 from ..store import Batch, Delta, LedgerCall, Resume
 from ..store.natives import native_hash
 from ..store.segments import add_tokens, pack_records
+from ..text.titles import weak_title
 from ..timeline import PAUSE
 from .deltas import DeltaBuilder, ParentLinks, follow_aliases
 from .redaction import Cleaner, RedactSetting, Secrets, redact_setting
@@ -275,7 +276,7 @@ class Preparer:
                 session_uid=delta.uid,
                 flavor=delta.uid.partition(":")[0],
                 native_session_id=facts.native_session_id,
-                title=facts.title or total.first_prompt,
+                title=facts.title or weak_title(total.first_prompt),
                 relation=facts.relation,
                 cost=total.cost,
                 last_seq=total.last_seq,

@@ -11,18 +11,22 @@ from .branch import Branch, OrderedEvents, abandoned, active, branches, in_order
 from .context import CONTEXT_KINDS, ContextEvent, model_context
 from .prompt import is_prompt
 from .retry import repeats
+from .subagents import AgentCall, Pair, Subagent, has_prompt, match_ids, match_prompts
 from .tally import PAUSE, Tally, cost_of, merge, retries, wall_clock_s
 from .tool_call import ToolCall, pairs
 from .tree import Node, nest, walk
 from .turn import Turn, turns
 
 __all__ = [
+    "AgentCall",
     "Branch",
     "CONTEXT_KINDS",
     "ContextEvent",
     "Node",
     "OrderedEvents",
     "PAUSE",
+    "Pair",
+    "Subagent",
     "Tally",
     "ToolCall",
     "Turn",
@@ -30,8 +34,11 @@ __all__ = [
     "active",
     "branches",
     "cost_of",
+    "has_prompt",
     "in_order",
     "is_prompt",
+    "match_ids",
+    "match_prompts",
     "merge",
     "model_context",
     "nest",

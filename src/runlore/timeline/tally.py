@@ -10,6 +10,7 @@ from operator import attrgetter
 import msgspec
 
 from ..model import CALL_KINDS, Cost, SessionEvent, Usage
+from ..text.titles import is_small_talk
 from .branch import in_order
 from .retry import RecentCall, RecentCalls
 
@@ -39,6 +40,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_at: datetime | None = None
     last_seq: int = -1
     first_prompt: str | None = None
+    """The first that is more than a greeting."""
     kinds: dict[str, int] = msgspec.field(default_factory=dict)
     recent_calls: tuple[RecentCall, ...] = ()
     """The last calls, oldest first: one of the next calls may repeat one that failed."""
@@ -104,7 +106,7 @@ class _Total:
         self.events += 1
         if event.seq > self.last_seq:
             self.last_seq = event.seq
-        if kind == "user_msg" and not self.first_prompt:
+        if kind == "user_msg" and not self.first_prompt and not is_small_talk(event.summary or ""):
             self.first_prompt = event.summary
         if event.origin is not None:
             self._add_copy(event.origin, event.ts)

@@ -42,7 +42,7 @@ OTHERS = frozenset({"secrets.json", "session.json", "settings.json", "device-id.
 class AmpAdapter(GrowingAdapter):
     name = "amp"
     label = "Amp"
-    version = 2
+    version = 3
     blob_mark = b'"data"'
     reader = "runlore.adapters.amp.reader"
     roots: tuple[str, ...] = (

@@ -41,7 +41,7 @@ TRANSCRIPTS = "transcripts"
 class AtifAdapter(GrowingAdapter):
     name = "atif"
     label = "ATIF (Harbor, Devin CLI and others)"
-    version = 2
+    version = 3
     reader = "runlore.adapters.atif.reader"
     roots: tuple[str, ...] = (
         "~/.local/share/devin/cli/transcripts",

@@ -18,7 +18,7 @@ from ...model import Usage
 from .. import Facts, Normalized, Source
 from ..shared.fold import REFUSALS, AllFields, Fold, keep, load
 from ..shared.jsonl import lenient, parse
-from ..shared.tools import cap, one_line
+from ..shared.tools import cap, one_line, title_line
 from .lines import CARRY, Counts, Fork, Line, Message, Meta, RareLine, SessionState, State, Tokens
 from .paths import OVERFLOWS, SourcePath
 from .teams import LEAD
@@ -29,7 +29,6 @@ from .words import (
     billed,
     checksum,
     clean,
-    hash_words,
     local_id,
     snapshot_time,
     speaker,
@@ -38,12 +37,11 @@ from .words import (
 )
 
 # How many calls, messages and ids are remembered between two reads, the oldest going first.
-CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TASKS, TAILS, REPEATS, LINKS = (
+CALLS, MESSAGES, SESSIONS, SIDE, RECENT, TAILS, REPEATS, LINKS = (
     256,
     64,
     256,
     1024,
-    64,
     64,
     256,
     256,
@@ -104,7 +102,7 @@ class ClaudeFold(Fold[State]):
                 self.lead = clean(meta.leadSessionId or "")
                 return
             self.turn_to(self.main(Line()), "")
-            self.session.call = meta.toolUseId
+            self.session.call = meta.toolUseId or self.session.call
             if meta.teamName and meta.name:
                 self.session.member = one_line(meta.name)
                 self.session.is_titled = bool(meta.description)
@@ -176,11 +174,15 @@ class ClaudeFold(Fold[State]):
             field, rank = TITLES[kind]
             self.turn_to(self.main(line), "")
             self.set_title(getattr(line, field), rank)
-        elif kind == "summary" and (self.state.main or UUID.match(self.path.stem)):
-            # It may be about a leaf of another session. Then it is worth a prompt, and gives way to
-            # the first.
+        elif kind == "summary" and self.has_leaf(line):
             self.turn_to(self.main(line), "")
-            self.set_title(line.summary, 2 if line.leafUuid in self.state.recent else 1)
+            self.set_title(line.summary, 2)
+
+    def has_leaf(self, line: RareLine) -> bool:
+        """Return True if a summary is about this session, which has the record that it ends with.
+        The file may also hold summaries of other sessions of its folder."""
+        leaf = self.references((line.leafUuid,)) if line.leafUuid else ()
+        return any(native in self.state.recent for native in leaf)
 
     def note_time(self, line: RareLine) -> None:
         """Note when the first record without a uuid was written. A fork copies none of them, so the
@@ -214,6 +216,9 @@ class ClaudeFold(Fold[State]):
                         self.uid(state.root),
                         "subagent",
                     )
+                    if place.run_of_agent:
+                        run = clean(place.run_of_agent)
+                        state.main.call = f"{state.main.parent}/journal-{run}"
             else:
                 state.root = stem if UUID.match(stem) else named or stem
                 state.main = SessionState(state.root)
@@ -233,7 +238,7 @@ class ClaudeFold(Fold[State]):
             if uuid:
                 keep(state.side, uuid, key, SIDE)
         if key not in state.sessions:
-            self.sub(key).call = self.find_call(line)
+            self.sub(key)
         return key
 
     def sub(self, key: str) -> SessionState:
@@ -250,19 +255,6 @@ class ClaudeFold(Fold[State]):
             )
             keep(state.sessions, key, session, SESSIONS)
         return session
-
-    def find_call(self, line: Line) -> str | None:
-        """Return the latest call whose prompt is the text of this line."""
-        content = line.message.content if line.message else None
-        text = (
-            content
-            if isinstance(content, str)
-            else next((block.text for block in content or () if block.text), None)
-        )
-        asked = hash_words(text) if text else None
-        return next(
-            (call for call, words in reversed(self.state.tasks.items()) if words == asked), None
-        )
 
     def begin_line(self, line: Line, session: SessionState | None = None, key: str = "") -> None:
         """Make this line the current one, in the session that it belongs to."""
@@ -539,7 +531,7 @@ class ClaudeFold(Fold[State]):
 
     def set_title(self, text: str | None, rank: int) -> bool:
         """Set the title of the current session, unless a better one is known."""
-        if not text or not (line := one_line(text)):
+        if not (line := title_line(text, rank)):
             return False
         if (member := self.session.member) and rank < 3:
             if line == member:

@@ -261,8 +261,6 @@ class State(msgspec.Struct, array_like=True):
     recent: dict[str, str | int] = {}
     """The first body of each recent uuid; its checksum once it has been stored."""
     side: dict[str, str] = {}
-    tasks: dict[str, bytes] = {}
-    """Calls that start a subagent, with a hash of what they ask of it."""
     tails: dict[str, int] = {}
     """Records of several events: how many there are after the first."""
     moved: dict[str, str] = {}

@@ -20,3 +20,6 @@ class SourcePath:
         self.session = self.folder.rpartition(os.sep)[2]
         self.agent = self.stem[6:] if self.stem.startswith("agent-") else ""
         self.run = below.rpartition(os.sep)[2] if self.stem == "journal" and self.folder else ""
+        inner = parts[1].split(os.sep) if self.folder and self.agent else []
+        self.run_of_agent = inner[1] if len(inner) > 2 and inner[0] == "workflows" else ""
+        """The workflow run that a subagent is part of."""

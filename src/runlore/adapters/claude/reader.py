@@ -11,7 +11,7 @@ from ..shared.fold import Fields, keep
 from ..shared.jsonl import parse
 from ..shared.tools import one_line, text_of
 from . import words
-from .fold import CALLS, LINKS, TASKS, ClaudeFold
+from .fold import CALLS, LINKS, ClaudeFold
 from .lines import Block, Call, Line, Outcome, RareLine
 from .teams import FROM_LEAD
 
@@ -92,8 +92,7 @@ class Reader(ClaudeFold):
         self.emit("user_msg", text, native, summary, "user")
         # A command of the shell says little about what follows.
         if not self.session.is_titled and native != "bash-input":
-            self.session.is_titled = True
-            self.set_title(words.heading(text), 1)
+            self.session.is_titled = self.set_title(text, 1)
 
     def context(self, text: str, native: str, summary: str | None = None) -> None:
         """Add text that the program told the model in the person's place."""
@@ -131,8 +130,7 @@ class Reader(ClaudeFold):
         """Take the first words of a lead to a member of its team as what the member is for."""
         is_note = text.lstrip().startswith("{")  # The program's own, as of a shutdown.
         if not self.session.is_titled and not is_note:
-            self.session.is_titled = True
-            self.set_title(words.heading(text), 1)
+            self.session.is_titled = self.set_title(text, 1)
 
     def notification(self, text: str) -> None:
         """Something that ran in the background has ended."""
@@ -225,8 +223,6 @@ class Reader(ClaudeFold):
         )  # fmt: skip
         if call_id:
             keep(self.state.calls, call_id, Call(tool, call.action, call.kind == "test_run"), CALLS)
-            if tool in words.STARTS_AGENT and isinstance(prompt := args.get("prompt"), str):
-                keep(self.state.tasks, call_id, words.hash_words(prompt), TASKS)
 
     def tool_result(self, line: Line, block: Block) -> None:
         call_id = block.tool_use_id

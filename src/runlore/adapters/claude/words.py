@@ -46,7 +46,6 @@ ACTIONS = {
     **dict.fromkeys(("EnterPlanMode", "ExitPlanMode", "exit_plan_mode", "AskUserQuestion"), "plan"),
 }
 SHELLS = frozenset({"Bash", "PowerShell"})
-STARTS_AGENT = frozenset({"Task", "Agent"})
 ASKS = frozenset({"ExitPlanMode", "exit_plan_mode", "AskUserQuestion"})
 MERGED = frozenset({
     "last-prompt", "mode", "file-history-snapshot", "file-history-delta", "queue-operation",
@@ -96,7 +95,6 @@ _PLACE = re.compile(r'[^"\r\n]{0,4096}')
 _PLACE_IN_JSON = re.compile(r'(?:[^"\\\r\n]|\\[^nr"]){0,4096}')
 _NAME_CHARACTERS = string.ascii_letters + string.digits + "._-"
 MAX_NAME = 200  # Of a model, or of a request.
-MAX_LEAD_IN = 40  # `Implement the following plan:`
 # A larger count is damage. The sum over a million events still fits a database column.
 MAX_COUNT = 1 << 40
 
@@ -126,16 +124,6 @@ def local_id(session: str, name: str) -> str:
     if len(name) > 100 or not name.isprintable():
         name = blake2b(name.encode(), digest_size=8).hexdigest()
     return f"{session}/{name}"
-
-
-def heading(text: str) -> str:
-    """Return the title of a session that begins with this prompt: its first line, or the next one
-    where the first only announces it. A long first line says itself what is requested, and the
-    details follow."""
-    line = one_line(text)
-    if not line.endswith(":") or len(line) > MAX_LEAD_IN:
-        return line
-    return one_line(text.partition(line)[2]).lstrip("#*->0123456789. ") or line
 
 
 def inside(tag: str, text: str) -> str:
@@ -204,7 +192,7 @@ def checksum(text: str) -> int:
 
 
 def hash_words(text: str) -> bytes:
-    """Tells two texts apart by their words: white space is not always copied faithfully."""
+    """Return a hash of the words of a text: white space is not always copied faithfully."""
     return blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=8).digest()
 
 

@@ -99,7 +99,8 @@ class Messages(Calls):
             self.merge("twin")
             return
         state, parent = self.state, self.state.anchor
-        asked = one_line(words.request_in(text) if text else pictures[0])
+        request = words.request_in(text) if text else pictures[0]
+        asked = one_line(request)
         body = "\n".join([text, *pictures] if text else pictures)
         prompt = self.emit(
             "user_msg",
@@ -113,8 +114,7 @@ class Messages(Calls):
         state.prompts.append((prompt, parent, key))
         del state.prompts[:-PROMPTS]
         if not state.is_titled and state.replay is None:
-            state.is_titled = True
-            self.set_title(asked, 1)
+            state.is_titled = self.set_title(request, 1)
 
     def user_message(self, payload: Payload) -> None:
         plain = (

@@ -13,6 +13,7 @@ import msgspec
 
 from ... import model as api
 from ...model import Relation, Usage
+from ...text.yaml_values import read_values
 from .. import Facts, Normalized, Source
 from ..shared.calls import build_result, describe, opened
 from ..shared.fold import keep, load
@@ -132,7 +133,7 @@ class CopilotFold(SessionFold[Log]):
         return native if UUID.match(native) else f"{self.session()}/{native[:200]}"
 
     def sidecar(self, name: str, data: bytes) -> None:
-        about, state = words.about(data.decode("utf-8", "replace")), self.state
+        about, state = read_values(data.decode("utf-8", "replace")), self.state
         title = about.get("summary") or about.get("name")
         state.has_title = bool(title)
         self.set_title(title, 2)

@@ -9,7 +9,7 @@ from typing import Any
 from .. import Normalized, Record, Source
 from ..shared.fold import keep, with_rank
 from ..shared.pick import clean, moment, number, pick, time_of
-from ..shared.tools import key_values, one_line, text_of
+from ..shared.tools import key_values, one_line, text_of, title_line
 from . import is_log, words
 from .fold import AGENTS, UUID
 from .timeline import Timeline
@@ -345,7 +345,7 @@ class Reader(Timeline):
         native = f"user.message/{delivery}" if is_late else "user.message"
         self.emit("user_msg", text, native, None, "user")
         if self.agent is not None:
-            self.touched[self.agent] = self.touched.get(self.agent) or one_line(text)
+            self.touched[self.agent] = self.touched.get(self.agent) or title_line(text, 1)
         elif not self.state.is_titled:
             self.set_title(text, 1)
 

@@ -1,5 +1,5 @@
 """The words of Copilot CLI's transcripts, and what can be told from them alone: tools, results,
-tokens, the file about a session. Pure."""
+tokens. Pure."""
 
 from __future__ import annotations
 
@@ -128,34 +128,6 @@ def usage(counts: Any) -> Usage:
         cache_write_tokens=written,
         reasoning_tokens=min(thought, out),
     )  # fmt: skip
-
-
-# The file about a session.
-
-_LINE = re.compile(r"([A-Za-z_]+):[ \t]*(.*)")
-
-
-def about(text: str) -> dict[str, str]:
-    """The plain values of `workspace.yaml`: one on a line, or an indented block after `|` or
-    `>`."""
-    found: dict[str, str] = {}
-    block = ""
-    for line in text.split("\n")[:1000]:
-        if block and (line.startswith(" ") or not line.strip()):
-            found[block] = f"{found[block]}\n{line.strip()}".strip()
-        elif match := _LINE.fullmatch(line.rstrip("\r")):
-            name, value = match[1], match[2].strip()
-            block = name if value[:1] in ("|", ">") else ""
-            found[name] = "" if block else _unquoted(value)
-    return found
-
-
-def _unquoted(value: str) -> str:
-    if len(value) > 1 and value[0] == value[-1] == '"':
-        return value[1:-1].replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
-    return (
-        value[1:-1].replace("''", "'") if len(value) > 1 and value[0] == value[-1] == "'" else value
-    )
 
 
 def rest_of(data: dict[str, Any], *without: str) -> str:

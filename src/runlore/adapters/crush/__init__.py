@@ -43,7 +43,7 @@ MAX_SIDECAR_BYTES = 4 << 20  # Bytes of the list of projects.
 class CrushAdapter(SqliteSessionsAdapter):
     name = "crush"
     label = "Crush"
-    version = 3
+    version = 4
     reader = "runlore.adapters.crush.reader"
     roots: tuple[str, ...] = (
         "$CRUSH_GLOBAL_DATA",

@@ -155,7 +155,7 @@ class Whole(GrowingAdapter):
 class CursorAdapter(JsonlAdapter):
     name = "cursor"
     label = "Cursor"
-    version = 3
+    version = 4
     reader = "runlore.adapters.cursor.reader"
     blob_mark = b'"data"'
     roots: tuple[str, ...] = (

@@ -15,7 +15,7 @@ import msgspec
 from .. import Facts, Source
 from ..shared.fold import Fold, keep, load
 from ..shared.pick import clean, number, pick, time_of
-from ..shared.tools import one_line
+from ..shared.tools import title_line
 from . import words
 
 CARRY = 1
@@ -91,8 +91,8 @@ class Prompts(Fold[State]):
             role="user",
         )
         before = self.out.facts.get(uid)
-        title = None if is_command or thread.is_titled else one_line(text)
-        thread.is_titled = thread.is_titled or title is not None
+        title = None if is_command or thread.is_titled else title_line(text, 1)
+        thread.is_titled = thread.is_titled or bool(title)
         title = title or (before.title if before else None)
         self.out.facts[uid] = Facts(
             native_session_id=self.session,

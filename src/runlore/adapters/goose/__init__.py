@@ -62,7 +62,7 @@ class Lines(JsonlAdapter):
 class GooseAdapter(SqliteSessionsAdapter):
     name = "goose"
     label = "goose"
-    version = 2
+    version = 3
     reader = "runlore.adapters.goose.reader"
     blob_mark = b'"data"'
     roots = (

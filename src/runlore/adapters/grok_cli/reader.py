@@ -25,6 +25,7 @@ from ..shared.tools import (
     one_line,
     test_counts,
     text_of,
+    title_line,
 )
 
 CARRY = 1
@@ -119,7 +120,7 @@ class Reader(Fold[State]):
 
     def about(self, row: dict[str, Any]) -> None:
         native = clean(pick(row, "id", of=str) or "")
-        title = one_line(pick(row, "title", of=str) or "")
+        title = title_line(pick(row, "title", of=str), 2)
         if native:
             self.out.facts[self.uid(native)] = Facts(
                 native_session_id=native, title=title or None, title_rank=2 if title else 0,

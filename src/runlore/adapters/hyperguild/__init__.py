@@ -33,7 +33,7 @@ FOLDER = "sessions"
 class HyperguildAdapter(JsonlAdapter):
     name = "hyperguild"
     label = "hyperguild"
-    version = 1
+    version = 2
     reader = "runlore.adapters.hyperguild.reader"
     roots = ()
     lacks = ("tokens", "messages", "git branch", "when an attempt began")

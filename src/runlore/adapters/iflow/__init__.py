@@ -19,7 +19,7 @@ from ..shared.jsonl import JsonlAdapter
 class IflowAdapter(JsonlAdapter):
     name = "iflow"
     label = "iFlow CLI"
-    version = 1
+    version = 2
     reader = "runlore.adapters.iflow.reader"
     roots = ("~/.iflow/projects",)
     lacks = ("tokens",)

@@ -28,7 +28,7 @@ from ..shared.jsonl import to_json
 class MiniSweAgentAdapter(GrowingAdapter):
     name = "mini_swe_agent"
     label = "mini-SWE-agent"
-    version = 2
+    version = 3
     reader = "runlore.adapters.mini_swe_agent.reader"
     roots: tuple[str, ...] = (
         "$MSWEA_GLOBAL_CONFIG_DIR", "~/.config/mini-swe-agent",

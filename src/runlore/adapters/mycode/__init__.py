@@ -45,7 +45,7 @@ _ANSWERED = re.compile(rb'"tool_use_id"\s*:\s*"([A-Za-z0-9_-]{1,200})"')
 class MycodeAdapter(JsonlAdapter):
     name = "mycode"
     label = "mycode"
-    version = 1
+    version = 2
     blob_mark = b'"data"'
     reader = "runlore.adapters.mycode.reader"
     roots = ("$MYCODE_HOME/sessions", "~/.mycode/sessions")

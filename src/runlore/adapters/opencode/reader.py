@@ -17,7 +17,7 @@ from .. import Facts, Normalized, Record, Source
 from ..shared.fold import REFUSALS, AllFields, Fold, decode, keep, load, with_rank
 from ..shared.jsonl import to_json
 from ..shared.pick import clean, moment, number, pick
-from ..shared.tools import key_values, one_line, text_of
+from ..shared.tools import key_values, text_of, title_line
 from . import words
 
 CARRY = 1
@@ -118,7 +118,7 @@ class Reader(Fold[State]):
     def about(self, value: dict[str, Any]) -> None:
         state = self.state
         session = self.session(pick(value, "id", of=str))
-        title = one_line(pick(value, "title", of=str) or "")
+        title = title_line(pick(value, "title", of=str), 2)
         self.title = (title, 2) if title and not title.startswith(words.UNNAMED) else (None, 0)
         state.cwd = (pick(value, "directory", of=str) or "")[:4096] or state.cwd
         if above := clean(pick(value, "parentID", of=str) or ""):

@@ -40,7 +40,7 @@ from ..shared.jsonl import JsonlAdapter
 class PiAdapter(JsonlAdapter):
     name = "pi"
     label = "pi"
-    version = 3
+    version = 4
     reader = "runlore.adapters.pi.reader"
     blob_mark = b'"data"'
     roots: tuple[str, ...] = (

@@ -32,7 +32,7 @@ ACTIONS = {
     **dict.fromkeys(("edit", "write", "ast_edit"), "edit"),
     **dict.fromkeys(("grep", "find", "ls", "glob", "lsp", "ast_grep"), "search"),
     "web_search": "web",
-    "task": "agent",
+    **dict.fromkeys(("task", "subagent"), "agent"),
     **dict.fromkeys(("todo", "ask"), "plan"),
 }
 _EXIT = re.compile(r"^Command exited with code (\d{1,9})\s*\Z", re.MULTILINE)
@@ -372,7 +372,8 @@ class Reader(EntryFold[Tree]):
 
     def named(self, value: dict[str, Any]) -> None:
         title = pick(value, "name", of=str) or ""
-        self.set_title(title, 3)
+        if self.state.relation != "subagent":  # An extension numbers its subagents in this way.
+            self.set_title(title, 3)
         self.emit("lifecycle", title, "session_info", None, "user")
 
     def titled(self, value: dict[str, Any]) -> None:

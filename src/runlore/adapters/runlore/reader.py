@@ -72,9 +72,8 @@ class Reader(LogFold):
             self.emit("assistant_msg", text, native, role=role)
         elif is_prompt:
             self.emit("user_msg", text, native, role=role)
-            if not self.state.is_titled and text.strip():
-                self.state.is_titled = True
-                self.set_title(text, 1)
+            if not self.state.is_titled:
+                self.state.is_titled = self.set_title(text, 1)
         else:
             self.context(text, native, role)
 

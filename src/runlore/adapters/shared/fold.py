@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr
 
 from ...model import SessionEvent, Tests, Usage
 from .jsonl import MALFORMED, parse
-from .tools import cap, one_line
+from .tools import cap, one_line, title_line
 from .values import Normalized, Record, Skip, Source
 
 # Events of one record. A real record has some hundreds; a line of a million blocks would take
@@ -315,7 +315,7 @@ class Fold(Generic[R]):
 
     def set_title(self, text: str | None, rank: int) -> bool:
         """Set the session's title, unless a better one is known; return True if it was set."""
-        if not text or not (line := one_line(text)) or rank < self.title[1]:
+        if rank < self.title[1] or not (line := title_line(text, rank)):
             return False
         self.title = line, rank
         return True

@@ -14,7 +14,7 @@ import msgspec
 from ...model import Relation, Usage
 from .fold import AllFields, Fold, Stream, keep
 from .pick import clean, identifier
-from .tools import one_line
+from .tools import title_line
 from .values import Facts, Normalized, Source
 
 # What is remembered between two reads, the oldest going first.
@@ -261,8 +261,7 @@ class MultiSessionFold(SessionFold[M]):
             return
         thread = self.state.threads[self.named]
         if (
-            text
-            and (line := one_line(text))
+            (line := title_line(text, rank))
             and (rank > 1 or not thread.is_titled)
             and rank >= self.titles[self.named][1]
         ):

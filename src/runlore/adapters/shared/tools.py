@@ -16,6 +16,7 @@ from typing import Any
 import re2
 
 from ...model import SUMMARY_LENGTH, Tests
+from ...text.titles import title_of
 from .jsonl import to_json
 
 # No secret that is cut at its end, and found in part, is visible in the first quarter.
@@ -66,6 +67,15 @@ def one_line(text: str) -> str:
         return line
     end = line.rfind(" ", SUMMARY_LENGTH, MAX_LINE)  # Between two words, for the same reason.
     return line[: end if end > 0 else MAX_LINE]
+
+
+def title_line(text: str | None, rank: int) -> str:
+    """Return the title that a text gives a session, at most 640 characters; "" if it gives none.
+
+    `rank` is that of `Facts.title_rank`: a name that a person gave is taken as it is.
+    """
+    wanted = text if rank > 2 or not text else title_of(text)
+    return one_line(wanted) if wanted else ""
 
 
 def text_of(value: Any) -> str:

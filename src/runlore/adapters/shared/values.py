@@ -78,6 +78,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task_ref: str | None = None
     parent_uid: str | None = None
     parent_call: str | None = None
+    """The id of the call that started a subagent; or the uid of another session that the same call
+    started and that its result names."""
     relation: Relation | None = None
     written_at: datetime | None = None
     """When the source was last written, for a format without times. It is the end of a session of

@@ -21,7 +21,7 @@ from ..shared.jsonl import JsonlAdapter
 class VisualStudioCopilotAdapter(JsonlAdapter):
     name = "visualstudio_copilot"
     label = "Visual Studio Copilot"
-    version = 2
+    version = 3
     reader = "runlore.adapters.visualstudio_copilot.reader"
     roots: tuple[str, ...] = (
         "$VISUALSTUDIO_COPILOT_DIR", "~/AppData/Local/Temp/VSGitHubCopilotLogs/traces",

@@ -59,7 +59,7 @@ HEAD = ("sessionId", "creationDate", "customTitle", "initialLocation", "version"
 class VscodeCopilotAdapter(GrowingAdapter):
     name = "vscode_copilot"
     label = "VS Code Copilot Chat"
-    version = 2
+    version = 3
     reader = "runlore.adapters.vscode_copilot.reader"
     roots: tuple[str, ...] = (
         "$VSCODE_COPILOT_DIR",

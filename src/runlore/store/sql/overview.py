@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
+from ...adapters import Facts
 from ...model import format_time
 from ..filters import SLOT
 from ..values import AgentTotals, Hour, LastSession, StoreState
@@ -72,6 +76,18 @@ class SqlOverview:
         sql = "select count(*), coalesce(sum(events), 0) from sessions where parent_uid = ?"
         count, events = self.db.one(sql, (uid,))
         return int(count), int(events)
+
+    def parent_calls(self, uid: str) -> dict[str, str]:
+        sql = (
+            "select s.uid, t.facts from sessions s join streams t on t.session = s.number where"
+            " s.parent_uid = ? and s.relation = 'subagent' order by s.uid, t.block"
+        )
+        calls: dict[str, str] = {}
+        for child, packed in self.db.all(sql, (uid,)):
+            with suppress(msgspec.DecodeError):  # The doctor repairs damaged facts.
+                if call := msgspec.msgpack.decode(packed, type=Facts).parent_call:
+                    calls.setdefault(child, call)
+        return calls
 
     def last_session(self, repo: str | None, cwd: str) -> tuple[int, LastSession | None]:
         these = f"from sessions where {'repo' if repo else 'cwd'} = ? and {_NO_SUBAGENT}"
