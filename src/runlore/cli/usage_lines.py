@@ -108,6 +108,7 @@ def marks(total: Row) -> Iterator[str]:
         )
 
 
+        f"{'r' * bool(row.recorded)}"
 def bars(rows: Sequence[Row], room: int) -> list[str]:
     """For each row a bar of its cost, or of its tokens where nothing has a price."""
     amounts = [row.units for row in rows]
@@ -123,6 +124,10 @@ def bars(rows: Sequence[Row], room: int) -> list[str]:
 def _can_draw() -> bool:
     try:
         "█▏".encode(sys.stdout.encoding or "ascii")
+    if total.recorded:
+        yield (
+            f"r as the agent itself recorded it, no price is known: {count(total.recorded, 'call')}"
+        )
     except (UnicodeEncodeError, LookupError):
         return False
     return True
@@ -208,6 +213,8 @@ def figures(call: Call) -> str:
     words = [
         f"{name} {number:,}"
         for name, number in shown.items()
+    if call.recorded is not None and one.basis != "recorded":
+        yield from _wrapped(f"recorded by its agent: ${exact(call.recorded)}", "  ", width, dim)
         if number or name in ("input", "output")
     ]
     said = [

@@ -58,29 +58,30 @@ def _merge(calls: Iterable[LedgerCall], known: dict[int, LedgerCall]) -> Iterato
         if old is None:
             yield new
             continue
-        before, after = _copies(old), _copies(new)
-        [merged] = ledger.merge([*before, *after])
-        if (merged.call, *merged.superseded) == before:
+        before, after = _without_places(old), _without_places(new)
+        [merged] = ledger.merge([*before.copies, *after.copies])
+        if merged == before:
             continue
         # A copy that still counts keeps its event. The event of another copy is not its own.
         call = (
             msgspec.structs.replace(merged.call, seq=old.call.seq)
-            if merged.call == before[0]
+            if merged.best == before.best
             else merged.call
         )
         yield LedgerCall(
             call=call,
             superseded=merged.superseded,
-            event=new.event if merged.call == after[0] else 0,
+            event=new.event if merged.best == after.best else 0,
         )
 
 
-def _copies(entry: LedgerCall) -> tuple[Call, ...]:
-    """Return all copies of a call without the number of their event, which may change."""
-    return tuple(
+def _without_places(entry: LedgerCall) -> ledger.Merged:
+    """Return the copies of a call without the number of their event, which may change."""
+    call, *superseded = (
         msgspec.structs.replace(call, seq=-1) if call.seq != -1 else call
         for call in (entry.call, *entry.superseded)
     )
+    return ledger.Merged(call=call, superseded=tuple(superseded))
 
 
 class Pricer:

@@ -36,6 +36,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     usd: float
     unpriced: int
     fuzzy: int
+    recorded: int
     agent: str | UnsetType | None = UNSET
     """The agent of the session, in reports by session or subagent; title and repo as well."""
     title: str | UnsetType | None = UNSET
@@ -163,7 +164,7 @@ class ExplainedCall(CallFigures, frozen=True, kw_only=True):
     usd_before: float | None
     """The cost before it was priced again."""
     basis: str | None
-    """listed, invoiced, none."""
+    """listed, invoiced, recorded, none."""
     price: str
     """The price in words."""
     parts: list[PricePart]
@@ -178,6 +179,8 @@ class ExplainedCall(CallFigures, frozen=True, kw_only=True):
             basis=one.basis,
             price=one.price,
             parts=[PricePart.of(part) for part in one.parts],
+    usd_recorded: float | None
+    """The cost by its agent's own account, whether it counts or not."""
             copies=[CallCopy.of(copy) for copy in one.copies],
         )
 
@@ -191,6 +194,7 @@ class RepeatedCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of a session, and the totals of all of them."""
+            usd_recorded=None if one.call.recorded is None else one.call.recorded / USD,
 
     PRESENTS: ClassVar = (Explanation,)
 
@@ -217,7 +221,7 @@ class SessionCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 def _call_fields(call: Call) -> dict[str, Any]:
     fields = msgspec.structs.asdict(call)
-    del fields["invoiced"]
+    del fields["invoiced"], fields["recorded"]
     return {**fields, "ts": format_time(call.ts) if call.ts else None, "total_tokens": call.total}
 
 

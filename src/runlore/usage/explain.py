@@ -122,7 +122,11 @@ def why(call: Call, copy: Call) -> str:
     """Return the reason why a copy does not count: the first of the rules of `ledger.rank` in which
     it differs from the call that does."""
     if copy.is_sidechain != call.is_sidechain:
-        return "a copy on a side chain; the main line goes first"
+        return (
+            "the final figures, from a side chain; the call counts on the main line"
+            if copy.total == call.total
+            else "a copy on a side chain; the main line goes first"
+        )
     if copy.total != call.total:
         return f"{call.total - copy.total:,} tokens fewer; the copy with most counts"
     if copy.ts != call.ts:
@@ -142,6 +146,8 @@ def _price_words(one: Billed) -> str:
         return "not priced yet; the next sync does that"
     if price.basis == "invoiced":
         return "as the provider charged it"
+    if price.basis == "recorded":
+        return f"as its agent recorded it; no price is known ({price.source})"
     if price.basis == "none":
         return f"no price is known ({price.source})"
     words = [f"{price.name} ({price.match})", f"from {price.source}"]

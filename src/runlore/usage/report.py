@@ -64,6 +64,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """Number of calls at the price of a model with a similar name."""
 
     @property
+    recorded: int = 0
+    """Number of calls without a price that cost what their agent itself recorded."""
     def usd(self) -> float:
         return self.units / USD
 
@@ -169,7 +171,9 @@ def row_of_call(one: Billed) -> Row:
         "<"
     )
     is_fuzzy = price is not None and price.match == "fuzzy"
-    return Row(None, *[1, *counts, price.usd if price else 0, int(is_unpriced), int(is_fuzzy)])
+    is_recorded = price is not None and price.basis == "recorded"
+    marks = map(int, (is_unpriced, is_fuzzy, is_recorded))
+    return Row(None, *[1, *counts, price.usd if price else 0, *marks])
 
 
 def _ordered(rows: list[Row], order: str) -> list[Row]:

@@ -61,6 +61,7 @@ class BriefTotals(msgspec.Struct, frozen=True, kw_only=True):
     total_tokens: int
     usd: float
     unpriced: int
+    recorded: int
 
     @classmethod
     def of(cls, row: Row) -> Self:

@@ -59,7 +59,7 @@ EDITORS = (
 class ClineAdapter(JsonlAdapter):
     name = "cline"
     label = "Cline"
-    version = 3
+    version = 4
     roots: tuple[str, ...] = (
         *(f"{editor}/globalStorage/saoudrizwan.claude-dev" for editor in EDITORS),
         "$CLINE_SESSION_DATA_DIR", "$CLINE_DATA_DIR", "$CLINE_DIR/data", "~/.cline/data",

@@ -43,6 +43,8 @@ _TOTALS = {
 
 _PRICED_SUM = "count(*) filter (where c.usd is not null and c.basis != 'none')"
 
+_RECORDED_SUM = "count(*) filter (where c.usd is not null and c.basis = 'recorded')"
+
 _USD = (
     "case when sum(priced) > 0 then (cast(sum(whole) as double precision) * 1000000.0 +"
     " cast(sum(rest) as double precision)) / 1e12 end"
@@ -50,7 +52,7 @@ _USD = (
 """The cost of a session in USD. Both databases compute it in the same steps, so that the same calls
 give the same number."""
 
-_OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _TOTALS)
+_OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in (*_TOTALS, "recorded"))
 
 _UNMARKED = (
     f"(select number from sessions where {UNCOVERED} union all select session from digests where"
@@ -298,9 +300,8 @@ class Rollups:
         # The unary plus keeps SQLite from reading all calls in the order of their sessions, which
         # is much slower.
         levels = self._levels | {"session": "+c.session"} | {name: f"c.{name}" for name in more}
-        columns = ", ".join(
-            f"{sql} as {name}" for name, sql in {**levels, **_TOTALS, "priced": _PRICED_SUM}.items()
-        )
+        totals = {**_TOTALS, "priced": _PRICED_SUM, "recorded": _RECORDED_SUM}
+        columns = ", ".join(f"{sql} as {name}" for name, sql in {**levels, **totals}.items())
         return f"(select {columns} from ledger c {where} group by {', '.join(levels.values())})", [
             time for _, time in times
         ]
@@ -347,5 +348,6 @@ def _day(offsets: Sequence[tuple[int, int]]) -> str:
 
 
 def _sum(row: Sequence[Any], keys: int) -> CallSum:
-    whole, rest, unpriced, fuzzy = row[-4:]
-    return CallSum._make((row[:keys], *row[keys:-4], whole * _WHOLE_UNITS + rest, unpriced, fuzzy))
+    *counts, whole, rest, unpriced, fuzzy, recorded = row[keys:]
+    usd = whole * _WHOLE_UNITS + rest
+    return CallSum._make((row[:keys], *counts, usd, unpriced, fuzzy, recorded))
