@@ -30,14 +30,17 @@ WITH_SUBAGENTS = "SESSION + SUBAGENTS"
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────
 def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
-    """Heads, a line for each row with a bar, and the total."""
-    every = [*rows, made.total]
+    """Heads, a line for each row with a bar, their total, and that of all if rows are left out."""
+    totals = {"total": usage.total(rows)}
+    if len(rows) < len(made.rows):
+        totals[f"all {len(made.rows):,}"] = made.total
+    every = [*rows, *totals.values()]
     most = max(16, screen()[0] // 3)
     first = (
         WITH_SUBAGENTS if made.by == "session" and len(WITH_SUBAGENTS) <= most else made.by.upper()
     )
     columns = [
-        Column(first, [*names(store, made.by, rows, zone), "total"], max_width=most),
+        Column(first, [*names(store, made.by, rows, zone), *totals], max_width=most),
         Column("CALLS", [f"{row.calls:,}" for row in every], right=True, leaves=3),
         Column("INPUT", [short(row.input_tokens) for row in every], right=True, leaves=4),
         Column("OUTPUT", [short(row.output_tokens) for row in every], right=True, leaves=5),

@@ -51,6 +51,10 @@ class Store(Protocol):
         """The machine of sessions whose source names none; None where only one machine writes."""
 
     takes_tokens: bool
+    @property
+    def own_machine(self) -> str:
+        """The name of this machine: sessions without a machine were run on it."""
+
     """Whether the words of segments are cut by whoever packs them, before they are put."""
     takes_groups: bool
     """Whether several sources are put together, in transactions that are closed by time alone."""
@@ -185,8 +189,13 @@ class Overview(Protocol):
     def agents(self) -> dict[str, AgentTotals]:
         """Return sources, bytes and sessions of each agent."""
 
-    def common_values(self, column: str, limit: int) -> list[tuple[str, int]]:
-        """Return the most frequent values of a column of sessions, each with its count."""
+    def count_values(
+        self, column: str, chosen: Filter, within: Collection[int] | None = None
+    ) -> list[tuple[str | None, int]]:
+        """Return the values of a column of sessions, each with its count, the most frequent first.
+
+        `within` are numbers of sessions; None means all that the filter chooses.
+        """
 
     def below(self, uid: str) -> tuple[int, int]:
         """Return how many subagents a session has, and how many events they have."""

@@ -82,6 +82,8 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     def of(
         cls,
         store: Store,
+    total_of_rows: Totals
+    """The total of these rows."""
         report: Report,
         rows: Sequence[Row],
         chosen: CallFilter,
@@ -113,6 +115,7 @@ class CallFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     PRESENTS: ClassVar = (Call,)
 
+            total_of_rows=Totals.of(total(rows)),
     key: str
     session_uid: str
     seq: int

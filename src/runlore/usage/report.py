@@ -129,7 +129,9 @@ def report(
             for one in store.ledger.sum(["day"], chosen, _spans(store, zone, chosen))
         )
     else:
-        rows = [row_of(one.keys[0], one) for one in store.ledger.sum([by], chosen)]
+        # A session without a machine was run on this one.
+        unnamed = store.own_machine if by == "machine" else None
+        rows = merged((one.keys[0] or unnamed, one) for one in store.ledger.sum([by], chosen))
     rows = _ordered(rows, order or ("key" if by in _IN_TIME else "cost"))
     return Report(by=by, timezone=zone.name, rows=rows, total=total(rows))
 

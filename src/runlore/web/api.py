@@ -193,9 +193,11 @@ def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
     return SessionsAnswer(sessions=lines, **same)
 
 
-def get_facets(_: Request, store: Store, __: Config) -> dict[str, list[tuple[str, int]]]:
-    """The values that sessions can be filtered by, with the number of sessions for each."""
-    return query.facets(store)
+def get_facets(request: Request, store: Store, _: Config) -> dict[str, list[tuple[str, int]]]:
+    """The values that sessions can be filtered by, with the number of sessions that each would
+    show beside the other filters, which are those of `/sessions`."""
+    wanted = sessions.parse_params(request.query_params, datetime.now(UTC))
+    return sessions.facets_of(request, store, wanted, limit=50)
 
 
 def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
@@ -348,7 +350,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 ENDPOINTS = [
     Endpoint("/home", get_home, HomeAnswer, ("by",)),
     Endpoint("/sessions", get_sessions, SessionsAnswer, sessions.NAMES),
-    Endpoint("/facets", get_facets, dict[str, list[tuple[str, int]]]),
+    Endpoint("/facets", get_facets, dict[str, list[tuple[str, int]]], sessions.NAMES),
     Endpoint("/session/{uid:path}", get_session, SessionAnswer, ("branch",)),
     Endpoint("/events/{uid:path}", get_events, list[EventAnswer], ("first", "last")),
     Endpoint("/context/{uid:path}", get_context, list[ViewedEvent], ("seq",)),

@@ -14,7 +14,7 @@ from typing import Any
 from ...model import format_time
 from ..filters import MARKED_FROM, MARKS, SIDECHAIN, SLOT, WASTED, CallFilter, CallSum, Filter
 from .database import Database
-from .filters import session_filter
+from .filters import pattern_test, session_filter
 from .sessions import UNCOVERED
 
 _WHOLE_UNITS = 1_000_000
@@ -217,7 +217,7 @@ class Rollups:
         parts: list[str] = []
         bindings: list[Any] = []
         if chosen.model is not None:
-            test, pattern = self.db.glob("lower(g.model)", chosen.model.lower(), is_part=True)
+            test, values = pattern_test(self.db, "g.model", chosen.model, is_part=True)
             parts.append(test)
             bindings.append(pattern)
         if chosen.session is not None:
