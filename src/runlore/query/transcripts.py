@@ -13,6 +13,7 @@ from .. import adapters
 from ..errors import NotFound, RunloreError
 from ..model import BLOCK, Session, SessionEvent
 from ..store import Filter, SessionLine, Store
+from ..store.values import Family
 from ..text.clean import clean
 from ..timeline import Branch, ContextEvent, ToolCall, branches, model_context, pairs
 from .names import names
@@ -29,6 +30,8 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[ToolCall]
     children: list[SessionLine]
     """Sessions that came out of this one: subagents, forks, continuations."""
+    family: Family
+    """Its figures with its subagents."""
     names: dict[str, str]
     """The short ids, by uid, of this session, its children, and the session it came out of."""
 
@@ -47,6 +50,7 @@ def transcript(store: Store, uid: str) -> Transcript:
         branches=branches(events),
         calls=pairs(events),
         children=children,
+        family=store.sessions.family(uid),
         names=names(
             store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]
         ),

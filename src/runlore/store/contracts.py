@@ -8,7 +8,7 @@ rendering. Values are in `values.py`, filters in `filters.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ from .values import (
     AgentTotals,
     Batch,
     Billed,
+    Family,
     Hour,
     LastSession,
     LedgerCall,
@@ -50,11 +51,11 @@ class Store(Protocol):
     def machine(self) -> str | None:
         """The machine of sessions whose source names none; None where only one machine writes."""
 
-    takes_tokens: bool
     @property
     def own_machine(self) -> str:
         """The name of this machine: sessions without a machine were run on it."""
 
+    takes_tokens: bool
     """Whether the words of segments are cut by whoever packs them, before they are put."""
     takes_groups: bool
     """Whether several sources are put together, in transactions that are closed by time alone."""
@@ -113,6 +114,9 @@ class Sessions(Protocol):
 
     def get(self, uid: str) -> Session | None:
         """Return the session of exactly this uid."""
+
+    def family(self, uid: str) -> Family:
+        """Return the figures of a session together with all subagents below it."""
 
     def find(self, name: str, limit: int = 10) -> list[str]:
         """Return the uids that a person may mean by `name`, newest first.

@@ -14,7 +14,7 @@ from .retry import repeats
 from .tally import PAUSE, Tally, cost_of, merge, retries, wall_clock_s
 from .tool_call import ToolCall, pairs
 from .tree import Node, nest, walk
-from .turn import Turn, turns
+from .turn import Turn, turn_numbers, turns
 
 __all__ = [
     "Branch",
@@ -39,6 +39,7 @@ __all__ = [
     "prompts",
     "repeats",
     "retries",
+    "turn_numbers",
     "turns",
     "walk",
     "wall_clock_s",

@@ -15,7 +15,7 @@ from ..model import Call
 from ..pricing.ledger import Merged, Part, by_request
 from ..pricing.sheets import stored_parts
 from ..store import Billed, CallFilter, LedgerCall, Store
-from .report import Row, merged, row_of, row_of_call, total
+from .report import OWN_CALLS, Row, merged, row_of, row_of_call, total
 
 CANNOT_KNOW = (
     (
@@ -90,7 +90,7 @@ def explain(store: Store, config: Config, uid: str, last: int | None = None) -> 
     return Explanation(
         calls=[explained(one) for one in billed],
         elsewhere=[explained(one) for one in store.ledger.copied(uid)],
-        own=total(row for name, row in sums if name in ("main", "sidechain", uid)),
+        own=total(row for name, row in sums if name in OWN_CALLS or name == uid),
         repeated=total(row_of_call(one) for one in _by_request(several)),
         with_subagents=total(row for _, row in sums),
     )

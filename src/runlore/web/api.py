@@ -27,7 +27,7 @@ from ..mine.known_errors import Answer, Recurring
 from ..model import Session, SessionEvent
 from ..retention.policy import Plan
 from ..store import SessionLine, Store
-from ..store.values import SessionError
+from ..store.values import Family, SessionError
 from ..text.clean import encoded
 from ..timeline import Branch, model_context
 from ..usage import Row, Zone
@@ -105,9 +105,10 @@ class SessionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A session without its events. `parts` are what the page loads at once; `resume` is the
     agent's command that takes it up; `faults` has by seq the errors that are known again elsewhere,
-    each with what fixed it."""
+    each with what fixed it; `family` has the figures with its subagents."""
 
     session: Session
+    family: Family
     branches: list[Branch]
     turns: list[Turn]
     parts: list[Part]
@@ -135,9 +136,12 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`alone` has, in a report by session, those with subagents without these."""
+
     by: str
     rows: list[BriefTotals]
     total: BriefTotals
+    alone: list[BriefTotals]
     titles: dict[str, str]
     budgets: list[Spent]
 
@@ -207,6 +211,7 @@ def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
     )
     return SessionAnswer(
         session=found.session,
+        family=found.family,
         branches=found.branches,
         turns=found.turns,
         parts=session.parts_of(found),
@@ -270,6 +275,7 @@ def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
         by=found.report.by,
         rows=[BriefTotals.of(row) for row in found.report.rows],
         total=BriefTotals.of(found.report.total),
+        alone=[BriefTotals.of(one.row) for one in found.report.alone.values()],
         titles={uid: title or "" for uid, (_, title, _) in found.labels.items()},
         budgets=found.budgets,
     )

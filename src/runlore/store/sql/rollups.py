@@ -219,7 +219,7 @@ class Rollups:
         if chosen.model is not None:
             test, values = pattern_test(self.db, "g.model", chosen.model, is_part=True)
             parts.append(test)
-            bindings.append(pattern)
+            bindings += values
         if chosen.session is not None:
             parts.append(f"g.session in {_BELOW}")
             bindings.append(chosen.session)
@@ -240,7 +240,7 @@ class Rollups:
     @property
     def _columns(self) -> str:
         """The columns of the table `sums`, computed from calls."""
-        return ", ".join([*self._levels.values(), *_TOTALS.values(), _PRICED_SUM])
+        return ", ".join([*self._levels.values(), *_TOTALS.values(), _PRICED_SUM, _RECORDED_SUM])
 
     @property
     def _levels(self) -> dict[str, str]:
