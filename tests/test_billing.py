@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runlore.cli.usage_lines import explained_lines
 from runlore.config import Config
 from runlore.errors import ConfigError
 from runlore.model import USD, Call
@@ -23,6 +24,7 @@ from runlore.pricing.sheets import stored_parts
 from runlore.store import CallFilter, Store
 from runlore.store.calls import hash_of
 from runlore.sync import billing
+from runlore.usage.explain import check, explain, why
 from tests.ledgers import NOON, call, keep, open_ledger
 from tests.test_ledger import calls as any_call
 
@@ -48,7 +50,7 @@ def test_the_order_of_batches_changes_nothing(found: list[Call], random: Any, ba
         msgspec.structs.replace(one, session_uid=f"toy:{one.session_uid.replace(':', '')}", seq=-1)
         for one in found
     ]
-    expected = {hash_of(one.call): one.copies for one in ledger.merge(toys)}
+    expected = {hash_of(one.call): (one.call, *one.superseded) for one in ledger.merge(toys)}
     shuffled = [*toys, *toys[:4]]
     random.shuffle(shuffled)
     with TemporaryDirectory() as folder:
@@ -94,6 +96,27 @@ def test_a_call_without_a_price_is_counted_and_says_so(store: Store, tmp_path: P
     [total] = store.ledger.sum([], CallFilter())
     assert (total.calls, total.usd, total.unpriced) == (1, 0, 1)
     assert store.sessions.get("toy:s1").cost.usd is None  # type: ignore[union-attr]
+
+
+def test_a_recorded_cost_counts_until_a_price_is_known_and_says_so(
+    store: Store, tmp_path: Path
+) -> None:
+    keep(store, [call("k1", model="nobody-lists-this-9000", recorded=77 * USD)])
+    billing.price(store, config(tmp_path))
+    [total] = store.ledger.sum([], CallFilter())
+    assert (total.usd, total.unpriced, total.recorded) == (77 * USD, 0, 1)
+    assert store.sessions.get("toy:s1").cost.usd == 77  # type: ignore[union-attr]
+    [one] = explain(store, config(tmp_path), "toy:s1").calls
+    assert (one.basis, one.price[:25]) == ("recorded", "as its agent recorded it;")
+    assert [row.key for row in check(store).assumed] == ["recorded"]
+    listed = {"nobody-lists-this-9000": {"input": 1.0, "output": 10.0}}
+    billing.reprice(store, config(tmp_path, listed))
+    [total] = store.ledger.sum([], CallFilter())
+    assert (total.usd, total.recorded) == (100 * USD // 10**6, 0)
+    [one] = explain(store, config(tmp_path), "toy:s1").calls
+    assert (one.basis, one.call.recorded) == ("listed", 77 * USD)
+    lines = [line.strip() for line in explained_lines(one, 100, "")]
+    assert "recorded by its agent: $77" in lines
 
 
 def test_killed_between_taking_and_giving_prices_the_next_sync_goes_on(
@@ -154,6 +177,24 @@ def test_a_copy_that_comes_later_leaves_the_event_of_the_one_that_counts(store: 
     keep(store, [call("k1", output_tokens=6, ts=NOON)])
     [kept] = store.ledger.find([hash_of(call("k1"))])
     assert (kept.call.seq, len(kept.superseded)) == (-1, 2)
+
+
+def test_final_figures_from_a_side_chain_leave_a_call_at_its_event(
+    store: Store, tmp_path: Path
+) -> None:
+    keep(store, [call("k1", output_tokens=37)])
+    store.db.execute("update calls set seq = 3")  # type: ignore[attr-defined]
+    billing.price(store, config(tmp_path))
+    keep(store, [call("k1", "s2", output_tokens=2872, is_sidechain=True)])
+    billing.price(store, config(tmp_path))
+    [one] = store.ledger.billed("toy:s1")
+    assert (one.kept.call.seq, one.kept.call.output_tokens) == (3, 2872)
+    assert one.price is not None
+    assert one.price.usd == (100 + 28_720) * USD // 10**6
+    assert [why(one.kept.call, copy) for copy in one.kept.superseded] == [
+        "the final figures, from a side chain; the call counts on the main line",
+        "2,835 tokens fewer; the copy with most counts",
+    ]
 
 
 def test_pricing_again_and_again_keeps_the_figure_that_was_first_counted(

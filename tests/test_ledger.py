@@ -59,6 +59,7 @@ calls = st.builds(
     is_sum=st.booleans(),
     invoiced=st.none() | few,
     request_id=st.sampled_from([None, "r1", "r2"]),
+    recorded=st.none() | few,
 )
 
 
@@ -92,8 +93,10 @@ def test_merge_keeps_the_best_copy_of_every_call(found: list[Call]) -> None:
     assert merged.keys() == {(one.flavor, one.key) for one in found}
     for one in found:
         entry = merged[one.flavor, one.key]
-        assert better(entry.call, one) == entry.call
-        assert one in entry.copies or len(entry.superseded) == ledger.MAX_SUPERSEDED
+        assert better(entry.best, one) == entry.best
+        assert entry.call.total >= one.total
+        assert entry.call.session_uid == entry.best.session_uid
+        assert one in entry.copies or len(entry.superseded) >= ledger.MAX_SUPERSEDED
 
 
 def test_every_field_takes_part_in_the_order() -> None:
@@ -124,15 +127,27 @@ def test_the_last_of_the_streamed_copies_counts() -> None:
     assert [one.output_tokens for one in merged.superseded] == [1, 1]
 
 
-def test_the_main_chain_counts_even_if_it_is_smaller() -> None:
-    """C06, C32: a side question replays the message under another request."""
+def test_a_call_belongs_to_the_main_chain_and_has_the_final_figures() -> None:
+    """The main line was written while the call streamed, the side chain when it was over."""
+    main = call(session_uid="a:2", seq=3, output_tokens=37, request_id="r1")
+    side = call(session_uid="a:1", output_tokens=2872, is_sidechain=True, request_id="r1")
+    for copies in ([main, side], [side, main]):
+        (merged,) = merge(copies)
+        assert merged.call == msgspec.structs.replace(main, output_tokens=2872)
+        assert (merged.best, set(merged.copies)) == (main, {main, side})
+
+
+def test_a_side_question_replays_a_call_and_does_not_add_to_it() -> None:
+    """C06, C32: under another request. The message is the same, so the larger figure is its."""
     main, side = (
         call(output_tokens=5, request_id="r1"),
         call(output_tokens=50, is_sidechain=True, request_id="r2"),
     )
     (merged,) = merge([side, main])
-    assert merged.call == main
+    assert merged.call == msgspec.structs.replace(main, output_tokens=50)
     assert list(ledger.by_request(merged)) == []
+    (merged,) = merge([main, msgspec.structs.replace(side, output_tokens=4)])
+    assert merged.call == main
 
 
 def test_a_call_counts_once_whatever_its_request() -> None:
@@ -422,6 +437,28 @@ def test_web_searches_are_charged() -> None:
 def test_without_a_price_tokens_count_and_cost_nothing(model: str | None) -> None:
     priced = price(model=model, input_tokens=1000)
     assert (priced.usd, priced.match, priced.basis) == (0, "none", "none")
+
+
+@pytest.mark.parametrize("model", ["some-unknown-model", None])
+def test_without_a_price_a_call_costs_what_its_agent_recorded(model: str | None) -> None:
+    priced = price(model=model, input_tokens=1000, recorded=77)
+    assert (priced.usd, priced.basis, priced.notes) == (77, "recorded", ("recorded",))
+
+
+def test_a_list_price_goes_before_what_an_agent_recorded() -> None:
+    usage = dict(model="claude-opus-4-6", input_tokens=1000)
+    assert price(**usage, recorded=77) == price(**usage)
+    assert price(**usage, recorded=77, invoiced=5).usd == 5
+
+
+def test_a_call_without_tokens_costs_what_its_agent_recorded() -> None:
+    """Some agents write one figure for a session, and no tokens."""
+    assert price(model="claude-opus-4-6", recorded=77, is_sum=True).basis == "recorded"
+
+
+def test_of_growing_figures_for_one_thing_the_last_counts() -> None:
+    (merged,) = merge(call(recorded=usd) for usd in (5, 77, 6))
+    assert merged.call.recorded == 77
 
 
 def test_a_price_says_where_it_is_from() -> None:

@@ -203,7 +203,7 @@ def test_ids_that_begin_alike_are_made_longer_in_linear_time() -> None:
 
 
 def _line(uid: str) -> dict[str, object]:
-    fields = {field.name: None for field in msgspec.structs.fields(SessionLine)}
+    fields = {field.name: None for field in msgspec.structs.fields(SessionLine) if field.required}
     tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     numbers = ("events", "errors", "turns", "retries", "wall_clock_s", "source_bytes", *tokens)
     return {**fields, **dict.fromkeys(numbers, 0), "uid": uid, "agent": "toy", "outcome": "unknown"}

@@ -117,7 +117,18 @@ def streamed(outs: list[int]) -> Lines:
 
 
 PARTS = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
-ADVICE = {"type": "advisor_message", "model": "claude-fable-5", **usage(1000, 100)}
+FABLE = "claude-fable-5"
+ADVICE = {"type": "advisor_message", "model": FABLE, **usage(1000, 100)}
+REFUSED = {"type": "message", "model": FABLE, **usage(2000, 8, 300)}
+
+
+def served(said: int = 50) -> dict[str, Any]:
+    return {"type": "fallback_message", "model": OPUS, **usage(2000, said)}
+
+
+def is_refused_by_fable(calls: list[Call]) -> bool:
+    return {call.model: call.output_tokens for call in calls} == {OPUS: 50, FABLE: 8}
+
 
 CLAUDE = {
     "C01 streaming copies": Trap(files={MAIN: streamed(STREAM)}, tokens=(20, 159, 0, 0, 0),
@@ -138,13 +149,20 @@ CLAUDE = {
     "C06 a side question replays the message": Trap(
         files={MAIN: [reply(0, used=usage(10, 50)),
         reply(1, isSidechain=True, request="req_2", used=usage(10, 70))]},
-        tokens=(10, 50, 0, 0, 0),
+        tokens=(10, 70, 0, 0, 0),
         has=lambda calls: not calls[0].is_sidechain,
+    ),
+    "the main line has a placeholder, the side chain the final figure": Trap(
+        files={MAIN: [reply(0, used=usage(10, 37))],
+        AGENT: [reply(1, isSidechain=True, agentId="abc", used=usage(10, 2872))]},
+        tokens=(10, 2872, 0, 0, 0),
+        has=lambda calls: calls[0].session_uid == f"claude:{ONE}" and not calls[0].is_sidechain,
     ),
     "C32 main chain after the replay": Trap(
         files={MAIN: [reply(1, isSidechain=True, request="req_2", used=usage(10, 70)),
         reply(2, used=usage(10, 50))]},
-        tokens=(10, 50, 0, 0, 0),
+        tokens=(10, 70, 0, 0, 0),
+        has=lambda calls: not calls[0].is_sidechain,
     ),
     "C09 one hour of cache costs twice the input": Trap(
         files={MAIN: [reply(used=usage(0, 0, 0, 1_000_000,
@@ -248,6 +266,51 @@ CLAUDE = {
         calls=2,
         usd=0.000175 + 0.015,
         has=lambda calls: {call.model for call in calls} == {OPUS, "claude-fable-5"},
+    ),
+    "a model refused, and another one answered": Trap(
+        files={MAIN: [reply(used=usage(2000, 50, iterations=[REFUSED, served()]))]},
+        tokens=(4000, 58, 300, 0, 0),
+        calls=2,
+        usd=(2000 * 5 + 50 * 25 + 2000 * 10 + 8 * 50 + 300 * 1) / 1e6,
+        has=is_refused_by_fable,
+    ),
+    "the same while it streams, with the list on the last line only": Trap(
+        files={MAIN: [reply(0, used=usage(2000, 1)), reply(1, used=usage(2000, 50)),
+        reply(2, used=usage(2000, 50, iterations=[REFUSED, served()]))]},
+        tokens=(4000, 58, 300, 0, 0),
+        calls=2,
+        has=is_refused_by_fable,
+    ),
+    "the same, with a list that grows": Trap(
+        files={MAIN: [reply(0, used=usage(2000, 1, iterations=[REFUSED, served(1)])),
+        reply(1, used=usage(2000, 50, iterations=[REFUSED, served()]))]},
+        tokens=(4000, 58, 300, 0, 0),
+        calls=2,
+        has=is_refused_by_fable,
+    ),
+    "a refusal that nobody answered": Trap(
+        files={MAIN: [reply(model=FABLE, used=usage(0, 0, iterations=[REFUSED]))]},
+        tokens=(2000, 8, 300, 0, 0),
+        has=lambda calls: calls[0].model == FABLE,
+    ),
+    "a refusal under a line of the program's": Trap(
+        files={MAIN: [reply(model="<synthetic>", used=usage(0, 0, iterations=[REFUSED]))]},
+        tokens=(2000, 8, 300, 0, 0),
+        has=lambda calls: calls[0].model == FABLE,
+    ),
+    "a compaction on the server": Trap(
+        files={MAIN: [reply(used=usage(23, 10, iterations=[
+            {"type": "compaction", **usage(1800, 35)}, {"type": "message", **usage(23, 10)}
+        ]))]},
+        tokens=(1823, 45, 0, 0, 0),
+        calls=2,
+        has=lambda calls: {call.model for call in calls} == {OPUS},
+    ),
+    "attempts that are in the figures of the message": Trap(
+        files={MAIN: [reply(used=usage(30, 7, iterations=[
+            {"type": "message", **usage(10, 5)}, {"type": "message", **usage(20, 2)}
+        ]))]},
+        tokens=(30, 7, 0, 0, 0),
     ),
     "C30 the sum that a tool's result has": Trap(
         files={MAIN: [reply(), {**reply(1), "type": "user", "toolUseResult": {"usage": usage(900,

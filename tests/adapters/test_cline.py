@@ -367,7 +367,7 @@ def test_only_what_a_provider_charged_is_an_invoice(tmp_path: Path) -> None:
         )
         found = read(tmp_path)
         ((call, _),) = found.calls
-        assert call.invoiced == invoiced
+        assert (call.invoiced, call.recorded) == (invoiced, 2_000_000_000)
         assert [event.extra for event in found.events if event.usage] == [{"cost_usd": 0.002}]
 
 

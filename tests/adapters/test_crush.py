@@ -21,7 +21,7 @@ import pytest
 from runlore import config, doctor
 from runlore.adapters import Normalized, Source, get
 from runlore.model import Session
-from runlore.store import Store, open_store
+from runlore.store import Filter, Store, open_store
 from runlore.sync import pipeline
 from runlore.testing import derive
 from runlore.timeline import model_context
@@ -173,6 +173,31 @@ def test_samples_have_the_sessions_that_have_messages(tmp_path: Path) -> None:
             for facts in normalized(source).facts.values()
         ]
         assert sorted(ours) == sorted(theirs), path
+
+
+def test_a_session_is_recorded_with_what_it_cost_without_its_subagents(
+    root: Path, tmp_path: Path
+) -> None:
+    """The agent adds the cost of a subagent to that of the session it works for."""
+    content = content_of("basic")
+    db = make(root / ".crush/crush.db", content)
+    store = open_store(str(tmp_path / "runlore.db"))
+    sync(store, root)
+    child = f"crush:{content['sessions'][1]['id']}"
+    assert costs(store) == {f"crush:{MAIN}": 0.02, child: 0.01}
+    assert store.sessions.family(f"crush:{MAIN}").usd == 0.03
+    put(db, "sessions", content["sessions"][0] | {"cost": 0.05, "updated_at": NOW})
+    put(db, "messages", content["messages"][0] | {"id": "later", "created_at": NOW})
+    sync(store, root)
+    assert costs(store) == {f"crush:{MAIN}": 0.04, child: 0.01}
+    assert [one.price.basis for one in store.ledger.billed(child) if one.price] == ["recorded"]
+    store.close()
+    db.close()
+
+
+def costs(store: Store) -> dict[str, float | None]:
+    lines = store.sessions.select(Filter(parents_only=False))
+    return {line.uid: line.usd for line in lines}
 
 
 def test_projects_are_found_by_the_list_of_the_user(tmp_path: Path) -> None:

@@ -276,6 +276,12 @@ def test_every_part_is_told_or_counted() -> None:
             assert len(silent) <= sum(found.merged.values()), case.name
 
 
+def test_a_call_has_the_cost_that_the_agent_recorded() -> None:
+    """0 is what it writes for a model without a price, so it is none."""
+    calls = [call for call, _ in normalized(sources(FIXTURES / "database/root")[0]).calls]
+    assert {call.recorded for call in calls} == {1_200_000_000, None}
+
+
 def test_usage_is_the_sum_of_the_messages_of_a_session() -> None:
     content = content_of("database")
     wanted = {"input": 0, "read": 0, "write": 0}

@@ -209,7 +209,12 @@ def test_a_limit_shows_the_last_days_and_the_dearest_others(paid: Path, run: Run
     assert "2026-01-01" not in result.stdout
     assert "the last 1 of 2 days" in result.stderr
     assert [row["key"] for row in data(run, "--by", "model", "-n", "1")["rows"]] == ["toy-1"]
-    assert data(run, "-n", "1")["total"]["calls"] == 6, "the total is of all"
+    made = data(run, "-n", "1")
+    assert made["total"]["calls"] == 6, "the total is of all"
+    assert made["total_of_rows"]["calls"] == made["rows"][0]["calls"] < 6
+    *_, row, total, every = result.stdout.splitlines()
+    assert total.split()[:2] == ["total", row.split()[1]], "of what is listed above it"
+    assert every.split()[:3] == ["all", "2", "6"]
 
 
 @pytest.mark.parametrize("columns", ["20", "40", "60", "80", "200"])

@@ -23,6 +23,7 @@ from runlore.store.sqlite.database import APPLICATION_ID, MIGRATIONS
 from tests import postgres
 
 ROOT = Path(__file__).parents[2]
+FORMAT = migrations(MIGRATIONS)[-1][0]
 
 
 def tables(store: Store) -> set[str]:
@@ -35,8 +36,24 @@ def tables(store: Store) -> set[str]:
 def test_migrations_are_numbered_from_one_in_both_databases() -> None:
     for folder in (MIGRATIONS, POSTGRES_MIGRATIONS):
         numbers = [number for number, _ in migrations(folder)]
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert numbers
+        assert numbers == list(range(1, FORMAT + 1))
+
+
+def test_a_file_of_the_first_format_is_brought_up_to_date(tmp_path: Path) -> None:
+    """Its calls get a column for recorded costs, which is empty."""
+    first, *_ = migrations(MIGRATIONS)
+    path = tmp_path / "first.db"
+    with closing(apsw.Connection(str(path))) as db:
+        db.execute(first[1])
+        db.execute(
+            "insert into calls (hash, key, session, seq, made_by, flags, input_tokens,"
+            " output_tokens, cache_read_tokens, cache_write_5m_tokens, cache_write_1h_tokens,"
+            " reasoning_tokens, web_searches) values (1, 'k', 1, -1, 1, 0, 7, 0, 0, 0, 0, 0, 0)"
+        )
+        db.pragma("application_id", APPLICATION_ID)
+        db.pragma("user_version", 1)
+    with closing(open_store(str(path))) as store:
+        assert store.maintenance.rows("select input_tokens, recorded from ledger") == [(7, None)]
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
@@ -44,7 +61,7 @@ def test_a_new_file_says_whose_it_is_and_of_which_format(tmp_path: Path) -> None
     path = tmp_path / "runlore.db"
     open_store(str(path)).close()
     with closing(apsw.Connection(str(path))) as db:
-        assert (db.pragma("application_id"), db.pragma("user_version")) == (APPLICATION_ID, 1)
+        assert (db.pragma("application_id"), db.pragma("user_version")) == (APPLICATION_ID, FORMAT)
 
 
 @pytest.mark.parametrize("version", range(1, 8))
@@ -90,7 +107,8 @@ def test_a_file_of_a_newer_format_is_not_opened(tmp_path: Path) -> None:
         store.maintenance.rows("pragma user_version = 99")
     for read_only in (False, True):
         with pytest.raises(
-            StoreTooNew, match=r"newer runlore \(format 99, this one knows 1\); update runlore"
+            StoreTooNew,
+            match=rf"newer runlore \(format 99, this one knows {FORMAT}\); update runlore",
         ):
             open_store(str(path), read_only=read_only)
 
@@ -177,7 +195,8 @@ def test_a_schema_of_a_newer_format_is_not_opened(server: postgres.Server) -> No
         connection.execute("insert into runlore_format values (99, now())")
     for read_only in (False, True):
         with pytest.raises(
-            StoreTooNew, match=r"newer runlore \(format 99, this one knows 1\); update runlore"
+            StoreTooNew,
+            match=rf"newer runlore \(format 99, this one knows {FORMAT}\); update runlore",
         ):
             open_store(url, read_only=read_only)
 

@@ -7,18 +7,21 @@ import re
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from runlore import query
+from runlore import query, usage
 from runlore.config import Config
 from runlore.errors import ModelError
 from runlore.export.pages import marked, session_url, usd
-from runlore.store import open_store
+from runlore.store import CallFilter, Filter, open_store
 from runlore.store.values import Marks
 from runlore.web import static_files
 from runlore.web.rendering import with_query
 from runlore.web.sessions import parse_params, unfinished
+from tests.ledgers import call as ledger_call
+from tests.ledgers import keep, open_ledger
 from tests.web.conftest import SHOP, Client, serving
 
 FLAKY, RATE = "Fix the flaky checkout test", "Rate limiting for the public endpoints"
@@ -60,6 +63,55 @@ def test_repositories_of_the_same_name_are_told_apart_by_their_owners(
         r'<span title="[^"]+">(.*?)</span><b>', client.get("/sessions").partition("Repository")[2]
     )
     assert shown[:3] == ["ada/shop", "bob/shop", "weather"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["", "repo=shop-api", "errors=1", "model=claude", "q=checkout+OR+ratelimit", "subagents=1",
+     "q=checkout+OR+ratelimit&agent=claude", "outcome=success&branch=fix",
+     "agent=claude&until=2026-08-05"],
+)  # fmt: skip
+def test_a_facet_counts_what_choosing_it_would_show(client: Client, asked: str) -> None:
+    found = json.loads(client.get(f"/api/v1/facets?{asked}"))
+    assert any(found.values())
+    for name, values in found.items():
+        others = "&".join(part for part in asked.split("&") if not part.startswith(f"{name}="))
+        for value, number in values:
+            answer = client.get(f"/api/v1/sessions?{others}&{name}={quote(value)}")
+            assert json.loads(answer)["total"] == number, (name, value)
+
+
+def test_facets_of_a_page_change_with_its_filters(client: Client) -> None:
+    def counts(path: str) -> dict[str, str]:
+        return dict(re.findall(r'<span title="([^"]+)">.*?</span><b>(\d+)</b>', client.get(path)))
+
+    assert counts("/sessions?errors=1") != counts("/sessions")
+    assert counts("/sessions?q=checkout") != counts("/sessions")
+
+
+def test_a_name_with_signs_of_a_pattern_chooses_itself(tmp_path: Path) -> None:
+    with closing(open_ledger(tmp_path)) as store:
+        facts = {
+            "s1": {"model": "opus[1m]", "git_branch": "fix"},
+            "s2": {"model": "opus", "git_branch": "fix-2"},
+        }
+        keep(store, [ledger_call("k1"), ledger_call("k2", "s2")], facts)
+        found = query.facets(store)
+        assert dict(found["model"]) == {"opus[1m]": 1, "opus": 2}
+        assert dict(found["branch"]) == {"fix": 2, "fix-2": 1}
+        assert store.sessions.count(Filter(model="opus[1m]")) == 1
+        assert usage.report(store, "session", CallFilter(model="m")).total.calls == 2
+
+
+def test_sessions_of_this_machine_have_its_name(tmp_path: Path) -> None:
+    with closing(open_ledger(tmp_path)) as store:
+        keep(store, [ledger_call("k1")])
+        own = store.own_machine
+        assert query.facets(store)["machine"] == [(own, 1)]
+        assert store.sessions.count(Filter(machine=own)) == 1
+        assert store.sessions.count(Filter(machine="elsewhere")) == 0
+        assert [row.key for row in usage.report(store, "machine").rows] == [own]
+        assert usage.report(store, "day", CallFilter(machine=own)).total.calls == 1
 
 
 def test_search_shows_what_was_found_and_where(client: Client) -> None:

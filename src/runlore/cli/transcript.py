@@ -17,8 +17,9 @@ from ..export.outline import belongs
 from ..model import Session, SessionEvent, Tests
 from ..query import Transcript
 from ..store import SessionLine
-from ..text.words import count, duration, local, short, size
-from ..timeline import ToolCall, is_prompt, turns
+from ..store.values import Family
+from ..text.words import count, duration, local, short, size, usd, with_subagents
+from ..timeline import ToolCall, is_prompt, turn_numbers, turns
 from .output import cells, clean, fit, one_line, paint, screen, wrap
 
 GUTTER = 6
@@ -54,7 +55,7 @@ def _render(script: Transcript, view: View) -> Iterator[str]:
     if view.branch is not None:
         seqs = set(script.branches[view.branch].seqs) if script.branches else set()
         shown = [event for event in shown if event.seq in seqs]
-    body = _Body(script, view)
+    body, numbers = _Body(script, view), turn_numbers(script.events)
     is_silent = bool(shown)
     for turn in turns(shown):
         lines = list(body.turn(turn.events))
@@ -62,7 +63,9 @@ def _render(script: Transcript, view: View) -> Iterator[str]:
             is_silent = False
             first = turn.events[0]
             yield ""
-            yield rule(local(first.ts, "%Y-%m-%d %H:%M:%S") if first.ts else "at an unknown time")
+            when = local(first.ts, "%Y-%m-%d %H:%M:%S") if first.ts else "at an unknown time"
+            number = numbers.get(first.seq)
+            yield rule(when if number is None else f"turn {number}  {when}")
             yield from lines
     if is_silent:
         yield ""
@@ -83,7 +86,7 @@ def head(script: Transcript) -> Iterator[str]:
     )
     if session.cwd:
         yield one_line(session.cwd)
-    yield from within(list(facts(session)), script)
+    yield from within(list(facts(session, script.family)), script)
     if session.parent_uid:
         yield from within(
             [(f"{session.relation or 'child'} of", ""), (session.parent_uid, "cyan")], script, " "
@@ -121,15 +124,17 @@ def where(session: Session) -> list[str | None]:
     ]
 
 
-def facts(session: Session) -> Iterator[tuple[str, str]]:
-    cost = session.cost
+def facts(session: Session, family: Family) -> Iterator[tuple[str, str]]:
+    cost, tokens = session.cost, session.cost.total_tokens
     yield span(session.started_at, session.ended_at), ""
     yield f"{duration(cost.wall_clock_s)} at work", ""
     yield count(cost.turns, "turn"), ""
     yield count(session.events, "event"), ""
     if session.errors:
         yield count(session.errors, "error"), "red"
-    yield f"{short(cost.input_tokens + cost.output_tokens + cost.cache_tokens)} tokens", ""
+    yield with_subagents(short(family.tokens), short(tokens), family.subagents, " tokens"), ""
+    if family.usd is not None:
+        yield with_subagents(usd(family.usd), usd(cost.usd), family.subagents), ""
     if session.outcome != "unknown":
         yield session.outcome, ""
     if session.evicted_at:

@@ -14,7 +14,7 @@ from .. import usage
 from ..model import Call, parse_time
 from ..query import names as naming
 from ..store import Store
-from ..text.words import brief, count, local, short
+from ..text.words import brief, count, local, short, usd
 from ..usage import Report, Row, Status
 from ..usage.explain import Check, Explained, Explanation
 from ..usage.table import exact
@@ -30,14 +30,17 @@ WITH_SUBAGENTS = "SESSION + SUBAGENTS"
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────
 def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
-    """Heads, a line for each row with a bar, and the total."""
-    every = [*rows, made.total]
+    """Heads, a line for each row with a bar, their total, and that of all if rows are left out."""
+    totals = {"total": usage.total(rows)}
+    if len(rows) < len(made.rows):
+        totals[f"all {len(made.rows):,}"] = made.total
+    every = [*rows, *totals.values()]
     most = max(16, screen()[0] // 3)
     first = (
         WITH_SUBAGENTS if made.by == "session" and len(WITH_SUBAGENTS) <= most else made.by.upper()
     )
     columns = [
-        Column(first, [*names(store, made.by, rows, zone), "total"], max_width=most),
+        Column(first, [*names(store, made.by, rows, zone), *totals], max_width=most),
         Column("CALLS", [f"{row.calls:,}" for row in every], right=True, leaves=3),
         Column("INPUT", [short(row.input_tokens) for row in every], right=True, leaves=4),
         Column("OUTPUT", [short(row.output_tokens) for row in every], right=True, leaves=5),
@@ -45,8 +48,9 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
         Column("WRITE", [short(row.cache_write_tokens) for row in every], right=True, leaves=1),
         Column("TOKENS", [short(row.total_tokens) for row in every], right=True, leaves=6),
         Column("USD", dollars(every)),
+        *without_subagents(made, every),
     ]
-    head, *lines = table(columns, min_width=8)
+    head, *lines = table(columns, min_width=36 if columns[-1].head == "" else 8)
     room = min(BAR, screen()[0] - max(map(cells, (head, *lines))) - 2)
     drawn = bars(rows, room) if room >= 4 else [""] * len(rows)
     width = max(map(cells, lines))
@@ -54,7 +58,20 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
         f"{line}{' ' * (width - cells(line))}  {paint(bar, 'cyan')}".rstrip()
         for line, bar in zip(lines, drawn, strict=False)
     ]
-    return [paint(head, "dim"), *body, paint(lines[-1], "bold")]
+    return [paint(head, "dim"), *body, *(paint(line, "bold") for line in lines[len(rows) :])]
+
+
+def without_subagents(made: Report, rows: Sequence[Row]) -> list[Column]:
+    """The column that says which costs are with subagents, and what they are without."""
+    if not any(row.key in made.alone for row in rows):
+        return []
+    words = [
+        f"with {count(alone.subagents, 'subagent')}, {usd(alone.row.usd)} without"
+        if (alone := made.alone.get(row.key))
+        else ""
+        for row in rows
+    ]
+    return [Column("", words)]
 
 
 def names(store: Store, by: str, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
@@ -91,6 +108,7 @@ def dollars(rows: Sequence[Row]) -> list[str]:
     width = max(map(len, amounts), default=0)
     return [
         f"{amount:>{width}}{'*' * bool(row.unpriced)}{'~' * bool(row.fuzzy)}"
+        f"{'r' * bool(row.recorded)}"
         for row, amount in zip(rows, amounts, strict=True)
     ]
 
@@ -105,6 +123,10 @@ def marks(total: Row) -> Iterator[str]:
         yield (
             f"~ at the price of a model with a like name: {count(total.fuzzy, 'call')}; `runlore"
             " usage --check` lists them"
+        )
+    if total.recorded:
+        yield (
+            f"r as the agent itself recorded it, no price is known: {count(total.recorded, 'call')}"
         )
 
 
@@ -191,6 +213,8 @@ def explained_lines(
         ]
         yield from _wrapped("; ".join(parts) + " (× the price of a million)", "  ", width, dim)
     yield from _wrapped(f"price: {one_line(one.price)}", "  ", width, dim)
+    if call.recorded is not None and one.basis != "recorded":
+        yield from _wrapped(f"recorded by its agent: ${exact(call.recorded)}", "  ", width, dim)
     for copy in one.copies:
         yield from _wrapped(f"not counted: {figures(copy.call)}: {copy.why}", "  - ", width, dim)
 

@@ -23,7 +23,7 @@ def markdown(selection: Selection, *, head: bool = True) -> Iterator[str]:
 
 
 def _head(selection: Selection) -> Iterator[str]:
-    session = selection.outline.session
+    session, family = selection.outline.session, selection.outline.family
     yield f"# {selection.clean(one_line(session.called)) or session.session_uid}\n\n"
     facts = {
         "session": f"`{session.session_uid}`",
@@ -31,7 +31,11 @@ def _head(selection: Selection) -> Iterator[str]:
         "branch": selection.clean(one_line(session.git_branch)),
         "model": one_line(session.model),
         "begun": words.local(session.started_at) if session.started_at else "",
-        "cost": "" if session.cost.usd is None else f"${session.cost.usd:.2f}",
+        "cost": ""
+        if family.usd is None
+        else words.with_subagents(
+            words.usd(family.usd), words.usd(session.cost.usd), family.subagents
+        ),
     }
     yield "".join(f"- {name}: {value}\n" for name, value in facts.items() if value)
     shown, all_blocks = selection.blocks, selection.outline.blocks

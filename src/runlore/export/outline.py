@@ -16,7 +16,8 @@ from ..errors import NotFound
 from ..model import CALL_KINDS, USD, Session, SessionEvent
 from ..query import names as naming
 from ..store import Filter, SessionLine, Store
-from ..timeline import Branch, ToolCall, branches, is_prompt, pairs, wall_clock_s
+from ..store.values import Family
+from ..timeline import Branch, ToolCall, branches, is_prompt, pairs, turn_numbers, wall_clock_s
 
 Form = Literal[
     "prompt",
@@ -38,7 +39,10 @@ segment twice."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A prompt and what followed, in figures. `usd` is None if no call of it has a price."""
+    """A prompt and what followed, in figures. `usd` is None if no call of it has a price.
+
+    Turns are numbered over the whole session, whatever branch is shown.
+    """
 
     number: int
     seq: int
@@ -97,6 +101,8 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     names: dict[str, str]
     apart: list[SessionLine]
     """Subagents whose call is not known."""
+    family: Family
+    """Its figures with its subagents."""
 
 
 def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
@@ -114,7 +120,7 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
             Filter(parent_uid=uid, parents_only=False), sort="started"
         )[::-1]
     }
-    turns = build_turns(shown, store.ledger.spent(uid))
+    turns = build_turns(shown, store.ledger.spent(uid), turn_numbers(events))
     calls = pairs(shown)
     every_call = calls if len(shown) == len(events) else pairs(events)
     started = query.find_pairs(store, uid, every_call, children.values())
@@ -134,6 +140,7 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
             for child in children.values()
             if child.relation == "subagent" and child.uid not in placed
         ],
+        family=store.sessions.family(uid),
     )
 
 
@@ -241,13 +248,18 @@ def _runs_of_copies(shown: Sequence[SessionEvent]) -> dict[int, int]:
 
 
 def build_turns(
-    shown: Sequence[SessionEvent], spent: Iterable[tuple[int, int, int | None]]
+    shown: Sequence[SessionEvent],
+    spent: Iterable[tuple[int, int, int | None]],
+    numbers: dict[int, int],
 ) -> list[Turn]:
-    """Return every turn in figures. A call is charged to the turn in which it was made."""
+    """Return every turn in figures. A call is charged to the turn in which it was made.
+
+    `numbers` are those of `turn_numbers`.
+    """
     grouped: list[list[SessionEvent]] = []
     turn_of: dict[int, int] = {}
     for event in shown:
-        if is_prompt(event):
+        if event.seq in numbers:
             grouped.append([])
         if grouped:
             grouped[-1].append(event)
@@ -263,15 +275,18 @@ def build_turns(
             units[at] = units.get(at, 0) + usd
     return [
         Turn(
-            number=number + 1,
+            number=numbers[events[0].seq],
             seq=events[0].seq,
             calls=sum(event.kind in CALL_KINDS for event in events),
-            errors=sum(event.is_error or event.kind == "error" for event in events),
-            tokens=tokens[number],
-            usd=units[number] / USD if number in units else None,
+            errors=sum(
+                event.origin is None and (event.is_error or event.kind == "error")
+                for event in events
+            ),
+            tokens=tokens[place],
+            usd=units[place] / USD if place in units else None,
             seconds=wall_clock_s(event.ts for event in events),
         )
-        for number, events in enumerate(grouped)
+        for place, events in enumerate(grouped)
     ]
 
 

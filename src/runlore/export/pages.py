@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from ..model import SessionEvent, Tests
 from ..text import words
 from ..text.clean import clean, one_line
+from ..text.words import usd as usd
 from ..timeline import ToolCall
 from . import images, markup
 from .outline import Block
@@ -48,6 +49,7 @@ def environment(*folders: Path) -> jinja2.Environment:
     )
     templates.filters.update(FILTERS)
     templates.globals.update(show=show, outcome=outcome, fixed=FIXED, link=session_url, folds=True)
+    templates.globals.update(cost_words=cost_words, tokens_words=tokens_words)
     templates.globals.update(picture_names=images.named, picture_url=picture_url)
     return templates
 
@@ -142,13 +144,14 @@ def when(value: str | datetime | None, pattern: str = "ago") -> Markup:
     )
 
 
-def usd(value: float | None) -> str:
-    """Return an amount with the digits that matter: $0.0042, $0.37, $12.40, $1,234."""
-    if value is None:
-        return "–"
-    if 0 < value < 0.01:
-        return f"${value:.4f}"
-    return f"${value:,.2f}" if value < 1000 else f"${value:,.0f}"
+def cost_words(whole: float | None, alone: float | None, subagents: int) -> str:
+    """Return the cost of a session, with and without its subagents if these cost something."""
+    return words.with_subagents(usd(whole), usd(alone), subagents)
+
+
+def tokens_words(whole: int, alone: int, subagents: int) -> str:
+    """Return the tokens of a session, with and without its subagents."""
+    return words.with_subagents(words.short(whole), words.short(alone), subagents)
 
 
 def marked(text: str, marks: list[tuple[int, int]]) -> Markup:

@@ -45,7 +45,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     The buckets do not overlap; `reasoning_tokens` is a part of output. `key` is the same in every
     copy of the call and on every machine, and unique within the flavor. `is_sum` marks a figure
     that stands for several requests, for which no price by prompt length can be chosen. `invoiced`
-    is what the provider said it charged.
+    is what the provider said it charged, `recorded` what the agent itself wrote that it cost.
     """
 
     key: str
@@ -71,6 +71,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if the figure stands for several requests."""
     invoiced: int | None = None
     request_id: str | None = None
+    recorded: int | None = None
 
     def __post_init__(self) -> None:
         self._cut_names()
@@ -88,8 +89,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if min(counts) < 0 or max(counts) > MAX_TOKENS:
             for name, count in zip(_COUNTS, counts, strict=True):
                 force_setattr(self, name, min(max(count, 0), MAX_TOKENS))
-        if self.invoiced is not None and not 0 <= self.invoiced <= MAX_UNITS:
-            force_setattr(self, "invoiced", min(max(self.invoiced, 0), MAX_UNITS))
+        for name, units in (("invoiced", self.invoiced), ("recorded", self.recorded)):
+            if units is not None and not 0 <= units <= MAX_UNITS:
+                force_setattr(self, name, min(max(units, 0), MAX_UNITS))
 
     @property
     def flavor(self) -> str:

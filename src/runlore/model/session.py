@@ -42,6 +42,11 @@ class Cost(Value, frozen=True, kw_only=True):
     """Prompts of a person, each with what followed. Slash commands are not counted."""
     retries: int = 0
 
+    @property
+    def total_tokens(self) -> int:
+        """All tokens; reasoning is a part of output."""
+        return self.input_tokens + self.output_tokens + self.cache_tokens
+
     def __post_init__(self) -> None:
         # Data of schema 2 has only the sum. Newer data has the parts, and the sum follows from
         # them.

@@ -1,15 +1,16 @@
 """Unique API calls and what each cost. Pure: values in, values out.
 
 A call is often written down several times: while it streams, when a session is resumed or forked,
-by a subagent's parent. `merge` keeps one copy of each under a total order, so no order in which
-transcripts are read changes a figure. `cost` multiplies. Nothing here knows where prices come from,
-an agent's format, or a database.
+by a subagent's parent. `merge` makes one call of its copies under a total order, so no order in
+which transcripts are read changes a figure. `cost` multiplies. Nothing here knows where prices come
+from, an agent's format, or a database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -23,15 +24,31 @@ make `merge` depend on the order: the best of all are the best of the best of ev
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
-    """One call: the copy that counts, and the others that say something else, best first."""
+    """One call: the copy that counts, and the others that say something else, best first.
+
+    The best copy says where the call was made. If one on a side chain has larger figures, these are
+    the final ones: `call` is then the best copy with these figures. The copies that it is made of
+    are the first of `superseded`, that with the figures before the best.
+    """
 
     call: Call
     superseded: tuple[Call, ...] = ()
 
     @property
     def copies(self) -> tuple[Call, ...]:
-        """All copies, to be merged again with new ones."""
-        return (self.call, *self.superseded)
+        """All copies as they were written down, to be merged again with new ones."""
+        return self.superseded if self._is_composed else (self.call, *self.superseded)
+
+    @property
+    def best(self) -> Call:
+        """The copy that says where the call was made."""
+        return self.superseded[1] if self._is_composed else self.call
+
+    @property
+    def _is_composed(self) -> bool:
+        # In the order of `rank`, a side chain never stands before the main chain.
+        first = self.superseded[:2]
+        return len(first) == 2 and first[0].is_sidechain and not first[1].is_sidechain
 
 
 def merge(calls: Iterable[Call]) -> list[Merged]:
@@ -64,7 +81,21 @@ def _merge_copies(copies: list[Call]) -> Merged:
         distinct = [
             call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before
         ]
-    return Merged(call=distinct[0], superseded=tuple(distinct[1 : MAX_SUPERSEDED + 1]))
+    best, largest = distinct[0], max(distinct, key=attrgetter("total"))
+    if largest.total == best.total:
+        return Merged(call=best, superseded=tuple(distinct[1 : MAX_SUPERSEDED + 1]))
+    others = (call for call in distinct[:MAX_SUPERSEDED] if call is not largest)
+    return Merged(
+        call=msgspec.structs.replace(best, **{name: getattr(largest, name) for name in _FIGURES}),
+        superseded=(largest, *others),
+    )
+
+
+_FIGURES = (
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens",
+    "cache_write_1h_tokens", "reasoning_tokens", "web_searches",
+)  # fmt: skip
+"""The fields that grow while a call streams."""
 
 
 def in_session(merged: Merged, uid: str) -> Merged:
@@ -78,19 +109,22 @@ def in_session(merged: Merged, uid: str) -> Merged:
 
 
 def better(a: Call, b: Call) -> Call:
-    """Return the one of two copies of a call that counts."""
+    """Return the one of two copies of a call that says where it was made."""
     return a if rank(a) <= rank(b) else b
 
 
 def rank(call: Call) -> tuple[Any, ...]:
     """Return a sort key of the copies of a call. Smaller is better.
 
-    The main chain comes first, then more tokens, then earlier, then the smaller uid. The rest makes
-    the order total, so that equal ranks mean equal calls; there, more information comes first.
+    The main chain comes first, then more tokens, then a higher cost by the agent's own account,
+    then earlier, then the smaller uid. The rest makes the order total, so that equal ranks mean
+    equal calls; there, more information comes first. The best copy says to which session a call
+    belongs; its figures are those of the largest copy.
     """
     return (
         call.is_sidechain,
         -call.total,
+        -(call.recorded or 0),
         *_none_last(call.ts, datetime.min.replace(tzinfo=UTC)),
         call.session_uid,
         call.is_sum,
@@ -106,6 +140,7 @@ def rank(call: Call) -> tuple[Any, ...]:
         -call.reasoning_tokens,
         -call.web_searches,
         *_none_last(call.request_id, ""),
+        call.recorded is None,
         call.seq < 0,
         call.seq,
         call.key,
@@ -146,11 +181,12 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `above` is the prompt length beyond which the whole request costs more, if it did. `notes` are
     the assumptions: `sum` (several requests of unknown length), `no tier price` (the standard price
-    is used), `built-in` or `ratio of DATE` (the source of the tier's price), `capped`.
+    is used), `built-in` or `ratio of DATE` (the source of the tier's price), `capped`, `recorded`
+    (what the agent itself wrote).
     """
 
     usd: int
-    basis: Literal["invoiced", "listed", "none"]
+    basis: Literal["invoiced", "listed", "recorded", "none"]
     source: str | None = None
     since: date | None = None
     match: Match = "none"
@@ -163,14 +199,18 @@ UNPRICED = Price(usd=0, basis="none")
 
 
 def cost(call: Call, rates: Rates | None) -> Price:
-    """Return what the provider charged if that is known, else the list price, else nothing.
+    """Return what the provider charged if that is known, else the list price, else what the agent
+    recorded, else nothing.
 
-    Reasoning is a part of output, and billed there.
+    Reasoning is a part of output, and billed there. A call without tokens has no list price.
     """
     if call.invoiced is not None:
         return Price(
             usd=call.invoiced, basis="invoiced", source="invoice", match="exact", name=call.model
         )
+    has_counts = bool(call.total or call.web_searches)
+    if call.recorded is not None and (rates is None or not has_counts):
+        return Price(usd=call.recorded, basis="recorded", name=call.model, notes=("recorded",))
     if rates is None:
         return UNPRICED
     rate, above, notes = _applicable(call, rates)

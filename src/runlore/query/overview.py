@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from itertools import islice
 
@@ -12,7 +12,7 @@ import msgspec
 from .. import adapters
 from ..adapters import Adapter
 from ..config import Config
-from ..store import Store
+from ..store import Filter, Store
 from ..store.values import AgentTotals
 from .freshness import last_sync
 
@@ -65,12 +65,60 @@ def activity(store: Store, since: datetime, day_of: Callable[[datetime], date]) 
     return days
 
 
-def facets(store: Store, limit: int = 50) -> dict[str, list[tuple[str, int]]]:
+Matches = Callable[[Filter], set[int] | None]
+"""Returns the sessions that a search finds among those that a filter chooses; None for all."""
+
+
+def facets(
+    store: Store, limit: int = 50, chosen: Filter | None = None, matches: Matches | None = None
+) -> dict[str, list[tuple[str, int]]]:
     """Return the most common values of each of FACETS, with their number of sessions.
 
-    Subagents are not counted.
+    That is the number that choosing the value would show, beside what else `chosen` and `matches`
+    choose.
     """
-    return {name: store.overview.common_values(column, limit) for name, column in FACETS.items()}
+    found: dict[Filter, set[int] | None] = {}
+    answer = {}
+    for name in FACETS:
+        others = _with(chosen or Filter(), name, None)
+        if matches is not None and others not in found:
+            found[others] = matches(others)
+        answer[name] = _facet(store, name, others, found.get(others))[:limit]
+    return answer
+
+
+def _facet(
+    store: Store, name: str, others: Filter, within: set[int] | None
+) -> list[tuple[str, int]]:
+    counts: dict[str, int] = {}
+    for value, number in store.overview.count_values(FACETS[name], others, within):
+        # A session without a machine was run on this one.
+        known = value or (store.own_machine if name == "machine" else None)
+        if known is not None:
+            counts[known] = counts.get(known, 0) + number
+    if name in _PATTERNS:
+        for value in [value for value in counts if _is_ambiguous(value, counts, name)]:
+            numbers = store.sessions.numbers(_with(others, name, value))
+            counts[value] = len(numbers if within is None else numbers & within)
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+
+
+def _with(chosen: Filter, name: str, value: str | None) -> Filter:
+    return Filter(**{**chosen._asdict(), name: value})
+
+
+_PATTERNS = ("repo", "branch", "model")
+"""Facets by which a name chooses others as well: those that it is a part of."""
+
+
+def _is_ambiguous(value: str, values: Iterable[str], name: str) -> bool:
+    """Return True if choosing a value may show other sessions than those that have just it."""
+    word = value.lower()
+    if any(sign in word for sign in "*?["):
+        return True
+    if name == "repo":
+        return any(other != value and other.lower().endswith(word) for other in values)
+    return any(other != value and word in other.lower() for other in values)
 
 
 # ── agents ────────────────────────────────────────────────────────────────────────────────────────

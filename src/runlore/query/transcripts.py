@@ -13,6 +13,7 @@ from .. import adapters
 from ..errors import NotFound, RunloreError
 from ..model import BLOCK, Session, SessionEvent
 from ..store import Filter, SessionLine, Store
+from ..store.values import Family
 from ..text.clean import clean
 from ..timeline import Branch, ContextEvent, ToolCall, branches, model_context, pairs
 from .names import names
@@ -32,6 +33,8 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that came out of this one: subagents, forks, continuations."""
     started: dict[int, tuple[str, ...]]
     """The subagents that each call started, by the seq of the call, where that is proven."""
+    family: Family
+    """Its figures with its subagents."""
     names: dict[str, str]
     """The short ids, by uid, of this session, its children, and the session it came out of."""
 
@@ -52,6 +55,7 @@ def transcript(store: Store, uid: str) -> Transcript:
         calls=calls,
         children=children,
         started=by_call(find_pairs(store, uid, calls, children), children),
+        family=store.sessions.family(uid),
         names=names(
             store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]
         ),

@@ -160,6 +160,8 @@ class _Search:
         # A few events come from the best segment alone.
         self.enough = 1 if events <= EVENTS_SHOWN else events
         self.proofs = 0
+        self.proven: list[int] = []
+        """The sessions whose text proved the match."""
         self.read: dict[int, tuple[bytes, list[SegmentEvent]]] = {}
         """Segments that were read ahead."""
         self.is_partial = self.is_cut_short = self.is_damaged = False
@@ -182,10 +184,12 @@ class _Search:
             words = self._with_parts(words, narrow)
             candidates = self._covering(words, sessions)
             hits = self._hits(words, narrow, candidates, limit, sort, is_loose=True)
+        # With room left, everything that might match was read, and these are the matches.
+        numbers = self.proven if len(hits) < limit and not self.is_partial else candidates
         return Answer(
             hits=hits,
-            # With room left, everything that might match was read, and these are the matches.
-            total=len(hits) if len(hits) < limit and not self.is_partial else len(candidates),
+            total=len(numbers),
+            numbers=frozenset(numbers),
             missing=self._missing(words, hits),
             ignored=list(query.ignored),
             is_partial=self.is_partial,
@@ -361,7 +365,8 @@ class _Search:
             proof = self._prove(words, narrow, number, self.max_proofs, is_loose=is_loose)
             if proof is not None:
                 proofs[rank] = (number, score, *proof)
-        lines = self.store.sessions.lines([number for number, *_ in proofs.values()])
+        self.proven = [number for number, *_ in proofs.values()]
+        lines = self.store.sessions.lines(self.proven)
         return [
             Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
             for _, (number, score, events, missing) in sorted(proofs.items())

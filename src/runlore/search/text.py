@@ -69,6 +69,8 @@ class Answer(msgspec.Struct, kw_only=True):
     is_partial: bool
     """True if not everything that might match was read."""
     seconds: float
+    numbers: frozenset[int] = frozenset()
+    """The sessions that match, as many as `total` says, by their numbers in the store."""
     is_damaged: bool = False
     """True if some text of the store cannot be read: it is neither shown nor proven. See `runlore
     doctor`."""

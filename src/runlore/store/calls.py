@@ -24,11 +24,11 @@ COLUMNS = (
     "key", "seq", "ts", "provider", "model", "tier", "region", "flags", "input_tokens",
     "output_tokens", "cache_read_tokens",
     "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens", "web_searches",
-    "invoiced", "request_id", "superseded",
+    "invoiced", "recorded", "request_id", "superseded",
 )  # fmt: skip
 """The columns of a call, besides its hash and its session. `seq` is the present number of its
 event; it has no meaning in the copies."""
-PRICED = (*COLUMNS[2:13], "web_searches", "invoiced")
+PRICED = (*COLUMNS[2:13], "web_searches", "invoiced", "recorded")
 """The columns that determine the price of a call."""
 _PRICED_INDEXES = [COLUMNS.index(name) for name in PRICED]
 
@@ -37,7 +37,7 @@ _COPIED_FIELDS = (
     "output_tokens", "cache_read_tokens",
     "cache_write_5m_tokens", "cache_write_1h_tokens", "reasoning_tokens", "web_searches",
     "is_sidechain", "is_sum", "invoiced",
-    "request_id",
+    "request_id", "recorded",
 )  # fmt: skip
 """The fields that may differ between the copies of a call. Stored copies name a field by its index
 in this tuple, so new fields are added only at the end."""
@@ -79,7 +79,7 @@ def to_row(kept: LedgerCall) -> list[Any]:
         call.tier, call.region,
         flags, call.input_tokens, call.output_tokens, call.cache_read_tokens,
         call.cache_write_5m_tokens, call.cache_write_1h_tokens, call.reasoning_tokens,
-        call.web_searches, call.invoiced,
+        call.web_searches, call.invoiced, call.recorded,
         call.request_id, _pack_copies(call, kept.superseded) if kept.superseded else None,
     ]  # fmt: skip
 
@@ -135,7 +135,7 @@ def from_row(uid: str, row: Sequence[Any]) -> LedgerCall:
     (
         key, seq, ts, provider, model, tier, region, flags, fresh, output, read, written_5m,
         written_1h, reasoning, searches, invoiced,
-        request_id, superseded,
+        recorded, request_id, superseded,
     ) = row  # fmt: skip
     call = Call(
         key=key, session_uid=uid, seq=seq, ts=parse_time(ts) if ts else None, provider=provider,
@@ -144,6 +144,6 @@ def from_row(uid: str, row: Sequence[Any]) -> LedgerCall:
         cache_write_5m_tokens=written_5m,
         cache_write_1h_tokens=written_1h, reasoning_tokens=reasoning, web_searches=searches,
         is_sidechain=bool(flags & SIDECHAIN), is_sum=bool(flags & SUM), invoiced=invoiced,
-        request_id=request_id,
+        request_id=request_id, recorded=recorded,
     )  # fmt: skip
     return LedgerCall(call=call, superseded=_unpack_copies(call, superseded) if superseded else ())

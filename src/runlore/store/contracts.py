@@ -23,6 +23,7 @@ from .values import (
     AgentTotals,
     Batch,
     Billed,
+    Family,
     Hour,
     LastSession,
     LedgerCall,
@@ -50,6 +51,10 @@ class Store(Protocol):
     @property
     def machine(self) -> str | None:
         """The machine of sessions whose source names none; None where only one machine writes."""
+
+    @property
+    def own_machine(self) -> str:
+        """The name of this machine: sessions without a machine were run on it."""
 
     takes_tokens: bool
     """Whether the words of segments are cut by whoever packs them, before they are put."""
@@ -110,6 +115,9 @@ class Sessions(Protocol):
 
     def get(self, uid: str) -> Session | None:
         """Return the session of exactly this uid."""
+
+    def family(self, uid: str) -> Family:
+        """Return the figures of a session together with all subagents below it."""
 
     def find(self, name: str, limit: int = 10) -> list[str]:
         """Return the uids that a person may mean by `name`, newest first.
@@ -186,8 +194,13 @@ class Overview(Protocol):
     def agents(self) -> dict[str, AgentTotals]:
         """Return sources, bytes and sessions of each agent."""
 
-    def common_values(self, column: str, limit: int) -> list[tuple[str, int]]:
-        """Return the most frequent values of a column of sessions, each with its count."""
+    def count_values(
+        self, column: str, chosen: Filter, within: Collection[int] | None = None
+    ) -> list[tuple[str | None, int]]:
+        """Return the values of a column of sessions, each with its count, the most frequent first.
+
+        `within` are numbers of sessions; None means all that the filter chooses.
+        """
 
     def below(self, uid: str) -> tuple[int, int]:
         """Return how many subagents a session has, and how many events they have."""

@@ -104,3 +104,5 @@ class CallSum(NamedTuple):
     the agent (`<…>`) needs none and is not counted."""
     fuzzy: int
     """The number of calls with the price of a model whose name is only similar."""
+    recorded: int
+    """The number of calls without a price that cost what their agent itself recorded."""

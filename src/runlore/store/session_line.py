@@ -41,3 +41,18 @@ class SessionLine(msgspec.Struct, frozen=True, gc=False):
     evicted_at: str | None = None
     author: str | None = None
     """Whose session it is, in a store that several people share."""
+    subagents: int = 0
+    """The number of subagents below it."""
+    errors_with_subagents: int = 0
+    tokens_with_subagents: int = 0
+    usd_with_subagents: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of its own calls."""
+        return (
+            self.input_tokens
+            + self.output_tokens
+            + self.cache_read_tokens
+            + self.cache_write_tokens
+        )

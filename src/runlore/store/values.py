@@ -344,6 +344,16 @@ class Bulk(msgspec.Struct, frozen=True, gc=False):
     uids: tuple[str, ...]
 
 
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a session together with all subagents below it."""
+
+    subagents: int = 0
+    errors: int = 0
+    tokens: int = 0
+    usd: float | None = None
+    """None if no price is known."""
+
+
 class Marks(msgspec.Struct, frozen=True, kw_only=True):
     """Marks that people set on a session."""
 

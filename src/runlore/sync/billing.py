@@ -58,23 +58,23 @@ def _merge(calls: Iterable[LedgerCall], known: dict[int, LedgerCall]) -> Iterato
         if old is None:
             yield new
             continue
-        before, after = _copies(old), _copies(new)
-        [merged] = ledger.merge([*before, *after])
-        if merged.call in before[1:] and merged.call != after[0]:
+        before, after = _without_places(old), _without_places(new)
+        [merged] = ledger.merge([*before.copies, *after.copies])
+        if merged.best in before.superseded and merged.best not in (before.best, after.best):
             # It was moved to the session where it was made.
-            merged = ledger.in_session(merged, before[0].session_uid)
-        if (merged.call, *merged.superseded) == before:
+            merged = ledger.in_session(merged, before.call.session_uid)
+        if merged == before:
             continue
         # A copy that still counts keeps its event. The event of another copy is not its own.
         call = (
             msgspec.structs.replace(merged.call, seq=old.call.seq)
-            if merged.call == before[0]
+            if merged.best == before.best
             else merged.call
         )
         yield LedgerCall(
             call=call,
             superseded=merged.superseded,
-            event=new.event if merged.call == after[0] else 0,
+            event=new.event if merged.best == after.best else 0,
         )
 
 
@@ -84,19 +84,19 @@ def move_to_originals(store: Store, uids: Collection[str]) -> None:
     moved = []
     for entry, origin in store.ledger.misplaced(uids):
         uid, _, seq = origin.rpartition("#")
-        call, *superseded = _copies(entry)
-        there = ledger.in_session(ledger.Merged(call=call, superseded=tuple(superseded)), uid)
+        there = ledger.in_session(_without_places(entry), uid)
         moved.append((LedgerCall(call=there.call, superseded=there.superseded), int(seq)))
     if moved:
         store.ledger.move(moved)
 
 
-def _copies(entry: LedgerCall) -> tuple[Call, ...]:
-    """Return all copies of a call without the number of their event, which may change."""
-    return tuple(
+def _without_places(entry: LedgerCall) -> ledger.Merged:
+    """Return the copies of a call without the number of their event, which may change."""
+    call, *superseded = (
         msgspec.structs.replace(call, seq=-1) if call.seq != -1 else call
         for call in (entry.call, *entry.superseded)
     )
+    return ledger.Merged(call=call, superseded=tuple(superseded))
 
 
 class Pricer:

@@ -23,6 +23,22 @@ def short(number: float) -> str:
     return f"{number:.1f}{unit}" if unit and number < 9.95 else f"{number:.0f}{unit}"
 
 
+def usd(value: float | None) -> str:
+    """Return an amount with the digits that matter: $0.0042, $0.37, $12.40, $1,234."""
+    if value is None:
+        return "–"
+    if 0 < value < 0.01:
+        return f"${value:.4f}"
+    return f"${value:,.2f}" if value < 1000 else f"${value:,.0f}"
+
+
+def with_subagents(whole: str, alone: str, subagents: int, unit: str = "") -> str:
+    """Return a figure of a session with and without its subagents, if these make a difference."""
+    if whole == alone:
+        return f"{alone}{unit}"
+    return f"{whole}{unit} with {count(subagents, 'subagent')}, {alone} without"
+
+
 def size(number: float) -> str:
     """Return a number of bytes as 812 B, 3.4 kB, 120 MB."""
     text = short(number)

@@ -15,7 +15,7 @@ from .subagents import AgentCall, Pair, Subagent, has_prompt, match_ids, match_p
 from .tally import PAUSE, Tally, cost_of, merge, retries, wall_clock_s
 from .tool_call import ToolCall, pairs
 from .tree import Node, nest, walk
-from .turn import Turn, turns
+from .turn import Turn, turn_numbers, turns
 
 __all__ = [
     "AgentCall",
@@ -46,6 +46,7 @@ __all__ = [
     "prompts",
     "repeats",
     "retries",
+    "turn_numbers",
     "turns",
     "walk",
     "wall_clock_s",

@@ -21,6 +21,20 @@ def is_prompt(event: SessionEvent) -> bool:
     )
 
 
+def begins_turn(event: SessionEvent) -> bool:
+    """Return True for a message of a person that begins a turn of this session.
+
+    A turn counts once: not again in a session that has a copy of it, and not in that of a subagent,
+    where the calling agent wrote it. A command is no turn.
+    """
+    return (
+        event.kind == "user_msg"
+        and event.origin is None
+        and not event.is_sidechain
+        and event.role in ("user", None)
+    )
+
+
 def is_command(event: SessionEvent) -> bool:
     """Return True for a slash command or a shell line that was typed at the agent's prompt."""
     return (event.summary or "").startswith(("/", "!"))

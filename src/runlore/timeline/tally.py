@@ -12,6 +12,7 @@ import msgspec
 from ..model import CALL_KINDS, Cost, SessionEvent, Usage
 from ..text.titles import is_small_talk
 from .branch import in_order
+from .prompt import begins_turn
 from .retry import RecentCall, RecentCalls
 
 PAUSE = timedelta(minutes=10)
@@ -119,7 +120,7 @@ class _Total:
         if kind in CALL_KINDS:
             self.retries += self.recent.add(event)
         elif kind == "user_msg":
-            self.turns += not event.is_sidechain and event.role in ("user", None)
+            self.turns += begins_turn(event)
         elif kind == "retry":
             self.retries += 1
         if event.is_error:

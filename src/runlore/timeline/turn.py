@@ -8,7 +8,7 @@ import msgspec
 
 from ..model import SessionEvent
 from .branch import in_order
-from .prompt import is_prompt
+from .prompt import begins_turn, is_prompt
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -35,3 +35,13 @@ def turns(events: Iterable[SessionEvent]) -> list[Turn]:
             result.append(Turn(None, []))
         result[-1].events.append(event)
     return result
+
+
+def turn_numbers(events: Iterable[SessionEvent]) -> dict[int, int]:
+    """Return the number of each turn of a session, by the seq of the event that begins it.
+
+    There are as many as the session's cost says. Rewound turns count, because they were paid for;
+    so pass all events, and a turn has the same number on every branch.
+    """
+    begun = (event.seq for event in in_order(events) if begins_turn(event))
+    return {seq: number for number, seq in enumerate(begun, 1)}

@@ -13,7 +13,7 @@ from ..pricing.ledger import Part
 from ..store import CallFilter, Store
 from .budget import Spent
 from .explain import Check, Copy, Explained, Explanation, Gap, Lost
-from .report import Report, Row
+from .report import Alone, Report, Row, total
 from .waste import Wasted
 
 
@@ -36,12 +36,17 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     usd: float
     unpriced: int
     fuzzy: int
+    recorded: int
     agent: str | UnsetType | None = UNSET
     """The agent of the session, in reports by session or subagent; title and repo as well."""
     title: str | UnsetType | None = UNSET
     """The title of the session."""
     repo: str | UnsetType | None = UNSET
     """The repository of the session."""
+    subagents: int | UnsetType = UNSET
+    """The subagents that are in the figures of a session, in reports by session."""
+    usd_without_subagents: float | UnsetType = UNSET
+    total_tokens_without_subagents: int | UnsetType = UNSET
 
     @classmethod
     def of(cls, row: Row, **more: Any) -> Self:
@@ -55,7 +60,9 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ROW_FIELDS = [
-    name for name in Totals.__struct_fields__ if name not in ("key", "agent", "title", "repo")
+    name
+    for name in Totals.__struct_fields__
+    if name in Row.__struct_fields__[1:] or name in ("total_tokens", "usd")
 ]
 
 
@@ -75,6 +82,8 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[Totals]
     total: Totals
     """The total of all calls, also if -n leaves rows out."""
+    total_of_rows: Totals
+    """The total of these rows."""
     budgets: list[BudgetState]
 
     @classmethod
@@ -86,12 +95,19 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
         chosen: CallFilter,
         budgets: Sequence[Spent],
     ) -> Self:
-        labels = {}
+        labels: dict[str | None, dict[str, Any]] = {}
         if report.by in ("session", "subagent"):
             known = store.sessions.labels([row.key for row in rows if row.key])
             for row in rows:
                 agent, title, repo = known.get(row.key or "", (None, None, None))
                 labels[row.key] = {"agent": agent, "title": title, "repo": repo}
+                if report.by == "session":
+                    alone = report.alone.get(row.key, Alone(row, 0))
+                    labels[row.key] |= {
+                        "subagents": alone.subagents,
+                        "usd_without_subagents": alone.row.usd,
+                        "total_tokens_without_subagents": alone.row.total_tokens,
+                    }
         return cls(
             by=report.by,
             timezone=report.timezone,
@@ -99,6 +115,7 @@ class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
             until=format_time(chosen.until) if chosen.until else None,
             rows=[Totals.named(row, **labels.get(row.key, {})) for row in rows],
             total=Totals.of(report.total),
+            total_of_rows=Totals.of(total(rows)),
             budgets=[
                 BudgetState(name=one.name, limit=one.limit, usd=one.usd, is_over=one.is_over)
                 for one in budgets
@@ -162,8 +179,10 @@ class ExplainedCall(CallFigures, frozen=True, kw_only=True):
     usd: float | None
     usd_before: float | None
     """The cost before it was priced again."""
+    usd_recorded: float | None
+    """The cost by its agent's own account, whether it counts or not."""
     basis: str | None
-    """listed, invoiced, none."""
+    """listed, invoiced, recorded, none."""
     price: str
     """The price in words."""
     parts: list[PricePart]
@@ -175,6 +194,7 @@ class ExplainedCall(CallFigures, frozen=True, kw_only=True):
             **_call_fields(one.call),
             usd=None if one.units is None else one.units / USD,
             usd_before=None if one.old_units is None else one.old_units / USD,
+            usd_recorded=None if one.call.recorded is None else one.call.recorded / USD,
             basis=one.basis,
             price=one.price,
             parts=[PricePart.of(part) for part in one.parts],
@@ -217,7 +237,7 @@ class SessionCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 def _call_fields(call: Call) -> dict[str, Any]:
     fields = msgspec.structs.asdict(call)
-    del fields["invoiced"]
+    del fields["invoiced"], fields["recorded"]
     return {**fields, "ts": format_time(call.ts) if call.ts else None, "total_tokens": call.total}
 
 

@@ -15,7 +15,7 @@ from ..model import Call
 from ..pricing.ledger import Merged, Part, by_request
 from ..pricing.sheets import stored_parts
 from ..store import Billed, CallFilter, LedgerCall, Store
-from .report import Row, merged, row_of, row_of_call, total
+from .report import OWN_CALLS, Row, merged, row_of, row_of_call, total
 
 CANNOT_KNOW = (
     (
@@ -90,7 +90,7 @@ def explain(store: Store, config: Config, uid: str, last: int | None = None) -> 
     return Explanation(
         calls=[explained(one) for one in billed],
         elsewhere=[explained(one) for one in store.ledger.copied(uid)],
-        own=total(row for name, row in sums if name in ("main", "sidechain", uid)),
+        own=total(row for name, row in sums if name in OWN_CALLS or name == uid),
         repeated=total(row_of_call(one) for one in _by_request(several)),
         with_subagents=total(row for _, row in sums),
     )
@@ -122,7 +122,11 @@ def why(call: Call, copy: Call) -> str:
     """Return the reason why a copy does not count: the first of the rules of `ledger.rank` in which
     it differs from the call that does."""
     if copy.is_sidechain != call.is_sidechain:
-        return "a copy on a side chain; the main line goes first"
+        return (
+            "the final figures, from a side chain; the call counts on the main line"
+            if copy.total == call.total
+            else "a copy on a side chain; the main line goes first"
+        )
     if copy.total != call.total:
         return f"{call.total - copy.total:,} tokens fewer; the copy with most counts"
     if copy.ts != call.ts:
@@ -142,6 +146,8 @@ def _price_words(one: Billed) -> str:
         return "not priced yet; the next sync does that"
     if price.basis == "invoiced":
         return "as the provider charged it"
+    if price.basis == "recorded":
+        return f"as its agent recorded it; no price is known ({price.source})"
     if price.basis == "none":
         return f"no price is known ({price.source})"
     words = [f"{price.name} ({price.match})", f"from {price.source}"]

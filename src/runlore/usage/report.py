@@ -33,6 +33,8 @@ By = Literal[
 """The groupings of a report. Every interface offers these."""
 BY: tuple[str, ...] = get_args(By)
 ORDERS = ("key", "cost", "tokens", "calls")
+OWN_CALLS = ("main", "sidechain")
+"""The keys of calls by subagent that are the session's own."""
 _IN_TIME = ("day", "week", "month", "block")
 
 BLOCK_HOURS = 5
@@ -63,6 +65,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """Number of calls without a price."""
     fuzzy: int = 0
     """Number of calls at the price of a model with a similar name."""
+    recorded: int = 0
+    """Number of calls without a price that cost what their agent itself recorded."""
 
     @property
     def usd(self) -> float:
@@ -94,6 +98,13 @@ class Block(msgspec.Struct, frozen=True):
         return self.start + min(timedelta(hours=BLOCK_HOURS), _LAST - self.start)
 
 
+class Alone(msgspec.Struct, frozen=True):
+    """The calls of a session without its subagents, and the number of these."""
+
+    row: Row
+    subagents: int
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of a report, all of them, and their sum."""
 
@@ -101,6 +112,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     timezone: str
     rows: list[Row]
     total: Row
+    alone: dict[str | None, Alone] = {}
+    """By session, those that have subagents among these calls."""
 
 
 def report(
@@ -128,9 +141,33 @@ def report(
             for one in store.ledger.sum(["day"], chosen, _spans(store, zone, chosen))
         )
     else:
-        rows = [row_of(one.keys[0], one) for one in store.ledger.sum([by], chosen)]
+        # A session without a machine was run on this one.
+        unnamed = store.own_machine if by == "machine" else None
+        rows = merged((one.keys[0] or unnamed, one) for one in store.ledger.sum([by], chosen))
     rows = _ordered(rows, order or ("key" if by in _IN_TIME else "cost"))
-    return Report(by=by, timezone=zone.name, rows=rows, total=total(rows))
+    return Report(
+        by=by,
+        timezone=zone.name,
+        rows=rows,
+        total=total(rows),
+        alone=_without_subagents(store, chosen) if by == "session" else {},
+    )
+
+
+def _without_subagents(store: Store, chosen: CallFilter) -> dict[str | None, Alone]:
+    """Return what each session with subagents took without them."""
+    own: dict[str | None, list[Row]] = {}
+    below: dict[str | None, int] = {}
+    for one in store.ledger.sum(["session", "subagent"], chosen):
+        session, subagent = one.keys
+        if subagent in OWN_CALLS or subagent == session:
+            own.setdefault(session, []).append(row_of(session, one))
+        else:
+            below[session] = below.get(session, 0) + 1
+    return {
+        session: Alone(replace(total(own.get(session, [Row(session)])), key=session), count)
+        for session, count in below.items()
+    }
 
 
 def daily(store: Store, by: str, chosen: CallFilter, *, zone: Zone) -> dict[str, list[Row]]:
@@ -170,7 +207,9 @@ def row_of_call(one: Billed) -> Row:
         "<"
     )
     is_fuzzy = price is not None and price.match == "fuzzy"
-    return Row(None, *[1, *counts, price.usd if price else 0, int(is_unpriced), int(is_fuzzy)])
+    is_recorded = price is not None and price.basis == "recorded"
+    marks = map(int, (is_unpriced, is_fuzzy, is_recorded))
+    return Row(None, *[1, *counts, price.usd if price else 0, *marks])
 
 
 def _ordered(rows: list[Row], order: str) -> list[Row]:

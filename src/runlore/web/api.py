@@ -27,7 +27,7 @@ from ..mine.known_errors import Answer, Recurring
 from ..model import Session, SessionEvent
 from ..retention.policy import Plan
 from ..store import SessionLine, Store
-from ..store.values import SessionError
+from ..store.values import Family, SessionError
 from ..text.clean import encoded
 from ..timeline import Branch, model_context
 from ..usage import Row, Zone
@@ -61,6 +61,7 @@ class BriefTotals(msgspec.Struct, frozen=True, kw_only=True):
     total_tokens: int
     usd: float
     unpriced: int
+    recorded: int
 
     @classmethod
     def of(cls, row: Row) -> Self:
@@ -104,9 +105,10 @@ class SessionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A session without its events. `parts` are what the page loads at once; `resume` is the
     agent's command that takes it up; `faults` has by seq the errors that are known again elsewhere,
-    each with what fixed it."""
+    each with what fixed it; `family` has the figures with its subagents."""
 
     session: Session
+    family: Family
     branches: list[Branch]
     turns: list[Turn]
     parts: list[Part]
@@ -134,9 +136,12 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`alone` has, in a report by session, those with subagents without these."""
+
     by: str
     rows: list[BriefTotals]
     total: BriefTotals
+    alone: list[BriefTotals]
     titles: dict[str, str]
     budgets: list[Spent]
 
@@ -192,9 +197,11 @@ def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
     return SessionsAnswer(sessions=lines, **same)
 
 
-def get_facets(_: Request, store: Store, __: Config) -> dict[str, list[tuple[str, int]]]:
-    """The values that sessions can be filtered by, with the number of sessions for each."""
-    return query.facets(store)
+def get_facets(request: Request, store: Store, _: Config) -> dict[str, list[tuple[str, int]]]:
+    """The values that sessions can be filtered by, with the number of sessions that each would
+    show beside the other filters, which are those of `/sessions`."""
+    wanted = sessions.parse_params(request.query_params, datetime.now(UTC))
+    return sessions.facets_of(request, store, wanted, limit=50)
 
 
 def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
@@ -204,6 +211,7 @@ def get_session(request: Request, store: Store, _: Config) -> SessionAnswer:
     )
     return SessionAnswer(
         session=found.session,
+        family=found.family,
         branches=found.branches,
         turns=found.turns,
         parts=session.parts_of(found),
@@ -267,6 +275,7 @@ def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
         by=found.report.by,
         rows=[BriefTotals.of(row) for row in found.report.rows],
         total=BriefTotals.of(found.report.total),
+        alone=[BriefTotals.of(one.row) for one in found.report.alone.values()],
         titles={uid: title or "" for uid, (_, title, _) in found.labels.items()},
         budgets=found.budgets,
     )
@@ -347,7 +356,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 ENDPOINTS = [
     Endpoint("/home", get_home, HomeAnswer, ("by",)),
     Endpoint("/sessions", get_sessions, SessionsAnswer, sessions.NAMES),
-    Endpoint("/facets", get_facets, dict[str, list[tuple[str, int]]]),
+    Endpoint("/facets", get_facets, dict[str, list[tuple[str, int]]], sessions.NAMES),
     Endpoint("/session/{uid:path}", get_session, SessionAnswer, ("branch",)),
     Endpoint("/events/{uid:path}", get_events, list[EventAnswer], ("first", "last")),
     Endpoint("/context/{uid:path}", get_context, list[ViewedEvent], ("seq",)),

@@ -17,7 +17,7 @@ from .. import search as engine
 from ..errors import NotFound, RunloreError, StoreError
 from ..export import images
 from ..export.outline import Block, Outline, bodies_of, texts
-from ..export.pages import usd
+from ..export.pages import cost_words
 from ..model import Fix, Session
 from ..store import Store
 from ..timeline import model_context
@@ -194,7 +194,9 @@ def parts(request: Request) -> Response:
             {
                 "parts": msgspec.to_builtins(parts_of(found)),
                 "events": found.session.events,
-                "cost": usd(found.session.cost.usd),
+                "cost": cost_words(
+                    found.family.usd, found.session.cost.usd, found.family.subagents
+                ),
             }
         )
 

@@ -68,10 +68,6 @@ class SessionsQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """True if it has more than words and an order."""
         return bool(self.given.keys() - {"q", "sort", "page"})
 
-    @property
-    def is_filtered(self) -> bool:
-        return self.chosen._replace(parents_only=True) != Filter()
-
 
 class SessionsPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of sessions. With words that were searched for each has the events that answer, in
@@ -126,10 +122,9 @@ def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> 
             wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN
         )
         return _build_page(store, wanted, lines, total)
-    asked_for = engine.parse(unfinished(wanted.text) if is_typing else wanted.text)
-    if wanted.is_filtered:
-        chosen = wanted.chosen._replace(parents_only=False)
-        asked_for = msgspec.structs.replace(asked_for, sessions=(*asked_for.sessions, (chosen,)))
+    asked_for = _among(
+        engine.parse(unfinished(wanted.text) if is_typing else wanted.text), wanted.chosen
+    )
     order = "newest" if wanted.given.get("sort") == "ended" else "relevance"
     answer = engine.search(store, asked_for, limit=wanted.page * HITS_PER_PAGE, sort=order)
     hits = answer.hits[(wanted.page - 1) * HITS_PER_PAGE :]
@@ -148,6 +143,14 @@ def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> 
     return msgspec.structs.replace(
         found, hits={hit.session.uid: hit for hit in hits}, seconds=answer.seconds
     )
+
+
+def _among(asked_for: engine.Query, chosen: Filter) -> engine.Query:
+    """Return the query for the sessions that a filter chooses. A search finds subagents too."""
+    chosen = chosen._replace(parents_only=False)
+    if chosen == Filter(parents_only=False):
+        return asked_for
+    return msgspec.structs.replace(asked_for, sessions=(*asked_for.sessions, (chosen,)))
 
 
 def unfinished(text: str) -> str:
@@ -195,16 +198,28 @@ def page(request: Request) -> Response:
             "sessions.html",
             wanted=wanted,
             found=find(store, wanted),
-            facets=facets_of(request, store),
+            facets=facets_of(request, store, wanted),
             sorts=SORTS,
             is_empty=query.is_empty(store),
         )
 
 
-def facets_of(request: Request, store: Store) -> dict[str, list[tuple[str, int]]]:
-    """Return the values that sessions can be filtered by."""
+def facets_of(
+    request: Request, store: Store, wanted: SessionsQuestion | None = None, limit: int = 30
+) -> dict[str, list[tuple[str, int]]]:
+    """Return the values that sessions can be filtered by, beside what is chosen already."""
+    text, chosen = (wanted.text, wanted.chosen) if wanted else ("", Filter())
+
+    def matches(others: Filter) -> set[int]:
+        asked_for = _among(engine.parse(text), others)
+        return set(engine.search(store, asked_for, limit=HITS_PER_PAGE).numbers)
+
+    if text:
+        chosen = chosen._replace(parents_only=False)
     found: dict[str, list[tuple[str, int]]] = request.app.state.cache.get(
-        store, "facets", lambda: query.facets(store, 30)
+        store,
+        ("facets", chosen, text, limit),
+        lambda: query.facets(store, limit, chosen, matches if text else None),
     )
     return found
 

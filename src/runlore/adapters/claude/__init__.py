@@ -6,6 +6,9 @@ Agent SDK for Python; Claude Code itself is closed source. Last checked 2026-08.
 - An API message is written as several lines, one block each, that repeat a growing `usage`: what a
   line adds to the most seen so far is counted, so the sum over events is the highest count,
   wherever the file is cut.
+- `usage.iterations` lists the attempts behind a message. What an adviser was asked, what a model
+  refused before another one answered, and what a compaction on the server took are in the list
+  alone: each is a call of its own.
 - Lines of progress, hooks and settings stand in the chain of `parentUuid` even when they say
   nothing: they are aliases.
 - A subagent was first written into its parent's file (`isSidechain`), then next to it, now below

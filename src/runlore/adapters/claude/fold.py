@@ -19,6 +19,7 @@ from .. import Facts, Normalized, Source
 from ..shared.fold import REFUSALS, AllFields, Fold, keep, load
 from ..shared.jsonl import lenient, parse
 from ..shared.tools import cap, one_line, title_line
+from .attempts import Extra, split_attempts
 from .lines import CARRY, Counts, Fork, Line, Message, Meta, RareLine, SessionState, State, Tokens
 from .paths import OVERFLOWS, SourcePath
 from .teams import LEAD
@@ -60,6 +61,11 @@ under other ids, without a word about it."""
 
 _decode = msgspec.json.Decoder(Line).decode
 _decode_rare = msgspec.json.Decoder(RareLine).decode
+
+
+def _sum(found: list[Tokens]) -> Tokens:
+    given, said, read, written = (sum(column) for column in zip(*found, strict=True))
+    return given, said, read, written
 
 
 def _highest(one: Tokens, other: Tokens) -> Tokens:
@@ -437,8 +443,9 @@ class ClaudeFold(Fold[State]):
         message = line.message
         if message is None or message.usage is None:
             return
-        found = tokens(message.usage)
-        self.bill(line, message, message.usage, found)
+        counts, extra = split_attempts(message.usage, message.model)
+        found = tokens(counts)
+        self.bill(line, message, counts, extra)
         identity = message.id or ""
         if self.state.owed and identity in self.state.owed:
             found = _highest(found, self.state.owed[identity])
@@ -460,12 +467,13 @@ class ClaudeFold(Fold[State]):
                     most,
                 )
 
-    def bill(self, line: Line, message: Message, counts: Counts, found: Tokens) -> None:
-        """Add the API call as this line counts it, and the calls of advisers, which are not in its
-        own figures. Figures that do not grow are added as well: a smaller one may be that of the
-        main chain, and an equal one that of another request."""
-        bill = found, line.isSidechain is True, line.requestId
-        if found == NOTHING or (message.id and self.state.bills.get(message.id) == bill):
+    def bill(self, line: Line, message: Message, counts: Counts, extra: list[Extra]) -> None:
+        """Add the API call as this line counts it, and the attempts that are not in its figures.
+        Figures that do not grow are added as well: a smaller one may be that of the main chain, and
+        an equal one that of another request."""
+        figures = [tokens(counts), *(tokens(part) for _, part in extra)]
+        bill = _sum(figures), line.isSidechain is True, line.requestId
+        if bill[0] == NOTHING or (message.id and self.state.bills.get(message.id) == bill):
             return
         if message.id:
             keep(self.state.bills, message.id, bill, BILLS)
@@ -473,31 +481,21 @@ class ClaudeFold(Fold[State]):
         key = message.id or f"{self.session.native}/{event}"
         if len(key) > MAX_KEY:
             key = local_id(self.state.root, key)
-        call = billed(
-            counts,
-            found,
-            key,
-            self.session_uid,
-            self.ts,
-            message.model,
-            bool(line.isSidechain),
-            line.requestId,
-        )
-        self.out.calls.append((call, event))
-        for n, part in enumerate(counts.iterations or ()):
-            if part.type == "advisor_message":
-                name = f"{key}/adviser-{n}"
-                extra = billed(
+        calls = [(key, counts, message.model)]
+        calls += [(f"{key}/{end}", part, part.model or message.model) for end, part in extra]
+        for (name, part, model), found in zip(calls, figures, strict=True):
+            if found != NOTHING:
+                call = billed(
                     part,
-                    tokens(part),
+                    found,
                     name,
                     self.session_uid,
                     self.ts,
-                    part.model,
+                    model,
                     bool(line.isSidechain),
                     line.requestId,
                 )
-                self.out.calls.append((extra, event))
+                self.out.calls.append((call, event))
 
     def settle_usage(self, step: tuple[str, Tokens, Tokens]) -> Usage:
         state = self.state

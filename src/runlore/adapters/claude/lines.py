@@ -67,8 +67,7 @@ class Counts(msgspec.Struct, gc=False):
 
 
 class Iteration(Counts, gc=False):
-    """A part of a message's usage. An adviser's is on top of it, under its own model; the others
-    are in it already."""
+    """An attempt behind a message; see `attempts.py` for which of them are in its own figures."""
 
     type: str | None = None
     model: str | None = None

@@ -11,6 +11,7 @@ from ..shared.fold import Fields, keep
 from ..shared.jsonl import parse
 from ..shared.tools import one_line, text_of
 from . import words
+from .attempts import split_attempts
 from .fold import CALLS, LINKS, ClaudeFold
 from .lines import Block, Call, Line, Outcome, RareLine
 from .teams import FROM_LEAD
@@ -155,7 +156,7 @@ class Reader(ClaudeFold):
             return
         is_local = message.model == SYNTHETIC
         if is_local and message.usage:
-            self.bill(line, message, message.usage, words.tokens(message.usage))
+            self.bill(line, message, *split_attempts(message.usage, message.model))
         if not is_local:
             self.count_usage(line)
             self.session.model = message.model or self.session.model

@@ -124,10 +124,13 @@ class ClineFold(Fold[S]):
         key: str,
         used: api.Usage,
         event: str,
-        invoiced: int | None = None,
+        cost: Any = None,
+        is_invoiced: bool = False,
         is_sum: bool = False,
     ) -> None:
-        state = self.state
+        """Add a request to the ledger. `cost` is what the agent wrote that it cost, and
+        `is_invoiced` True if the provider had told it."""
+        state, recorded = self.state, api.to_units(cost)
         call = api.Call(
             key=key, session_uid=self.uid(self.session()), ts=self.ts, provider=state.provider,
             model=state.model,
@@ -135,7 +138,7 @@ class ClineFold(Fold[S]):
             cache_read_tokens=used.cache_read_tokens,
             cache_write_5m_tokens=used.cache_write_tokens,
             is_sidechain=is_sum or state.relation == "subagent", is_sum=is_sum,
-            invoiced=invoiced,
+            invoiced=recorded if is_invoiced else None, recorded=recorded or None,
         )  # fmt: skip
         self.out.calls.append((call, event))
 

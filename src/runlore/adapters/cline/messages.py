@@ -230,7 +230,7 @@ class Reader(ClineFold[Memory]):
             tokens=used.total, model=self.state.model,
             extra={"cost_usd": cost} if to_units(cost) else {},
         )  # fmt: skip
-        self.bill(self.native_id, used, event)
+        self.bill(self.native_id, used, event, cost)
 
 
 def _notice(block: Any) -> str | None:

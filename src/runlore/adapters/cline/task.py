@@ -384,8 +384,9 @@ class Task(ClineFold[Memory]):
             key,
             used,
             event,
-            to_units(cost) if state.provider in words.BILLERS else None,
-            word == "subagent_usage",
+            cost,
+            is_invoiced=state.provider in words.BILLERS,
+            is_sum=word == "subagent_usage",
         )
 
     def is_whole(self, info: dict[str, Any]) -> bool:

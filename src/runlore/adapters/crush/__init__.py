@@ -12,8 +12,10 @@ database of 2026. Last checked 2026-11. The traps:
 - Times are in seconds, whatever the comments in the schema say; some files have milliseconds.
 - Results are messages of their own. In 2025 they do not name their tool: the call of the same id
   does.
-- `prompt_tokens` and `completion_tokens` of a session are those of its last request, and `cost` is
-  an estimate: what a request took is told nowhere, so there is no usage.
+- `prompt_tokens` and `completion_tokens` of a session are those of its last request: what a request
+  took is told nowhere, so there is no usage. `cost` is the agent's own estimate for the whole
+  session, with that of its subagents, whose sessions have theirs as well: a session is recorded
+  with what is left without them.
 - A summary is a message of which the session says so; what came before it has left the context.
 - A subagent's session is named by the call that started it. Sessions `title-…` only hold the making
   of a title, and are left out.
@@ -88,6 +90,7 @@ class CrushAdapter(SqliteSessionsAdapter):
                     os.path.dirname(folder) if os.path.basename(folder) == self.folder else None
                 )
                 session.pop("todos", None)
+                session |= _cost_of(db, id_)
                 yield Record(as_record(session, {})[0], -1, "session")
             chosen = "where session_id = ? order by created_at, rowid limit ? offset ?"
             for n, row in enumerate(
@@ -175,6 +178,25 @@ def _finished(db: apsw.Connection, session: str) -> int:
         return 0
     changed, _, is_open = _last(db, found[-1][0])
     return len(found) - (is_open and not _is_stale(changed))
+
+
+def _cost_of(db: apsw.Connection, session: str) -> dict[str, Any]:
+    """What the subagents of a session cost, and the model and provider of its last reply."""
+    children = (
+        rows(db, "sessions", "where parent_session_id = ? and id not like 'title-%'", (session,))
+        if "parent_session_id" in columns(db, "sessions")
+        else ()
+    )
+    costs = [row.get("cost") for row in children]
+    last = (
+        "where session_id = ? and role = 'assistant' order by created_at desc, rowid desc limit 1"
+    )
+    reply = next(rows(db, "messages", last, (session,)), {})
+    return {
+        "subagents_cost": sum(cost for cost in costs if isinstance(cost, int | float)),
+        "model": reply.get("model"),
+        "provider": reply.get("provider"),
+    }
 
 
 def _opened(data: bytes) -> bytes:

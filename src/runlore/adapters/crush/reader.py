@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from ... import model as api
 from .. import Normalized, Record, Skip, Source
 from ..shared.fold import keep, load
 from ..shared.jsonl import parse
@@ -80,12 +81,32 @@ class Reader(SessionFold[Talk]):
         if above := clean(pick(row, "parent_session_id", of=str) or ""):
             state.parent, state.relation = self.uid(above), "subagent"
             state.call = session.rpartition("$$")[2]
+        self.bill(row, session)
         if not state.has_begun:
             state.has_begun = True
             self.begin(b"")
             self.identify(f"{session}/start")
             self.ts = time_of(row.get("created_at"))
             self.emit("lifecycle", "", "session", "session started")
+
+    def bill(self, row: dict[str, Any], session: str) -> None:
+        """Add what the agent says the session cost: one figure for all of its requests, that grows
+        with them."""
+        total, below = row.get("cost"), row.get("subagents_cost") or 0
+        if not isinstance(total, int | float) or not isinstance(below, int | float):
+            return
+        if recorded := api.to_units(max(total - below, 0)):
+            call = api.Call(
+                key=f"{session}/cost",
+                session_uid=self.uid(session),
+                ts=time_of(row.get("updated_at")) or time_of(row.get("created_at")),
+                provider=pick(row, "provider", of=str),
+                model=pick(row, "model", of=str),
+                is_sidechain=self.state.relation == "subagent",
+                is_sum=True,
+                recorded=recorded,
+            )
+            self.out.calls.append((call, None))
 
     # Messages.
 

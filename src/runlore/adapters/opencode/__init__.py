@@ -17,7 +17,7 @@ Last checked 2026-11. The traps:
 - `tokens.input` leaves out the cache. `tokens.output` leaves out reasoning where there is a
   `total`; before, it included it. A step's `step-finish` and its message have the same numbers.
 - A command that failed is `completed`; its exit code is in the metadata. `cost` is the agent's own
-  estimate from a price list.
+  estimate from a price list; 0 is what it writes for a model that is in none.
 - The same folder holds `auth.json`, and the database tables with tokens: neither is opened.
 - Not read: `session_message` (the new core's own messages), for there is no sample of one that
   holds a conversation.

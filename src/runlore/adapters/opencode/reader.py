@@ -494,6 +494,7 @@ class Reader(Fold[State]):
             output_tokens=usage.output_tokens, cache_read_tokens=usage.cache_read_tokens,
             cache_write_5m_tokens=usage.cache_write_tokens, reasoning_tokens=usage.reasoning_tokens,
             is_sidechain=self.state.relation == "subagent" or bool(self.agent),
+            recorded=api.to_units(cost) or None,
         )  # fmt: skip
         self.out.calls.append((call, name))
 

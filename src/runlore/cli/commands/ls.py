@@ -133,7 +133,7 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
         Column("TURNS", [str(line.turns) for line in lines], right=True, leaves=LEAVES_LAST),
         Column("EVENTS", [str(line.events) for line in lines], right=True, leaves=1),
         Column("ERR", [str(line.errors or "") for line in lines], right=True, leaves=5),
-        Column("TOKENS", [short(tokens(line)) for line in lines], right=True, leaves=2),
+        Column("TOKENS", [short(line.tokens) for line in lines], right=True, leaves=2),
         *money(lines),
         Column("REPO", repos, max_width=max(12, width // 6), leaves=6),
         Column("TITLE", [title_of(line) for line in lines]),
@@ -152,18 +152,18 @@ def ids_within(width: int, store: Store, lines: list[SessionLine], *, is_whole: 
 
 
 def money(lines: list[SessionLine]) -> list[Column]:
-    """Return the column with costs, or none if no cost is known."""
-    if all(line.usd is None for line in lines):
+    """Return the column with costs, or none if no cost is known. Where subagents cost something, a
+    second one has what each session cost with them."""
+    if all(line.usd_with_subagents is None for line in lines):
         return []
-    return [
-        Column(
-            "USD",
-            ["" if line.usd is None else f"{line.usd:.2f}" for line in lines],
-            right=True,
-            leaves=LEAVES_LAST,
-        )
+    alone = ["" if line.usd is None else f"{line.usd:.2f}" for line in lines]
+    whole = [
+        ""
+        if line.usd_with_subagents == line.usd
+        else f"{line.usd_with_subagents:.2f} ({line.subagents})"
+        for line in lines
     ]
-
-
-def tokens(line: SessionLine) -> int:
-    return line.input_tokens + line.output_tokens + line.cache_read_tokens + line.cache_write_tokens
+    columns = [Column("USD", alone, right=True, leaves=LEAVES_LAST)]
+    if any(whole):
+        columns.append(Column("+ SUBAGENTS", whole, right=True, leaves=2))
+    return columns

@@ -19,6 +19,7 @@ from ...errors import NotFound
 from ...model import Digest, Session, SessionEvent
 from ...query.digests import current_digest
 from ...store import SessionLine, Store
+from ...store.values import Family
 from ...timeline import Branch
 from ..digest_lines import render as render_digest
 from ..hits import WHOLE_EVENT
@@ -49,6 +50,11 @@ class ShownSession(Session, frozen=True, kw_only=True):
     """The same as flavor."""
     branch: str | None
     """The same as git_branch."""
+    subagents: int
+    """The number of subagents below it."""
+    errors_with_subagents: int
+    tokens_with_subagents: int
+    usd_with_subagents: float | None
 
 
 class ShownEvent(SessionEvent, frozen=True, kw_only=True):
@@ -223,19 +229,23 @@ def as_data(store: Store, uid: str, seq: int | None, context: int | None) -> Any
         return event_data(*query.event_at(store, uid, seq))
     script = query.transcript(store, uid)
     return {
-        "session": session_data(script.session),
+        "session": session_data(script.session, script.family),
         "events": [event_data(event, script.bodies.get(event.seq, "")) for event in script.events],
         "branches": script.branches,
         "children": script.children,
     }
 
 
-def session_data(session: Session) -> dict[str, Any]:
+def session_data(session: Session, family: Family) -> dict[str, Any]:
     """The session by the names of its contract, and beside them by those of a listing."""
     return {
         "uid": session.session_uid,
         "agent": session.flavor,
         "branch": session.git_branch,
+        "subagents": family.subagents,
+        "errors_with_subagents": family.errors,
+        "tokens_with_subagents": family.tokens,
+        "usd_with_subagents": family.usd,
         **session.to_dict(),
     }
 

@@ -263,8 +263,7 @@ def _report(
             last = "the last " if is_in_time else ""
             note(
                 paint(
-                    f"{last}{len(rows)} of {len(made.rows):,} {plural}; the total is of all, -n"
-                    " shows more",
+                    f"{last}{len(rows)} of {len(made.rows):,} {plural}; -n shows more",
                     "dim",
                     sys.stderr,
                 )

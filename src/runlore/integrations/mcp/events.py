@@ -11,6 +11,8 @@ import msgspec
 from ...errors import StoreError
 from ...model import Session, SessionEvent, format_time
 from ...store import SessionLine, Store
+from ...store.values import Family
+from ...text.words import usd, with_subagents
 from ...timeline import ContextEvent, active, is_prompt
 from .fencing import line
 from .fitting import Entry
@@ -36,7 +38,7 @@ CHILDREN = 8
 
 
 # ── heads ─────────────────────────────────────────────────────────────────────────────────────────
-def session_head(session: Session, children: Iterable[SessionLine]) -> str:
+def session_head(session: Session, family: Family, children: Iterable[SessionLine]) -> str:
     """Return the facts about a session, in a few lines."""
     cost, below = session.cost, list(children)
     where = [
@@ -48,8 +50,12 @@ def session_head(session: Session, children: Iterable[SessionLine]) -> str:
         f"{cost.turns} turns",
         f"{session.events} events up to #{session.last_seq}",
         f"{session.errors} errors",
-        f"{cost.input_tokens + cost.output_tokens + cost.cache_tokens} tokens",
-        f"{cost.usd:.2f} USD" if cost.usd is not None else "",
+        with_subagents(
+            str(family.tokens), str(cost.total_tokens), family.subagents, unit=" tokens"
+        ),
+        with_subagents(usd(family.usd), usd(cost.usd), family.subagents)
+        if family.usd is not None
+        else "",
         session.outcome if session.outcome != "unknown" else "",
     ]
     lines = [

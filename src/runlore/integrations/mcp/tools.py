@@ -17,7 +17,7 @@ from ...errors import ModelError, NotFound
 from ...model import USD, SessionEvent
 from ...search import EventHit, trace
 from ...store import CallFilter, Filter, SessionLine, Store
-from ...text.words import moment
+from ...text.words import moment, usd, with_subagents
 from ...timeline import model_context
 from . import arguments, learning
 from . import events as event_entries
@@ -172,9 +172,9 @@ def _start(store: Store, chosen: Filter, sort: str, place: Place | None) -> int:
 
 
 def _listed(at: int, one: SessionLine) -> Entry:
-    figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors" + (
-        "" if one.usd is None else f", {one.usd:.2f} USD"
-    )
+    whole = one.usd_with_subagents
+    cost = "" if whole is None else ", " + with_subagents(usd(whole), usd(one.usd), one.subagents)
+    figures = f"  {one.turns} turns, {one.events} events, {one.errors} errors{cost}"
     data = {"uid": one.uid, "ended_at": one.ended_at} if is_name(one.uid) else None
     return Entry(at=at, key=one.uid, head=_session_line(one) + figures, data=data)
 
@@ -220,7 +220,10 @@ def _range(store: Store, uid: str, args: arguments.Show, place: Place | None) ->
             children = store.sessions.select(
                 Filter(parent_uid=uid, parents_only=False), sort="started", limit=100
             )[::-1]
-            yield Entry(at=first - 1, head=event_entries.session_head(session, children))
+            yield Entry(
+                at=first - 1,
+                head=event_entries.session_head(session, store.sessions.family(uid), children),
+            )
         yield from event_entries.iter_range(
             store, uid, first, last, offset, full=args.full, active_seqs=seqs
         )

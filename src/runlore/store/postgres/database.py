@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import platform
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -66,7 +65,7 @@ class PostgresDatabase(Database):
         assert read_only or not is_shared, "a sync has a connection of its own"
         super().__init__()
         self.url = without_password(url)
-        self.machine = machine or os.environ.get("RUNLORE_MACHINE") or platform.node() or "unknown"
+        self.machine = machine or super().own_machine
         self.author = author or os.environ.get("RUNLORE_AUTHOR") or _user()
         self._private_url = url
         self._is_open = False
@@ -262,6 +261,10 @@ class PostgresDatabase(Database):
 
     def glob(self, column: str, pattern: str, *, is_part: bool = False) -> tuple[str, str]:
         return f"{column} ~ ?", as_regex(pattern, is_part=is_part)
+
+    @property
+    def own_machine(self) -> str:
+        return self.machine
 
     @property
     def reader(self) -> str:

@@ -7,6 +7,8 @@ table.
 
 from __future__ import annotations
 
+import os
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -130,6 +132,11 @@ class Database(ABC):
     @abstractmethod
     def file_bytes(self) -> int:
         """Return the size of the store."""
+
+    @property
+    def own_machine(self) -> str:
+        """The name of this machine, on which sessions without a machine were run."""
+        return os.environ.get("RUNLORE_MACHINE") or platform.node() or "unknown"
 
     # ── whose sources and sessions ────────────────────────────────────────────────────────────────
     @property

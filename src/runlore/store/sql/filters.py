@@ -41,7 +41,6 @@ def _name_tests(db: Database, chosen: Filter) -> Iterator[Test]:
     equal = {
         "flavor": chosen.agent,
         "domain": chosen.domain,
-        "machine": chosen.machine,
         "author": chosen.author,
         "parent_uid": chosen.parent_uid,
         "outcome": chosen.outcome,
@@ -50,6 +49,10 @@ def _name_tests(db: Database, chosen: Filter) -> Iterator[Test]:
     for column, value in equal.items():
         if value is not None:
             yield f"{column} = ?", (value,)
+    if chosen.machine is not None:
+        # Without a name it is this machine.
+        own = " or machine is null" if chosen.machine == db.own_machine else ""
+        yield f"(machine = ?{own})", (chosen.machine,)
     if chosen.name is not None:
         yield (
             "(uid >= ? and uid < ? or native_session_id >= ? and native_session_id < ?)",
@@ -59,10 +62,10 @@ def _name_tests(db: Database, chosen: Filter) -> Iterator[Test]:
     # `api-docs`.
     if chosen.repo is not None:
         last_part = "substr(repo, length(rtrim(repo, replace(repo, '/', ''))) + 1)"
-        (whole, pattern), (last, _) = (
-            db.glob(f"lower({name})", chosen.repo.lower()) for name in ("repo", last_part)
+        (whole, values), (last, more) = (
+            pattern_test(db, name, chosen.repo) for name in ("repo", last_part)
         )
-        yield f"({whole} or {last})", (pattern, pattern)
+        yield f"({whole} or {last})", (*values, *more)
 
 
 def _pattern_tests(db: Database, chosen: Filter) -> Iterator[Test]:
@@ -77,8 +80,18 @@ def _pattern_tests(db: Database, chosen: Filter) -> Iterator[Test]:
         )
     for column, pattern in patterns.items():
         if pattern is not None:
-            test, value = db.glob(f"lower({column})", pattern.lower(), is_part=True)
-            yield test, (value,)
+            yield pattern_test(db, column, pattern, is_part=True)
+
+
+def pattern_test(db: Database, column: str, pattern: str, *, is_part: bool = False) -> Test:
+    """Return the test of a column by a glob, or by exactly this name.
+
+    A name may have signs of a glob in it: `claude-opus-4-6[1m]`.
+    """
+    test, value = db.glob(f"lower({column})", pattern.lower(), is_part=is_part)
+    if not any(sign in pattern for sign in "*?["):
+        return test, (value,)
+    return f"({test} or lower({column}) = ?)", (value, pattern.lower())
 
 
 def _time_and_text_tests(db: Database, chosen: Filter) -> Iterator[Test]:

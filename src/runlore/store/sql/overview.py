@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -10,10 +11,10 @@ import msgspec
 
 from ...adapters import Facts
 from ...model import format_time
-from ..filters import SLOT
+from ..filters import SLOT, Filter
 from ..values import AgentTotals, Hour, LastSession, StoreState
 from .database import Database
-from .filters import SORT_TIME, latest_time
+from .filters import SORT_TIME, latest_time, session_filter
 
 _NO_SUBAGENT = "coalesce(relation, '') != 'subagent'"
 
@@ -64,13 +65,20 @@ class SqlOverview:
         }
         return totals | {agent: AgentTotals(0, 0, int(n)) for agent, n in sessions.items()}
 
-    def common_values(self, column: str, limit: int) -> list[tuple[str, int]]:
+    def count_values(
+        self, column: str, chosen: Filter, within: Collection[int] | None = None
+    ) -> list[tuple[str | None, int]]:
         assert column.isidentifier()
+        where, bindings = session_filter(self.db, chosen)
+        if within is not None:
+            if not within:
+                return []
+            where = f"{where} {'and' if where else 'where'} number in (select value from carray(?))"
+            bindings = [*bindings, self.db.ids(within)]
         sql = (
-            f"select {column}, count(*) from sessions where {_NO_SUBAGENT} and {column} is not null"
-            f" group by {column} order by 2 desc, 1 limit ?"
+            f"select {column}, count(*) from sessions {where} group by {column} order by 2 desc, 1"
         )
-        return [(value, int(count)) for value, count in self.db.all(sql, (limit,))]
+        return [(value, int(count)) for value, count in self.db.all(sql, bindings)]
 
     def below(self, uid: str) -> tuple[int, int]:
         sql = "select count(*), coalesce(sum(events), 0) from sessions where parent_uid = ?"

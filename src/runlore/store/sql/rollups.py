@@ -14,7 +14,7 @@ from typing import Any
 from ...model import format_time
 from ..filters import MARKED_FROM, MARKS, SIDECHAIN, SLOT, WASTED, CallFilter, CallSum, Filter
 from .database import Database
-from .filters import session_filter
+from .filters import pattern_test, session_filter
 from .sessions import UNCOVERED
 
 _WHOLE_UNITS = 1_000_000
@@ -43,6 +43,8 @@ _TOTALS = {
 
 _PRICED_SUM = "count(*) filter (where c.usd is not null and c.basis != 'none')"
 
+_RECORDED_SUM = "count(*) filter (where c.usd is not null and c.basis = 'recorded')"
+
 _USD = (
     "case when sum(priced) > 0 then (cast(sum(whole) as double precision) * 1000000.0 +"
     " cast(sum(rest) as double precision)) / 1e12 end"
@@ -50,7 +52,7 @@ _USD = (
 """The cost of a session in USD. Both databases compute it in the same steps, so that the same calls
 give the same number."""
 
-_OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in _TOTALS)
+_OUTER = ", ".join(f"cast(sum(g.{name}) as bigint)" for name in (*_TOTALS, "recorded"))
 
 _UNMARKED = (
     f"(select number from sessions where {UNCOVERED} union all select session from digests where"
@@ -216,9 +218,9 @@ class Rollups:
         parts: list[str] = []
         bindings: list[Any] = []
         if chosen.model is not None:
-            test, pattern = self.db.glob("lower(g.model)", chosen.model.lower(), is_part=True)
+            test, values = pattern_test(self.db, "g.model", chosen.model, is_part=True)
             parts.append(test)
-            bindings.append(pattern)
+            bindings += values
         if chosen.session is not None:
             parts.append(f"g.session in {_BELOW}")
             bindings.append(chosen.session)
@@ -239,7 +241,7 @@ class Rollups:
     @property
     def _columns(self) -> str:
         """The columns of the table `sums`, computed from calls."""
-        return ", ".join([*self._levels.values(), *_TOTALS.values(), _PRICED_SUM])
+        return ", ".join([*self._levels.values(), *_TOTALS.values(), _PRICED_SUM, _RECORDED_SUM])
 
     @property
     def _levels(self) -> dict[str, str]:
@@ -299,9 +301,8 @@ class Rollups:
         # The unary plus keeps SQLite from reading all calls in the order of their sessions, which
         # is much slower.
         levels = self._levels | {"session": "+c.session"} | {name: f"c.{name}" for name in more}
-        columns = ", ".join(
-            f"{sql} as {name}" for name, sql in {**levels, **_TOTALS, "priced": _PRICED_SUM}.items()
-        )
+        totals = {**_TOTALS, "priced": _PRICED_SUM, "recorded": _RECORDED_SUM}
+        columns = ", ".join(f"{sql} as {name}" for name, sql in {**levels, **totals}.items())
         return f"(select {columns} from ledger c {where} group by {', '.join(levels.values())})", [
             time for _, time in times
         ]
@@ -348,5 +349,6 @@ def _day(offsets: Sequence[tuple[int, int]]) -> str:
 
 
 def _sum(row: Sequence[Any], keys: int) -> CallSum:
-    whole, rest, unpriced, fuzzy = row[-4:]
-    return CallSum._make((row[:keys], *row[keys:-4], whole * _WHOLE_UNITS + rest, unpriced, fuzzy))
+    *counts, whole, rest, unpriced, fuzzy, recorded = row[keys:]
+    usd = whole * _WHOLE_UNITS + rest
+    return CallSum._make((row[:keys], *counts, usd, unpriced, fuzzy, recorded))

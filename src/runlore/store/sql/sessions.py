@@ -31,8 +31,9 @@ from ..rows import (
 )
 from ..segments import unpack, unpack_records
 from ..session_line import SessionLine
-from ..values import Marks
+from ..values import Family, Marks
 from .database import Database
+from .figures import CALL_TOKENS, EVENT_TOKENS, SqlFigures
 from .filters import SORT_TIME, high, latest_time, session_filter
 
 LINE = (
@@ -47,7 +48,7 @@ SORTS = {
     "started": "started_at",
     "events": "events",
     "errors": "errors",
-    "tokens": "input_tokens + output_tokens + cache_read_tokens + cache_write_tokens",
+    "tokens": f"coalesce({CALL_TOKENS}, {EVENT_TOKENS})",
     "duration": "wall_clock_s",
     "cost": "usd",
 }
@@ -86,6 +87,7 @@ class SqlSessions:
 
     def __init__(self, db: Database) -> None:
         self.db = db
+        self.figures = SqlFigures(db)
 
     def get(self, uid: str) -> Session | None:
         columns = self.db.session_columns()
@@ -93,8 +95,9 @@ class SqlSessions:
         if row is None:
             return None
         data = dict(zip(columns, row, strict=True))
-        del data["number"], data["uid"]
         cost = {name: data.pop(name) for name in _COSTS}
+        cost |= self.figures.tokens_of(data["number"], data["flavor"]) or {}
+        del data["number"], data["uid"]
         data["pinned"], data["tags"] = bool(data["pinned"]), msgspec.json.decode(data["tags"])
         extra = data.pop("extra")
         if extra:
@@ -102,6 +105,18 @@ class SqlSessions:
         for name in Session.TIMES:
             data[name] = parse_time(data[name]) if data[name] else None
         return Session.from_dict({**data, "session_uid": uid, "cost": Cost(**cost).to_dict()})
+
+    def family(self, uid: str) -> Family:
+        number = self.number(uid)
+        line = self.lines([number]).get(number) if number is not None else None
+        if line is None:
+            return Family()
+        return Family(
+            subagents=line.subagents,
+            errors=line.errors_with_subagents,
+            tokens=line.tokens_with_subagents,
+            usd=line.usd_with_subagents,
+        )
 
     def find(self, name: str, limit: int = 10) -> list[str]:
         exact = self.db.all(
@@ -124,11 +139,11 @@ class SqlSessions:
         where, bindings = session_filter(self.db, chosen)
         order, values = self._order(sort)
         sql = (
-            f"select {LINE} from sessions {where} order by {order} desc nulls last, uid limit"
-            " ? offset ?"
+            f"select number, {LINE} from sessions {where} order by {order} desc nulls last, uid"
+            " limit ? offset ?"
         )
         rows = self.db.all(sql, (*bindings, *values, high(limit), offset))
-        return [SessionLine(*row) for row in rows]
+        return list(self.figures.complete({number: line for number, *line in rows}).values())
 
     def _order(self, sort: str) -> tuple[str, tuple[str, ...]]:
         """Return what sessions are sorted by, and its values."""
@@ -174,7 +189,7 @@ class SqlSessions:
     def lines(self, numbers: Sequence[int]) -> dict[int, SessionLine]:
         sql = f"select number, {LINE} from carray(?) c join sessions on number = c.value"
         rows = self.db.all(sql, (self.db.ids(numbers),)) if numbers else []
-        return {number: SessionLine(*line) for number, *line in rows}
+        return self.figures.complete({number: line for number, *line in rows})
 
     def newest(self, numbers: Sequence[int], *, by: str = "ended") -> list[int]:
         if not numbers:

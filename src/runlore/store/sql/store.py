@@ -20,6 +20,10 @@ class SqlStore:
     def machine(self) -> str | None:
         return self.db.machine
 
+    @property
+    def own_machine(self) -> str:
+        return self.db.own_machine
+
     def transaction(self) -> AbstractContextManager[None]:
         return self.db.transaction()
 

@@ -1,0 +1,161 @@
+"""One number for one thing: whichever face is asked, a session has the same turns, errors, tokens
+and cost."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from runlore import config as settings
+from runlore.cli import cli
+from runlore.store import Store, open_store
+from runlore.sync import pipeline
+from runlore.text.words import short, usd, with_subagents
+from tests.web.conftest import Client, serving
+
+FIXTURES = Path(__file__).parent / "adapters/fixtures"
+AGENTS = ("claude", "codex", "opencode", "crush", "cline", "kimi")
+"""Agents whose fixtures have subagents, forks, retries, compactions, rewinds and own prices."""
+
+
+@pytest.fixture
+def store(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("COLUMNS", "400")
+    made = open_store(settings.load().store)
+    for agent in AGENTS:
+        for root in sorted((FIXTURES / agent).glob("*/root")):
+            pipeline.sync(made, settings.load(), agents=[agent], roots=[str(root)], workers=0)
+    yield made
+    made.close()
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(cli, list(words), prog_name="runlore")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def data(*words: str) -> Any:
+    return json.loads(run(*words, "--json"))
+
+
+def tokens(figures: dict[str, Any]) -> int:
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    return sum(figures[name] for name in names)
+
+
+def figures(line: dict[str, Any], cost: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of a session from a listing, or from the session itself."""
+    with_all = ("subagents", "errors_with_subagents", "tokens_with_subagents", "usd_with_subagents")
+    return {
+        "turns": cost["turns"],
+        "errors": line["errors"],
+        "tokens": tokens(cost),
+        "usd": cost["usd"],
+        **{name: line[name] for name in with_all},
+    }
+
+
+@pytest.fixture
+def listed(store: Store) -> dict[str, dict[str, Any]]:
+    lines = data("ls", "--all", "--all-subagents")
+    return {line["uid"]: figures(line, line) for line in lines}
+
+
+def test_the_fixtures_have_what_makes_numbers_differ(
+    store: Store, listed: dict[str, dict[str, Any]]
+) -> None:
+    assert sum(one["subagents"] > 0 for one in listed.values()) >= 5
+    assert any(one["usd"] != one["usd_with_subagents"] for one in listed.values())
+    rows = store.maintenance.rows
+    assert rows("select 1 from sessions where relation = 'fork'")
+    assert rows("select 1 from sessions where retries > 0")
+    assert rows("select 1 from events where kind = 'lifecycle' and native_id like '%compact%'") or (
+        rows("select 1 from events where summary like 'compacted%'")
+    )
+    assert rows("select 1 from tariffs where basis = 'recorded'")
+
+
+def test_show_and_ls_have_the_same_numbers(listed: dict[str, dict[str, Any]]) -> None:
+    for uid, wanted in listed.items():
+        session = data("show", uid)["session"]
+        assert figures(session, session["cost"]) == wanted, uid
+
+
+def test_usage_has_the_numbers_of_ls(listed: dict[str, dict[str, Any]]) -> None:
+    rows = {row["key"]: row for row in data("usage", "--by", "session")["rows"]}
+    with_calls = {uid for uid, one in listed.items() if one["tokens_with_subagents"]}
+    assert len(rows) > 20
+    assert {uid for uid in rows if rows[uid]["total_tokens"]} <= with_calls
+    for uid, row in rows.items():
+        wanted = listed[uid]
+        assert row["total_tokens"] == wanted["tokens_with_subagents"], uid
+        assert row["total_tokens_without_subagents"] == wanted["tokens"], uid
+        assert row["usd"] == pytest.approx(wanted["usd_with_subagents"] or 0), uid
+        assert row["usd_without_subagents"] == pytest.approx(wanted["usd"] or 0), uid
+    for uid, wanted in listed.items():
+        made = data("usage", "--explain", uid)
+        assert made["total"]["total_tokens"] == wanted["tokens"], uid
+        assert made["total"]["usd"] == pytest.approx(wanted["usd"] or 0), uid
+        both = made["total_with_subagents"]
+        assert both["total_tokens"] == wanted["tokens_with_subagents"], uid
+        assert both["usd"] == pytest.approx(wanted["usd_with_subagents"] or 0), uid
+
+
+def words_of(wanted: dict[str, Any]) -> tuple[str, str]:
+    """Return tokens and cost in words."""
+    below = wanted["subagents"]
+    return (
+        with_subagents(short(wanted["tokens_with_subagents"]), short(wanted["tokens"]), below),
+        with_subagents(usd(wanted["usd_with_subagents"]), usd(wanted["usd"]), below),
+    )
+
+
+def test_the_words_of_show_have_the_numbers_of_ls(listed: dict[str, dict[str, Any]]) -> None:
+    for uid, wanted in listed.items():
+        text = run("show", uid, "--branch", "all", "--no-pager")
+        head = text.partition("──")[0]
+        count = wanted["turns"]
+        assert f"{count} turn{'s' * (count != 1)}" in head, uid
+        if wanted["errors"]:
+            assert f"{wanted['errors']} error" in head, uid
+        _, cost = words_of(wanted)
+        assert (cost in head) == (wanted["usd_with_subagents"] is not None), uid
+        numbers = [int(number) for number in re.findall(r"^── turn (\d+)  ", text, re.MULTILINE)]
+        assert numbers == list(range(1, count + 1)), uid
+
+
+def test_the_page_and_its_data_have_the_numbers_of_ls(
+    store: Store, listed: dict[str, dict[str, Any]]
+) -> None:
+    with serving() as client:
+        pages = [api(client, f"/sessions?subagents=1&page={n}") for n in range(1, 20)]
+        lines = {
+            one["session"]["uid"]: one["session"] for page in pages for one in page["sessions"]
+        }
+        assert {uid: figures(line, line) for uid, line in lines.items()} == listed
+        for uid, wanted in listed.items():
+            made = api(client, f"/session/{uid}?branch=all")
+            family = {f"{name}_with_subagents": value for name, value in made["family"].items()}
+            family["subagents"] = made["family"]["subagents"]
+            assert figures({**made["session"], **family}, made["session"]["cost"]) == wanted, uid
+            assert [turn["number"] for turn in made["turns"]] == list(range(1, wanted["turns"] + 1))
+            page = client.get(f"/s/{uid}")
+            shown = dict(re.findall(r"<dt>([a-z ]+)</dt><dd[^>]*>(.*?)</dd>", page))
+            in_words = words_of(wanted)
+            assert shown["turns"] == str(wanted["turns"]), uid
+            assert shown["errors"] == str(wanted["errors"]), uid
+            assert (html.unescape(shown["tokens"]), html.unescape(shown["cost"])) == in_words, uid
+
+
+def api(client: Client, path: str) -> Any:
+    return json.loads(client.get(f"/api/v1{path}"))
