@@ -293,7 +293,7 @@ def test_errors_are_ranked_with_what_fixed_them(client: Client) -> None:
     first, *_ = re.findall(r'href="(/errors/[0-9a-f]+)"', page)
     fault = client.get(first)
     assert '<span class="add">' in fault
-    assert re.search(rf'href="/s/{SHOP}#\d+"', fault)
+    assert re.search(rf'href="/s/{SHOP}\?at=(\d+)#\1"', fault)
     assert client.ask("/errors/0123456789abcdef").status == 404
 
 

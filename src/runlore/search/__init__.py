@@ -16,7 +16,7 @@ from .advice import blame, remarks
 from .ranked import search
 from .scan import regex
 from .syntax import Query, QueryError, parse
-from .text import SNIPPET_BYTES, Answer, EventHit, Hit
+from .text import SNIPPET_BYTES, Answer, EventHit, Hit, words_in
 
 __all__ = [
     "SNIPPET_BYTES",
@@ -30,4 +30,5 @@ __all__ = [
     "regex",
     "remarks",
     "search",
+    "words_in",
 ]

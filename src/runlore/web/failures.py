@@ -3,6 +3,7 @@ Paste one to ask about it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -24,6 +25,7 @@ SHOWN = 100
 NAMES = ("q", "agent", "repo", "since", "least")
 MET = 100
 """Sessions that are listed of one error."""
+_VARIES = re.compile(r"<[a-z]+>|\"")
 
 
 def parse_params(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Filter]:
@@ -83,9 +85,16 @@ def one(request: Request) -> Response:
             "fault.html",
             error=error,
             met=met[:MET],
+            words=words_of(error.template),
             titles=titles,
             names=naming.names(store, [fix.uid for fix in error.fixes]),
         )
+
+
+def words_of(template: str) -> str:
+    """Return the longest part of an error that does not vary, as a query that finds it."""
+    longest = max(_VARIES.split(template), key=len).strip()
+    return f'"{longest}"' if longest else ""
 
 
 routes = [Route("/errors", page), Route("/errors/{fingerprint}", one)]
