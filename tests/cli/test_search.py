@@ -383,6 +383,44 @@ def test_search_says_which_field_chooses_nothing(run: Run, worked: Path) -> None
     assert data(run, "search", "tool:Nope", "xyzzy")["hints"] == ["no event matches tool:Nope"]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--repo", "maker"], ["toy:maker"]),
+        (["--repo", "alpha"], []),
+        (["--agent", "Toy", "--branch", "mai"], ["toy:maker", "toy:talker"]),
+        (["--since", "2026-01-01T00:06Z"], ["toy:talker"]),
+        (["--until", "2026-01-01T00:06Z"], ["toy:maker"]),
+        (["--on", "2026-01"], ["toy:maker", "toy:talker"]),
+        (["--on", "2026-01-02"], []),
+        (["--model", "nothing-like-it"], []),
+    ],
+)
+def test_search_is_narrowed_by_the_options_of_every_listing(
+    run: Run, worked: Path, options: list[str], expected: list[str]
+) -> None:
+    assert sorted(uids(run, "rename", *options)) == expected
+    found = data(run, "search", "--regex", "(?i)rename", *options)["hits"]
+    assert sorted(hit["uid"] for hit in found) == expected
+
+
+def test_search_says_which_option_chooses_nothing(run: Run, worked: Path) -> None:
+    assert run("search", "build", "--repo", "nope").stderr.splitlines() == [
+        "nothing found",
+        "no session matches repo:nope",
+        "without repo:nope there is 1 session",
+    ]
+    result = run("search", "build", "repo:alpha", "--repo", "beta")
+    assert result.exit_code == 2
+    assert "repo: is given in the query and as a filter" in result.stderr
+    assert run("search", "build", "--on", "today", "--since", "3d").exit_code == 2
+
+
+def test_options_alone_choose_sessions(run: Run, worked: Path) -> None:
+    assert uids(run, "--repo", "maker") == ["toy:maker"]
+    assert run("search").exit_code == 2
+
+
 def test_words_that_only_a_field_hides_are_not_called_missing(run: Run, worked: Path) -> None:
     said = run("search", "tool:Sh", "rejected", "poem").stderr
     assert said == "no session that the fields choose has all words; missing: poem\n"

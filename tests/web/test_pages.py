@@ -285,6 +285,15 @@ def test_a_page_that_listens_is_told_when_a_session_grew(home: Path, toy: Toy) -
         assert b'"events":2' in b"".join(lines)
 
 
+def test_usage_of_a_day_or_a_month_is_asked_for_by_its_name(client: Client) -> None:
+    month = client.get("/usage?on=2026-08&by=model")
+    assert month == client.get("/usage?since=2026-08-01&until=2026-09-01&by=model")
+    assert client.get("/usage.csv?on=2026-08") == client.get(
+        "/usage.csv?since=2026-08&until=2026-09"
+    )
+    assert client.ask("/usage?on=2026-08&since=7d").status == 400
+
+
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────
 def test_errors_are_ranked_with_what_fixed_them(client: Client) -> None:
     page = client.get("/errors?least=1")

@@ -48,6 +48,13 @@ def test_the_url_chooses_and_orders(client: Client) -> None:
     assert len(titles(client.get("/sessions?errors=1"))) == 3
     assert len(titles(client.get("/sessions?subagents=1"))) == 5
     assert titles(client.get("/sessions?until=2026-08-05")) == [FLAKY]
+    assert titles(client.get("/sessions?on=2026-08-03")) == [FLAKY]
+    assert titles(client.get("/sessions?on=2026-08")) == titles(
+        client.get("/sessions?since=2026-08")
+    )
+    assert titles(client.get("/sessions?agent=Claude+Code")) == titles(
+        client.get("/sessions?agent=claude")
+    )
 
 
 def test_repositories_of_the_same_name_are_told_apart_by_their_owners(
@@ -92,6 +99,8 @@ def test_no_match_helps(client: Client) -> None:
     [
         "sort=wrong",
         "since=soon",
+        "on=soon",
+        "on=today&since=3d",
         "min_usd=much",
         "min_usd=nan",
         "page=-1",

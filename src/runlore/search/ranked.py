@@ -115,9 +115,12 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
             Filter(name=resolve(store, chosen.name), parents_only=False)
         )
     if not numbers and chosen.agent is not None and chosen.agent not in adapters.names():
-        raise QueryError(
-            f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
-        )
+        name = adapters.find_name(chosen.agent)
+        if name is None:
+            raise QueryError(
+                f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
+            )
+        numbers = store.sessions.numbers(chosen._replace(agent=name))
     return numbers
 
 

@@ -17,12 +17,12 @@ from ..mine.known_errors import Answer, Recurring
 from ..query import names as naming
 from ..store import Filter, Store
 from ..store.values import SessionError
-from ..text.words import moment
+from ..text.words import bounds
 from .rendering import borrow_store, render
-from .sessions import facets_of
+from .sessions import agent_of, facets_of
 
 SHOWN = 100
-NAMES = ("q", "agent", "repo", "since", "least")
+NAMES = ("q", "agent", "repo", "model", "since", "until", "on", "least")
 MET = 100
 """Sessions that are listed of one error."""
 _VARIES = re.compile(r"<[a-z]+>|\"")
@@ -31,9 +31,14 @@ _VARIES = re.compile(r"<[a-z]+>|\"")
 def parse_params(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Filter]:
     """Raises ModelError."""
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
-    since = moment(given["since"], now) if "since" in given else None
+    since, until = bounds(given.get("since"), given.get("until"), given.get("on"), now)
     return given, Filter(
-        agent=given.get("agent"), repo=given.get("repo"), since=since, parents_only=False
+        agent=agent_of(given),
+        repo=given.get("repo"),
+        model=given.get("model"),
+        since=since,
+        until=until,
+        parents_only=False,
     )
 
 

@@ -42,6 +42,7 @@ OVERFLOW_BYTES = 8 << 20
 class ClaudeAdapter(JsonlAdapter):
     name = "claude"
     label = "Claude Code"
+    aliases: tuple[str, ...] = ("claude-cli",)
     version = 5
     blob_mark = b'"base64"'
     reader = "runlore.adapters.claude.reader"

@@ -81,6 +81,7 @@ class Named(msgspec.Struct, gc=False):
 class CodexAdapter(DocumentAdapter):
     name = "codex"
     label = "Codex"
+    aliases: tuple[str, ...] = ("codex-cli", "openai-codex")
     version = 6
     reader = "runlore.adapters.codex.items"
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")
