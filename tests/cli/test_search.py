@@ -199,7 +199,9 @@ def test_search_gives_programs_the_documented_shape(run: Run, worked: Path) -> N
         "alpha",
     )
     event = hit["events"][0]
-    assert set(event) == {"ref", "seq", "kind", "tool", "ts", "is_error", "snippet", "marks"}
+    assert set(event) == {
+        "ref", "seq", "kind", "tool", "ts", "is_error", "snippet", "marks", "is_injected"
+    }  # fmt: skip
     assert (event["ref"], event["snippet"]) == ("toy:alpha#0", "please fix the build")
     assert [event["snippet"][first:last] for first, last in event["marks"]] == ["fix"]
 

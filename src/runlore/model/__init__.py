@@ -38,6 +38,7 @@ from .events import (
     SessionEvent,
     Tests,
     View,
+    is_injected,
     is_own,
     shorten,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "describe_how",
     "format_time",
     "is_evictable",
+    "is_injected",
     "is_own",
     "make_uid",
     "parse_time",

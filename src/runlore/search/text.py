@@ -45,6 +45,9 @@ class EventHit(msgspec.Struct, frozen=True, kw_only=True):
     snippet: str
     marks: list[tuple[int, int]]
     """Ranges of the words in the snippet."""
+    is_injected: bool = False
+    """True if the agent's program added the text by itself: a listing of skills, a reminder, the
+    output of a hook."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -359,6 +362,7 @@ def event_hit(page: Page, at: int, spots: Iterable[tuple[int, int]]) -> EventHit
         is_error=event.is_error,
         snippet=text,
         marks=marks,
+        is_injected=event.is_injected,
     )
 
 

@@ -145,6 +145,7 @@ def _mentions(
                 is_error=event.is_error,
                 snippet=snippet,
                 marks=marks,
+                is_injected=event.is_injected,
             )
             yield event, text, hit
 

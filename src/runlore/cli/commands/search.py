@@ -105,6 +105,7 @@ class MatchingEvent(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool
     snippet: str
     marks: list[tuple[int, int]]
+    is_injected: bool
 
 
 class Matches(msgspec.Struct, frozen=True, kw_only=True):

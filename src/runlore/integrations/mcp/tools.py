@@ -96,7 +96,8 @@ def _hit(
     lines = [_session_line(session, note, is_named=not events) + without]
     for event in events:
         tool = f"/{line(event.tool, 40)}" if event.tool else ""
-        label = f"{event.kind}{tool}{' error' if event.is_error else ''}"
+        kind = "injected" if event.is_injected else event.kind
+        label = f"{kind}{tool}{' error' if event.is_error else ''}"
         lines.append(f"  {line(session.uid, 200)}#{event.seq} {label}: {line(event.snippet, 240)}")
     data = (
         {"uid": session.uid, "events": [event.seq for event in events]}
