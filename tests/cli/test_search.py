@@ -699,6 +699,27 @@ def test_file_finds_who_touched_it_the_last_first(run: Run, worked: Path, path: 
     assert answer["path"] == (path if path.startswith("/") else None)
 
 
+def test_file_tells_what_commands_changed(run: Run, worked: Path) -> None:
+    shell = {"kind": "tool_call", "tool": "Sh", "action": "shell"}
+    (worked / "sheller.jsonl").write_bytes(
+        line(s="sheller", id="s1", **shell, call="k1", text="sed -i s/a/b/ app/conf.ini", at=800)
+        + line(s="sheller", id="s2", kind="tool_result", tool="Sh", call="k1", text="", at=801)
+        + line(s="sheller", id="s3", **shell, text="cd app && mv conf.ini conf.toml", at=802)
+        + line(s="sheller", id="s4", **shell, text="cat app/conf.ini", at=803)
+        + line(s="sheller", id="s5", kind="assistant_msg", text="echo > app/conf.ini", at=804)
+    )
+    assert run("sync").exit_code == 0
+    [found] = data(run, "file", "app/conf.ini")["sessions"]
+    assert (found["uid"], found["actions"]) == ("toy:sheller", {"command": 2})
+    assert found["last_ref"] == "toy:sheller#2"
+    assert found["files"] == ["/work/sheller/app/conf.ini"]
+    assert data(run, "file", "app/conf.toml")["sessions"][0]["actions"] == {"command": 1}
+    assert "COMMANDS" in run("file", "app/conf.ini").stdout.splitlines()[0]
+    assert run("evict", "sheller", "--yes").exit_code == 0
+    [found] = data(run, "file", "app/conf.ini")["sessions"]
+    assert found["actions"] == {"command": 2}, "its digest knows"
+
+
 def test_file_by_its_name_alone_is_any_file_of_that_name(run: Run, worked: Path) -> None:
     answer = data(run, "file", "main.py")
     assert answer["sessions"][0]["files"] == ["/work/maker/src/app/main.py", "/work/other/main.py"]
