@@ -415,6 +415,17 @@ def test_sessions_are_chosen_by_what_is_known_of_them(stores: Stores) -> None:
     assert uids(sort="events")[-1] == "toy:gamma"
 
 
+def test_a_search_is_narrowed_like_a_listing(stores: Stores) -> None:
+    def uids(**arguments: Any) -> list[str]:
+        answer = call(stores, "search", {"query": "builds OR poem", **arguments})
+        return sorted(one["uid"] for one in answer.structured_content["hits"])
+
+    assert uids() == uids(agent="Toy", branch="main", on="2026") == ["toy:alpha", "toy:beta"]
+    assert uids(repo="beta") == ["toy:beta"]
+    assert uids(since="yesterday") == uids(model="other") == uids(on="2025-12") == []
+    assert call(stores, "search", {"query": "x", "on": "today", "since": "3d"}).is_error
+
+
 def test_show_gives_a_range_one_event_or_what_the_model_saw(stores: Stores) -> None:
     whole = text_of(call(stores, "show", {"session": "beta"}))
     assert "session toy:beta" in whole

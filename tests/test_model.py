@@ -28,6 +28,7 @@ from runlore.model import (
     Usage,
     format_time,
     is_evictable,
+    is_injected,
     make_uid,
     parse_time,
 )
@@ -620,6 +621,14 @@ def events(draw: st.DrawFn) -> SessionEvent:
         refs=tuple(draw(st.lists(TEXT, max_size=2))),
         extra=draw(unknown(SessionEvent)),
     )
+
+
+def test_text_that_the_program_added_is_told_from_what_others_said():
+    assert is_injected("lifecycle", None)
+    assert is_injected("lifecycle", "context")
+    assert not is_injected("lifecycle", "summary"), "the model wrote it"
+    assert not is_injected("human_intervention", "context")
+    assert not is_injected("tool_result", None)
 
 
 @given(st.one_of(sessions(), events(), COSTS))

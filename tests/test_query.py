@@ -19,7 +19,8 @@ from runlore.errors import Ambiguous, ModelError, NotFound, StoreError
 from runlore.query import names as naming
 from runlore.store import FORGOTTEN, Filter, SessionLine, Store, open_for_reading, open_store
 from runlore.sync import pipeline
-from runlore.text.words import moment
+from runlore.text.words import bounds, moment, span
+from runlore.usage import Zone
 from tests.store.test_contract import Agent
 from tests.toy import Toy, line
 
@@ -220,6 +221,21 @@ def _line(uid: str) -> dict[str, object]:
         ("Yesterday", datetime(2026, 3, 13, tzinfo=UTC)),
         ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
         ("2026-03-01T10:00+02:00", datetime(2026, 3, 1, 8, tzinfo=UTC)),
+        ("3 days ago", NOW - timedelta(days=3)),
+        ("2 weeks", NOW - timedelta(weeks=2)),
+        # NOW is a Saturday.
+        ("saturday", datetime(2026, 3, 14, tzinfo=UTC)),
+        ("last saturday", datetime(2026, 3, 7, tzinfo=UTC)),
+        ("Tuesday", datetime(2026, 3, 10, tzinfo=UTC)),
+        ("last  tuesday", datetime(2026, 3, 10, tzinfo=UTC)),
+        ("sun", datetime(2026, 3, 8, tzinfo=UTC)),
+        ("this week", datetime(2026, 3, 9, tzinfo=UTC)),
+        ("last week", datetime(2026, 3, 2, tzinfo=UTC)),
+        ("this month", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("last month", datetime(2026, 2, 1, tzinfo=UTC)),
+        ("last year", datetime(2025, 1, 1, tzinfo=UTC)),
+        ("2025-07", datetime(2025, 7, 1, tzinfo=UTC)),
+        ("2025", datetime(2025, 1, 1, tzinfo=UTC)),
     ],
 )
 def test_times_are_understood_as_people_say_them(text: str, when: datetime) -> None:
@@ -237,6 +253,39 @@ def test_today_begins_at_midnight_also_when_the_clock_was_set_since(
     now = datetime(2026, 3, 29, 12, tzinfo=UTC)  # At 01:00 UTC the clock went forward.
     assert moment("today", now) == datetime(2026, 3, 28, 23, tzinfo=UTC)
     assert moment("yesterday", now + timedelta(days=1)) == datetime(2026, 3, 28, 23, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("yesterday", "2026-03-13", "2026-03-14"),
+        ("tuesday", "2026-03-10", "2026-03-11"),
+        ("2024-02-29", "2024-02-29", "2024-03-01"),
+        ("last week", "2026-03-02", "2026-03-09"),
+        ("this month", "2026-03-01", "2026-04-01"),
+        ("2025-12", "2025-12-01", "2026-01-01"),
+        ("2024", "2024-01-01", "2025-01-01"),
+    ],
+)
+def test_a_day_a_week_and_a_month_have_a_beginning_and_an_end(
+    text: str, first: str, last: str
+) -> None:
+    days = tuple(datetime.fromisoformat(day).replace(tzinfo=UTC) for day in (first, last))
+    assert span(text, NOW) == Zone("UTC").span(text, NOW) == bounds("", "", text, NOW) == days
+    assert bounds(first, last, None, NOW) == days
+    assert Zone("UTC").moment(text, NOW) == days[0]
+
+
+@pytest.mark.parametrize("text", ["3d", "now", "soon", "2026-13", "9999-12-31", "2026-03-01T10:00"])
+def test_what_is_no_day_is_refused(text: str) -> None:
+    for read in (span, Zone("UTC").span):
+        with pytest.raises(ModelError, match="is not a day"):
+            read(text, NOW)
+
+
+def test_a_day_goes_with_no_other_bound() -> None:
+    with pytest.raises(ModelError, match="by itself"):
+        bounds("3d", None, "yesterday", NOW)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "7", "7y", "2026-13-01", "99999999d", "0001-01-01"])

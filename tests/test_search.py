@@ -107,6 +107,45 @@ def result(text: str, tool: str = "Bash", **more: Any) -> dict[str, Any]:
     return {"kind": "tool_result", "tool": tool, "text": text, **more}
 
 
+# ── injected text ─────────────────────────────────────────────────────────────────────────────────
+def injected(text: str) -> dict[str, Any]:
+    return {"kind": "lifecycle", "text": text}
+
+
+def test_injected_text_comes_last_and_says_so(lore: Lore) -> None:
+    for n in range(30):
+        lore.add(f"s{n}", "hello", injected("skills: deploy deploy deploy, release, deploy"))
+    lore.add("real", injected("skills: deploy, release"), "hello", result("deploy failed"))
+    answer = lore.search("deploy", limit=5)
+    assert names(answer)[0] == "real"
+    assert [(event.seq, event.is_injected) for event in answer.hits[0].events] == [(2, False)]
+    assert len(answer.hits) == 5
+    assert [event.is_injected for event in answer.hits[1].events] == [True]
+    assert lore.search("deploy", limit=5).total == 31
+
+
+def test_injected_text_is_shown_only_for_words_that_nothing_else_has(lore: Lore) -> None:
+    lore.add("one", injected("skills: deploy, release"), "please deploy")
+    assert lore.places("deploy") == [("one", [1])]
+    assert lore.places("release") == [("one", [0])]
+    assert lore.places("deploy release") == [("one", [0, 1])]
+    assert lore.places("deploy kind:lifecycle") == [("one", [0])]
+
+
+def test_what_was_said_far_behind_an_injected_text_is_found(lore: Lore) -> None:
+    filler = [f"filler {'x' * SEGMENT_BYTES}" for _ in range(2)]
+    lore.add("long", injected("deploy " * 50), *filler, "now deploy it")
+    lore.add("other", injected("deploy " * 50))
+    assert lore.places("deploy")[0] == ("long", [3])
+
+
+def test_newest_first_is_not_changed_by_injected_text(lore: Lore) -> None:
+    lore.add("old", {"text": "deploy", "at": 1})
+    lore.add("new", {**injected("deploy"), "at": 100})
+    assert lore.uids_of("deploy", sort="newest") == ["new", "old"]
+    assert lore.uids_of("deploy") == ["old", "new"]
+
+
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────
 def test_a_session_matches_when_every_word_is_in_one_of_its_events(lore: Lore) -> None:
     lore.add("a", "alpha", "beta").add("b", "alpha").add("c", "beta")

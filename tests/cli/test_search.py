@@ -199,7 +199,9 @@ def test_search_gives_programs_the_documented_shape(run: Run, worked: Path) -> N
         "alpha",
     )
     event = hit["events"][0]
-    assert set(event) == {"ref", "seq", "kind", "tool", "ts", "is_error", "snippet", "marks"}
+    assert set(event) == {
+        "ref", "seq", "kind", "tool", "ts", "is_error", "snippet", "marks", "is_injected"
+    }  # fmt: skip
     assert (event["ref"], event["snippet"]) == ("toy:alpha#0", "please fix the build")
     assert [event["snippet"][first:last] for first, last in event["marks"]] == ["fix"]
 
@@ -381,6 +383,44 @@ def test_search_says_which_field_chooses_nothing(run: Run, worked: Path) -> None
         == "nothing found\nno event matches tool:Nope\n(?i) finds capitals too\n"
     )
     assert data(run, "search", "tool:Nope", "xyzzy")["hints"] == ["no event matches tool:Nope"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--repo", "maker"], ["toy:maker"]),
+        (["--repo", "alpha"], []),
+        (["--agent", "Toy", "--branch", "mai"], ["toy:maker", "toy:talker"]),
+        (["--since", "2026-01-01T00:06Z"], ["toy:talker"]),
+        (["--until", "2026-01-01T00:06Z"], ["toy:maker"]),
+        (["--on", "2026-01"], ["toy:maker", "toy:talker"]),
+        (["--on", "2026-01-02"], []),
+        (["--model", "nothing-like-it"], []),
+    ],
+)
+def test_search_is_narrowed_by_the_options_of_every_listing(
+    run: Run, worked: Path, options: list[str], expected: list[str]
+) -> None:
+    assert sorted(uids(run, "rename", *options)) == expected
+    found = data(run, "search", "--regex", "(?i)rename", *options)["hits"]
+    assert sorted(hit["uid"] for hit in found) == expected
+
+
+def test_search_says_which_option_chooses_nothing(run: Run, worked: Path) -> None:
+    assert run("search", "build", "--repo", "nope").stderr.splitlines() == [
+        "nothing found",
+        "no session matches repo:nope",
+        "without repo:nope there is 1 session",
+    ]
+    result = run("search", "build", "repo:alpha", "--repo", "beta")
+    assert result.exit_code == 2
+    assert "repo: is given in the query and as a filter" in result.stderr
+    assert run("search", "build", "--on", "today", "--since", "3d").exit_code == 2
+
+
+def test_options_alone_choose_sessions(run: Run, worked: Path) -> None:
+    assert uids(run, "--repo", "maker") == ["toy:maker"]
+    assert run("search").exit_code == 2
 
 
 def test_words_that_only_a_field_hides_are_not_called_missing(run: Run, worked: Path) -> None:
@@ -657,6 +697,27 @@ def test_file_finds_who_touched_it_the_last_first(run: Run, worked: Path, path: 
         "a path from the session's folder is made whole"
     )
     assert answer["path"] == (path if path.startswith("/") else None)
+
+
+def test_file_tells_what_commands_changed(run: Run, worked: Path) -> None:
+    shell = {"kind": "tool_call", "tool": "Sh", "action": "shell"}
+    (worked / "sheller.jsonl").write_bytes(
+        line(s="sheller", id="s1", **shell, call="k1", text="sed -i s/a/b/ app/conf.ini", at=800)
+        + line(s="sheller", id="s2", kind="tool_result", tool="Sh", call="k1", text="", at=801)
+        + line(s="sheller", id="s3", **shell, text="cd app && mv conf.ini conf.toml", at=802)
+        + line(s="sheller", id="s4", **shell, text="cat app/conf.ini", at=803)
+        + line(s="sheller", id="s5", kind="assistant_msg", text="echo > app/conf.ini", at=804)
+    )
+    assert run("sync").exit_code == 0
+    [found] = data(run, "file", "app/conf.ini")["sessions"]
+    assert (found["uid"], found["actions"]) == ("toy:sheller", {"command": 2})
+    assert found["last_ref"] == "toy:sheller#2"
+    assert found["files"] == ["/work/sheller/app/conf.ini"]
+    assert data(run, "file", "app/conf.toml")["sessions"][0]["actions"] == {"command": 1}
+    assert "COMMANDS" in run("file", "app/conf.ini").stdout.splitlines()[0]
+    assert run("evict", "sheller", "--yes").exit_code == 0
+    [found] = data(run, "file", "app/conf.ini")["sessions"]
+    assert found["actions"] == {"command": 2}, "its digest knows"
 
 
 def test_file_by_its_name_alone_is_any_file_of_that_name(run: Run, worked: Path) -> None:

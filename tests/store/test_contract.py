@@ -1180,6 +1180,21 @@ def test_several_segments_at_once_are_what_each_of_them_is(
     assert store.index.segments([]) == {}
 
 
+@pytest.mark.parametrize("files", [True, False])
+def test_a_segment_tells_which_text_the_program_added(
+    store: Store, agent: Agent, files: bool
+) -> None:
+    agent.put(
+        line(id="a", text="apple"),
+        line(id="b", text="apple skills", kind="lifecycle"),
+        line(id="c", text="apple", kind="tool_result", files=["a.py"]),
+    )
+    segment = store.index.segment(*store.index.postings("apple"), files=files)
+    assert segment is not None
+    assert [event.is_injected for event in segment[1]] == [False, True, False]
+    assert segment[1][2].files == (("a.py",) if files else ())
+
+
 def test_what_is_read_in_a_snapshot_is_of_one_moment(
     url: str, store: Store, agent: Agent, another: Agent
 ) -> None:

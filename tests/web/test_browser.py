@@ -260,6 +260,89 @@ def test_an_event_that_a_link_leads_to_is_not_under_the_bar(
         assert block >= bar
 
 
+def deep_call(n: int, tool: str = "Bash", **more: str) -> bytes:
+    return line(s="deep", id=f"c{n}", call=f"k{n}", kind="tool_call", tool=tool, **more)
+
+
+def deep_result(n: int, **more: str) -> bytes:
+    return line(s="deep", id=f"r{n}", call=f"k{n}", kind="tool_result", **more)
+
+
+def deep_session() -> bytes:
+    """Parallel calls with late results, a long output, a note, and a branch that was left."""
+    before = [
+        line(s="deep", id="start", text="begin"),
+        *(line(s="deep", id=f"m{n}", kind="assistant_msg", text=f"step {n}") for n in range(70)),
+    ]
+    calls = [deep_call(n, text=f"run {n}") for n in range(80)]
+    results = [deep_result(n, text=f"the outcome is pebble{n}") for n in range(80)]
+    after = [
+        deep_call(90, text="a long listing"),
+        deep_result(90, text="filler words\n" * 900 + "then the Lighthouse_keeper appears\n"),
+        line(s="deep", id="note", kind="lifecycle", text="a note about the harbour"),
+        line(
+            s="deep", id="link", kind="assistant_msg", text="see [here](https://x.test/anchorage)"
+        ),
+        line(s="deep", id="old", up="start", text="first attempt at the driftwood"),
+        line(s="deep", id="new", up="start", text="second attempt"),
+    ]
+    return b"".join(before + calls + results + after)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    ("query", "marked"),
+    [
+        ("pebble3", "pebble3"),  # Parallel calls: its result comes 80 events later.
+        ("pebble79", "pebble79"),
+        ("lighthouse", "Lighthouse"),  # Behind what is shown of a long output.
+        ("harbour", "harbour"),  # Notes are hidden.
+        ("anchorage", "anchorage"),  # In an address, which is no text of the page.
+        ("driftwood", "driftwood"),  # On a branch that a rewind left behind.
+    ],
+)
+def test_a_hit_opens_where_it_is_with_its_words_marked(
+    browser: Browser, fill, query: str, marked: str, width: int
+) -> None:
+    fill("deep", deep_session())
+    with serving() as client, watched(browser, width=width) as here:
+        page = here.page
+        page.goto(f"{client.url}/sessions?q={query}")
+        link = page.locator(".snippets a").first
+        seq = (link.get_attribute("href") or "").rpartition("#")[2]
+        link.click()
+        word = page.locator(f'[data-of="{seq}"] mark.word').first
+        expect(word).to_have_text(marked)
+        expect(word).to_be_in_viewport()
+        page.wait_for_timeout(300)  # Until nothing moves any more.
+        expect(word).to_be_in_viewport()
+        assert not here.wrong
+
+
+def test_a_link_without_words_opens_the_call_of_a_result(browser: Browser, fill) -> None:
+    fill("deep", deep_session())
+    with serving() as client, watched(browser) as here:
+        # 71 messages, 80 calls, then the results in the same order.
+        here.page.goto(f"{client.url}/s/toy:deep#{71 + 80 + 5}")
+        expect(here.page.locator(f'[id="{71 + 5}"] details.call')).to_have_attribute("open", "")
+        expect(here.page.locator(f'[id="{71 + 80 + 5}"]')).to_be_in_viewport()
+        expect(here.page.locator(".block.at")).to_have_count(1)
+        assert not here.wrong
+
+
+def test_who_comes_from_a_search_goes_on_to_the_next_place(browser: Browser, fill) -> None:
+    fill("deep", deep_session())
+    with serving() as client, watched(browser) as here:
+        page = here.page
+        page.goto(f"{client.url}/s/toy:deep?at=3&q=step#3")
+        expect(page.locator('[id="3"] mark.word')).to_have_text("step")
+        page.locator("[data-find]").press("Enter")
+        expect(page).to_have_url(re.compile("#4$"))
+        expect(page.locator('[id="4"] mark.word')).to_have_text("step")
+        expect(page.locator('[id="3"] mark.word')).to_have_count(0)
+        assert not here.wrong
+
+
 def test_branches_are_switched(browser: Browser, client: Client) -> None:
     with watched(browser) as here:
         here.page.goto(f"{client.url}/s/{OFFLINE}")

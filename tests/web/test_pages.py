@@ -285,6 +285,15 @@ def test_a_page_that_listens_is_told_when_a_session_grew(home: Path, toy: Toy) -
         assert b'"events":2' in b"".join(lines)
 
 
+def test_usage_of_a_day_or_a_month_is_asked_for_by_its_name(client: Client) -> None:
+    month = client.get("/usage?on=2026-08&by=model")
+    assert month == client.get("/usage?since=2026-08-01&until=2026-09-01&by=model")
+    assert client.get("/usage.csv?on=2026-08") == client.get(
+        "/usage.csv?since=2026-08&until=2026-09"
+    )
+    assert client.ask("/usage?on=2026-08&since=7d").status == 400
+
+
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────
 def test_errors_are_ranked_with_what_fixed_them(client: Client) -> None:
     page = client.get("/errors?least=1")
@@ -293,7 +302,7 @@ def test_errors_are_ranked_with_what_fixed_them(client: Client) -> None:
     first, *_ = re.findall(r'href="(/errors/[0-9a-f]+)"', page)
     fault = client.get(first)
     assert '<span class="add">' in fault
-    assert re.search(rf'href="/s/{SHOP}#\d+"', fault)
+    assert re.search(rf'href="/s/{SHOP}\?at=(\d+)#\1"', fault)
     assert client.ask("/errors/0123456789abcdef").status == 404
 
 

@@ -51,6 +51,13 @@ def test_the_url_chooses_and_orders(client: Client) -> None:
     assert len(titles(client.get("/sessions?errors=1"))) == 3
     assert len(titles(client.get("/sessions?subagents=1"))) == 5
     assert titles(client.get("/sessions?until=2026-08-05")) == [FLAKY]
+    assert titles(client.get("/sessions?on=2026-08-03")) == [FLAKY]
+    assert titles(client.get("/sessions?on=2026-08")) == titles(
+        client.get("/sessions?since=2026-08")
+    )
+    assert titles(client.get("/sessions?agent=Claude+Code")) == titles(
+        client.get("/sessions?agent=claude")
+    )
 
 
 def test_repositories_of_the_same_name_are_told_apart_by_their_owners(
@@ -118,7 +125,7 @@ def test_search_shows_what_was_found_and_where(client: Client) -> None:
     page = client.get("/sessions?q=checkout+OR+ratelimit&repo=shop-api")
     assert len(titles(page)) == 2
     assert "<mark>" in page
-    assert re.search(rf'href="/s/{SHOP}#\d+"', page)
+    assert re.search(rf'href="/s/{SHOP}\?at=(\d+)&amp;q=checkout\+OR\+ratelimit#\1"', page)
 
 
 def test_while_typing_a_word_need_not_be_at_its_end(client: Client) -> None:
@@ -144,6 +151,8 @@ def test_no_match_helps(client: Client) -> None:
     [
         "sort=wrong",
         "since=soon",
+        "on=soon",
+        "on=today&since=3d",
         "min_usd=much",
         "min_usd=nan",
         "page=-1",
@@ -196,7 +205,8 @@ def test_static_files_are_known_by_name_and_kept_by_browsers(client: Client) -> 
 
 def test_pieces_of_a_page_are_harmless() -> None:
     assert marked("<b>\x1b[31mred\u202e</b>", [(3, 11)]) == "&lt;b&gt;<mark>red</mark>&lt;/b&gt;"
-    assert session_url("toy:a/b?#é", 7) == "/s/toy:a%2Fb%3F%23%C3%A9#7"
+    assert session_url("toy:a/b?#é", 7) == "/s/toy:a%2Fb%3F%23%C3%A9?at=7#7"
+    assert session_url("toy:a", 7, '"a&b') == "/s/toy:a?at=7&q=%22a%26b#7"
     assert with_query({"q": "a&b", "page": "2"}, page=None, sort="cost") == "?q=a%26b&sort=cost"
     assert [usd(value) for value in (None, 0, 0.0042, 0.5, 1234.5)] == [
         "–",

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOST", "MARK", "QUIET_S", "Adapter", "Entry", "Facts", "Integration", "Normalized", "Position",
-    "Record", "Skip", "Source", "expand_root", "get", "instructions", "integration", "is_appended",
-    "load", "names", "own_names", "read_loosely", "stat_source", "usual_roots",
+    "Record", "Skip", "Source", "expand_root", "find_name", "get", "instructions", "integration",
+    "is_appended", "load", "names", "own_names", "read_loosely", "stat_source", "usual_roots",
 ]  # fmt: skip
 
 GROUP = "runlore.adapters"
@@ -90,6 +90,24 @@ def get(name: str) -> Adapter:
         raise ConfigError(f"no adapter for {name!r}; there are: {', '.join(names())}")
     adapter: Adapter = importlib.import_module(f"{__name__}.{name}").adapter
     return adapter
+
+
+def find_name(text: str) -> str | None:
+    """Return the name of the adapter that a person means: its name, its label or an alias, whatever
+    its capitals and signs (`claude-code`, `Claude`); None if it is nobody's."""
+    if text in names():  # The others are loaded only for what is no name.
+        return text
+    wanted = _letters(text)
+    for name in names() if wanted else ():
+        with suppress(ConfigError):  # One that cannot be loaded has only its name.
+            adapter = get(name)
+            if wanted in map(_letters, (name, adapter.label, *adapter.aliases)):
+                return name
+    return None
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
 
 
 def integration(name: str) -> Integration:

@@ -12,6 +12,7 @@ from . import opencode
 class KiloAdapter(opencode.OpenCodeAdapter):
     name = "kilo"
     label = "Kilo"
+    aliases = ("kilo-code",)
     roots = ("$XDG_DATA_HOME/kilo", "~/.local/share/kilo")
     stem = "kilo"
     command = "kilo"

@@ -14,6 +14,7 @@ from . import opencode
 class MimoCodeAdapter(opencode.OpenCodeAdapter):
     name = "mimocode"
     label = "MiMo Code"
+    aliases = ("mimo",)
     roots = ("$XDG_DATA_HOME/mimocode", "~/.local/share/mimocode")
     stem = "mimocode"
     command = "mimo"

@@ -13,6 +13,7 @@ from . import pi
 class OmpAdapter(pi.PiAdapter):
     name = "omp"
     label = "Oh My Pi"
+    aliases = ()
     roots = ("~/.omp/agent/sessions",)
     command = ("omp", "--resume")
 

@@ -10,6 +10,7 @@ from . import Integration, claude
 class OpenClaudeAdapter(claude.ClaudeAdapter):
     name = "openclaude"
     label = "OpenClaude"
+    aliases = ()
     roots = ("$OPENCLAUDE_CONFIG_DIR/projects", "~/.openclaude/projects")
     command = "openclaude"
 

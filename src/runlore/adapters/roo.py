@@ -14,6 +14,7 @@ from . import cline
 class RooAdapter(cline.ClineAdapter):
     name = "roo"
     label = "Roo Code"
+    aliases = ("roo-cline",)
     roots = tuple(
         f"{editor}/globalStorage/rooveterinaryinc.{name}"
         for editor in cline.EDITORS

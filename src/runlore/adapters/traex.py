@@ -10,6 +10,7 @@ from . import codex
 class TraexAdapter(codex.CodexAdapter):
     name = "traex"
     label = "TRAE CLI"
+    aliases = ("trae",)
     roots = ("$TRAEX_SESSIONS_DIR", "~/.trae/cli")
     command = None
 

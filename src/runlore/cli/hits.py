@@ -48,6 +48,7 @@ class ReferencedEvent(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool
     snippet: str
     marks: list[tuple[int, int]]
+    is_injected: bool
 
     @classmethod
     def of(cls, uid: str, event: EventHit) -> ReferencedEvent:
@@ -136,7 +137,9 @@ def paint_marks(lines: Sequence[str]) -> Iterator[str]:
 
 
 def label(event: EventHit) -> str:
-    return event.kind + (f"/{one_line(event.tool)[:24]}" if event.tool else "")
+    """Return what an event is, and its tool."""
+    kind = "injected" if event.is_injected else event.kind
+    return kind + (f"/{one_line(event.tool)[:24]}" if event.tool else "")
 
 
 def when(moment: str | None) -> str:

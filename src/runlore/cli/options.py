@@ -18,7 +18,7 @@ from ..answers import Answer
 from ..config import Config
 from ..errors import ModelError, RunloreError
 from ..store import Filter, Store, open_for_reading
-from ..text.words import moment
+from ..text.words import moment, span
 from .output import clean, echo, one_line
 from .selection import SELECTION, WORDS, declare_answers, selection
 
@@ -98,17 +98,18 @@ def latest_names(begin: str) -> list[str]:
 
 
 class AgentName(ParamType):
-    """An installed adapter."""
+    """An installed adapter, by any name that people give the agent."""
 
     name = "agent"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in adapters.names():
+        name = adapters.find_name(value)
+        if name is None:
             near = get_close_matches(value.lower(), adapters.names(), 1)
             meant = f"did you mean {near[0]}? " if near else ""
             every = ", ".join(adapters.names())
             self.fail(f"there is no adapter {value!r}; {meant}there are: {every}", param, ctx)
-        return value
+        return name
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -117,7 +118,7 @@ class AgentName(ParamType):
 
 
 class When(ParamType):
-    """`7d`, `24h`, `yesterday`, a date, ISO 8601."""
+    """`3d`, `24h`, `tuesday`, `last week`, `2026-07`, a date, ISO 8601."""
 
     name = "when"
 
@@ -126,6 +127,25 @@ class When(ParamType):
     ) -> datetime:
         try:
             return moment(value, datetime.now(UTC))
+        except ModelError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Days(ParamType):
+    """`yesterday`, `tuesday`, `last week`, `2026-07`, a date: its beginning and its end."""
+
+    name = "day"
+
+    def convert(
+        self,
+        value: str | tuple[datetime, datetime],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> tuple[datetime, datetime]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return span(value, datetime.now(UTC))
         except ModelError as error:
             self.fail(str(error), param, ctx)
 
@@ -294,6 +314,7 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
             given |= {"pinned": True} if word == "pinned" else {"tag": word}
         if given["cwd"] is not None:
             given["cwd"] = _folder(given["cwd"])
+        given |= _days(given.pop("on"), given["since"], given["until"])
         return function(
             *args, chosen=exact(Filter(**given)) if is_exact else Filter(**given), **options
         )
@@ -304,6 +325,17 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
     return with_filter  # type: ignore[return-value]
 
 
+def _days(
+    on: tuple[datetime, datetime] | None, since: datetime | None, until: datetime | None
+) -> dict[str, datetime]:
+    """Return the bounds of --on. Raises UsageError if another option sets one of them."""
+    if on is None:
+        return {}
+    if since is not None or until is not None:
+        raise click.UsageError("--on does not go together with --since or --until")
+    return {"since": on[0], "until": on[1]}
+
+
 def exact_filters(function: Decorated) -> Decorated:
     """Add filters for commands that cannot be undone: branch, model and folder match exactly."""
     return filters(function, is_exact=True)
@@ -311,7 +343,13 @@ def exact_filters(function: Decorated) -> Decorated:
 
 def few_filters(function: Decorated) -> Decorated:
     """Add the filters that apply to data derived from sessions. Subagents are included."""
-    return filters(function, names=("agent", "repo", "cwd", "model", "since", "until"))
+    return filters(function, names=("agent", "repo", "cwd", "model", "since", "until", "on"))
+
+
+def search_filters(function: Decorated) -> Decorated:
+    """Add the filters for a search, which includes subagents."""
+    names = ("agent", "repo", "cwd", "branch", "model", "since", "until", "on")
+    return filters(function, names=names)
 
 
 def exact(chosen: Filter) -> Filter:
@@ -364,36 +402,36 @@ _FILTERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--model",),
         {"type": ModelName(), "metavar": "GLOB", "help": f"With this model{PART}."},
     ),
-    "machine": (
-        ("--machine",),
-        {"metavar": "NAME", "help": "From this machine; --author: of this person."},
+    "machine": (("--machine",), {"metavar": "NAME", "help": "From this machine."}),
+    "author": (("--author",), {"metavar": "NAME", "help": "Of this person."}),
+    "since": (
+        ("--since",),
+        {"type": When(), "help": "Active after: 3d, tuesday, last week, 2026-07."},
     ),
-    "author": (("--author",), {"metavar": "NAME", "help": "Of this person.", "hidden": True}),
-    "since": (("--since",), {"type": When(), "help": "Active after: 7d, 24h, yesterday, a date."}),
     "until": (("--until",), {"type": When(), "help": "Started before this time."}),
+    "on": (("--on",), {"type": Days(), "help": "Active on this day, or in this week or month."}),
     "text": (
         ("--text",),
         {"metavar": "TEXT", "help": "With this in title or folder; #TAG, #pinned."},
     ),
     "errors": (
         ("--errors",),
-        {"is_flag": True, "help": f"With errors; --outcome: {', '.join(OUTCOMES)}."},
+        {"is_flag": True, "help": "With errors."},
     ),
     "outcome": (
         ("--outcome",),
-        {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": "How it ended.", "hidden": True},
+        {"type": click.Choice(OUTCOMES), "metavar": "HOW", "help": f"{', '.join(OUTCOMES)}."},
     ),
     "quality": (
         ("--quality",),
         {
             "type": click.Choice(QUALITIES),
             "metavar": "KIND",
-            "help": "What kind it is.",
-            "hidden": True,
+            "help": f"{', '.join(QUALITIES)}.",
         },
     ),
     "all_subagents": (
         ("--all-subagents",),
-        {"is_flag": True, "help": f"Subagents too; --quality: {', '.join(QUALITIES[:3])} …"},
+        {"is_flag": True, "help": "Subagents too."},
     ),
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import jinja2
 import msgspec
@@ -122,12 +122,17 @@ def picture_url(event: SessionEvent, sha: str) -> str:
     return f"/x/image/{quote(event.session_uid, safe=':')}?seq={event.seq}&sha={sha}"
 
 
-def session_url(uid: str, seq: int | str | None = None) -> str:
-    """Return the address of a session.
+def session_url(uid: str, seq: int | str | None = None, words: str = "") -> str:
+    """Return the address of a session, or of one of its events with these words marked in it.
 
     Agents choose ids, so an id is quoted as one path segment.
     """
-    return f"/s/{quote(uid, safe=':')}" + ("" if seq in (None, "") else f"#{seq}")
+    url = f"/s/{quote(uid, safe=':')}"
+    if seq in (None, ""):
+        return url
+    # The fragment stays in the browser: the server needs the number to send the right part.
+    wanted = {"at": seq, "q": words} if words else {"at": seq}
+    return f"{url}?{urlencode(wanted)}#{seq}"
 
 
 def when(value: str | datetime | None, pattern: str = "ago") -> Markup:

@@ -39,6 +39,7 @@ from .events import (
     SessionEvent,
     Tests,
     View,
+    is_injected,
     is_own,
     shorten,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "describe_how",
     "format_time",
     "is_evictable",
+    "is_injected",
     "is_own",
     "make_uid",
     "parse_time",

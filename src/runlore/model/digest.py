@@ -179,6 +179,8 @@ class FileActivity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     read: int = 0
     search: int = 0
     other: int = 0
+    command: int = 0
+    """Shell commands whose text says that they change it."""
     last_seq: int
     last_at: str | None = None
 

@@ -122,6 +122,16 @@ class SessionEvent(Value, frozen=True, kw_only=True, gc=False):
         return event
 
 
+def is_injected(kind: str, view: str | None) -> bool:
+    """Return True for text that the agent's program added by itself: listings of skills, reminders,
+    output of hooks, notes.
+
+    Adapters mark it by its kind. Nobody said it, and no tool returned it. The summary of a
+    compaction is the model's own.
+    """
+    return kind == "lifecycle" and view in (None, "context")
+
+
 @lru_cache(maxsize=256)
 def is_own(tool: str | None) -> bool:
     """Return True for a tool of runlore's own MCP server, or for a line of one of our hooks.

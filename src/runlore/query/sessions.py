@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .. import adapters
 from ..errors import Ambiguous, NotFound
 from ..model import Session
 from ..store import Filter, SessionLine, Store
@@ -62,8 +63,8 @@ def _without_subagents(store: Store, uids: list[str]) -> list[str]:
 
 
 def _latest(store: Store, of: str) -> str:
-    filters = [Filter(agent=of.lower()), Filter(repo=of)] if of else [Filter()]
-    for chosen in filters:
+    agent = adapters.find_name(of) or of.lower()
+    for chosen in [Filter(agent=agent), Filter(repo=of)] if of else [Filter()]:
         for line in store.sessions.select(chosen, limit=1):
             return line.uid
     raise NotFound(

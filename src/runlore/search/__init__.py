@@ -1,9 +1,10 @@
 """Search: one ranked index over all texts of all sessions, the same for every store.
 
 A database only returns the segments that have a word (`Store.postings`). `syntax.py` parses a
-query. `ranked.py` intersects the postings by session and scores the sessions. `text.py` unpacks the
-segments of the best ones to find events and snippets, and to prove phrases and filters. `scan.py`
-searches with regular expressions, without an index. `advice.py` helps when nothing matched.
+query. `ranked.py` intersects the postings (`postings.py`) by session and scores the sessions.
+`text.py` unpacks the segments of the best ones to find events and snippets, and to prove phrases
+and filters. `scan.py` searches with regular expressions, without an index. `advice.py` helps when
+nothing matched.
 
     word  "a phrase"  begin*        every one of them, in any chosen event of a session
     a OR b                          one of the two neighbours
@@ -17,7 +18,7 @@ from .advice import blame, remarks
 from .ranked import search
 from .scan import regex
 from .syntax import Query, QueryError, parse
-from .text import SNIPPET_BYTES, Answer, EventHit, Hit
+from .text import SNIPPET_BYTES, Answer, EventHit, Hit, words_in
 
 __all__ = [
     "SNIPPET_BYTES",
@@ -31,4 +32,5 @@ __all__ = [
     "regex",
     "remarks",
     "search",
+    "words_in",
 ]

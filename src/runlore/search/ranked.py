@@ -13,11 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby, islice
 
 from .. import adapters
@@ -26,6 +22,7 @@ from ..query import resolve
 from ..store import Filter, SegmentEvent, Store
 from ..store.rows import column_of
 from ..store.words import mark
+from .postings import Word, contains, counts_of, of_session, union
 from .syntax import EventFilter, Query, QueryError, Term, kinds_of, parse, parts_of, path_phrases
 from .text import Answer, EventHit, Finder, Hit, Page, event_hit
 
@@ -61,6 +58,13 @@ complete sessions always first 0.91, because the largest session has all words o
 
 MIN_COVERAGE = 0.5
 """Share of the words, by weight, that such a session must have (0.3 to 0.5)."""
+
+MAX_INJECTED, MAX_INJECTED_SEGMENTS = 50, 4
+"""Maximum number of sessions that are set behind the others because only injected text has the
+words, and of segments that are read of one of them to find something else."""
+
+_INJECTED_WEIGHT = 1e-6
+"""Weight of an event with injected text: any other event with a word comes first."""
 
 _KIND_WEIGHTS = {"user_msg": 1.5, "assistant_msg": 1.2, "thinking": 1.0}
 """Weights that choose the events to show: words of people before output of tools (0.8)."""
@@ -115,43 +119,17 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
             Filter(name=resolve(store, chosen.name), parents_only=False)
         )
     if not numbers and chosen.agent is not None and chosen.agent not in adapters.names():
-        raise QueryError(
-            f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
-        )
+        name = adapters.find_name(chosen.agent)
+        if name is None:
+            raise QueryError(
+                f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
+            )
+        numbers = store.sessions.numbers(chosen._replace(agent=name))
     return numbers
 
 
-@dataclass
-class _Word:
-    """A group of the query, with its postings."""
-
-    text: str
-    terms: tuple[Term, ...]
-    finders: list[Finder]
-    segments: list[int]
-    weight: float
-    needs_proof: bool
-    is_part: bool = False
-    """Not a word of the query, but a part of a word that no session has."""
-
-    def among(self, sessions: set[int] | None) -> set[int]:
-        """Return those of the sessions that have the word; None means all."""
-        if sessions is None or len(sessions) * 8 > len(self.segments):
-            everywhere = self.everywhere.keys()
-            return set(everywhere) if sessions is None else everywhere & sessions
-        return {session for session in sessions if _of_session(self.segments, session)}
-
-    def counts(self, sessions: set[int]) -> dict[int, int]:
-        """Return the number of segments with the word for each session."""
-        return (
-            self.everywhere
-            if len(sessions) * 8 > len(self.segments)
-            else _counts(self.segments, sessions)
-        )
-
-    @cached_property
-    def everywhere(self) -> dict[int, int]:
-        return Counter([segment >> 20 for segment in self.segments])
+_Proof = tuple[int, float, list[EventHit], list[str]]
+"""A session, its score, its best events and the words that it lacks."""
 
 
 class _Search:
@@ -165,7 +143,7 @@ class _Search:
         self.read: dict[int, tuple[bytes, list[SegmentEvent]]] = {}
         """Segments that were read ahead."""
         self.is_partial = self.is_cut_short = self.is_damaged = False
-        self.unwanted: list[_Word] = []
+        self.unwanted: list[Word] = []
         self.is_picky = bool(query.without) or query.events != EventFilter()
 
     def run(self, limit: int, sort: str) -> Answer:
@@ -208,7 +186,7 @@ class _Search:
             return set() if self.query.ignored else self.store.sessions.numbers(everything)
         return sessions
 
-    def _missing(self, words: list[_Word], hits: list[Hit]) -> list[str]:
+    def _missing(self, words: list[Word], hits: list[Hit]) -> list[str]:
         """Return the words that the best hit lacks; without hits, the words that no session has."""
         if hits:
             return [] if any(not hit.missing for hit in hits) else hits[0].missing
@@ -219,14 +197,14 @@ class _Search:
         ]
 
     # ── postings ──────────────────────────────────────────────────────────────────────────────────
-    def _word(self, group: tuple[Term, ...], narrow: list[int] | None) -> _Word:
+    def _word(self, group: tuple[Term, ...], narrow: list[int] | None) -> Word:
         segments = self._postings(group, self._column())
         total = max(1, self.store.index.segment_count())
         weight = math.log(1 + (total - len(segments) + 0.5) / (len(segments) + 0.5))
         if narrow is not None:
             segments = sorted(set(segments).intersection(narrow))
         needs_proof = any(term.needs_proof for term in group)
-        return _Word(
+        return Word(
             " OR ".join(term.text for term in group),
             group,
             [Finder(term) for term in group],
@@ -235,7 +213,7 @@ class _Search:
             needs_proof,
         )
 
-    def _with_parts(self, words: list[_Word], narrow: list[int] | None) -> list[_Word]:
+    def _with_parts(self, words: list[Word], narrow: list[int] | None) -> list[Word]:
         """Return the words, and the parts of those that no session has.
 
         Of a pasted `module.function(x=3)` the function may be there.
@@ -258,7 +236,7 @@ class _Search:
 
     def _postings(self, group: Iterable[Term], column: str | None = None) -> list[int]:
         """Return the segments that have one of the terms, ascending."""
-        return _union([self._term_postings(term.phrases, term.is_prefix, column) for term in group])
+        return union([self._term_postings(term.phrases, term.is_prefix, column) for term in group])
 
     def _term_postings(
         self, phrases: Sequence[str], is_prefix: bool = False, column: str | None = None
@@ -294,11 +272,11 @@ class _Search:
         ]
         marks += [[mark("is", "error")]] if chosen.is_error else []
         postings = [
-            _union([self.store.index.postings(word) for word in either])
+            union([self.store.index.postings(word) for word in either])
             for either in marks
             if either
         ]
-        postings += [_union([self._naming(file) for file in chosen.files])] if chosen.files else []
+        postings += [union([self._naming(file) for file in chosen.files])] if chosen.files else []
         return sorted(set(postings[0]).intersection(*postings[1:])) if postings else None
 
     def _naming(self, file: str) -> list[int]:
@@ -310,13 +288,13 @@ class _Search:
         return (
             self._term_postings(phrases)
             if phrases
-            else _union(
+            else union(
                 [self.store.index.postings(mark("kind", kind)) for kind in kinds_of("tool_call")]
             )
         )
 
     # ── candidates ────────────────────────────────────────────────────────────────────────────────
-    def _complete(self, words: list[_Word], sessions: set[int] | None) -> set[int]:
+    def _complete(self, words: list[Word], sessions: set[int] | None) -> set[int]:
         """Return the sessions that have every word. The rarest word is checked first."""
         for word in sorted(words, key=lambda word: len(word.segments)):
             sessions = word.among(sessions)
@@ -324,7 +302,7 @@ class _Search:
                 break
         return sessions or set()
 
-    def _covering(self, words: list[_Word], sessions: set[int] | None) -> set[int]:
+    def _covering(self, words: list[Word], sessions: set[int] | None) -> set[int]:
         """Return the sessions with the most and rarest of the words."""
         covered: dict[int, float] = {}
         for word in words:
@@ -336,7 +314,7 @@ class _Search:
     # ── ranking ───────────────────────────────────────────────────────────────────────────────────
     def _hits(
         self,
-        words: list[_Word],
+        words: list[Word],
         narrow: list[int] | None,
         sessions: set[int],
         limit: int,
@@ -345,19 +323,23 @@ class _Search:
         is_loose: bool = False,
     ) -> list[Hit]:
         """Return the best sessions whose text proves the match."""
-        proofs: dict[int, tuple[int, float, list[EventHit], list[str]]] = {}
+        proofs: dict[int, _Proof] = {}
+        injected: dict[int, _Proof] = {}
         late: list[tuple[int, tuple[int, float]]] = []
         most = MAX_FIRST_PROOFS if len(sessions) > 1 else self.max_proofs
         for rank, (number, score) in enumerate(
             self._prefetched(words, narrow, self._ranked(words, sessions, limit, sort), limit)
         ):
-            if len(proofs) >= limit or self.is_partial:
-                break
             proof = self._prove(words, narrow, number, most, is_loose=is_loose)
             if proof is not None:
-                proofs[rank] = (number, score, *proof)
+                is_last = sort == "relevance" and _is_all_injected(proof[0])
+                (injected if is_last else proofs)[rank] = (number, score, *proof)
             elif self.is_cut_short:
                 late.append((rank, (number, score)))
+            # Before the next one is read ahead.
+            is_full = len(proofs) + max(0, len(injected) - MAX_INJECTED) >= limit
+            if is_full or self.is_partial:
+                break
         for rank, (number, score) in late:
             if len(proofs) >= limit or self.is_partial:
                 self.is_partial = True
@@ -365,17 +347,19 @@ class _Search:
             proof = self._prove(words, narrow, number, self.max_proofs, is_loose=is_loose)
             if proof is not None:
                 proofs[rank] = (number, score, *proof)
-        self.proven = [number for number, *_ in proofs.values()]
+        ordered = [proof for some in (proofs, injected) for _, proof in sorted(some.items())]
+        ordered = ordered[:limit]
+        self.proven = [number for number, *_ in ordered]
         lines = self.store.sessions.lines(self.proven)
         return [
             Hit(session=lines[number], score=round(score, 4), events=events, missing=missing)
-            for _, (number, score, events, missing) in sorted(proofs.items())
+            for number, score, events, missing in ordered
             if number in lines
         ]
 
     def _prefetched(
         self,
-        words: list[_Word],
+        words: list[Word],
         narrow: list[int] | None,
         ranked: Iterator[tuple[int, float]],
         limit: int,
@@ -393,13 +377,13 @@ class _Search:
         self.read = self.store.index.segments(list(segments), files=bool(self.query.events.files))
 
     def _ranked(
-        self, words: list[_Word], sessions: set[int], limit: int, sort: str
+        self, words: list[Word], sessions: set[int], limit: int, sort: str
     ) -> Iterator[tuple[int, float]]:
         if sort == "newest":
             yield from ((number, 0.0) for number in self.store.sessions.newest(list(sessions)))
             return
         scores = self._scores(words, sessions)
-        want = limit if not self.query.needs_proof else limit + self.max_proofs
+        want = limit + (self.max_proofs if self.query.needs_proof else MAX_INJECTED)
         if len(scores) > want > 0:
             least = heapq.nlargest(want, scores.values())[-1]
             scores = {session: score for session, score in scores.items() if score >= least}
@@ -413,7 +397,7 @@ class _Search:
                 )
             )
 
-    def _scores(self, words: list[_Word], sessions: set[int]) -> dict[int, float]:
+    def _scores(self, words: list[Word], sessions: set[int]) -> dict[int, float]:
         scores = dict.fromkeys(sessions, 0.0)
         sizes = self.store.index.sizes()
         base = SATURATION * (1 - LENGTH)
@@ -423,7 +407,7 @@ class _Search:
             weight, has = word.weight, word.counts(sessions)
             if weight < telling:
                 continue
-            spoken = _counts(self._postings(word.terms, "said"), sessions)
+            spoken = counts_of(self._postings(word.terms, "said"), sessions)
             for session in sessions:
                 if present := has.get(session):
                     count = present + SPOKEN_WEIGHT * spoken.get(session, 0)
@@ -435,7 +419,7 @@ class _Search:
     # ── proof ─────────────────────────────────────────────────────────────────────────────────────
     def _prove(
         self,
-        words: list[_Word],
+        words: list[Word],
         narrow: list[int] | None,
         session: int,
         most: int,
@@ -447,7 +431,7 @@ class _Search:
         None if it turns out not to match, or if that takes more than `most` proofs.
         """
         self.is_cut_short = False
-        lacks = {n for n, word in enumerate(words) if not _of_session(word.segments, session)}
+        lacks = {n for n, word in enumerate(words) if not of_session(word.segments, session)}
         # The index proves that a word is in the session. For a phrase, or a word in an event that
         # the filters choose, the text must prove it.
         unproven = {
@@ -459,6 +443,9 @@ class _Search:
         shown = self._read_events(words, segments, unproven, self.proofs + most)
         if shown is None or (unproven and not is_loose) or (self.is_picky and not shown):
             return None
+        if len(words) == 1 and self.enough == 1:
+            # For several words, an injected text may be the only one that has one of them.
+            shown = [item for item in shown if not item[1].is_injected] or shown
         best = heapq.nlargest(self.events, shown, key=lambda item: (item[0], -item[1].seq))
         missing = [
             word.text for n, word in enumerate(words) if n in lacks | unproven and not word.is_part
@@ -466,16 +453,17 @@ class _Search:
         return [event for _, event in sorted(best, key=lambda item: item[1].seq)], missing
 
     def _read_events(
-        self, words: list[_Word], segments: list[int], unproven: set[int], max_proofs: int
+        self, words: list[Word], segments: list[int], unproven: set[int], max_proofs: int
     ) -> list[tuple[float, EventHit]] | None:
         """Return the events that match, with their value; None when the proofs were used up.
 
         Words that an event proves are removed from `unproven`.
         """
         shown: list[tuple[float, EventHit]] = []
+        reads = 0
         for segment in segments:
-            has_enough = len(shown) >= self.enough
-            if has_enough and not any(_contains(words[n].segments, segment) for n in unproven):
+            has_enough = self._has_enough(shown, reads)
+            if has_enough and not any(contains(words[n].segments, segment) for n in unproven):
                 continue
             if (self.is_picky or unproven) and self._is_out_of_proofs(max_proofs):
                 if unproven or not shown:
@@ -484,16 +472,26 @@ class _Search:
                 self.is_partial = True
                 break
             data = self._segment(segment)
+            reads += 1
             if data is None:
                 continue
-            here = {n: word for n, word in enumerate(words) if _contains(word.segments, segment)}
-            unwanted = [word for word in self.unwanted if _contains(word.segments, segment)]
+            here = {n: word for n, word in enumerate(words) if contains(word.segments, segment)}
+            unwanted = [word for word in self.unwanted if contains(word.segments, segment)]
             events, proven = self._events(Page(*data), here, unwanted)
             shown += events
             unproven -= proven
-            if len(shown) >= self.enough and not unproven:
+            if self._has_enough(shown, reads) and not unproven:
                 break
         return shown
+
+    def _has_enough(self, shown: list[tuple[float, EventHit]], reads: int) -> bool:
+        """Return True if there are enough events to show.
+
+        Where only injected text has the words so far, a few more segments are read.
+        """
+        if self.enough > 1 or reads >= MAX_INJECTED_SEGMENTS:
+            return len(shown) >= self.enough
+        return any(not event.is_injected for _, event in shown)
 
     def _is_out_of_proofs(self, max_proofs: int) -> bool:
         """Count one more unpacked segment, and return True if there were too many."""
@@ -515,23 +513,23 @@ class _Search:
             self.is_damaged = True
             return None
 
-    def _segments(self, words: list[_Word], narrow: list[int] | None, session: int) -> list[int]:
+    def _segments(self, words: list[Word], narrow: list[int] | None, session: int) -> list[int]:
         """Return the segments of a session with any of the words, best first."""
         if not words:
-            return list(_of_session(narrow or [], session))
+            return list(of_session(narrow or [], session))
         weights: dict[int, float] = {}
         for word in words:
-            for segment in _of_session(word.segments, session):
+            for segment in of_session(word.segments, session):
                 weights[segment] = weights.get(segment, 0.0) + word.weight
         for word in self.unwanted:
-            for segment in _of_session(word.segments, session):
+            for segment in of_session(word.segments, session):
                 if segment in weights:
                     # Segments without an excluded word are read first.
                     weights[segment] /= 4
         return sorted(weights, key=lambda segment: (-weights[segment], segment))
 
     def _events(
-        self, page: Page, words: dict[int, _Word], unwanted: list[_Word]
+        self, page: Page, words: dict[int, Word], unwanted: list[Word]
     ) -> tuple[list[tuple[float, EventHit]], set[int]]:
         """Return the best events with any of the words, each with its value, and the words in them.
 
@@ -550,47 +548,32 @@ class _Search:
         spots: dict[int, list[tuple[int, int]]] = {} if words else {at: [] for at in wanted}
         weights: dict[int, float] = {}
         proven: set[int] = set()
+        # Injected text is searched for the words that nothing else has.
+        injected = [at for at in wanted if page.events[at].is_injected and self.enough == 1]
+        if injected:
+            wanted = sorted(set(wanted).difference(injected))
         for n, word in sorted(words.items(), key=lambda item: -item[1].weight):
-            likely = sorted(spots) if self.enough == 1 else ()
+            likely = sorted(spots.keys() - set(injected)) if self.enough == 1 else ()
             for at, places in (
                 item
                 for finder in word.finders
-                for item in finder.find(page, wanted, likely, self.events).items()
+                for item in (
+                    finder.find(page, wanted, likely, self.events)
+                    or finder.find(page, injected, (), self.events)
+                ).items()
             ):
                 spots.setdefault(at, []).extend(places)
                 weights[at] = weights.get(at, 0.0) + word.weight
                 proven.add(n)
         # Only the best become hits: a common word is in every event.
-        value = {
-            at: (weights.get(at, 0.0) + 1e-9) * _KIND_WEIGHTS.get(page.events[at].kind, 0.8)
-            for at in spots
-        }
+        value = {at: (weights.get(at, 0.0) + 1e-9) * _weight_of(page.events[at]) for at in spots}
         best = heapq.nlargest(self.events, spots, key=lambda at: (value[at], -at))
         return [(value[at], event_hit(page, at, spots[at])) for at in best], proven
 
 
-def _of_session(segments: Sequence[int], session: int) -> Sequence[int]:
-    """Return the segments of one session, out of ascending ids."""
-    low = bisect_left(segments, session << 20)
-    high = low
-    while high < len(segments) and segments[high] >> 20 == session:
-        high += 1
-    return segments[low:high]
+def _weight_of(event: SegmentEvent) -> float:
+    return _INJECTED_WEIGHT if event.is_injected else _KIND_WEIGHTS.get(event.kind, 0.8)
 
 
-def _contains(segments: Sequence[int], segment: int) -> bool:
-    at = bisect_left(segments, segment)
-    return at < len(segments) and segments[at] == segment
-
-
-def _counts(segments: Sequence[int], sessions: set[int]) -> dict[int, int]:
-    """Return the number of segments for each of the sessions; others may be included."""
-    if len(sessions) * 8 < len(segments):
-        return {
-            session: len(own) for session in sessions if (own := _of_session(segments, session))
-        }
-    return Counter([segment >> 20 for segment in segments])
-
-
-def _union(postings: list[list[int]]) -> list[int]:
-    return postings[0] if len(postings) == 1 else sorted(set().union(*postings))
+def _is_all_injected(events: Sequence[EventHit]) -> bool:
+    return bool(events) and all(event.is_injected for event in events)

@@ -15,7 +15,7 @@ from ..errors import RunloreError
 from ..model import CALL_KINDS, KINDS
 from ..store import Filter, SegmentEvent
 from ..store.words import CJK, blank_escapes, cjk_pairs
-from ..text.words import moment
+from ..text.words import TRY_TIMES, moment
 
 MAX_WORDS = 32
 """Maximum number of words in a query: people paste whole stack traces. The answer lists the words
@@ -123,6 +123,22 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         return self.with_fields(
             (name, map(change, values) if name == field else values) for name, values in self.fields
         )
+
+    def narrowed(self, chosen: Filter) -> Query:
+        """Return the query for those sessions that a filter chooses as well.
+
+        What the filter says is added as fields, so that advice can name what excludes everything.
+        Raises QueryError if the query has one of the fields already.
+        """
+        given = {
+            field: value.isoformat() if isinstance(value, datetime) else value
+            for field, name in _SESSION_FIELDS.items()
+            if (value := getattr(chosen, name)) is not None
+        }
+        if twice := sorted(given.keys() & dict(self.fields).keys()):
+            raise QueryError(f"{twice[0]}: is given in the query and as a filter; give it once")
+        fields = [*self.fields, *((name, (value,)) for name, value in given.items())]
+        return self.with_fields(fields) if given else self
 
 
 def parse(text: str, now: datetime | None = None) -> Query:
@@ -303,9 +319,7 @@ def _when(field: str, text: str, now: datetime) -> datetime:
         return moment(text, now)
     except (RunloreError, OverflowError, ValueError, OSError):
         # Years out of the range of the system's calendar.
-        raise QueryError(
-            f"{field}:{_short(text)} is not a time: try 7d, 24h, yesterday or 2026-03-14"
-        ) from None
+        raise QueryError(f"{field}:{_short(text)} is not a time: {TRY_TIMES}") from None
 
 
 def _events(fields: Mapping[str, Sequence[str]]) -> EventFilter:

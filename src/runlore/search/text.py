@@ -12,13 +12,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 
 from ..model import is_own
 from ..store import SegmentEvent, SessionLine
 from ..store.words import CJK, MAX_IDENTIFIER_BYTES, blank_escapes, part_spans
-from .syntax import TOKEN, Term
+from .syntax import TOKEN, Query, Term, parts_of
 
 SNIPPET_BYTES = 160
 """Length of a snippet: two lines of a terminal."""
@@ -44,6 +45,9 @@ class EventHit(msgspec.Struct, frozen=True, kw_only=True):
     snippet: str
     marks: list[tuple[int, int]]
     """Ranges of the words in the snippet."""
+    is_injected: bool = False
+    """True if the agent's program added the text by itself: a listing of skills, a reminder, the
+    output of a hook."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -327,6 +331,25 @@ def _is_no_letter(char: str) -> bool:
     return not char.isalnum() or CJK.match(char) is not None
 
 
+def words_in(query: Query, text: str) -> list[str]:
+    """Return the words of a query as a text writes them, to mark them where the text is shown."""
+    data = text.encode("utf-8", "replace")
+    page = Page(data, [SegmentEvent(0, "", None, None, False, (), 0, len(data))])
+
+    def places(term: Term) -> list[tuple[int, int]]:
+        return Finder(term).find(page, [0]).get(0, [])
+
+    terms = list(chain(*query.groups))
+    # A word that no session has is found by its parts.
+    spots = [
+        spot
+        for term in terms
+        for spot in places(term) or chain(*(places(part) for part in parts_of(term)))
+    ]
+    words = (page.data[first:last].decode("utf-8", "replace") for first, last in spots)
+    return list(dict.fromkeys(words))
+
+
 # ── snippets ──────────────────────────────────────────────────────────────────────────────────────
 def event_hit(page: Page, at: int, spots: Iterable[tuple[int, int]]) -> EventHit:
     event = page.events[at]
@@ -341,6 +364,7 @@ def event_hit(page: Page, at: int, spots: Iterable[tuple[int, int]]) -> EventHit
         is_error=event.is_error,
         snippet=text,
         marks=marks,
+        is_injected=event.is_injected,
     )
 
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from ..digest import commits
+from ..digest.command_files import MAY_CHANGE, changed_files
 from ..errors import RunloreError, StoreError
-from ..model import Digest, FileActivity, SessionEvent, format_time, is_own
+from ..model import CALL_KINDS, Digest, FileActivity, SessionEvent, format_time, is_own
 from ..store import SegmentEvent, SessionLine, Store
 from . import SNIPPET_BYTES, EventHit, QueryError
 from .text import without_own
@@ -35,6 +36,8 @@ agents."""
 
 ACTIONS = ("edit", "read", "search")
 """Actions on a file that are counted by name. All others count as "other"."""
+COMMAND = "command"
+"""What is counted for a shell command whose text says that it changes a file."""
 
 MAX_RESULTS = 2
 """Results of a session that may have made a commit: the first ones that name it, because it had no
@@ -145,6 +148,7 @@ def _mentions(
                 is_error=event.is_error,
                 snippet=snippet,
                 marks=marks,
+                is_injected=event.is_injected,
             )
             yield event, text, hit
 
@@ -233,7 +237,8 @@ class FileTrace(msgspec.Struct, frozen=True, kw_only=True):
 
     session: SessionLine
     actions: dict[str, int]
-    """Number of calls by what they do: edit, read, search, other."""
+    """Number of calls by what they do: edit, read, search, command (a shell command that changes
+    the file), other."""
     files: list[str]
     """The paths of the file, in full where they are known."""
     last_seq: int
@@ -334,23 +339,41 @@ def _touched_in(
     return known + _by_path(touch for touch in touches if not before.knows(touch[0].seq))
 
 
+_Touch = tuple[SessionEvent, str, str]
+"""An event, the full path of a file, and what the event did to it."""
+
+
 def _touches(
     store: Store, session: SessionLine, segments: list[int], end: list[str]
-) -> Iterator[tuple[SessionEvent, str]]:
-    """Yield the events on a file whose path ends so, each with that path."""
-    for _, events in _unpacked(store, segments):
+) -> Iterator[_Touch]:
+    """Yield the events on a file whose path ends so."""
+    name = end[-1].lower().encode("utf-8", "replace")
+    for data, events in _unpacked(store, segments):
         for event in events:
+            body = data[event.offset : event.offset + event.length]
             # Most have none.
-            if not event.files or not any(_ends_so(file, end[-1:]) for file in event.files):
+            is_named = any(_ends_so(file, end[-1:]) for file in event.files)
+            if not (is_named or (_may_change(event, body) and name in body.lower())):
                 continue
             for whole in store.sessions.events(session.uid, event.seq, event.seq):
-                yield from (
-                    (whole, path) for path in _paths(whole, session.cwd) if _ends_so(path, end)
-                )
+                touches = _touches_of(whole, body, session.cwd)
+                yield from (touch for touch in touches if _ends_so(touch[1], end))
 
 
-def _paths(event: SessionEvent, folder: str | None) -> list[str]:
-    return [_full(name, event.cwd or folder) for name in event.files]
+def _may_change(event: SegmentEvent, body: bytes) -> bool:
+    return event.kind in CALL_KINDS and MAY_CHANGE.search(body) is not None
+
+
+def _touches_of(event: SessionEvent, body: bytes, folder: str | None) -> Iterator[_Touch]:
+    """Yield the files of an event: those of its tool, and those that its command changes."""
+    here = event.cwd or folder
+    action = event.action if event.action in ACTIONS else "other"
+    own = [_full(name, here) for name in event.files]
+    yield from ((event, path, action) for path in own)
+    if event.is_call and event.action == "shell":
+        names = changed_files(body.decode("utf-8", "replace"))
+        paths = dict.fromkeys(_full(os.path.expanduser(name), here) for name in names)
+        yield from ((event, path, COMMAND) for path in paths if path not in own)
 
 
 def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) -> list[FileActivity]:
@@ -361,35 +384,42 @@ def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) ->
     """
     by_segment: dict[int, list[SessionEvent]] = {}
     for event in events:
-        if event.files and event.origin is None and event.payload_ref and not is_own(event.tool):
+        is_shell = event.is_call and event.action == "shell"
+        if not (event.files or is_shell) or event.origin is not None or is_own(event.tool):
+            continue
+        if event.payload_ref:
             by_segment.setdefault(int(event.payload_ref.partition(":")[0]), []).append(event)
-    touches = []
+    touches: list[_Touch] = []
     for segment, those in by_segment.items():
-        for data, _ in _unpacked(store, [segment]):
+        for data, places in _unpacked(store, [segment]):
             text = data.lower()
-            pairs = [(event, path) for event in those for path in _paths(event, folder)]
+            bodies = {at.seq: data[at.offset : at.offset + at.length] for at in places}
+            found = (
+                touch
+                for event in those
+                for touch in _touches_of(event, bodies.get(event.seq, b""), folder)
+            )
             touches += [
-                (event, path)
-                for event, path in pairs
-                if path.rpartition("/")[2].lower().encode("utf-8", "replace") in text
+                touch
+                for touch in found
+                if touch[1].rpartition("/")[2].lower().encode("utf-8", "replace") in text
             ]
     return _by_path(touches)
 
 
-def _by_path(touches: Iterable[tuple[SessionEvent, str]]) -> list[FileActivity]:
-    by_path: dict[str, list[SessionEvent]] = {}
-    for event, path in touches:
-        by_path.setdefault(path, []).append(event)
-    return [_touched(path, events) for path, events in by_path.items()]
+def _by_path(touches: Iterable[_Touch]) -> list[FileActivity]:
+    by_path: dict[str, list[_Touch]] = {}
+    for touch in touches:
+        by_path.setdefault(touch[1], []).append(touch)
+    return [_touched(path, some) for path, some in by_path.items()]
 
 
-def _touched(path: str, events: list[SessionEvent]) -> FileActivity:
+def _touched(path: str, touches: list[_Touch]) -> FileActivity:
     # Of a call and its result, the call.
-    calls = {event.call_id or event.seq: event for event in reversed(events)}
+    calls = {event.call_id or event.seq: action for event, _, action in reversed(touches)}
+    events = [event for event, _, _ in touches]
     last = max(events, key=lambda event: (event.ts is not None, event.ts, event.seq))
-    actions = Counter(
-        event.action if event.action in ACTIONS else "other" for event in calls.values()
-    )
+    actions = Counter(calls.values())
     return FileActivity(
         path=path, last_seq=last.seq, last_at=format_time(last.ts) if last.ts else None, **actions
     )
@@ -397,7 +427,8 @@ def _touched(path: str, events: list[SessionEvent]) -> FileActivity:
 
 def _trace_file(session: SessionLine, touches: list[FileActivity]) -> FileTrace:
     actions = {
-        action: sum(getattr(touch, action) for touch in touches) for action in (*ACTIONS, "other")
+        action: sum(getattr(touch, action) for touch in touches)
+        for action in (*ACTIONS, COMMAND, "other")
     }
     last = max(touches, key=lambda touch: (touch.last_at or "", touch.last_seq))
     return FileTrace(

@@ -14,6 +14,7 @@ from ..model import (
     Tests,
     Usage,
     format_time,
+    is_injected,
     parse_time,
 )
 from .cleaning import Cleaner
@@ -106,6 +107,7 @@ class Rest(
 _encode_rest = msgspec.msgpack.Encoder().encode
 
 _decode_rest = msgspec.msgpack.Decoder(Rest).decode
+_NO_REST = Rest()
 
 
 def column_of(kind: str) -> str:
@@ -237,18 +239,21 @@ def read_briefly(uid: str, row: Sequence[Any]) -> SessionEvent:
 def segment_event(row: Sequence[Any]) -> SegmentEvent:
     """Return an event as a search needs it.
 
-    The row is (seq, kind, ts, tool, error flag, rest or None, offset, length).
+    The row is (seq, kind, ts, tool, error flag, rest or None, offset, length). Only for a
+    `lifecycle` event the rest is needed always.
     """
-    seq, kind, ts, tool, is_error, rest, offset, length = row
+    seq, kind, ts, tool, is_error, packed, offset, length = row
+    rest = _decode_rest(packed) if packed else _NO_REST
     return SegmentEvent(
         seq,
         kind,
         ts,
         tool,
         bool(is_error),
-        _decode_rest(rest).files if rest else (),
+        rest.files,
         offset,
         length,
+        is_injected(kind, rest.view),
     )
 
 

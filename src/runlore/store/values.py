@@ -274,6 +274,8 @@ class SegmentEvent(msgspec.Struct, frozen=True, gc=False):
     files: tuple[str, ...]
     offset: int
     length: int
+    is_injected: bool = False
+    """True for text that the agent's program added by itself."""
 
 
 class SessionCopy(msgspec.Struct, kw_only=True):

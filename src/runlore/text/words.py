@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+import re
+from calendar import isleap
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Literal
 
 from ..errors import ModelError
 from ..model import parse_time
 
-_BACK = {"min": "minutes", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_BACK = {
+    "min": "minutes", "m": "minutes", "h": "hours", "d": "days", "w": "weeks",
+    "minute": "minutes", "hour": "hours", "day": "days", "week": "weeks",
+    "minutes": "minutes", "hours": "hours", "days": "days", "weeks": "weeks",
+}  # fmt: skip
+TRY_TIMES = "try 3d, 24h, tuesday, last week, 2026-07 or 2026-03-14"
+TRY_DAYS = "try yesterday, tuesday, last week, 2026-07 or 2026-03-14"
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -81,23 +91,132 @@ def local(moment: datetime | None, pattern: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """Return the time that people write as `7d`, `24h`, `yesterday`, `today`, a date or ISO 8601.
+    """Return the time that people write as `3d`, `24h`, `tuesday`, `last week`, `2026-07`, a date
+    or ISO 8601: of a day, week or month its beginning.
 
     A time without an offset is local. Raises ModelError.
     """
-    word = text.strip().lower()
-    unit = word.lstrip("0123456789")
-    if unit.strip() in _BACK and 0 < len(number := word.removesuffix(unit)) <= 5:
-        return now - timedelta(**{_BACK[unit.strip()]: int(number)})
-    if word in ("today", "yesterday", "now"):
-        if word == "now":
-            return now
-        day = now.astimezone() - timedelta(days=word == "yesterday")
-        # Without its offset, which at midnight may have been another one.
-        return day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None).astimezone(UTC)
+    word = " ".join(text.lower().split())
+    if word == "now":
+        return now
+    if (back := _time_back(word)) is not None:
+        return now - back
     try:
+        if (days := period(text, now.astimezone().date())) is not None:
+            return _midnight(days[0])
         time = datetime.fromisoformat(text.strip())
         return parse_time(time if time.tzinfo else time.astimezone())
     except (ValueError, OverflowError):
         # OverflowError, and sometimes ValueError: the local time is beyond the calendar.
-        raise ModelError(f"{text!r} is not a time: try 7d, 24h, yesterday or 2026-03-14") from None
+        raise ModelError(f"{text!r} is not a time: {TRY_TIMES}") from None
+
+
+def span(text: str, now: datetime) -> tuple[datetime, datetime]:
+    """Return the beginning and the end of the local day, week, month or year that a text names.
+
+    Raises ModelError.
+    """
+    try:
+        first, last = days_of(text, now.astimezone().date())
+        return _midnight(first), _midnight(last)
+    except (ValueError, OverflowError):
+        raise ModelError(f"{text!r} is not a day: {TRY_DAYS}") from None
+
+
+Bounds = tuple[datetime | None, datetime | None]
+
+
+def bounds(
+    since: str | None,
+    until: str | None,
+    on: str | None,
+    now: datetime,
+    moment: Callable[[str, datetime], datetime] = moment,
+    span: Callable[[str, datetime], tuple[datetime, datetime]] = span,
+) -> Bounds:
+    """Return from when on and before when, in the words of people; None or empty means any time.
+
+    Raises ModelError, also if `on` is given with one of the others.
+    """
+    if on and (since or until):
+        raise ModelError("a day is given by itself: leave out since and until, or on")
+    if on:
+        return span(on, now)
+    return moment(since, now) if since else None, moment(until, now) if until else None
+
+
+Unit = Literal["day", "week", "month", "year"]
+
+
+def days_of(text: str, today: date) -> tuple[date, date]:
+    """Return the first day that a text names, and the first one behind it.
+
+    Raises ModelError, and OverflowError at the end of the calendar.
+    """
+    named = period(text, today)
+    if named is None:
+        raise ModelError(f"{text!r} is not a day: {TRY_DAYS}")
+    first, unit = named
+    return first, _following(first, unit)
+
+
+def period(text: str, today: date) -> tuple[date, Unit] | None:
+    """Return the first day of the day, week, month or year that a text names, and which of them it
+    is; None if it names none.
+
+    A weekday is the last one there was, today included; `last tuesday` is before today. Raises
+    ValueError for a month or day that no calendar has.
+    """
+    word = " ".join(text.lower().split())
+    if word in ("today", "yesterday"):
+        return today - timedelta(days=word == "yesterday"), "day"
+    which, _, name = word.rpartition(" ")
+    if which in ("", "last") and name in _WEEKDAYS:
+        back = (today.weekday() - _WEEKDAYS[name]) % 7
+        return today - timedelta(days=back or 7 * (which == "last")), "day"
+    if which in ("this", "last") and name in _UNITS:
+        unit = _UNITS[name]
+        first = _beginning(today, unit)
+        return first if which == "this" else _beginning(first - timedelta(days=1), unit), unit
+    if match := _DATE.fullmatch(word):
+        year, month, day = match.groups()
+        unit = "day" if day else "month" if month else "year"
+        return date(int(year), int(month or 1), int(day or 1)), unit
+    return None
+
+
+def _beginning(day: date, unit: Unit) -> date:
+    if unit == "week":
+        return day - timedelta(days=day.weekday())
+    return day.replace(day=1) if unit == "month" else day.replace(month=1, day=1)
+
+
+def _following(first: date, unit: Unit) -> date:
+    """Return the first day after a period."""
+    if unit == "month":
+        return _beginning(first + timedelta(days=31), unit)
+    return first + timedelta(days={"day": 1, "week": 7, "year": 365 + isleap(first.year)}[unit])
+
+
+def _time_back(word: str) -> timedelta | None:
+    """Return the time that `3d`, `90 min` or `2 weeks ago` is before now."""
+    match = _AGO.fullmatch(word)
+    unit = _BACK.get(match[2]) if match else None
+    return timedelta(**{unit: int(match[1])}) if match and unit else None
+
+
+def _midnight(day: date) -> datetime:
+    # Without an offset, which at midnight may have been another one than now.
+    return parse_time(datetime(day.year, day.month, day.day).astimezone())
+
+
+_WEEKDAYS = {
+    name: number for number, names in enumerate((
+        ("monday", "mon"), ("tuesday", "tue", "tues"), ("wednesday", "wed"),
+        ("thursday", "thu", "thur", "thurs"), ("friday", "fri"), ("saturday", "sat"),
+        ("sunday", "sun"),
+    )) for name in names
+}  # fmt: skip
+_UNITS: dict[str, Unit] = {"week": "week", "month": "month", "year": "year"}
+_DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?", re.ASCII)
+_AGO = re.compile(r"(\d{1,5}) ?([a-z]+?)(?: ago)?", re.ASCII)

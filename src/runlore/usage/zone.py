@@ -86,18 +86,26 @@ class Zone:
         return date.fromordinal(ORDINAL + int(moment + self.offset(moment)) // DAY)
 
     def moment(self, text: str, now: datetime) -> datetime:
-        """A time in the words of people, as `_words` has it, but meant in this zone. Raises
+        """A time in the words of people, as `text.words` has it, but meant in this zone. Raises
         ModelError."""
-        word = text.strip().lower()
-        if word in ("today", "yesterday"):
-            return self.midnight(self.today(now) - timedelta(days=word == "yesterday"))
         try:
+            if (days := words.period(text, self.today(now))) is not None:
+                return self.midnight(days[0])
             naive = datetime.fromisoformat(text.strip())
         except ValueError:
             return words.moment(text, now)
         if naive.tzinfo is not None:
             return parse_time(naive)
         return self._when(naive.replace(tzinfo=UTC).timestamp())
+
+    def span(self, text: str, now: datetime) -> tuple[datetime, datetime]:
+        """Return the beginning and the end of the day, week, month or year that a text names, in
+        this zone. Raises ModelError."""
+        try:
+            first, last = words.days_of(text, self.today(now))
+            return self.midnight(first), self.midnight(last)
+        except (ValueError, OverflowError):
+            raise ModelError(f"{text!r} is not a day: {words.TRY_DAYS}") from None
 
 
 def _at(moment: float) -> datetime:

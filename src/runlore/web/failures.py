@@ -3,6 +3,7 @@ Paste one to ask about it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -16,22 +17,28 @@ from ..mine.known_errors import Answer, Recurring
 from ..query import names as naming
 from ..store import Filter, Store
 from ..store.values import SessionError
-from ..text.words import moment
+from ..text.words import bounds
 from .rendering import borrow_store, render
-from .sessions import facets_of
+from .sessions import agent_of, facets_of
 
 SHOWN = 100
-NAMES = ("q", "agent", "repo", "since", "least")
+NAMES = ("q", "agent", "repo", "model", "since", "until", "on", "least")
 MET = 100
 """Sessions that are listed of one error."""
+_VARIES = re.compile(r"<[a-z]+>|\"")
 
 
 def parse_params(params: Mapping[str, str], now: datetime) -> tuple[dict[str, str], Filter]:
     """Raises ModelError."""
     given = {name: value.strip() for name in NAMES if (value := params.get(name, "")).strip()}
-    since = moment(given["since"], now) if "since" in given else None
+    since, until = bounds(given.get("since"), given.get("until"), given.get("on"), now)
     return given, Filter(
-        agent=given.get("agent"), repo=given.get("repo"), since=since, parents_only=False
+        agent=agent_of(given),
+        repo=given.get("repo"),
+        model=given.get("model"),
+        since=since,
+        until=until,
+        parents_only=False,
     )
 
 
@@ -83,9 +90,16 @@ def one(request: Request) -> Response:
             "fault.html",
             error=error,
             met=met[:MET],
+            words=words_of(error.template),
             titles=titles,
             names=naming.names(store, [fix.uid for fix in error.fixes]),
         )
+
+
+def words_of(template: str) -> str:
+    """Return the longest part of an error that does not vary, as a query that finds it."""
+    longest = max(_VARIES.split(template), key=len).strip()
+    return f'"{longest}"' if longest else ""
 
 
 routes = [Route("/errors", page), Route("/errors/{fingerprint}", one)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -101,17 +100,40 @@ def resume_command(session: Session) -> str | None:
         return None
 
 
+def block_with(found: Outline, seq: int) -> int | None:
+    """Return the index of the block that shows an event: its own, or that of its call."""
+    blocks = enumerate(found.blocks)
+    shown = [(block.event.seq != seq, n) for n, block in blocks if seq in block.seqs]
+    return min(shown)[1] if shown else None
+
+
+def outline_with(request: Request, store: Store, uid: str, seq: int) -> tuple[Outline, int | None]:
+    """Return the outline of a branch that shows an event, and the index of its block there.
+
+    It is the branch that the URL names, if that shows the event. The index is None if no branch
+    does.
+    """
+    found = outline_of(request, store, uid, branch_of(request))
+    at = block_with(found, seq)
+    if at is None:
+        numbers = (n for n, line in enumerate(found.branches) if seq in line.seqs)
+        if (branch := next(numbers, None)) is not None:
+            found = outline_of(request, store, uid, branch)
+            at = block_with(found, seq)
+    return found, at
+
+
 # ── pages ─────────────────────────────────────────────────────────────────────────────────────────
 def page(request: Request) -> Response:
     with borrow_store(request) as (store, _):
         uid = uid_of(request, store)
-        found = outline_of(request, store, uid, branch_of(request))
+        if "at" in request.query_params:
+            found, index = outline_with(request, store, uid, number(request, "at"))
+            at = (index or 0) // PART
+        else:
+            found = outline_of(request, store, uid, branch_of(request))
+            at = number(request, "part", 0)
         parts = parts_of(found)
-        at = (
-            part_with(parts, number(request, "at", 0))
-            if "at" in request.query_params
-            else number(request, "part", 0)
-        )
         shown = blocks_in(found, at) if parts else []
         session = found.session
         return render(
@@ -124,6 +146,7 @@ def page(request: Request) -> Response:
             part=at,
             blocks=shown,
             bodies=texts(store, uid, shown),
+            words=request.query_params.get("q", ""),
             strip=strip(found),
             resume=resume_command(session),
             is_running=session.ended_at is not None
@@ -153,10 +176,6 @@ def faults_of(store: Store, uid: str) -> dict[int, Fault]:
     fixes = {fix.fingerprint: fix for fix in digest.fixes if fix.how is not None and fix.is_shown}
     names = {seq: error.signature.fingerprint for error in digest.errors for seq in error.seqs}
     return {seq: Fault(name, fixes.get(name)) for seq, name in names.items()}
-
-
-def part_with(parts: Sequence[Part], seq: int) -> int:
-    return next((part.number for part in parts if part.first <= seq <= part.last), 0)
 
 
 def label_of(flavor: str) -> str:
@@ -201,11 +220,50 @@ def parts(request: Request) -> Response:
         )
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a session shows an event."""
+
+    branch: int | None
+    """None if everything that happened is shown."""
+    part: int
+    block: int
+    """The seq of its block. A result is shown with its call."""
+    words: list[str]
+    """The words of a query as the text of the event has them."""
+
+
+def place(request: Request) -> Response:
+    """Answer with the place of an event, for a link that leads to it."""
+    with borrow_store(request) as (store, _):
+        uid, seq = uid_of(request, store), number(request, "seq")
+        found, index = outline_with(request, store, uid, seq)
+        if index is None:
+            raise NotFound(f"{uid} has no event {seq}")
+        shown = Place(
+            branch=found.branch,
+            part=index // PART,
+            block=found.blocks[index].event.seq,
+            words=words_at(store, uid, seq, request.query_params.get("q", "")),
+        )
+        return JSONResponse(msgspec.to_builtins(shown))
+
+
+def words_at(store: Store, uid: str, seq: int, asked: str) -> list[str]:
+    """Return the words of a query in the text of an event. The last word may be half typed."""
+    _, body = query.event_at(store, uid, seq)
+    for text in (asked, unfinished(asked)):
+        with suppress(engine.QueryError):
+            if words := engine.words_in(engine.parse(text), body):
+                return words
+    return []
+
+
 def text(request: Request) -> Response:
     """An event's whole text, which its block shows only the beginning of."""
     with borrow_store(request) as (store, _):
         event, body = query.event_at(store, uid_of(request, store), number(request, "seq"))
-        return render(request, "_text.html", event=event, body=body)
+        is_plain = "plain" in request.query_params
+        return render(request, "_text.html", event=event, body=body, is_plain=is_plain)
 
 
 def show_context(request: Request) -> Response:
@@ -299,6 +357,7 @@ routes = [
     Route("/s/{uid:path}", page),
     Route("/x/part/{uid:path}", part),
     Route("/x/parts/{uid:path}", parts),
+    Route("/x/place/{uid:path}", place),
     Route("/x/text/{uid:path}", text),
     Route("/x/seen/{uid:path}", show_context),
     Route("/x/raw/{uid:path}", raw),

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .. import query
+from .. import adapters, query
 from .. import search as engine
 from ..errors import ModelError
 from ..query import names as naming
 from ..store import Filter, SessionLine, Store
-from ..text.words import moment
+from ..text.words import bounds
 from .rendering import borrow_store, render
 
 SHOWN, HITS_PER_PAGE = 50, 20
@@ -42,6 +42,7 @@ NAMES = (
     "parent",
     "since",
     "until",
+    "on",
     "min_usd",
     "errors",
     "pinned",
@@ -90,9 +91,8 @@ def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
     if sort not in SORTS and sort != "relevance":
         raise ModelError(f"sort={sort!r} is not one of {', '.join(SORTS)}, relevance")
     plain = {name: given.get(name) for name in PLAIN}
-    since, until = (
-        moment(given[name], now) if name in given else None for name in ("since", "until")
-    )
+    plain["agent"] = agent_of(given)
+    since, until = bounds(given.get("since"), given.get("until"), given.get("on"), now)
     chosen = Filter(
         since=since,
         until=until,
@@ -111,6 +111,12 @@ def parse_params(params: Mapping[str, str], now: datetime) -> SessionsQuestion:
         page=max(1, min(page, FARTHEST // HITS_PER_PAGE)),
         given=given,
     )
+
+
+def agent_of(given: Mapping[str, str]) -> str | None:
+    """Return the agent that is meant, by the name that its sessions have."""
+    name = given.get("agent")
+    return name and (adapters.find_name(name) or name)
 
 
 def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> SessionsPage:

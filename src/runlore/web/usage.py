@@ -29,9 +29,9 @@ from ..usage.waste import wasted
 from .charts import WHOLE, bars, stacked
 from .rendering import borrow_store, render
 from .session import uid_of
-from .sessions import facets_of
+from .sessions import agent_of, facets_of
 
-NARROWING = ("until", "agent", "model", "project", "branch", "machine", "author")
+NARROWING = ("until", "on", "agent", "model", "project", "branch", "machine", "author")
 NAMES = ("by", "since", *NARROWING, "sort")
 SPANS = {"today": "today", "7d": "7 days", "30d": "30 days", "90d": "90 days", "": "all"}
 DAYS = 90
@@ -77,13 +77,15 @@ def parse_params(params: Mapping[str, str], now: datetime, zone: Zone) -> UsageQ
     sort = given.get("sort")
     if sort is not None and sort not in usage.ORDERS:
         raise ModelError(f"sort={sort!r} is not one of {', '.join(usage.ORDERS)}")
+    if "on" in given:
+        given = _with_days(given, now, zone)
     since = given.get("since", "30d" if by in ("day", "block") else "")
     return UsageQuestion(
         by=by,
         chosen=CallFilter(
-            since=_since(since, now, zone),
+            since=_moment(since, now, zone) if since not in ("", "all") else None,
             until=zone.moment(given["until"], now) if "until" in given else None,
-            agent=given.get("agent"),
+            agent=agent_of(given),
             model=given.get("model"),
             repo=given.get("project"),
             branch=given.get("branch"),
@@ -95,10 +97,17 @@ def parse_params(params: Mapping[str, str], now: datetime, zone: Zone) -> UsageQ
     )
 
 
-def _since(text: str, now: datetime, zone: Zone) -> datetime | None:
+def _with_days(given: dict[str, str], now: datetime, zone: Zone) -> dict[str, str]:
+    """Return the parameters with the bounds of `on` in its place, which links can change."""
+    rest = {name: value for name, value in given.items() if name != "on"}
+    if rest.pop("since", "all") != "all" or "until" in rest:
+        raise ModelError("a day is given by itself: leave out since and until, or on")
+    first, last = map(zone.today, zone.span(given["on"], now))
+    return {**rest, "since": first.isoformat(), "until": last.isoformat()}
+
+
+def _moment(text: str, now: datetime, zone: Zone) -> datetime:
     """`30d` is the last thirty days with today, from midnight: a report has whole days."""
-    if text in ("", "all"):
-        return None
     if text[:-1].isdecimal() and text[-1] == "d" and len(text) < 6:
         today = zone.today(now)
         return zone.midnight(

@@ -42,6 +42,7 @@ OTHERS = frozenset({"secrets.json", "session.json", "settings.json", "device-id.
 class AmpAdapter(GrowingAdapter):
     name = "amp"
     label = "Amp"
+    aliases = ("ampcode", "sourcegraph-amp")
     version = 3
     blob_mark = b'"data"'
     reader = "runlore.adapters.amp.reader"

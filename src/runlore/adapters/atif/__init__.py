@@ -41,6 +41,7 @@ TRANSCRIPTS = "transcripts"
 class AtifAdapter(GrowingAdapter):
     name = "atif"
     label = "ATIF (Harbor, Devin CLI and others)"
+    aliases = ("devin", "harbor")
     version = 3
     reader = "runlore.adapters.atif.reader"
     roots: tuple[str, ...] = (

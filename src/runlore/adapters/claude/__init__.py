@@ -53,6 +53,7 @@ OVERFLOW_MARK = b"<persisted-output>"
 class ClaudeAdapter(JsonlAdapter):
     name = "claude"
     label = "Claude Code"
+    aliases: tuple[str, ...] = ("claude-cli",)
     version = 6
     blob_mark = b'"base64"'
     reader = "runlore.adapters.claude.reader"

@@ -84,6 +84,7 @@ class Named(msgspec.Struct, gc=False):
 class CodexAdapter(DocumentAdapter):
     name = "codex"
     label = "Codex"
+    aliases: tuple[str, ...] = ("codex-cli", "openai-codex")
     version = 7
     reader = "runlore.adapters.codex.items"
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")

@@ -48,6 +48,7 @@ _DOCUMENT = re.compile(r"session_(.+)_\d+\.json\Z")
 class CopilotCliAdapter(DocumentAdapter):
     name = "copilot_cli"
     label = "GitHub Copilot CLI"
+    aliases = ("copilot", "github-copilot")
     version = 5
     reader = "runlore.adapters.copilot_cli.reader"
     blob_mark = b'"data"'

@@ -155,6 +155,7 @@ class Whole(GrowingAdapter):
 class CursorAdapter(JsonlAdapter):
     name = "cursor"
     label = "Cursor"
+    aliases = ("cursor-agent", "cursor-cli")
     version = 4
     reader = "runlore.adapters.cursor.reader"
     blob_mark = b'"data"'

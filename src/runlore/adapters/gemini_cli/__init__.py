@@ -78,6 +78,7 @@ MAX_PLACES = 10_000
 class GeminiCliAdapter(DocumentAdapter):
     name = "gemini_cli"
     label = "Gemini CLI"
+    aliases: tuple[str, ...] = ("gemini",)
     version = 4
     reader = "runlore.adapters.gemini_cli.reader"
     blob_mark = b'"data"'

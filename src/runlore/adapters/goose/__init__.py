@@ -62,6 +62,7 @@ class Lines(JsonlAdapter):
 class GooseAdapter(SqliteSessionsAdapter):
     name = "goose"
     label = "goose"
+    aliases = ("block-goose",)
     version = 3
     reader = "runlore.adapters.goose.reader"
     blob_mark = b'"data"'

@@ -43,6 +43,7 @@ programs wait."""
 class GrokCliAdapter(SqliteAdapter):
     name = "grok_cli"
     label = "Grok CLI (superagent)"
+    aliases = ("superagent-grok",)
     version = 4
     reader = "runlore.adapters.grok_cli.reader"
     blob_mark = b'"data"'

@@ -19,6 +19,7 @@ from ..shared.jsonl import JsonlAdapter
 class IflowAdapter(JsonlAdapter):
     name = "iflow"
     label = "iFlow CLI"
+    aliases = ("iflow-code",)
     version = 2
     reader = "runlore.adapters.iflow.reader"
     roots = ("~/.iflow/projects",)

@@ -62,6 +62,7 @@ _OLD_CONTEXT = re.compile(r"context_\d+\.jsonl\Z")
 class KimiAdapter(JsonlAdapter):
     name = "kimi"
     label = "Kimi"
+    aliases = ("kimi-cli", "kimi-code")
     version = 6
     reader = "runlore.adapters.kimi.reader"
     roots = (*CLI, *CODE)

@@ -28,6 +28,7 @@ from ..shared.jsonl import to_json
 class MiniSweAgentAdapter(GrowingAdapter):
     name = "mini_swe_agent"
     label = "mini-SWE-agent"
+    aliases = ("mini-swe",)
     version = 3
     reader = "runlore.adapters.mini_swe_agent.reader"
     roots: tuple[str, ...] = (

@@ -40,6 +40,7 @@ from ..shared.jsonl import JsonlAdapter
 class PiAdapter(JsonlAdapter):
     name = "pi"
     label = "pi"
+    aliases: tuple[str, ...] = ("pi-coding-agent",)
     version = 4
     reader = "runlore.adapters.pi.reader"
     blob_mark = b'"data"'

@@ -36,6 +36,7 @@ PROJECTS, CHATS, SUBAGENTS = "projects", "chats", "subagents"
 class QwenCodeAdapter(gemini_cli.GeminiCliAdapter):
     name = "qwen_code"
     label = "Qwen Code"
+    aliases = ("qwen", "qwen-cli")
     version = 3
     reader = "runlore.adapters.qwen_code.reader"
     roots = ("$QWEN_RUNTIME_DIR", "$QWEN_HOME", "~/.qwen")

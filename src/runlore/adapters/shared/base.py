@@ -32,6 +32,8 @@ class Adapter(metaclass=ABCMeta):
     """The name of the agent, and the prefix of its sessions' uids: the name of the module."""
     label: str
     """The name that people use for the agent."""
+    aliases: tuple[str, ...] = ()
+    """Further names by which people call the agent; capitals and signs make no difference."""
     version: int
     """Raised when the same records would give other events: the sessions of an older version are
     then derived again."""

@@ -21,6 +21,7 @@ from ..shared.jsonl import JsonlAdapter
 class VisualStudioCopilotAdapter(JsonlAdapter):
     name = "visualstudio_copilot"
     label = "Visual Studio Copilot"
+    aliases = ("visual-studio",)
     version = 3
     reader = "runlore.adapters.visualstudio_copilot.reader"
     roots: tuple[str, ...] = (

@@ -59,6 +59,7 @@ HEAD = ("sessionId", "creationDate", "customTitle", "initialLocation", "version"
 class VscodeCopilotAdapter(GrowingAdapter):
     name = "vscode_copilot"
     label = "VS Code Copilot Chat"
+    aliases = ("copilot-chat", "vscode", "vs-code-copilot")
     version = 3
     reader = "runlore.adapters.vscode_copilot.reader"
     roots: tuple[str, ...] = (

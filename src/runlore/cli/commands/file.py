@@ -1,5 +1,6 @@
-"""Find the sessions that edited or read a file.
+"""Find the sessions that changed or read a file.
 
+Counted are edits, reads, and commands whose text says that they change it.
 PATH is seen from here; where no session touched that file, the end of a path:
 main.py, src/main.py. One that begins with */ is always an end. With --json an
 object with sessions as `ls` gives them, each with what it did (docs/json.md).
@@ -135,11 +136,15 @@ def as_table(store: Store, answer: trace.FileAnswer) -> list[str]:
 
 
 def action_columns(traces: list[trace.FileTrace]) -> list[Column]:
-    """Return the counts of edits, reads and, if there are any, other actions."""
+    """Return the counts of edits and reads, and of commands that change the file and of other
+    actions if there are any."""
     columns = [
         Column("EDITS", [times(found, "edit") for found in traces], right=True),
         Column("READS", [times(found, "read") for found in traces], right=True),
     ]
+    commands = [times(found, trace.COMMAND) for found in traces]
+    if any(commands):
+        columns.append(Column("COMMANDS", commands, right=True))
     others = [times(found, "search", "other") for found in traces]
     if any(others):
         columns.append(Column("OTHER", others, right=True, leaves=1))

@@ -28,7 +28,7 @@ from ... import search as engine
 from ...answers import Answer
 from ...config import Config
 from ...query import names as naming
-from ...store import Store
+from ...store import Filter, Store
 from ...text.words import ago, count
 from ..failures import Failure
 from ..hits import (
@@ -39,7 +39,7 @@ from ..hits import (
     heads,
     session_fields,
 )
-from ..options import _folder, as_json, is_paged, no_pager, open_store, skipped
+from ..options import _folder, as_json, is_paged, no_pager, open_store, search_filters, skipped
 from ..output import fit, note, one_line, page, paint, screen, write_json
 
 _EXCLUSION = re.compile(r"-(?!-|h$|n\d*$).", re.DOTALL)
@@ -106,6 +106,7 @@ class MatchingEvent(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool
     snippet: str
     marks: list[tuple[int, int]]
+    is_injected: bool
 
 
 class Matches(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +156,7 @@ class EventMatches(Matches, frozen=True, kw_only=True):
     default="relevance",
     help="Order of the results.",
 )
+@search_filters
 @click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
 @click.option("--regex", metavar="PATTERN", help="Look through all texts, newest first.")
 @no_pager
@@ -170,17 +172,18 @@ def command(
     words: tuple[str, ...],
     limit: int,
     sort: str,
+    chosen: Filter,
     is_flat: bool,
     regex: str | None,
     is_json: bool,
 ) -> None:
     text = " ".join(words).replace(_DASH, "-").strip()
-    if not text and regex is None:
+    if not text and regex is None and chosen == Filter(parents_only=False):
         raise click.UsageError("give words to search for")
     limit += skipped()
     with open_store() as (store, config):
         try:
-            asked = engine.parse(text).mapped("cwd", _folder)
+            asked = engine.parse(text).mapped("cwd", _folder).narrowed(chosen)
             answer = ask(store, asked, regex, limit, sort)
             # The best of each session first, then more.
             if is_flat and 0 < sum(len(hit.events) for hit in answer.hits) < limit:

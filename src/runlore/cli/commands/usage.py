@@ -31,7 +31,7 @@ from ...pricing.prices import fetch, providers_of, table_of
 from ...store import CallFilter, Filter, Store, open_for_reading
 from ...store import open_store as open_for_writing
 from ...sync import billing
-from ...text.words import count
+from ...text.words import bounds, count
 from ...usage.answers import SessionCalls, UsageDoubts, UsageReport, WasteTotals
 from ...usage.budget import Spent, budgets
 from ...usage.explain import check, explain
@@ -90,8 +90,9 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     metavar="WHAT",
     help=f"{', '.join(usage.BY)} (day); a session with its subagents.",
 )
-@click.option("--since", metavar="WHEN", help="From then on: 7d, 24h, yesterday, a date.")
+@click.option("--since", metavar="WHEN", help="From then on: 3d, tuesday, last week, 2026-07.")
 @click.option("--until", metavar="WHEN", help="Before then.")
+@click.option("--on", metavar="DAY", help="On this day, or in this week or month.")
 @click.option(
     "--days",
     type=click.IntRange(1, 100_000),
@@ -105,7 +106,7 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option("--branch", metavar="GLOB", help=f"On this git branch{PART}.")
 @click.option("--machine", metavar="NAME", help="From this machine; --author: of this person.")
-@click.option("--author", metavar="NAME", help="Of this person.", hidden=True)
+@click.option("--author", metavar="NAME", help="Of this person.")
 @click.option("--session", type=SessionName(), help="Of this session and its subagents.")
 @click.option(
     "--subagents",
@@ -208,15 +209,14 @@ def _zone(name: str | None) -> usage.Zone:
 
 def _chosen(store: Store, options: dict[str, Any], now: datetime, zone: usage.Zone) -> CallFilter:
     try:
-        since, until = (
-            zone.moment(text, now) if text is not None else None
-            for text in (options["since"], options["until"])
+        since, until = bounds(
+            options["since"], options["until"], options["on"], now, zone.moment, zone.span
         )
     except ModelError as error:
         raise click.BadParameter(str(error)) from None
     if options["days"]:
         if since is not None:
-            raise click.UsageError("--days and --since do not go together")
+            raise click.UsageError("--days does not go together with --since or --on")
         today = zone.today(now)
         days = min(options["days"] - 1, today.toordinal() - 719_163)
         since = zone.midnight(today - timedelta(days=days))

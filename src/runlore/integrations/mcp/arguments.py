@@ -43,13 +43,15 @@ def _text(description: str, max_length: int = 200, **more: Any) -> Meta:
     return Meta(max_length=max_length, description=description, **more)
 
 
-Agent = Annotated[str, _text("Only of this agent: what stands before the colon of a uid.")]
+Agent = Annotated[str, _text("Only of this agent, by any usual name.")]
 Repo = Annotated[
     str, _text("Only in this repository: owner/name, or the name alone; * is a wildcard.")
 ]
 Model = Annotated[str, _text("Only with this model, or a part of its name.")]
-Since = Annotated[str, _text("From then on: 7d, 24h, yesterday, 2026-03-14, ISO 8601.", 60)]
+Branch = Annotated[str, _text("Only on this git branch, or a part of its name.")]
+Since = Annotated[str, _text("From then on: 3d, tuesday, last week, 2026-07, 2026-03-14.", 60)]
 Until = Annotated[str, _text("Before then, in the same words.", 60)]
+On = Annotated[str, _text("On this day, or in this week or month, in the same words.", 60)]
 
 
 class Search(Arguments, frozen=True, kw_only=True):
@@ -61,6 +63,13 @@ class Search(Arguments, frozen=True, kw_only=True):
             min_length=1,
         ),
     ]
+    agent: Agent = ""
+    repo: Repo = ""
+    branch: Branch = ""
+    model: Model = ""
+    since: Since = ""
+    until: Until = ""
+    on: On = ""
     sort: Annotated[Literal["relevance", "newest"], Meta(description="What comes first.")] = (
         "relevance"
     )
@@ -72,10 +81,11 @@ class Sessions(Arguments, frozen=True, kw_only=True):
     cwd: Annotated[
         str, _text("Only in this folder and below (a whole path), or with this in its path.", 1_000)
     ] = ""
-    branch: Annotated[str, _text("Only on this git branch, or a part of its name.")] = ""
+    branch: Branch = ""
     model: Model = ""
     since: Since = ""
     until: Until = ""
+    on: On = ""
     text: Annotated[str, _text("Only with this in the title or the folder.")] = ""
     errors: Annotated[bool, Meta(description="Only with errors.")] = False
     subagents: Annotated[bool, Meta(description="Subagents' sessions too.")] = False
@@ -132,6 +142,7 @@ class Usage(Arguments, frozen=True, kw_only=True):
     model: Model = ""
     since: Since = ""
     until: Until = ""
+    on: On = ""
     session: Annotated[str, _text("Only of this session and its subagents.", 400)] = ""
 
 

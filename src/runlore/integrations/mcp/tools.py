@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from ... import query, usage
+from ... import adapters, query, usage
 from ... import search as engine
 from ...config import Config
 from ...errors import ModelError, NotFound
 from ...model import USD, SessionEvent
 from ...search import EventHit, trace
 from ...store import CallFilter, Filter, SessionLine, Store
-from ...text.words import moment, usd, with_subagents
+from ...text.words import Bounds, bounds, usd, with_subagents
 from ...timeline import model_context
 from . import arguments, learning
 from . import events as event_entries
@@ -55,7 +55,17 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 # ── search ────────────────────────────────────────────────────────────────────────────────────────
 def search(store: Store, config: Config, args: arguments.Search, place: Place | None) -> Result:
-    asked = engine.parse(args.query)
+    since, until = _bounds(args)
+    asked = engine.parse(args.query).narrowed(
+        Filter(
+            agent=_agent(args),
+            repo=args.repo or None,
+            branch=args.branch or None,
+            model=args.model or None,
+            since=since,
+            until=until,
+        )
+    )
     seen = place.at if place else 0
     most = seen + max(3, args.max_tokens // HIT)
     answer = engine.search(
@@ -86,7 +96,8 @@ def _hit(
     lines = [_session_line(session, note, is_named=not events) + without]
     for event in events:
         tool = f"/{line(event.tool, 40)}" if event.tool else ""
-        label = f"{event.kind}{tool}{' error' if event.is_error else ''}"
+        kind = "injected" if event.is_injected else event.kind
+        label = f"{kind}{tool}{' error' if event.is_error else ''}"
         lines.append(f"  {line(session.uid, 200)}#{event.seq} {label}: {line(event.snippet, 240)}")
     data = (
         {"uid": session.uid, "events": [event.seq for event in events]}
@@ -134,14 +145,15 @@ def _nothing(store: Store, config: Config) -> list[str]:
 
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 def sessions(store: Store, config: Config, args: arguments.Sessions, place: Place | None) -> Result:
+    since, until = _bounds(args)
     chosen = Filter(
         **{
-            name: getattr(args, name) or None
-            for name in ("agent", "repo", "cwd", "branch", "model", "text")
+            name: getattr(args, name) or None for name in ("repo", "cwd", "branch", "model", "text")
         },
+        agent=_agent(args),
         pinned=False,
-        since=_moment(args.since),
-        until=_moment(args.until),
+        since=since,
+        until=until,
         errors=args.errors,
         parents_only=not args.subagents,
     )
@@ -370,12 +382,13 @@ def _here() -> str:
 # ── usage ─────────────────────────────────────────────────────────────────────────────────────────
 def cost(store: Store, config: Config, args: arguments.Usage, place: Place | None) -> Result:
     zone = usage.Zone()
+    since, until = _bounds(args, zone)
     chosen = CallFilter(
-        agent=args.agent or None,
+        agent=_agent(args),
         repo=args.repo or None,
         model=args.model or None,
-        since=_moment(args.since, zone),
-        until=_moment(args.until, zone),
+        since=since,
+        until=until,
         session=query.resolve(store, args.session) if args.session else None,
     )
     made = usage.report(store, args.by, chosen, zone=zone)
@@ -430,16 +443,21 @@ def _totals(row: usage.Row) -> dict[str, Any]:
     }
 
 
-def _moment(text: str, zone: usage.Zone | None = None) -> datetime | None:
-    if not text:
-        return None
-    now = datetime.now(UTC)
+_Narrowing = arguments.Search | arguments.Sessions | arguments.Usage
+
+
+def _bounds(args: _Narrowing, zone: usage.Zone | None = None) -> Bounds:
+    """Return from when on and before when. Raises BadArguments."""
+    now, given = datetime.now(UTC), (args.since, args.until, args.on)
     try:
-        return zone.moment(text, now) if zone else moment(text, now)
-    except (ModelError, OverflowError, ValueError):
-        raise BadArguments(
-            f"{line(text, 60)!r} is not a time: try 7d, 24h, yesterday or 2026-03-14"
-        ) from None
+        return bounds(*given, now, zone.moment, zone.span) if zone else bounds(*given, now)
+    except (ModelError, OverflowError, ValueError) as error:
+        raise BadArguments(line(str(error), 200)) from None
+
+
+def _agent(args: _Narrowing) -> str | None:
+    """Return the agent that is meant, by the name that its sessions have."""
+    return adapters.find_name(args.agent) or args.agent or None
 
 
 TOOLS = (

@@ -147,19 +147,16 @@ class PostgresIndex(SqlIndex):
         # One statement, so that the rows belong to this body, even if another process derives the
         # session again meanwhile.
         names = (
-            "seq",
-            "kind",
-            "ts",
-            "tool",
-            f"flags & {ERROR}",
-            "rest" if files else "null::bytea",
-            '"offset"',
-            "length",
+            "e.seq",
+            "e.kind",
+            "e.ts",
+            "e.tool",
+            f"e.flags & {ERROR}",
+            "e.rest" if files else "case e.kind when 'lifecycle' then e.rest end",
+            'e."offset"',
+            "e.length",
         )
-        arrays = ", ".join(
-            f"array_agg(e.{name} order by seq)" if name[0] != "n" else f"array_agg({name})"
-            for name in names
-        )
+        arrays = ", ".join(f"array_agg({name} order by e.seq)" for name in names)
         sql = (
             f"select s.id, s.length, s.hash, s.body, l.* from segments s, lateral (select {arrays}"
             " from events e"

@@ -59,10 +59,11 @@ class SqliteIndex(SqlIndex):
         if row is None:
             return None
         session, first, last, length, hash_, body = row
+        rest = "rest" if files else "case kind when 'lifecycle' then rest end"
         sql = (
-            f'select seq, kind, ts, tool, flags & {ERROR}, {"rest" if files else "null"}, "offset",'
-            ' length from events where session = ? and seq between ? and ? and "offset" is not'
-            f" null and flags & {OUTRANKED} = 0 order by seq"
+            f'select seq, kind, ts, tool, flags & {ERROR}, {rest}, "offset", length from events'
+            ' where session = ? and seq between ? and ? and "offset" is not null'
+            f" and flags & {OUTRANKED} = 0 order by seq"
         )
         try:
             rows = self.db.all(sql, (session, first, last))

@@ -6,10 +6,13 @@ const root = $("#session");
 const { uid, branch } = root.dataset;
 const at = (what, query = "") => `/x/${what}/${encodeURIComponent(uid).replaceAll("%3A", ":")}?branch=${branch}${query}`;
 const HEIGHT = 64; // Of a block that was never drawn, in pixels.
+const SETTLED_MS = 3000; // By then everything near what a link leads to is drawn.
 const FAR = 24; // Parts on either side of the screen that stay drawn.
 
 // ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 const loading = new Map();
+let goal; // Brings into view what a link leads to, until the reader moves.
+for (const act of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(act, () => (goal = undefined), { passive: true });
 
 function hold(part) {
   if (part.classList.contains("away") && !part.style.height) part.style.height = `${part.dataset.blocks * HEIGHT}px`;
@@ -28,7 +31,8 @@ async function fill(part) {
         part.style.height = "";
         dress(part);
         // What is read stays where it is when something above it turns out to be higher, or lower, than was thought.
-        if (before.bottom <= innerHeight * 0.6) scrollBy({ top: part.offsetHeight - before.height, behavior: "instant" });
+        if (goal) goal();
+        else if (before.bottom <= innerHeight * 0.6) scrollBy({ top: part.offsetHeight - before.height, behavior: "instant" });
       }).finally(() => loading.delete(number)),
     );
   }
@@ -67,26 +71,134 @@ function dress(part) {
 }
 
 // ── going to an event ───────────────────────────────────────────────────────────────────────────────────────────────
-function partWith(seq) {
-  const parts = $$(".part");
-  return parts.find((part) => Number(part.dataset.first) <= seq && seq <= Number(part.dataset.last)) ||
-    parts.findLast((part) => Number(part.dataset.first) <= seq);
-}
-
+// A result has no block of its own: it is shown with its call, which only the server knows for sure.
 async function go(seq) {
-  const part = partWith(seq);
+  goal = undefined;
+  const answer = await fetch(at("place", `&seq=${seq}&q=${encodeURIComponent(field.value.trim())}`));
+  if (!answer.ok) {
+    say(answer.status === 404 ? `there is no event ${seq}` : "that place could not be found");
+    return;
+  }
+  const place = await answer.json();
+  const there = place.branch === null ? "all" : String(place.branch);
+  if (there !== branch) {
+    location.replace(`?${new URLSearchParams({ branch: there, q: field.value.trim() })}#${seq}`);
+    return;
+  }
+  const part = $$(".part")[place.part];
   if (!part) return;
   await fill(part);
-  // A result is shown with its call: the block that begins last before it.
-  const block = document.getElementById(String(seq)) || $$(".block[id]", part).findLast((one) => Number(one.dataset.seq) <= seq);
+  const block = document.getElementById(String(place.block));
   if (!block) return;
   for (const one of $$("[data-item].at")) one.classList.remove("at");
   block.classList.add("at");
-  const fold = $("details.call, details.note, details.thought", block);
-  if (fold && Number(block.dataset.seq) !== seq) fold.open = true;
-  block.scrollIntoView({ block: "start" });
+  const { text, spot } = await showWords(block, seq, place.words);
+  for (let fold = (text || $("details.call, details.note, details.thought", block))?.closest("details"); block.contains(fold); fold = fold.parentElement.closest("details")) fold.open = true;
+  const target = spot || (text && seq !== place.block ? text : block);
+  goal = () => target.scrollIntoView({ block: spot ? "center" : "start" });
+  goal();
   // What was drawn above on the way may have moved it.
-  requestAnimationFrame(() => requestAnimationFrame(() => block.scrollIntoView({ block: "start" })));
+  requestAnimationFrame(() => requestAnimationFrame(() => goal?.()));
+  const mine = goal;
+  setTimeout(() => goal === mine && (goal = undefined), SETTLED_MS);
+}
+
+// ── the words that were searched for ────────────────────────────────────────────────────────────────────────────────
+const MARKS = 200; // In one text, at most.
+const SPOTS = 6; // Of a word, and
+const NEAR = 120; // characters within which they count as together: what the snippet of a search is chosen by.
+
+// The element with the text of an event, and the mark to look at. A text that is cut, or not in the form in which it is
+// shown, is loaded: what was found in it must be there.
+async function showWords(block, seq, words) {
+  for (const one of $$("mark.word")) {
+    const parent = one.parentNode;
+    one.replaceWith(...one.childNodes);
+    parent.normalize();
+  }
+  let text = $$(`[data-of="${seq}"]`, block).find((one) => one.closest(".block") === block);
+  if (!words.length) return { text };
+  const isCut = text && $("[data-whole]", text);
+  if (text && !isCut) {
+    const spot = markWords(text, words);
+    if (spot) return { text, spot };
+  }
+  if (!text) {
+    text = document.createElement("div");
+    text.className = "body";
+    text.dataset.of = seq;
+    $(".content", block).append(text);
+  }
+  const source = { dataset: { uid: block.dataset.uid, seq } };
+  for (const form of isCut ? ["", "&plain"] : ["&plain"]) {
+    text.innerHTML = await load(of("text", source, form));
+    const spot = markWords(text, words);
+    if (spot) return { text, spot };
+  }
+  return { text };
+}
+
+// Marks words in what is shown of a text, and gives the first mark of the place that has most of them.
+function markWords(root, words) {
+  const nodes = [];
+  let text = "";
+  for (const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT); walker.nextNode();) {
+    nodes.push([text.length, walker.currentNode]);
+    text += walker.currentNode.data;
+  }
+  const spans = placesOf(text, words);
+  let best = 0;
+  let most = 0;
+  const seen = new Map();
+  const counted = spans.map(([, , word]) => seen.set(word, (seen.get(word) || 0) + 1).get(word) <= SPOTS);
+  for (let n = 0; n < spans.length; n++) {
+    if (!counted[n]) continue;
+    let number = 0;
+    for (let at = n; at < spans.length && spans[at][1] <= spans[n][0] + NEAR; at++) number += counted[at];
+    if (number > most) [best, most] = [n, number];
+  }
+  let spot = null;
+  let last = nodes.length - 1;
+  for (let n = spans.length - 1; n >= 0; n--) {
+    const [first, end] = spans[n];
+    while (last > 0 && nodes[last][0] >= end) last--;
+    for (let at = last; at >= 0; at--) {
+      const [start, node] = nodes[at];
+      const range = document.createRange();
+      range.setStart(node, Math.max(0, first - start));
+      range.setEnd(node, Math.min(node.data.length, end - start));
+      const mark = document.createElement("mark");
+      mark.className = "word";
+      range.surroundContents(mark);
+      if (n === best) spot = mark;
+      if (start <= first) break;
+    }
+  }
+  return spot;
+}
+
+// Where words are in a text, in order and apart: as whole words, or else as parts of words. The signs between the words of a
+// phrase may differ: Markdown takes some away.
+function placesOf(text, words) {
+  const letter = "[\\p{L}\\p{M}\\p{N}]";
+  const found = [];
+  words.forEach((word, n) => {
+    const tokens = word.match(new RegExp(`${letter}+`, "gu"));
+    if (!tokens) return;
+    const phrase = tokens.join(`[^\\p{L}\\p{M}\\p{N}]*`);
+    for (const pattern of [`(?<!${letter})${phrase}(?!${letter})`, phrase]) {
+      const here = [];
+      for (const match of text.matchAll(new RegExp(pattern, "giu"))) {
+        here.push([match.index, match.index + match[0].length, n]);
+        if (here.length >= MARKS) break;
+      }
+      found.push(...here);
+      if (here.length) break;
+    }
+  });
+  found.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
+  let end = 0;
+  return found.filter((one) => one[0] >= end && (end = one[1])).slice(0, MARKS);
 }
 
 function follow() {
@@ -215,27 +327,30 @@ const field = $("[data-find]");
 const finds = $("[data-finds]");
 let asked = 0;
 let timer;
+async function seek() {
+  const mine = ++asked;
+  const text = field.value.trim();
+  if (!text) {
+    finds.hidden = true;
+    return;
+  }
+  try {
+    const html = await load(at("find", `&q=${encodeURIComponent(text)}`));
+    if (mine !== asked) return;
+    finds.innerHTML = html;
+    finds.hidden = false;
+  } catch {
+    // Half a phrase: what was found before stays.
+  }
+}
 field.addEventListener("input", () => {
   clearTimeout(timer);
-  timer = setTimeout(async () => {
-    const mine = ++asked;
-    const text = field.value.trim();
-    if (!text) {
-      finds.hidden = true;
-      return;
-    }
-    try {
-      const html = await load(at("find", `&q=${encodeURIComponent(text)}`));
-      if (mine !== asked) return;
-      finds.innerHTML = html;
-      finds.hidden = false;
-    } catch {
-      // Half a phrase: what was found before stays.
-    }
-  }, 120);
+  timer = setTimeout(seek, 120);
 });
-$(".seek").addEventListener("submit", (event) => {
+$(".seek").addEventListener("submit", async (event) => {
   event.preventDefault();
+  // Who came from a search has words in the field, and has not seen where else they are.
+  if (!$("[data-place]", finds)) await seek();
   const places = $$("[data-place]", finds);
   const now = places.findIndex((place) => place.hash === location.hash);
   if (places.length) location.hash = places[(now + 1) % places.length].hash;

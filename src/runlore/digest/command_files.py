@@ -1,0 +1,219 @@
+"""The files that a shell command changes, as far as its text says so.
+
+Understood are redirections, `tee`, `sed -i`, `perl -i`, `mv`, `cp`, `rm`, `touch`, `git mv`,
+`git rm`, and patches in a here-document. A name that only the shell knows (`$out`, `*.py`) is left
+out. Nothing here knows whether the command succeeded.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Generator, Iterator
+
+MAX_CHARS = 20_000
+"""Characters of a command that are looked at, without its here-documents."""
+MAX_FILES = 100
+"""Files of one command."""
+_MAX_SHELLS = 2
+"""Shells inside each other, as in `bash -c "sh -c …"`."""
+
+MAY_CHANGE = re.compile(
+    rb">|\b(?:tee|sed|perl|mv|cp|rm|touch|install|git|patch|apply_patch|applypatch)\b"
+)
+"""What a command that changes a file has in it; most commands have none of it."""
+
+_TOKEN = re.compile(
+    r"""(?P<turn>(?<![=-])\d?(?:&>>?|>>|>\||>&|>|<<<|<<|<&|<))|(?P<sign>&&|\|\||\|&|[;|&()\n])"""
+    r"""|(?<!\S)\#[^\n]*|(?P<word>(?:[^\s'"\\;|&<>()]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)"""
+    r"""|(?P<bad>['"\\])""",
+    re.S,
+)
+"""Redirections, signs between commands, comments and words with their quotes."""
+_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.S)
+_HEREDOC = re.compile(
+    r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(.*?)(?:\n[ \t]*\2(?=\s|\)|\Z)|\Z)", re.S
+)
+_PATCHED = re.compile(
+    r"^(?:\*\*\* (?:(?:Update|Add|Delete) File|Move to): |(?:\+\+\+|---) )([^\t\r\n]+)", re.M
+)
+_PATCHERS = frozenset({"apply_patch", "applypatch", "patch"})
+_CODE = re.compile(
+    r"\s*(?://|(?:const|let|var|import|from|await|async|function|return|def|class)\s)"
+)
+"""The beginning of a program in another language, which some tools run like a command."""
+_UNKNOWN = re.compile(r"[$`*?\[\]{}\n]|\A(?:[-=&]|/dev/)|\A\Z|\A(?:\d+|\.|\.\.|/)\Z")
+"""A word that is no name of a file, or one that only the shell can tell."""
+_WRAPPERS = frozenset("sudo time env exec nohup command builtin nice then do else ! {".split())
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_OF_ALL = frozenset({"rm", "touch", "tee"})
+_WITH_VALUE = {"sed": ("-e", "-f", "-l"), "perl": ("-e", "-E", "-I", "-M"), "touch": ("-d", "-r")}
+"""Options of a program whose value is the next word."""
+
+
+def changed_files(command: str) -> tuple[str, ...]:
+    """Return the files that a command writes, moves or removes, in the order of its words.
+
+    They are seen from the folder that the command is started in. Never raises.
+    """
+    if _CODE.match(command):
+        return ()
+    found = dict.fromkeys(_changed(command, "", _MAX_SHELLS))
+    return tuple(found)[:MAX_FILES]
+
+
+def _changed(command: str, folder: str, shells: int) -> Iterator[str]:
+    patches: list[str] = []
+    if "<<" in command:
+        patches = [match[4] for match in _HEREDOC.finditer(command)]
+        command = _HEREDOC.sub(r" \3\n", command)
+    words: list[str] = []
+    outside: list[str] = []
+    is_applied = False
+    for token in _TOKEN.finditer(command[:MAX_CHARS]):
+        if token["bad"]:  # A quote that is never closed: what came before it counts.
+            break
+        if turn := token["turn"]:
+            words.append(">" if ">" in turn else "<")
+            continue
+        if token["word"]:
+            words.append(token["word"])
+            continue
+        is_applied = is_applied or _applies(words)
+        folder = yield from _finish(words, folder, shells)
+        words = []
+        if token["sign"] == "(":
+            outside.append(folder)
+        elif token["sign"] == ")" and outside:
+            folder = outside.pop()
+    is_applied = is_applied or _applies(words)
+    folder = yield from _finish(words, folder, shells)
+    for patch in patches if is_applied else ():
+        yield from (posixpath.join(folder, path) for path in _patched(patch))
+
+
+def _finish(words: list[str], folder: str, shells: int) -> Generator[str, None, str]:
+    """Yield the files that one simple command changes, and return the folder after it."""
+    plain: list[str] = []
+    at = 0
+    while at < len(words):
+        if words[at] not in (">", "<"):
+            plain.append(_unquoted(words[at]))
+            at += 1
+            continue
+        if words[at] == ">":
+            yield from _known(list(map(_unquoted, words[at + 1 : at + 2])), folder)
+        at += 2
+    plain = _unwrapped(plain)
+    if plain[:1] == ["cd"] and len(plain) == 2 and not _UNKNOWN.search(plain[1]):
+        return posixpath.join(folder, plain[1])
+    if shells and plain[:1] and plain[0].rpartition("/")[2] in _SHELLS:
+        script = _script(plain)
+        if script is not None:
+            yield from _changed(script, folder, shells - 1)
+    elif plain:
+        yield from _known(_operands_changed(plain), folder)
+    return folder
+
+
+def _applies(words: list[str]) -> bool:
+    """Return True if a simple command applies a patch."""
+    words = _unwrapped(words)
+    if words[:1] == ["git"]:
+        return words[1:2] in (["apply"], ["am"])
+    return bool(words) and words[0].rpartition("/")[2] in _PATCHERS
+
+
+def _unquoted(word: str) -> str:
+    return _QUOTED.sub(lambda part: part[1] or part[2] or part[3] or "", word)
+
+
+def _script(words: list[str]) -> str | None:
+    """Return the text that a shell is given to run."""
+    if len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]):
+        return words[2]
+    return None
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    """Return a simple command without assignments and programs that only start another."""
+    at = 0
+    while at < len(words) and (words[at] in _WRAPPERS or _ASSIGNMENT.match(words[at])):
+        at += 1
+    return words[at:]
+
+
+def _known(paths: list[str], folder: str) -> Iterator[str]:
+    """Yield the paths whose names the text tells."""
+    for path in paths:
+        if not _UNKNOWN.search(path):
+            yield path if path.startswith("~") else posixpath.join(folder, path)
+
+
+def _operands_changed(words: list[str]) -> list[str]:
+    """Return the operands of a program that it changes."""
+    program, rest = words[0].rpartition("/")[2], words[1:]
+    if program == "git":
+        while rest[:1] and rest[0].startswith("-"):
+            rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
+        if rest[:1] not in (["mv"], ["rm"]):
+            return []
+        program, rest = rest[0], rest[1:]
+    operands = _operands(program, rest)
+    if program in _OF_ALL:
+        return operands
+    if program in ("mv", "cp", "install"):
+        return _moved(operands, is_copy=program != "mv")
+    if program in ("sed", "perl"):
+        return _in_place(program, rest, operands)
+    return []
+
+
+def _operands(program: str, words: list[str]) -> list[str]:
+    """Return the words that are no options, and no values of options."""
+    with_value = _WITH_VALUE.get(program, ())
+    operands = []
+    for n, word in enumerate(words):
+        is_value = n > 0 and words[n - 1] in with_value
+        if not is_value and (not word.startswith("-") or word == "-"):
+            operands.append(word)
+    return operands
+
+
+def _moved(operands: list[str], *, is_copy: bool) -> list[str]:
+    """Return the targets of a move or a copy, and of a move its sources."""
+    if len(operands) < 2:
+        return []
+    *sources, target = operands
+    targets = [target]
+    if len(sources) > 1 or target.endswith("/") or target in (".", ".."):
+        names = [source.rstrip("/").rpartition("/")[2] for source in sources]
+        targets = [posixpath.join(target, name) for name in names]
+    return targets if is_copy else [*sources, *targets]
+
+
+def _in_place(program: str, words: list[str], operands: list[str]) -> list[str]:
+    """Return the files that sed or perl change in place."""
+    options = [word for word in words if word.startswith("-") and word != "-"]
+    if program == "perl":
+        is_in_place = any(re.match(r"-[a-zA-Z0]*i", word) for word in options)
+        has_script = any(re.fullmatch(r"-[a-zA-Z0]*[eE]", word) for word in options)
+        # The text of `-pie '…'` is an operand here, as that of `-pi -e '…'` is not.
+        is_separate = any(word in ("-e", "-E") for word in options)
+        skipped = 1 if has_script and not is_separate else 0
+        return operands[skipped:] if is_in_place and has_script else []
+    if not any(re.match(r"-[nErsz]*i|--in-place", word) for word in options):
+        return []
+    # Without -e the first operand is the script; on macOS an empty suffix stands before it.
+    files = operands[1:] if operands[:1] == [""] else operands
+    has_script = any(word in ("-e", "-f") or word.startswith("--expression") for word in options)
+    return files if has_script else files[1:]
+
+
+def _patched(patch: str) -> list[str]:
+    """Return the files that a patch names."""
+    paths = [path.strip() for path in _PATCHED.findall(patch)]
+    return [
+        path[2:] if path.startswith(("a/", "b/")) else path for path in paths if path != "/dev/null"
+    ]
