@@ -35,7 +35,7 @@ class Plain(JsonlAdapter):
 
 
 class Marked(Plain):
-    marker = b"<see>"
+    markers = (b"<see>",)
 
     def sidecars(self, source: Source) -> Iterator[Record]:
         yield Record(b"first", -1, "note")

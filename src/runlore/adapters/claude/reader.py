@@ -42,19 +42,17 @@ class Reader(ClaudeFold):
         elif not content:
             self.merge("empty")
         else:
-            numbered, reminders = enumerate(content), list[str]()
+            numbered = enumerate(content)
             for n, block in numbered if len(content) == 1 else words.prompt_first(numbered):
                 kind = block.type or words.guess(block)
                 if kind == "tool_result":
-                    reminders.append(self.tool_result(line, block))
+                    self.tool_result(line, block)
                 elif kind == "text" and block.text is not None:
                     self.prompt(line, block.text)
                 elif kind == "image" or kind == "document":
                     self.picture(line, content, n)
                 else:
                     self.unknown_block(n, block)
-            # Behind the others, whose numbers they would change.
-            self.remind(reminders)
 
     def picture(self, line: Line, content: list[Block], n: int) -> None:
         """A picture belongs to the prompt that it comes with; without one, it is the prompt."""
@@ -184,7 +182,7 @@ class Reader(ClaudeFold):
         elif kind == "redacted_thinking":
             self.merge(kind)
         elif kind is not None and kind.endswith("tool_result"):
-            self.remind([self.tool_result(line, block)])
+            self.tool_result(line, block)
         elif kind == "fallback":
             self.fallback(n)
         else:
@@ -227,11 +225,10 @@ class Reader(ClaudeFold):
         if call_id:
             keep(self.state.calls, call_id, Call(tool, call.action, call.kind == "test_run"), CALLS)
 
-    def tool_result(self, line: Line, block: Block) -> str:
-        """Add a result, and return the reminder that the program put behind it."""
+    def tool_result(self, line: Line, block: Block) -> None:
         call_id = block.tool_use_id
         call = self.state.calls.pop(call_id, words.NO_CALL) if call_id else words.NO_CALL
-        text, reminder = words.without_reminder(self.result_text(block))
+        text = self.result_text(block)
         kind = native = "tool_result"
         is_error = block.is_error is True
         fields: Fields = {}
@@ -259,11 +256,6 @@ class Reader(ClaudeFold):
             kind, text, native, summary, "user", call.tool or None, call_id,
             call.action if call.tool else None, **fields,
         )  # fmt: skip
-        return reminder
-
-    def remind(self, reminders: Iterable[str]) -> None:
-        for text in filter(None, reminders):
-            self.context(text, "system-reminder", one_line(words.without_tag(text)))
 
     def result_text(self, block: Block) -> str:
         """Return the text of a result, from a file of its own when it was too long for the line."""

@@ -444,17 +444,6 @@ def result_text(block: Block) -> str:
     )
 
 
-def without_reminder(text: str) -> tuple[str, str]:
-    """Return the text of a result, and the reminders that the program put behind it."""
-    at = len(text)
-    while text[max(0, at - 60) : at].rstrip().endswith("</system-reminder>"):
-        opened = text.rfind("\n<system-reminder>\n", 0, at)
-        if opened < 0 or not text[:opened].strip():  # An answer that is nothing else.
-            break
-        at = opened
-    return text[:at].rstrip("\n") if at < len(text) else text, text[at:].strip()
-
-
 def shown(block: Block) -> str:
     if block.text is not None:
         return block.text
