@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from runlore.adapters.shared.tools import title_line
 from runlore.text.titles import is_small_talk, title_of, weak_title
 from runlore.text.yaml_values import read_values
 
@@ -124,3 +125,7 @@ def test_hostile_text_takes_no_time(text: str) -> None:
 )
 def test_values_of_several_lines_are_read(text: str, values: dict[str, str]) -> None:
     assert read_values(text) == values
+
+
+def test_a_title_has_single_blanks_so_that_more_of_it_is_shown() -> None:
+    assert title_line("find out why   the hook\t\tfails", 1) == "find out why the hook fails"

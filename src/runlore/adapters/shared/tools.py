@@ -75,7 +75,7 @@ def title_line(text: str | None, rank: int) -> str:
     `rank` is that of `Facts.title_rank`: a name that a person gave is taken as it is.
     """
     wanted = text if rank > 2 or not text else title_of(text)
-    return one_line(wanted) if wanted else ""
+    return " ".join(one_line(wanted).split()) if wanted else ""
 
 
 def text_of(value: Any) -> str:
