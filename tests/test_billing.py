@@ -192,7 +192,7 @@ def test_final_figures_from_a_side_chain_leave_a_call_at_its_event(
     assert one.price is not None
     assert one.price.usd == (100 + 28_720) * USD // 10**6
     assert [why(one.kept.call, copy) for copy in one.kept.superseded] == [
-        "the final figures, from a side chain; the call counts on the main line",
+        "a copy on a side chain; its final figures are counted on the main line",
         "2,835 tokens fewer; the copy with most counts",
     ]
 

@@ -742,8 +742,8 @@ def test_a_sync_without_a_readable_config_leaves_a_trace(
         assert str(file) in run(*words).stderr, "every command says it while it is so"
     file.unlink() if content else file.rmdir()
     os.utime(config.load().home / "synced", (1, 1))
-    assert f"the sync that the hook of claude started failed: {file}" in run("doctor").stdout
-    assert f"the sync that the hook of claude started failed: {file}" in run("ls").stderr
+    assert f"the last sync by the hook of claude failed: {file}" in run("doctor").stdout
+    assert f"the last sync by the hook of claude failed: {file}" in run("ls").stderr
     assert run("sync").exit_code == 0
     assert "hook" not in run("doctor").stdout + run("ls").stderr, "what was missed has been read"
 

@@ -85,7 +85,7 @@ def named(
     """The names of sessions, given cwd, stored name, told name, and that of a pull request. The
     order in which they were stored makes no difference, and neither does a second time."""
     found = [
-        SessionPlace(number=number, cwd=cwd, repo=repo, told=told, linked=linked)
+        SessionPlace(number=number, cwd=cwd, repo=repo, recorded=told, linked=linked)
         for number, (cwd, repo, told, linked) in enumerate(places)
     ]
     ask = (git or {}).get

@@ -93,13 +93,11 @@ def read_json(path: Path) -> JSON:
 def read_lines(path: Path) -> Iterator[dict[str, JSON]]:
     """Yield the objects of a file of JSON lines, two on one line too; the rest is left out.
 
-    A last line without a line feed is still being written.
+    A last line without a line feed counts if it is whole: no file here is still being written.
     """
     decoder = json.JSONDecoder(strict=False)
     with path.open("rb") as file:
         for raw in file:
-            if not raw.endswith(b"\n"):
-                continue
             text = raw.decode("utf-8", errors="replace").strip("\ufeff \t\r\n")
             at = 0
             while at < len(text):

@@ -414,7 +414,7 @@ def test_search_says_which_option_chooses_nothing(run: Run, worked: Path) -> Non
     ]
     result = run("search", "build", "repo:alpha", "--repo", "beta")
     assert result.exit_code == 2
-    assert "repo: is given in the query and as a filter" in result.stderr
+    assert "repo: is both in the query and in the filters" in result.stderr
     assert run("search", "build", "--on", "today", "--since", "3d").exit_code == 2
 
 

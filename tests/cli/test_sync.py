@@ -81,7 +81,7 @@ def test_what_was_not_understood_is_told_by_verbose_json_and_doctor(run: Run, st
         file.write(b"nor this\n")
     assert json.loads(run("sync", "--json").stdout)["skipped"] == {"not JSON": 1}
     result = run("doctor")
-    assert "2 × not understood, kept as it is: not JSON" in result.stdout + result.stderr
+    assert "not understood, kept as is (2 ×): not JSON" in result.stdout + result.stderr
 
 
 def test_an_interrupted_sync_says_what_stays(

@@ -492,7 +492,7 @@ def test_repositories_are_named_by_what_is_known_of_all_sessions(
     agent.put(line(s="s1", id="a"), line(s="s2", id="b"))
     store.ingest.set_places({"toy:s1": ("s1", None)})
     places = store.ingest.places()
-    assert [(place.cwd, place.repo, place.told) for place in places] == [
+    assert [(place.cwd, place.repo, place.recorded) for place in places] == [
         ("/work/s1", "s1", None), ("/work/s2", None, None),
     ]  # fmt: skip
     store.ingest.set_repos({place.number: "acme/api" for place in places[1:]})

@@ -94,7 +94,7 @@ def get(name: str) -> Adapter:
 
 def find_name(text: str) -> str | None:
     """Return the name of the adapter that a person means: its name, its label or an alias, whatever
-    its capitals and signs (`claude-code`, `Claude`); None if it is nobody's."""
+    its capitals and signs (`claude-code`, `Claude`); None if no adapter has that name."""
     if text in names():  # The others are loaded only for what is no name.
         return text
     wanted = _letters(text)

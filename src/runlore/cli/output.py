@@ -178,7 +178,7 @@ def wrap(text: str, width: int) -> Iterator[str]:
 
 
 LEAVES_LAST = 9
-"""A column that stays longer than all others that may leave, also if each line says the same."""
+"""The value of `leaves` for a column that goes last, even if it is the same in every line."""
 
 
 class Column:

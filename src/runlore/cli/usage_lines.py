@@ -125,9 +125,7 @@ def marks(total: Row) -> Iterator[str]:
             " usage --check` lists them"
         )
     if total.recorded:
-        yield (
-            f"r as the agent itself recorded it, no price is known: {count(total.recorded, 'call')}"
-        )
+        yield (f"r no price known, cost as the agent recorded it: {count(total.recorded, 'call')}")
 
 
 def bars(rows: Sequence[Row], room: int) -> list[str]:

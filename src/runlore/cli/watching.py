@@ -24,8 +24,8 @@ LOOK_MS = 2000
 """Interval of the search for folders that did not exist yet."""
 PASS_S = 600
 SETTLE_S = QUIET_S + LOOK_MS / 1000
-"""Time after which a pass follows one that read something: by then the last line of a file counts
-as a record, though its end is missing."""
+"""Time between a pass that read something and the next one. By then a last line without a newline
+counts as a record."""
 
 Problems = Collection[tuple[str, str]]
 

@@ -14,7 +14,7 @@ from ..store.segments import unpack_records
 from .exam import SAMPLE, Exam, Finding, adapter_of, how_it_is
 
 MAX_REASONS = 10
-"""Reasons why something was not understood that are listed."""
+"""Maximum number of reasons for records that were not understood."""
 
 
 def check_sources(exam: Exam) -> Iterator[Finding]:
@@ -41,12 +41,12 @@ def check_sources(exam: Exam) -> Iterator[Finding]:
     for word, count in notes.items():
         yield Finding(f"{count:,} {word}", is_note=True)
     for agent, error in failed_hook_syncs(exam.config).items():
-        yield Finding(f"the sync that the hook of {agent} started failed: {error}", is_note=True)
+        yield Finding(f"the last sync by the hook of {agent} failed: {error}", is_note=True)
     for reason, count in exam.store.maintenance.rows(
         "select reason, count(*) from skips group by reason order by 2 desc, 1 limit ?",
         (MAX_REASONS,),
     ):
-        yield Finding(f"{count:,} × not understood, kept as it is: {reason}", is_note=True)
+        yield Finding(f"not understood, kept as is ({count:,} ×): {reason}", is_note=True)
 
 
 _CHANGES = {

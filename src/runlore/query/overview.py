@@ -74,8 +74,8 @@ def facets(
 ) -> dict[str, list[tuple[str, int]]]:
     """Return the most common values of each of FACETS, with their number of sessions.
 
-    That is the number that choosing the value would show, beside what else `chosen` and `matches`
-    choose.
+    A count is the number of sessions that remain if this value is chosen in addition to the other
+    filters (`chosen`, `matches`).
     """
     found: dict[Filter, set[int] | None] = {}
     answer = {}
@@ -108,7 +108,7 @@ def _with(chosen: Filter, name: str, value: str | None) -> Filter:
 
 
 _PATTERNS = ("repo", "branch", "model")
-"""Facets by which a name chooses others as well: those that it is a part of."""
+"""Facets whose filters are patterns: a value also matches longer names that contain it."""
 
 
 def _is_ambiguous(value: str, values: Iterable[str], name: str) -> bool:

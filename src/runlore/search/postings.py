@@ -1,6 +1,6 @@
-"""The segments that have the words of a query, and what is asked of ascending lists of them.
+"""The segments that contain the words of a query, and functions on sorted lists of segments.
 
-The number of a segment begins with that of its session.
+The high bits of a segment number are the number of its session.
 """
 
 from __future__ import annotations

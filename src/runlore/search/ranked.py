@@ -60,8 +60,8 @@ MIN_COVERAGE = 0.5
 """Share of the words, by weight, that such a session must have (0.3 to 0.5)."""
 
 MAX_INJECTED, MAX_INJECTED_SEGMENTS = 50, 4
-"""Maximum number of sessions that are set behind the others because only injected text has the
-words, and of segments that are read of one of them to find something else."""
+"""Maximum number of sessions that rank last because only injected text has the words, and of
+segments that are read of such a session to find other text."""
 
 _INJECTED_WEIGHT = 1e-6
 """Weight of an event with injected text: any other event with a word comes first."""
@@ -444,7 +444,7 @@ class _Search:
         if shown is None or (unproven and not is_loose) or (self.is_picky and not shown):
             return None
         if len(words) == 1 and self.enough == 1:
-            # For several words, an injected text may be the only one that has one of them.
+            # With several words, injected text may be the only text that has one of them.
             shown = [item for item in shown if not item[1].is_injected] or shown
         best = heapq.nlargest(self.events, shown, key=lambda item: (item[0], -item[1].seq))
         missing = [
@@ -548,7 +548,7 @@ class _Search:
         spots: dict[int, list[tuple[int, int]]] = {} if words else {at: [] for at in wanted}
         weights: dict[int, float] = {}
         proven: set[int] = set()
-        # Injected text is searched for the words that nothing else has.
+        # Injected text is searched only for words that no other event of the segment has.
         injected = [at for at in wanted if page.events[at].is_injected and self.enough == 1]
         if injected:
             wanted = sorted(set(wanted).difference(injected))

@@ -136,7 +136,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             if (value := getattr(chosen, name)) is not None
         }
         if twice := sorted(given.keys() & dict(self.fields).keys()):
-            raise QueryError(f"{twice[0]}: is given in the query and as a filter; give it once")
+            raise QueryError(f"{twice[0]}: is both in the query and in the filters; give it once")
         fields = [*self.fields, *((name, (value,)) for name, value in given.items())]
         return self.with_fields(fields) if given else self
 

@@ -37,7 +37,7 @@ agents."""
 ACTIONS = ("edit", "read", "search")
 """Actions on a file that are counted by name. All others count as "other"."""
 COMMAND = "command"
-"""What is counted for a shell command whose text says that it changes a file."""
+"""The action of a shell command whose text shows that it changes a file."""
 
 MAX_RESULTS = 2
 """Results of a session that may have made a commit: the first ones that name it, because it had no

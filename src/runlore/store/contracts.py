@@ -357,8 +357,9 @@ class Ingest(Protocol):
         """
 
     def mark_stale_copies(self, uids: Collection[str]) -> int:
-        """Mark sources to be derived again whose events refer to a session that has turned out to
-        be younger than theirs, if one of these sessions is among them or has. Return their number.
+        """Mark the sources of forks whose original has turned out to be younger, to be derived
+        again. Does nothing unless one of these sessions is a fork or has one. Return the number
+        of marked sources.
         """
 
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:

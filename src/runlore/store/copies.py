@@ -98,7 +98,7 @@ class Copies:
                 found[h] = _each_once((*found.get(h, ()), *places))
         for n, twin in delta.twins:
             h = delta.natives[n]
-            # What a session says twice, it says twice.
+            # Equal events within one session are not copies of each other.
             elsewhere = [at for at in natives.get(twin, ()) if at.session != self._session]
             if elsewhere:
                 found[h] = _each_once((*found.get(h, ()), *elsewhere))
@@ -166,5 +166,5 @@ class Copies:
 
 
 def _each_once(places: Iterable[Place]) -> tuple[Place, ...]:
-    # What is in the way of itself would be derived again for ever.
+    # A place that is listed twice would conflict with itself, and be derived again for ever.
     return tuple({at[:2]: at for at in places}.values())

@@ -152,7 +152,7 @@ class SessionPlace(msgspec.Struct, kw_only=True):
     cwd: str | None
     repo: str | None
     """The name of its repository as it is stored."""
-    told: str | None = None
+    recorded: str | None = None
     linked: str | None = None
     """The repositories that its sources name: see `Facts`."""
     machine: str | None = None

@@ -102,7 +102,7 @@ class Ingest:
     def _run_tasks(self, tasks: list[Task], one_pass: _Pass) -> None:
         runner = self._start_runner(sum(task.size for task in tasks))
         with ExitStack() as stack:
-            # Before each commit: also a sync that is killed leaves names that fit together.
+            # Before each commit, so that a sync that is killed leaves consistent names.
             commits = stack.enter_context(_Commits(self.store, self.name_repositories))
             if self.is_full(one_pass.report):
                 return

@@ -34,7 +34,7 @@ def name_repositories(places: Iterable[SessionPlace], git: Git) -> dict[int, str
     by_cwd: dict[_Key, list[SessionPlace]] = {}
     for place in places:
         if place.cwd is None:
-            own = (place.told, place.linked, place.repo)
+            own = (place.recorded, place.linked, place.repo)
             names[place.number] = next(filter(None, map(valid, own)), None)
         else:
             by_cwd.setdefault((place.machine, place.cwd), []).append(place)
@@ -72,16 +72,16 @@ class _Folder:
     def learn(self, git: Git | None) -> None:
         """Find the name, from git and from what the sessions tell and have."""
         here = self._ask(git) if git else None
-        told = Counter(name for place in self.places if (name := valid(place.told)))
+        recorded = Counter(name for place in self.places if (name := valid(place.recorded)))
         linked = Counter(name for place in self.places if (name := valid(place.linked)))
         known = [place.repo for place in self.places if place.repo and _has_owner(place.repo)]
-        stored = Counter(name for name in known if name not in told and name not in linked)
+        stored = Counter(name for name in known if name not in recorded and name not in linked)
         own = {name: count for name, count in linked.items() if _is_called(name, self.project.name)}
         names = [here]
-        if not self.project.is_common and (not told or _choose(told)):
-            names += [_choose(told), _choose(stored), _choose(own)]
-        elif not self.project.root and _choose(told):
-            names.append(_choose(told))
+        if not self.project.is_common and (not recorded or _choose(recorded)):
+            names += [_choose(recorded), _choose(stored), _choose(own)]
+        elif not self.project.root and _choose(recorded):
+            names.append(_choose(recorded))
         self.name = _best(names)
 
     def _ask(self, git: Git) -> str | None:
@@ -95,7 +95,7 @@ class _Folder:
         """Return the name of each session, by its number."""
         default = self.name or self._inherited(machine, roots, apart) or valid(self.project.name)
         return {
-            place.number: self.name or valid(place.told) or self._stored(place) or default
+            place.number: self.name or valid(place.recorded) or self._stored(place) or default
             for place in self.places
         }
 

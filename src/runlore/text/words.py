@@ -134,12 +134,12 @@ def bounds(
     moment: Callable[[str, datetime], datetime] = moment,
     span: Callable[[str, datetime], tuple[datetime, datetime]] = span,
 ) -> Bounds:
-    """Return from when on and before when, in the words of people; None or empty means any time.
+    """Return the start and the end of a time filter, parsed from text; None or "" means no limit.
 
     Raises ModelError, also if `on` is given with one of the others.
     """
     if on and (since or until):
-        raise ModelError("a day is given by itself: leave out since and until, or on")
+        raise ModelError("on does not go together with since or until")
     if on:
         return span(on, now)
     return moment(since, now) if since else None, moment(until, now) if until else None
@@ -149,7 +149,7 @@ Unit = Literal["day", "week", "month", "year"]
 
 
 def days_of(text: str, today: date) -> tuple[date, date]:
-    """Return the first day that a text names, and the first one behind it.
+    """Return the first day of the period that a text names, and the first day after it.
 
     Raises ModelError, and OverflowError at the end of the calendar.
     """
@@ -206,7 +206,7 @@ def _time_back(word: str) -> timedelta | None:
 
 
 def _midnight(day: date) -> datetime:
-    # Without an offset, which at midnight may have been another one than now.
+    # The offset at that midnight may differ from the offset now.
     return parse_time(datetime(day.year, day.month, day.day).astimezone())
 
 

@@ -123,7 +123,7 @@ def why(call: Call, copy: Call) -> str:
     it differs from the call that does."""
     if copy.is_sidechain != call.is_sidechain:
         return (
-            "the final figures, from a side chain; the call counts on the main line"
+            "a copy on a side chain; its final figures are counted on the main line"
             if copy.total == call.total
             else "a copy on a side chain; the main line goes first"
         )

@@ -136,7 +136,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`alone` has, in a report by session, those with subagents without these."""
+    """`alone` has, in a report by session, the totals of sessions with subagents, without these."""
 
     by: str
     rows: list[BriefTotals]
@@ -198,8 +198,8 @@ def get_sessions(request: Request, store: Store, _: Config) -> SessionsAnswer:
 
 
 def get_facets(request: Request, store: Store, _: Config) -> dict[str, list[tuple[str, int]]]:
-    """The values that sessions can be filtered by, with the number of sessions that each would
-    show beside the other filters, which are those of `/sessions`."""
+    """The values that sessions can be filtered by, each with the number of sessions that remain if
+    it is chosen too. Takes the filters of `/sessions`."""
     wanted = sessions.parse_params(request.query_params, datetime.now(UTC))
     return sessions.facets_of(request, store, wanted, limit=50)
 

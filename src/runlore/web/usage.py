@@ -101,7 +101,7 @@ def _with_days(given: dict[str, str], now: datetime, zone: Zone) -> dict[str, st
     """Return the parameters with the bounds of `on` in its place, which links can change."""
     rest = {name: value for name, value in given.items() if name != "on"}
     if rest.pop("since", "all") != "all" or "until" in rest:
-        raise ModelError("a day is given by itself: leave out since and until, or on")
+        raise ModelError("on does not go together with since or until")
     first, last = map(zone.today, zone.span(given["on"], now))
     return {**rest, "since": first.isoformat(), "until": last.isoformat()}
 

@@ -56,8 +56,8 @@ MAX_KEY = 300  # A session's name and a record's id. What is longer is no id tha
 NOTHING = 0, 0, 0, 0
 
 DESKTOP = "claude-desktop"
-"""Begins the name of the entry point of an app that forks a session by copying all of its records
-under other ids, without a word about it."""
+"""Prefix of the entry points of apps that fork a session by copying all its records under other ids
+without recording the fork."""
 
 _decode = msgspec.json.Decoder(Line).decode
 _decode_rare = msgspec.json.Decoder(RareLine).decode

@@ -45,7 +45,7 @@ class Agent(msgspec.Struct, array_like=True):
 
 
 class Unnamed(msgspec.Struct, array_like=True, gc=False):
-    """A call of which it is not known what model took it."""
+    """A call whose model is not known."""
 
     agent: str | None
     ts: datetime | None

@@ -12,10 +12,10 @@ database of 2026. Last checked 2026-11. The traps:
 - Times are in seconds, whatever the comments in the schema say; some files have milliseconds.
 - Results are messages of their own. In 2025 they do not name their tool: the call of the same id
   does.
-- `prompt_tokens` and `completion_tokens` of a session are those of its last request: what a request
-  took is told nowhere, so there is no usage. `cost` is the agent's own estimate for the whole
-  session, with that of its subagents, whose sessions have theirs as well: a session is recorded
-  with what is left without them.
+- `prompt_tokens` and `completion_tokens` of a session are those of its last request. No
+  other request is recorded, so there is no usage. `cost` is the agent's own estimate for the
+  whole session and its subagents. The subagents' sessions have their own costs, which are
+  subtracted.
 - A summary is a message of which the session says so; what came before it has left the context.
 - A subagent's session is named by the call that started it. Sessions `title-…` only hold the making
   of a title, and are left out.

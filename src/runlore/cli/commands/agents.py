@@ -28,7 +28,7 @@ def command(is_json: bool) -> None:
     try:
         with closing(open_for_reading(config.store)) as store:
             rows = query.agents(store, config)
-    except StoreMissing:  # Nothing was read yet, and where to look is what people ask then.
+    except StoreMissing:  # Before the first sync, people ask where runlore looks.
         rows = query.agents(None, config)
     if is_json:
         write_json(rows)

@@ -77,7 +77,7 @@ def open_demo(config: settings.Config) -> Iterator[Store]:
         raise RunloreError(
             f"{config.home} holds a store of real sessions; give the demo a folder of its own"
         )
-    # Sources of an installation that has moved or is gone would stay beside those of this one.
+    # Otherwise the sources of a moved or removed installation would stay in the store.
     if any(not path.startswith(f"{PACKAGED}{os.sep}") for path in paths):
         remove_store(config.store)
     with closing(stores.open_store(config.store)) as store:
@@ -97,7 +97,7 @@ def is_packaged(path: str) -> bool:
 
 
 def remove_store(path: str) -> None:
-    """Remove the file of a store, and its log before it: alone, that would be replayed."""
+    """Remove the file of a store. Its log goes first: a log left alone would be replayed."""
     for end in ("-wal", "-shm", ""):
         with suppress(FileNotFoundError):
             os.remove(path + end)

@@ -1,8 +1,8 @@
 """Find the sessions that changed or read a file.
 
-Counted are edits, reads, and commands whose text says that they change it.
-PATH is seen from here; where no session touched that file, the end of a path:
-main.py, src/main.py. One that begins with */ is always an end. With --json an
+Counts edits, reads, and shell commands whose text shows that they change it.
+PATH is relative to this folder. If no session touched that file, PATH is taken
+as the end of a path: main.py, src/main.py. One that begins with */ always is. With --json an
 object with sessions as `ls` gives them, each with what it did (docs/json.md).
 """
 

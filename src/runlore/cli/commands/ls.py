@@ -80,8 +80,8 @@ def command(
 def warn_of_risks(store: Store, config: Config) -> None:
     for agent, error in query.failed_hook_syncs(config).items():
         warn(
-            f"the sync that the hook of {agent} started failed: {one_line(error)}; `runlore sync`"
-            " reads what it did not"
+            f"the last sync by the hook of {agent} failed: {one_line(error)}; run `runlore sync` to"
+            " read what it missed"
         )
     for risk in query.sources_at_risk(store, config, datetime.now(UTC)):
         warn(
@@ -143,7 +143,7 @@ def as_table(store: Store, lines: list[SessionLine], *, is_whole: bool = False) 
 
 
 def ids_within(width: int, store: Store, lines: list[SessionLine], *, is_whole: bool) -> list[str]:
-    """Return the short ids; handles for those that would take the other columns' room."""
+    """Return the short ids, or handles where a short id is wider than `width`."""
     ids = naming.short_ids(store, lines, is_all=is_whole)
     return [
         short_id if cells(short_id) <= width else naming.handle(line.uid)

@@ -73,8 +73,10 @@ def command(host: str, port: int | None, names: tuple[str, ...], once: bool, is_
 
 
 def check_store() -> None:
-    """Read from the store once, so that one that cannot be read is an error now and not on every
-    page. A store that is still missing is none: the page says how to fill it."""
+    """Read from the store once, so that an unreadable one fails now and not on every page.
+
+    A missing store is not an error: the page says how to fill it.
+    """
     with suppress(StoreMissing), open_store() as (store, _):
         store.sessions.count(Filter())
 

@@ -67,7 +67,7 @@ MAX_PLACES = 8
     "-v",
     "is_verbose",
     is_flag=True,
-    help="Also tell what was merged, copied and not understood.",
+    help="Also count records that were merged, copied or not understood.",
 )
 @as_json(Report, items="problems", forms={"--watch": Answer(Report, is_stream=True)})
 def command(
@@ -238,7 +238,7 @@ def what_is(place: str) -> str:
 
 # ── the summary ───────────────────────────────────────────────────────────────────────────────────
 def summary(report: Report, is_verbose: bool = False) -> Iterator[str]:
-    """Return a few lines on what was done, and only if asked for on how records were read."""
+    """Yield a few lines on what was done; with `is_verbose`, also on how records were read."""
     found = report.found
     changed = {word: number for word, number in found.items() if word != "unchanged"}
     if not changed and not report.problems:

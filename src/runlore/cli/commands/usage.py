@@ -105,7 +105,7 @@ class PriceRefresh(msgspec.Struct, frozen=True, kw_only=True):
     "--project", type=RepoName(), metavar="GLOB", help="In this repository, or folder; `.` is here."
 )
 @click.option("--branch", metavar="GLOB", help=f"On this git branch{PART}.")
-@click.option("--machine", metavar="NAME", help="From this machine; --author: of this person.")
+@click.option("--machine", metavar="NAME", help="From this machine.")
 @click.option("--author", metavar="NAME", help="Of this person.")
 @click.option("--session", type=SessionName(), help="Of this session and its subagents.")
 @click.option(

@@ -354,8 +354,8 @@ class SqlIngest(SqlWriter):
             return None
         wanted: set[tuple[int, int]] = set()
         # Also of its sessions that are still there: what they lack afterwards would be lost.
-        told = "select session, block, tally from streams where source = ?"
-        for session, block, tally in [] if is_proved else self.db.all(told, (source,)):
+        streams = "select session, block, tally from streams where source = ?"
+        for session, block, tally in [] if is_proved else self.db.all(streams, (source,)):
             sql = "select hash, seq from natives where session = ? and seq between ? and ?"
             known = self.db.all(sql, (session, block * BLOCK, (block + 1) * BLOCK - 1))
             if len({seq for _, seq in known}) < msgspec.msgpack.decode(tally, type=Tally).events:
@@ -415,7 +415,7 @@ class SqlIngest(SqlWriter):
                     number=number, cwd=cwd, repo=repo, machine=machine
                 )
             names = _decode_names(facts)
-            place.told, place.linked = place.told or names.repo, place.linked or names.linked_repo
+            place.recorded, place.linked = place.recorded or names.repo, place.linked or names.linked_repo
         return list(found.values())
 
     def set_repos(self, names: Mapping[int, str | None]) -> None:

@@ -62,7 +62,7 @@ class Lineage:
         return self._db.one(sql, (own, parents)) is not None
 
     def _has_silent_copies(self, fork: KnownSession, origin: KnownSession) -> bool:
-        """Return True if some copies are not said to be any."""
+        """Return True if the agent does not mark some of these events as copies."""
         sql = 'select rest from events where session = ? and "offset" is null'
         rows = (copied(rest) for (rest,) in self._db.all(sql, (fork.number,)))
         name = f"{origin.uid}#"

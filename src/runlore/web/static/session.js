@@ -105,11 +105,11 @@ async function go(seq) {
 
 // ── the words that were searched for ────────────────────────────────────────────────────────────────────────────────
 const MARKS = 200; // In one text, at most.
-const SPOTS = 6; // Of a word, and
-const NEAR = 120; // characters within which they count as together: what the snippet of a search is chosen by.
+const SPOTS = 6; // Places of one word that count when the best place is chosen.
+const NEAR = 120; // Words within so many characters count as together, as in a snippet.
 
-// The element with the text of an event, and the mark to look at. A text that is cut, or not in the form in which it is
-// shown, is loaded: what was found in it must be there.
+// Returns the element with the text of an event, and the mark to scroll to. If the shown text is cut, or has none of
+// the words, the whole text is loaded.
 async function showWords(block, seq, words) {
   for (const one of $$("mark.word")) {
     const parent = one.parentNode;
@@ -349,7 +349,7 @@ field.addEventListener("input", () => {
 });
 $(".seek").addEventListener("submit", async (event) => {
   event.preventDefault();
-  // Who came from a search has words in the field, and has not seen where else they are.
+  // After a search the field already has the words, but the other places are not listed yet.
   if (!$("[data-place]", finds)) await seek();
   const places = $$("[data-place]", finds);
   const now = places.findIndex((place) => place.hash === location.hash);
