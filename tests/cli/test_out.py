@@ -225,7 +225,7 @@ def test_a_column_that_says_the_same_in_every_line_leaves_first(
     monkeypatch.setenv("COLUMNS", "60")
     columns = [
         Column("ID", ["x" * 8, "y" * 8]),
-        Column("SAME", ["a" * 10] * 2, leaves=9),
+        Column("SAME", ["a" * 10] * 2, leaves=8),
         Column("OTHER", ["b" * 10, "c" * 10], leaves=1),
         Column("TITLE", ["t" * 60] * 2),
     ]

@@ -196,7 +196,7 @@ class Column:
     ) -> None:
         self.head, self.right, self.leaves = head, right, leaves
         self.values = [fit(value, max_width) for value in values] if max_width else values
-        # Then the built-in methods will do: a third of the time.
+        # Then the built-in methods will do.
         self.is_plain = "".join(self.values).isascii()
 
     @cached_property
