@@ -4,10 +4,12 @@ whatever the order in which the files are read and wherever they are cut."""
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +181,86 @@ def test_a_fork_without_anything_of_its_own_has_the_time_of_what_it_begins_with(
     assert (session.parent_uid, session.relation) == (f"claude:{original.stem}", "fork")
     assert session.started_at is not None
     assert session.cost.turns == 0
+    store.close()
+
+
+IDS = [f"{letter * 8}-0000-4000-8000-000000000000" for letter in "abc"]
+
+
+def turn(session: str, after: str | None, when: datetime, number: int) -> list[dict[str, Any]]:
+    """Return a prompt and its answer."""
+    common = {"isSidechain": False, "cwd": "/home/dev/shop", "sessionId": session}
+    ids = [f"00000000-0000-4000-8000-{2 * number + n:012}" for n in range(2)]
+    usage = {"input_tokens": 4, "output_tokens": 5}
+    answer = {"id": f"msg_{number}", "role": "assistant", "model": "claude-opus-4-6"}
+    answer |= {"type": "message", "content": [{"type": "text", "text": "done"}], "usage": usage}
+    prompt = {"role": "user", "content": f"please do number {number}"}
+    return [
+        {**common, "type": kind, "uuid": own, "parentUuid": parent, "message": message}
+        | {"timestamp": f"{when + timedelta(seconds=n):%Y-%m-%dT%H:%M:%S}.000Z"}
+        for n, (kind, own, parent, message) in enumerate(
+            [("user", ids[0], after, prompt), ("assistant", ids[1], ids[0], answer)]
+        )
+    ]
+
+
+def write(root: Path, session: str, records: list[dict[str, Any]]) -> None:
+    with (root / f"{session}.jsonl").open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations(IDS)))
+def test_a_family_in_which_age_and_what_the_agent_says_disagree_comes_to_rest(
+    names: tuple[str, ...], new_url: Callable[[], str], config: Config, tmp_path: Path
+) -> None:
+    """The original ends last, a continuation first, and a fork without a word in between."""
+    original, continuation, fork = names
+    begin = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    shared = turn(original, None, begin, 0)
+    last = shared[-1]["uuid"]
+    write(tmp_path, original, shared + turn(original, last, begin + timedelta(hours=3), 1))
+    later = turn(continuation, last, begin + timedelta(hours=1), 2)
+    write(tmp_path, continuation, shared + later)
+    copies = [{**record, "sessionId": fork} for record in shared]
+    write(tmp_path, fork, copies + turn(fork, last, begin + timedelta(hours=2), 3))
+    store = open_store(new_url())
+    sync(store, config, tmp_path)
+    assert sync(store, config, tmp_path).found == {"unchanged": 3}, "nothing is left to do"
+    lines = store.sessions.select(Filter(parents_only=False))
+    assert sum(line.turns for line in lines) == 4, "each turn counts once"
+    assert doctor.examine(store, config, full=True).ok
+    store.close()
+
+
+def test_sessions_that_go_on_in_turn_are_settled_when_they_are_at_rest(
+    new_url: Callable[[], str], config: Config, tmp_path: Path
+) -> None:
+    original, fork, _ = IDS
+    now = datetime.now(UTC) - timedelta(minutes=5)
+    shared = turn(original, None, now, 0)
+    last = shared[-1]["uuid"]
+    write(tmp_path, original, shared)
+    copies = [{**record, "sessionId": fork} for record in shared]
+    write(tmp_path, fork, copies + turn(fork, last, now + timedelta(seconds=10), 1))
+    store = open_store(new_url())
+    sync(store, config, tmp_path)
+
+    def turns() -> list[int]:
+        sessions = [store.sessions.get(f"claude:{session}") for session in (original, fork)]
+        return [session.cost.turns for session in sessions if session is not None]
+
+    assert turns() == [1, 1]
+    for number in range(2, 6):
+        session = original if number % 2 == 0 else fork
+        when = now + timedelta(seconds=10 * number)
+        write(tmp_path, session, turn(session, last, when, number))
+        assert sync(store, config, tmp_path).found == {"grown": 1, "unchanged": 1}
+        assert turns() == [number // 2 + 1, (number + 1) // 2], "nothing moves while they go on"
+    write(tmp_path, original, turn(original, last, now + timedelta(seconds=60), 6))
+    sync(store, config, tmp_path)
+    assert turns() == [4, 3]
+    pipeline.sync(store, config, agents=["claude"], roots=[str(tmp_path)], quiet_s=-3600)
+    assert turns() == [3, 4], "the one that ends first has what both begin with"
     store.close()
 
 

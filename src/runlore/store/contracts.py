@@ -356,10 +356,10 @@ class Ingest(Protocol):
         batches are those of a new source. What is in both is stored once.
         """
 
-    def mark_stale_copies(self, uids: Collection[str]) -> int:
+    def mark_stale_copies(self, uids: Collection[str], quiet_since: datetime) -> int:
         """Mark the sources of forks whose original has turned out to be younger, to be derived
-        again. Does nothing unless one of these sessions is a fork or has one. Return the number
-        of marked sources.
+        again. Does nothing unless one of these sessions is a fork or has one, and leaves sessions
+        that were written to since `quiet_since`. Return the number of marked sources.
         """
 
     def set_places(self, found: dict[str, tuple[str | None, str | None]]) -> None:

@@ -10,14 +10,13 @@ derived again, and then refers to the original. Knows no database.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cmp_to_key
 from typing import Any
 
 import msgspec
 
 from ..timeline import Tally
 from .deltas import rebuild, repeated
-from .known import LATEST, Age, Known, Place, age_of, block_of
+from .known import LATEST, Age, Known, KnownSession, Place, block_of
 from .rows import GONE, SEQ, copied, outside, record_of, with_origin, with_record
 from .values import Delta, StreamState, Tail
 
@@ -26,23 +25,17 @@ class Claim(msgspec.Struct, frozen=True):
     """A session that has an event in full."""
 
     uid: str
-    parent: str | None
     is_copy: bool
     """The agent says so."""
+    age: Age
     can_yield: bool = True
     """It can be derived again. One that cannot keeps what it has."""
-    age: Age = (LATEST, LATEST)
     at: tuple[int, int] = (-1, -1)
 
-    def compare(self, other: Claim) -> int:
-        """Return less than 0 if the event happened here rather than there."""
-        if self.can_yield != other.can_yield:
-            return self.can_yield - other.can_yield
-        if self.is_copy != other.is_copy:
-            return self.is_copy - other.is_copy
-        if self.parent == other.uid or other.parent == self.uid:
-            return 1 if self.parent == other.uid else -1
-        return -1 if (self.age, self.uid, self.at) < (other.age, other.uid, other.at) else 1
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """A sort key: the event happened in the session whose claim is the smallest."""
+        return self.can_yield, self.is_copy, self.age, self.uid, self.at
 
 
 class Copies:
@@ -107,7 +100,7 @@ class Copies:
     def _origin(self, n: int, places: Iterable[Place]) -> str | None:
         """Return where a row happened, if that is elsewhere."""
         delta, is_copy = self._delta, n in self._declared
-        here = Claim(delta.session_uid, delta.facts.parent_uid, is_copy, age=self._age)
+        here = Claim(delta.session_uid, is_copy, self._age)
         claims: list[Claim] = []
         elsewhere: list[str] = []
         mine: list[tuple[int, int]] = []
@@ -122,8 +115,7 @@ class Copies:
                 mine.append(at[:2])
             else:
                 elsewhere.append(origin)
-        claims.sort(key=lambda claim: (claim.uid, claim.at))
-        first = min([*claims, here], key=cmp_to_key(Claim.compare))
+        first = min([*claims, here], key=lambda claim: claim.rank)
         if first is not here:
             # Another event of the same session is no copy of the first: a record may name one, and
             # tell of an original that is the other.
@@ -133,16 +125,23 @@ class Copies:
             self._mark_stale(at[:2] for at in places)
         elif elsewhere:
             self._mark_stale(mine)
-            return elsewhere[0]
+            return min(elsewhere, key=self._rank_of_origin)
         return None
+
+    def _rank_of_origin(self, origin: str) -> tuple[Age, str]:
+        session = self._known.sessions.get(origin.rpartition("#")[0])
+        return (LATEST, LATEST, 0) if session is None else self._age_of(session), origin
 
     def _claim(self, at: Place, *, is_copy: bool) -> Claim:
         session = self._known.by_number[at.session]
         can_yield = self._known.can_be_derived_again(session)
-        if at.session not in self._ages:
-            self._ages[at.session] = age_of(session.parts())
-        age = self._ages[at.session]
-        return Claim(session.uid, session.declared_parent, is_copy, can_yield, age, at[:2])
+        return Claim(session.uid, is_copy, self._age_of(session), can_yield, at[:2])
+
+    def _age_of(self, session: KnownSession) -> Age:
+        # A delta is small enough that no session grows while its copies are looked for.
+        if session.number not in self._ages:
+            self._ages[session.number] = self._known.age(session)
+        return self._ages[session.number]
 
     def _mark_stale(self, places: Iterable[tuple[int, int]]) -> None:
         self.stale.update((session, block_of(seq)) for session, seq in places)

@@ -23,9 +23,13 @@ from .values import Batch, Delta, LedgerCall, Tail
 SourceKey = tuple[str, str]
 """(agent, path)."""
 
-Age = tuple[datetime, datetime]
+Age = tuple[datetime, datetime, int]
 """The order of sessions with the same events, the original first: since when a session has been
-written on its own, as far as that is known, and the time that it reaches."""
+written on its own, as far as that is known; the time that it reaches; and how many sessions it
+comes from, one from another, where the agent says so. A session is never older than the one that
+it comes from, so that this is an order for any number of sessions."""
+
+MAX_ANCESTORS = 32
 
 LATEST = datetime.max.replace(tzinfo=UTC)
 """Stands for a time that is not known."""
@@ -258,6 +262,23 @@ class Known:
                 return seq
         return None
 
+    def age(self, session: KnownSession) -> Age:
+        """Return the age of a session, with those that it comes from."""
+        return self.age_below(session.declared_parent, age_of(session.parts()))
+
+    def age_below(self, parent: str | None, own: Age) -> Age:
+        """Return the age of a session with this age of its own that comes from another one."""
+        since, reached, _ = own
+        ancestors = list[str]()
+        while parent is not None and parent not in ancestors and len(ancestors) < MAX_ANCESTORS:
+            ancestors.append(parent)
+            session = self.sessions.get(parent)
+            if session is None:
+                break
+            since, reached, _ = max((since, reached, 0), age_of(session.parts()))
+            parent = session.declared_parent
+        return since, reached, len(ancestors)
+
     def can_be_derived_again(self, session: KnownSession) -> bool:
         """Return True unless a source of the session is gone, and with it some of its records."""
         counted = {stream.source for stream in session.streams.values() if stream.hash}
@@ -266,7 +287,7 @@ class Known:
 
 
 def age_of(parts: Iterable[tuple[Facts, Tally]]) -> Age:
-    """Return the age of a session, from the facts and totals of its streams.
+    """Return the age of a session by itself, from the facts and totals of its streams.
 
     A copy is written later than its original, and goes on where that ended. So the session is the
     original that was written on its own first, or else the one that ends first.
@@ -275,7 +296,7 @@ def age_of(parts: Iterable[tuple[Facts, Tally]]) -> Age:
     starts = [facts.own_since for facts, _ in parts if facts.own_since is not None]
     ends = [end for _, tally in parts if (end := tally.reached_at) is not None]
     reached = max(ends, default=LATEST)
-    return min(starts, default=reached), reached
+    return min(starts, default=reached), reached, 0
 
 
 def key_of(batch: Batch) -> tuple[object, ...]:

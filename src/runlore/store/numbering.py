@@ -18,7 +18,7 @@ class Renumbering:
     """A session that is being derived again: the numbers its native ids had, and the block for
     those that had none."""
 
-    def __init__(self, age: tuple[datetime, datetime] | None = None) -> None:
+    def __init__(self, age: tuple[datetime, datetime, int] | None = None) -> None:
         self.age = age
         """The age of the session with all its events, which decides what of it is a copy."""
         self.numbers: dict[int, int] = {}

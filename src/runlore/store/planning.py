@@ -179,14 +179,15 @@ class _Plan:
 
     def _age(self, delta: Delta, session: KnownSession) -> Age:
         """Return the age of the session with the delta in it."""
+        parent = delta.facts.parent_uid or session.declared_parent
         again = self.known.renumberings.get(session.number)
         if again is not None and again.age is not None:
-            return again.age
+            return self.known.age_below(parent, again.age)
         parts = session.parts(but=self.source.number)
-        since, reached = age_of([*parts, (delta.facts, delta.tally)])
+        since, reached, _ = own = age_of([*parts, (delta.facts, delta.tally)])
         if self.batch.source.mtime_ns < 0:  # It goes on, and its end is not known yet.
-            return (LATEST if since == reached else since), LATEST
-        return since, reached
+            own = (LATEST if since == reached else since), LATEST, 0
+        return self.known.age_below(parent, own)
 
     def renumber(
         self, delta: Delta, session: KnownSession, blocks: list[int], again: Renumbering

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -158,9 +158,10 @@ class Ingest:
     def settle_copies(self, uids: Collection[str]) -> int:
         """Bill calls of these sessions where they were made, and mark what has to be derived again
         so that copies refer to the oldest session. Return the number of sources."""
+        quiet_since = datetime.now(UTC) - timedelta(seconds=self.quiet_s)
         with self.store.transaction():
             move_to_originals(self.store, uids)
-            return self.store.ingest.mark_stale_copies(uids)
+            return self.store.ingest.mark_stale_copies(uids, quiet_since)
 
     # ── the other stages ──────────────────────────────────────────────────────────────────────────
     def price(self) -> None:

@@ -26,7 +26,7 @@ from .plan import Plan, Task, adapter_version, make_plan, rederive_task
 from .report import Progress, Report, add_counts
 
 if TYPE_CHECKING:
-    from .ingest import Changes, Ingest
+    from .ingest import Ingest
 
 __all__ = ["Progress", "Report", "SyncRun", "sync"]
 
@@ -141,24 +141,27 @@ class SyncRun:
         every = Filter(parents_only=False)
         before = self.store.sessions.count(every)
         changes = self._start_ingest().run(tasks, self.report, self._replan, self.progress)
-        self.rederive_copies(changes)
+        self.rederive_copies(changes.sessions, changes.to_rederive)
         sessions = changes.sessions
         self.report.sessions = len(sessions)
         if sessions:
             self.report.subagents = len(sessions.difference(self.store.sessions.uids(Filter())))
         self.report.new_sessions = self.store.sessions.count(every) - before
 
-    def rederive_copies(self, changes: Changes) -> None:
+    def rederive_copies(self, uids: set[str], events: int = 0) -> None:
         """Derive events again that were stored before their originals, so that they become copies.
 
-        This is not reported, because nothing that was stored before is news.
+        `uids` are the sessions that changed, `events` the number of events that are known to be
+        copies. This is not reported, because nothing that was stored before is news.
         """
         for _ in range(MAX_GENERATIONS):
-            if not self._start_ingest().settle_copies(changes.sessions) + changes.to_rederive:
+            marked = self._start_ingest().settle_copies(uids)
+            if not marked and not events:
                 break
             plan = make_plan(self.store, self.config, self.discovery)
             tasks = [task for task in plan.tasks if task.why == "outdated"]
             changes = self._start_ingest().run(tasks, report := Report(), self._replan)
+            uids, events = changes.sessions, changes.to_rederive
             known = self.report.problems
             known += [problem for problem in report.problems if problem not in known]
 
@@ -177,12 +180,21 @@ class SyncRun:
             add_counts(self.report.redacted, self._start_ingest().redact_stored())
 
     def digest(self) -> None:
-        """Build the digests of sessions that changed and came to rest since."""
+        """Build the digests of sessions that changed and came to rest since.
+
+        Only when they are at rest it is known which of several sessions with the same events ended
+        first.
+        """
+        if uids := self._find_undigested():
+            self.rederive_copies({*uids})
         self._digest_into(self.report, self.progress)
 
-    def _digest_into(self, report: Report, progress: Progress | None) -> None:
+    def _find_undigested(self) -> list[str]:
         before = datetime.now(UTC) - timedelta(seconds=self.quiet_s)
-        if stale := self.store.digests.stale(DIGEST_VERSION, before):
+        return self.store.digests.stale(DIGEST_VERSION, before)
+
+    def _digest_into(self, report: Report, progress: Progress | None) -> None:
+        if stale := self._find_undigested():
             count, problems = self._start_ingest().build_digests(stale, progress)
             report.digests += count
             report.problems += problems

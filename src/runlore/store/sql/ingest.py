@@ -415,7 +415,10 @@ class SqlIngest(SqlWriter):
                     number=number, cwd=cwd, repo=repo, machine=machine
                 )
             names = _decode_names(facts)
-            place.recorded, place.linked = place.recorded or names.repo, place.linked or names.linked_repo
+            place.recorded, place.linked = (
+                place.recorded or names.repo,
+                place.linked or names.linked_repo,
+            )
         return list(found.values())
 
     def set_repos(self, names: Mapping[int, str | None]) -> None:

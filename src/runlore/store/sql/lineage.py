@@ -7,9 +7,10 @@ here derives anything: what is stored in the wrong place is marked, and the sync
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from datetime import datetime
 
 from ..copies import Claim
-from ..known import Known, KnownSession, age_of
+from ..known import Known, KnownSession
 from ..rows import copied
 from ..values import STALE_COPIES
 from .database import Database
@@ -24,16 +25,17 @@ class Lineage:
     def __init__(self, db: Database, lookup: Lookup) -> None:
         self._db, self._lookup = db, lookup
 
-    def mark_stale(self, uids: Collection[str]) -> int:
-        """Mark the sources of sessions that refer to a younger one, if some of these have changed.
+    def mark_stale(self, uids: Collection[str], quiet_since: datetime) -> int:
+        """Mark the sources of sessions that refer to a younger one, if one of these has changed.
 
-        Return the number of sources.
+        Sessions that were written to since `quiet_since` are left as they are: which of two is the
+        older one may follow from where they end. Return the number of sources.
         """
-        if not uids or not self._concerns_forks(uids):
+        numbers = self._forks_among(uids) if uids else []
+        if not numbers:
             return 0
         known = Known()
-        rows = self._db.all(f"select number from sessions where {_HAS_COPIES}")
-        self._lookup.read_sessions(known, [number for (number,) in rows])
+        self._lookup.read_sessions(known, numbers)
         forks = list(known.by_number.values())
         origins = {uid for fork in forks for uid in _origins(fork)} - known.sessions.keys()
         if origins:
@@ -43,7 +45,7 @@ class Lineage:
         stale = {
             stream.source
             for fork in forks
-            for origin in _younger_origins(fork, known)
+            for origin in _younger_origins(fork, known, quiet_since)
             if self._has_silent_copies(fork, origin)
             for session in (fork, origin)
             for stream in session.streams.values()
@@ -54,12 +56,13 @@ class Lineage:
             self._db.executemany(sql, [(STALE_COPIES, source) for source in sorted(stale)])
         return len(stale)
 
-    def _concerns_forks(self, uids: Collection[str]) -> bool:
+    def _forks_among(self, uids: Collection[str]) -> list[int]:
+        """Return the numbers of these sessions and their children, as far as they have copies."""
         (of_own, own), (of_parent, parents) = (
             self._db.among(column, uids) for column in ("uid", "parent_uid")
         )
-        sql = f"select 1 from sessions where {_HAS_COPIES} and ({of_own} or {of_parent}) limit 1"
-        return self._db.one(sql, (own, parents)) is not None
+        sql = f"select number from sessions where {_HAS_COPIES} and ({of_own} or {of_parent})"
+        return [number for (number,) in self._db.all(sql, (own, parents))]
 
     def _has_silent_copies(self, fork: KnownSession, origin: KnownSession) -> bool:
         """Return True if the agent does not mark some of these events as copies."""
@@ -74,20 +77,24 @@ def _origins(session: KnownSession) -> Iterator[str]:
         yield from tally.origins
 
 
-def _younger_origins(fork: KnownSession, known: Known) -> Iterator[KnownSession]:
+def _younger_origins(
+    fork: KnownSession, known: Known, quiet_since: datetime
+) -> Iterator[KnownSession]:
     """Yield the sessions that a session has copies of although they are younger."""
-    for uid in _origins(fork) if _is_free(fork, known) else ():
+    for uid in _origins(fork) if _is_free(fork, known, quiet_since) else ():
         origin = known.sessions.get(uid)
-        if origin is None or not _is_free(origin, known):
+        if origin is None or not _is_free(origin, known, quiet_since):
             continue
-        if _claim(fork).compare(_claim(origin)) < 0:
+        if _claim(fork, known).rank < _claim(origin, known).rank:
             yield origin
 
 
-def _is_free(session: KnownSession, known: Known) -> bool:
-    return not session.is_evicted and known.can_be_derived_again(session)
+def _is_free(session: KnownSession, known: Known, quiet_since: datetime) -> bool:
+    """Return True if a session is at rest and can be derived again."""
+    ends = [tally.reached_at for _, tally in session.parts() if tally.reached_at is not None]
+    is_quiet = max(ends, default=quiet_since) <= quiet_since
+    return is_quiet and not session.is_evicted and known.can_be_derived_again(session)
 
 
-def _claim(session: KnownSession) -> Claim:
-    age = age_of(session.parts())
-    return Claim(session.uid, session.declared_parent, is_copy=False, age=age)
+def _claim(session: KnownSession, known: Known) -> Claim:
+    return Claim(session.uid, is_copy=False, age=known.age(session))

@@ -130,8 +130,8 @@ class SqlWriter(ABC):
             finally:
                 self.group.known = None
 
-    def mark_stale_copies(self, uids: Collection[str]) -> int:
-        return self._lineage.mark_stale(uids)
+    def mark_stale_copies(self, uids: Collection[str], quiet_since: datetime) -> int:
+        return self._lineage.mark_stale(uids, quiet_since)
 
     def put(self, batch: Batch) -> Put:
         with self.db.transaction():
