@@ -192,7 +192,11 @@ def turn(session: str, after: str | None, when: datetime, number: int) -> list[d
     common = {"isSidechain": False, "cwd": "/home/dev/shop", "sessionId": session}
     ids = [f"00000000-0000-4000-8000-{2 * number + n:012}" for n in range(2)]
     usage = {"input_tokens": 4, "output_tokens": 5}
-    answer = {"id": f"msg_{number}", "role": "assistant", "model": "claude-opus-4-6"}
+    answer: dict[str, Any] = {
+        "id": f"msg_{number}",
+        "role": "assistant",
+        "model": "claude-opus-4-6",
+    }
     answer |= {"type": "message", "content": [{"type": "text", "text": "done"}], "usage": usage}
     prompt = {"role": "user", "content": f"please do number {number}"}
     return [
