@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -31,6 +31,7 @@ from runlore.store import (
 )
 from runlore.store.calls import hash_of
 from runlore.store.natives import native_hash
+from runlore.store.sql.database import Database
 from runlore.store.sqlite import database
 from runlore.sync.billing import settle
 from runlore.sync.prepare import Job, Preparer, Setting
@@ -415,6 +416,32 @@ def test_listings_are_filtered_sorted_and_cut(store: Store, agent: Agent, anothe
         == [store.sessions.select(Filter(), limit=1)[0].uid]
         == ["toy:s2"]
     )
+
+
+def test_a_long_listing_takes_as_many_queries_as_a_short_one(
+    store: Store, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.put(*(line(s=f"s{n}", id=f"a{n}", kind="assistant_msg", tokens=7) for n in range(30)))
+    ran: list[str] = []
+
+    def count_queries(name: str) -> None:
+        run = getattr(Database, name)
+
+        def counting(self: Database, sql: str, bindings: Sequence[Any] = ()) -> Any:
+            ran.append(sql)
+            return run(self, sql, bindings)
+
+        monkeypatch.setattr(Database, name, counting)
+
+    count_queries("one")
+    count_queries("all")
+    queries = []
+    for limit in (1, 30):
+        ran.clear()
+        lines = store.sessions.select(Filter(), limit=limit)
+        assert [one.tokens for one in lines] == [7] * limit
+        queries.append(len(ran))
+    assert queries[0] == queries[1]
 
 
 def test_sessions_are_labelled_however_many_are_asked_for(
