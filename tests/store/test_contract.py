@@ -1172,6 +1172,25 @@ def test_the_calls_that_started_subagents_are_remembered(store: Store, agent: Ag
     assert store.overview.parent_calls("toy:s1/a") == store.overview.parent_calls("toy:x") == {}
 
 
+def test_subagents_are_counted_at_any_depth_and_in_a_circle(store: Store, agent: Agent) -> None:
+    above = {"s1/a": "s1", "s1/b": "s1", "s1/b/c": "s1/b", "o": "p", "p": "o"}
+    names = ("s1", "s1/fork", *above)
+    agent.write(*[line(s=name, id=name, text="x") for name in names])
+    batch = agent.batch()
+    for delta in batch.deltas:
+        name = delta.session_uid.removeprefix("toy:")
+        if parent := above.get(name, "s1" if name == "s1/fork" else None):
+            relation = "subagent" if name in above else "fork"
+            delta.facts = msgspec.structs.replace(
+                delta.facts, parent_uid=f"toy:{parent}", relation=relation
+            )
+    store.ingest.put(batch)
+    counted = store.overview.subagents()
+    assert counted == {"toy:s1": 3, "toy:s1/b": 1, "toy:o": 1, "toy:p": 1}
+    lines = store.sessions.select(Filter(parents_only=False))
+    assert {one.uid: one.subagents for one in lines if one.subagents} == counted
+
+
 def test_a_session_is_counted_with_its_subagents(
     store: Store, agent: Agent, another: Agent
 ) -> None:
