@@ -177,8 +177,9 @@ def wrap(text: str, width: int) -> Iterator[str]:
         yield line
 
 
-LEAVES_LAST = 9
-"""A column that stays longer than all others that may leave, also if each line says the same."""
+LEAVES_FIRST, LEAVES_LAST = -1, 9
+"""A column that leaves before all others, and one that stays longer than all others that may leave:
+both also if each line says the same."""
 
 
 class Column:
@@ -205,6 +206,8 @@ class Column:
 
     @property
     def rank(self) -> tuple[bool, int]:
+        if self.leaves == LEAVES_FIRST:
+            return False, self.leaves
         is_telling = self.leaves == LEAVES_LAST or len(self.values) < 2 or len(set(self.values)) > 1
         return is_telling, self.leaves
 
