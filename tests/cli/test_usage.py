@@ -266,9 +266,9 @@ def test_a_limit_shows_the_last_days_and_the_dearest_others(paid: Path, run: Run
     made = data(run, "-n", "1")
     assert made["total"]["calls"] == 6, "the total is of all"
     assert made["total_of_rows"]["calls"] == made["rows"][0]["calls"] < 6
-    *_, row, total, every = result.stdout.splitlines()
-    assert total.split()[:2] == ["total", row.split()[1]], "of what is listed above it"
-    assert every.split()[:3] == ["all", "2", "6"]
+    *_, row, shown, total = result.stdout.splitlines()
+    assert shown.split()[:2] == ["shown", row.split()[1]], "of what is listed above it"
+    assert total.split()[:2] == ["total", "6"], "of all, as in JSON"
 
 
 @pytest.mark.parametrize("columns", ["20", "40", "60", "80", "200"])

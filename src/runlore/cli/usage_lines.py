@@ -41,10 +41,10 @@ WITH_SUBAGENTS = "SESSION + SUBAGENTS"
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────
 def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
-    """Heads, a line for each row with a bar, their total, and that of all if rows are left out."""
-    totals = {"total": usage.total(rows)}
-    if len(rows) < len(made.rows):
-        totals[f"all {len(made.rows):,}"] = made.total
+    """Heads, a line for each row with a bar, what these add up to if rows are left out, and the
+    total of all."""
+    totals = {"shown": usage.total(rows)} if len(rows) < len(made.rows) else {}
+    totals["total"] = made.total
     every = [*rows, *totals.values()]
     most = max(16, screen()[0] // 3)
     first = (
