@@ -4,8 +4,8 @@ errors."""
 from __future__ import annotations
 
 import json
-import re
 import os
+import re
 import shlex
 import shutil
 import subprocess
