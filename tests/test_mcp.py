@@ -31,14 +31,15 @@ from runlore.integrations.mcp.fencing import fence, line, plain, quoted
 from runlore.integrations.mcp.fitting import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 from runlore.lessons import Lesson
 from runlore.lessons.shelf import Shelf
-from runlore.model import SessionEvent, is_own
+from runlore.model import USD, SessionEvent, is_own
 from runlore.query import open_stores as lending
 from runlore.query.open_stores import Stores
-from runlore.store import Filter, open_store
+from runlore.store import Filter, PriceRow, open_store
 from runlore.sync import pipeline
 from runlore.text.clean import clean
 from runlore.text.tokens import tokens, tokens_of
-from tests.ledgers import Paid
+from tests.ledgers import Paid, keep
+from tests.ledgers import call as ledger_call
 from tests.toy import Toy
 from tests.toy import line as record
 
@@ -453,6 +454,38 @@ def test_file_commit_and_usage_answer(stores: Stores) -> None:
     used = call(stores, "usage", {"by": "agent"}).structured_content
     assert [(row["key"], row["calls"], row["output"]) for row in used["rows"]] == [("toy", 1, 1500)]
     assert used["output"] == 1500
+
+
+def test_usage_says_what_agents_recorded_and_what_sessions_cost_alone(home: Path) -> None:
+    setting = config.load()
+    config.make_home(setting.home)
+    below = {"parent_uid": "toy:s1", "relation": "subagent"}
+    with closing(open_store(setting.store)) as store:
+        calls = [ledger_call(f"k{n}", f"s{n}") for n in (1, 2, 3, 4)]
+        keep(store, calls, {"s2": below, "s3": below})
+        rows = [
+            PriceRow(h, USD // 10, "recorded", None, None, "none", None, None, None)
+            if one.session_uid in ("toy:s1", "toy:s2")
+            else PriceRow(h, USD // 5, "listed", "list", None, "exact", "m", None, None)
+            for h, one in store.ledger.unpriced()
+        ]
+        store.ledger.set_prices(rows)
+    with closing(Stores()) as made:
+        result = call(made, "usage", {"by": "session"})
+        told = result.structured_content
+        assert [(row["key"], row["usd"], row["recorded_calls"]) for row in told["rows"]] == [
+            ("toy:s1", 0.4, 2),
+            ("toy:s4", 0.2, 0),
+        ]
+        assert told["rows"][0]["subagents"] == 2
+        assert told["rows"][0]["usd_without_subagents"] == 0.1
+        assert "usd_without_subagents" not in told["rows"][1]
+        assert told["recorded_calls"] == 2
+        text = text_of(result)
+        assert "usd 0.4 (0.1 without 2 subagents; of 2 calls as their agent recorded it)" in text
+        assert "2 calls cost what their agent recorded" in text
+        by_agent = call(made, "usage", {"by": "agent"}).structured_content
+        assert "subagents" not in by_agent["rows"][0]
 
 
 def test_an_error_is_answered_with_what_fixed_it(stores: Stores) -> None:

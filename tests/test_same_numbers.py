@@ -102,6 +102,7 @@ def test_usage_has_the_numbers_of_ls(listed: dict[str, dict[str, Any]]) -> None:
         assert row["total_tokens_without_subagents"] == wanted["tokens"], uid
         assert row["usd"] == pytest.approx(wanted["usd_with_subagents"] or 0), uid
         assert row["usd_without_subagents"] == pytest.approx(wanted["usd"] or 0), uid
+        assert row["subagents"] == wanted["subagents"], uid
     for uid, wanted in listed.items():
         made = data("usage", "--explain", uid)
         assert made["total"]["total_tokens"] == wanted["tokens"], uid

@@ -100,6 +100,25 @@ def test_all_reports_add_up_to_the_same(
     assert totals[0].unpriced == sum(one.model is None for one in unique)
 
 
+def test_subagents_without_calls_among_the_chosen_are_counted(store: Store) -> None:
+    later = NOON + timedelta(days=1)
+    below = {"parent_uid": "toy:s1", "relation": "subagent"}
+    keep(
+        store,
+        [call("a"), call("b", "s2", ts=later), call("c", "s3"), call("d", "s4")],
+        {"s2": below, "s3": below},
+    )
+    for chosen, calls in (
+        (CallFilter(), 1),
+        (CallFilter(since=later), 0),
+        (CallFilter(is_subagent=False), 1),
+    ):
+        alone = report(store, "session", chosen).alone
+        assert {uid: (one.row.calls, one.subagents) for uid, one in alone.items()} == {
+            "toy:s1": (calls, 2)
+        }
+
+
 moments = st.none() | st.datetimes(
     datetime(2025, 12, 31),  # noqa: DTZ001
     datetime(2026, 1, 2),  # noqa: DTZ001

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -357,6 +358,14 @@ def test_the_page_about_it_is_as_the_program_writes_it() -> None:
     page = (Path(__file__).parents[2] / "docs/json.md").read_text(encoding="utf-8")
     assert page == docs.json_page(), "run `python -m runlore.cli.docs`"
     assert all(f"| `runlore {name}` |" in page for name in DECLARED)
+
+
+def test_figures_with_and_without_subagents_are_explained() -> None:
+    rows = re.findall(
+        r"^\| `(\w+_with(?:out)?_subagents)` \| [^|]+ \|(.*)\|$", docs.json_page(), re.M
+    )
+    assert len(rows) >= 9
+    assert all(text.strip() for _, text in rows), rows
 
 
 # ── fields ────────────────────────────────────────────────────────────────────────────────────────

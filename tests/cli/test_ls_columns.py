@@ -85,6 +85,23 @@ def test_a_long_id_is_shown_as_a_handle_that_names_the_session(
     assert len(set(ids[80])) == len(UIDS)
 
 
+def test_the_cost_with_subagents_is_shown_where_it_differs(
+    store: Store, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    costs = [(0.07, 0.12, 3), (0.07, 0.071, 1), (None, 0.5, 2), (0.3, None, 0), (None, None, 0)]
+    lines = [
+        session(f"toy:{n}", usd=usd, usd_with_subagents=whole, subagents=below)
+        for n, (usd, whole, below) in enumerate(costs)
+    ]
+    head, *rows = ls.as_table(store, lines, is_whole=True)
+    at = slice(head.index("TOKENS") + 6, head.index("REPO"))
+    shown = [row[at].split() for row in rows]
+    assert shown == [["0.07", "0.12", "(3)"], ["0.07"], ["0.50", "(2)"], ["0.30"], []]
+    assert "+ SUBAGENTS" in head
+    assert "+ SUBAGENTS" in run("ls", "--help").stdout
+
+
 def test_a_screen_without_room_loses_the_cost_last(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

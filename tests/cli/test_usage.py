@@ -8,7 +8,8 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,14 @@ from typing import Any
 import pytest
 
 from runlore import adapters, usage
+from runlore.cli import usage_lines
+from runlore.model import USD
+from runlore.store import Store
 from runlore.usage import Row
 from runlore.usage.table import write_csv
 from tests.cli.conftest import Run
-from tests.ledgers import PRICES, Paid
+from tests.ledgers import PRICES, Paid, keep, open_ledger, price
+from tests.ledgers import call as ledger_call
 from tests.test_prices import listed
 from tests.test_prices import site as site  # A fixture.
 from tests.toy import line
@@ -150,6 +155,55 @@ def test_a_table_of_sessions_says_that_subagents_are_in_it(
     assert run("usage", "--by", "session").stdout.startswith("SESSION ")
 
 
+@pytest.fixture
+def nested(tmp_path: Path) -> Iterator[Store]:
+    """Sessions whose subagents cost much, next to nothing, and nothing."""
+    with closing(open_ledger(tmp_path)) as store:
+        above = {"a1": "a", "a2": "a", "b1": "b", "c1": "c"}
+        tokens = {"a": 2000, "a1": 3000, "a2": 5000, "b": 700, "b1": 10, "c": 4000, "c1": 0}
+        below = {
+            name: {"parent_uid": f"toy:{parent}", "relation": "subagent"}
+            for name, parent in above.items()
+        }
+        calls = [ledger_call(name, name, input_tokens=n) for name, n in tokens.items()]
+        keep(store, calls, below)
+        price(store, lambda call: call.total * USD // 10**4)
+        yield store
+
+
+def test_a_session_has_its_cost_without_subagents_where_that_differs(
+    nested: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    made = usage.report(nested, "session")
+    head, *lines = usage_lines.as_table(nested, made, made.rows, usage.Zone())
+    assert "TOKENS  WITHOUT SUBAGENTS  USD" in head
+    at = slice(head.index("WITHOUT"), head.index("USD") + 5)
+    assert {one.split()[0]: one[at].split() for one in lines} == {
+        "a": ["0.20", "(2)", "1.00"],
+        "b": ["0.07"],
+        "c": ["0.40"],
+        "total": ["1.47"],
+    }
+
+
+def test_the_cost_without_subagents_is_the_first_to_leave(
+    nested: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = usage.report(nested, "session")
+    heads = []
+    for width in range(120, 60, -1):
+        monkeypatch.setenv("COLUMNS", str(width))
+        heads.append(usage_lines.as_table(nested, made, made.rows, usage.Zone())[0])
+    lost = next(head for head in heads if "WITHOUT" not in head)
+    assert {"CALLS", "INPUT", "TOKENS", "USD"} <= set(lost.split())
+    assert "WITHOUT" in heads[0]
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [row for row in made.rows if row.key != "toy:a"]
+    without = usage_lines.as_table(nested, made, rows, usage.Zone())[0]
+    assert without.split() == heads[40].split(), "no column is lost to it"
+
+
 @pytest.mark.parametrize("by", usage.BY)
 def test_every_report_adds_up_to_the_same(paid: Path, run: Run, by: str) -> None:
     made = data(run, "--by", by)
@@ -212,9 +266,9 @@ def test_a_limit_shows_the_last_days_and_the_dearest_others(paid: Path, run: Run
     made = data(run, "-n", "1")
     assert made["total"]["calls"] == 6, "the total is of all"
     assert made["total_of_rows"]["calls"] == made["rows"][0]["calls"] < 6
-    *_, row, total, every = result.stdout.splitlines()
-    assert total.split()[:2] == ["total", row.split()[1]], "of what is listed above it"
-    assert every.split()[:3] == ["all", "2", "6"]
+    *_, row, shown, total = result.stdout.splitlines()
+    assert shown.split()[:2] == ["shown", row.split()[1]], "of what is listed above it"
+    assert total.split()[:2] == ["total", "6"], "of all, as in JSON"
 
 
 @pytest.mark.parametrize("columns", ["20", "40", "60", "80", "200"])

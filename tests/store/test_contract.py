@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -31,6 +31,7 @@ from runlore.store import (
 )
 from runlore.store.calls import hash_of
 from runlore.store.natives import native_hash
+from runlore.store.sql.database import Database
 from runlore.store.sqlite import database
 from runlore.sync.billing import settle
 from runlore.sync.prepare import Job, Preparer, Setting
@@ -415,6 +416,32 @@ def test_listings_are_filtered_sorted_and_cut(store: Store, agent: Agent, anothe
         == [store.sessions.select(Filter(), limit=1)[0].uid]
         == ["toy:s2"]
     )
+
+
+def test_a_long_listing_takes_as_many_queries_as_a_short_one(
+    store: Store, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.put(*(line(s=f"s{n}", id=f"a{n}", kind="assistant_msg", tokens=7) for n in range(30)))
+    ran: list[str] = []
+
+    def count_queries(name: str) -> None:
+        run = getattr(Database, name)
+
+        def counting(self: Database, sql: str, bindings: Sequence[Any] = ()) -> Any:
+            ran.append(sql)
+            return run(self, sql, bindings)
+
+        monkeypatch.setattr(Database, name, counting)
+
+    count_queries("one")
+    count_queries("all")
+    queries = []
+    for limit in (1, 30):
+        ran.clear()
+        lines = store.sessions.select(Filter(), limit=limit)
+        assert [one.tokens for one in lines] == [7] * limit
+        queries.append(len(ran))
+    assert queries[0] == queries[1]
 
 
 def test_sessions_are_labelled_however_many_are_asked_for(
@@ -1143,6 +1170,25 @@ def test_the_calls_that_started_subagents_are_remembered(store: Store, agent: Ag
     store.ingest.put(batch)
     assert store.overview.parent_calls("toy:s1") == {"toy:s1/a": "c1"}
     assert store.overview.parent_calls("toy:s1/a") == store.overview.parent_calls("toy:x") == {}
+
+
+def test_subagents_are_counted_at_any_depth_and_in_a_circle(store: Store, agent: Agent) -> None:
+    above = {"s1/a": "s1", "s1/b": "s1", "s1/b/c": "s1/b", "o": "p", "p": "o"}
+    names = ("s1", "s1/fork", *above)
+    agent.write(*[line(s=name, id=name, text="x") for name in names])
+    batch = agent.batch()
+    for delta in batch.deltas:
+        name = delta.session_uid.removeprefix("toy:")
+        if parent := above.get(name, "s1" if name == "s1/fork" else None):
+            relation = "subagent" if name in above else "fork"
+            delta.facts = msgspec.structs.replace(
+                delta.facts, parent_uid=f"toy:{parent}", relation=relation
+            )
+    store.ingest.put(batch)
+    counted = store.overview.subagents()
+    assert counted == {"toy:s1": 3, "toy:s1/b": 1, "toy:o": 1, "toy:p": 1}
+    lines = store.sessions.select(Filter(parents_only=False))
+    assert {one.uid: one.subagents for one in lines if one.subagents} == counted
 
 
 def test_a_session_is_counted_with_its_subagents(

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from runlore import config
 from runlore.config import Config
 from runlore.live import SessionStore
+from runlore.store import open_store
 from runlore.web.api import ENDPOINTS, ROOT, Endpoint, document
 from runlore.web.app import ROUTES
-from tests.web.conftest import SHOP, Client
+from tests.ledgers import call, keep
+from tests.web.conftest import SHOP, Client, serving
 
 ASKED = {
     "/errors": "?least=1",
@@ -118,6 +123,19 @@ def test_what_cannot_be_answered_has_a_code(
     answer = client.ask(ROOT + path)
     assert answer.status == status
     assert json.loads(answer.text)["error"]["code"] == code
+
+
+def test_usage_says_how_many_subagents_a_session_has(home: Path) -> None:
+    setting = config.load()
+    config.make_home(setting.home)
+    below = {"parent_uid": "toy:s1", "relation": "subagent"}
+    with closing(open_store(setting.store)) as store:
+        keep(store, [call("a"), call("b", "s2"), call("c", "s3")], {"s2": below, "s3": below})
+    with serving() as client:
+        found = json.loads(client.get(f"{ROOT}/usage?by=session&since=all"))
+    assert [row["calls"] for row in found["rows"]] == [3]
+    alone = found["alone"]
+    assert [(one["key"], one["calls"], one["subagents"]) for one in alone] == [("toy:s1", 1, 2)]
 
 
 def test_events_are_given_with_their_texts_and_in_parts(client: Client) -> None:

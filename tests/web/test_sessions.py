@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
 
 from runlore import query, usage
 from runlore.config import Config
@@ -18,8 +20,9 @@ from runlore.export.pages import marked, session_url, usd
 from runlore.store import CallFilter, Filter, open_store
 from runlore.store.values import Marks
 from runlore.web import static_files
+from runlore.web.answer_cache import AnswerCache
 from runlore.web.rendering import with_query
-from runlore.web.sessions import parse_params, unfinished
+from runlore.web.sessions import facets_of, parse_params, unfinished
 from tests.ledgers import call as ledger_call
 from tests.ledgers import keep, open_ledger
 from tests.web.conftest import SHOP, Client, serving
@@ -108,6 +111,48 @@ def test_a_name_with_signs_of_a_pattern_chooses_itself(tmp_path: Path) -> None:
         assert dict(found["branch"]) == {"fix": 2, "fix-2": 1}
         assert store.sessions.count(Filter(model="opus[1m]")) == 1
         assert usage.report(store, "session", CallFilter(model="m")).total.calls == 2
+
+
+def test_facets_count_again_only_what_they_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_ledger(tmp_path)) as store:
+        facts = {f"s{n}": {"git_branch": f"fix-{n}"} for n in range(120)}
+        facts["s120"] = facts["s121"] = facts["s1"]
+        keep(store, [ledger_call(name, name) for name in facts], facts)
+        counted: list[Filter] = []
+        numbers = store.sessions.numbers
+
+        def counting(chosen: Filter) -> set[int]:
+            counted.append(chosen)
+            return numbers(chosen)
+
+        monkeypatch.setattr(store.sessions, "numbers", counting)
+        found = query.facets(store, limit=5)["branch"]
+        assert [value for value, _ in found][:2] == ["fix-1", "fix-10"]
+        assert len(found) == 5
+        assert len(counted) <= 5
+        for value, number in found:
+            assert store.sessions.count(Filter(branch=value)) == number
+
+
+def test_facets_of_the_last_days_are_counted_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[object] = []
+    monkeypatch.setattr(query, "facets", lambda *given: counted.append(given))
+    request = Request(
+        {"type": "http", "app": SimpleNamespace(state=SimpleNamespace(cache=AnswerCache()))}
+    )
+    with closing(open_ledger(tmp_path)) as store:
+
+        def ask(since: str, seconds: int) -> int:
+            wanted = parse_params({"since": since}, NOW + timedelta(seconds=seconds))
+            facets_of(request, store, wanted)
+            return len(counted)
+
+        assert [ask("3d", 0), ask("3d", 1), ask("3d", 60)] == [1, 1, 2]
+        assert [ask("2026-03-01T10:00:01Z", 0), ask("2026-03-01T10:00:02Z", 0)] == [3, 4]
 
 
 def test_sessions_of_this_machine_have_its_name(tmp_path: Path) -> None:

@@ -177,8 +177,9 @@ def wrap(text: str, width: int) -> Iterator[str]:
         yield line
 
 
-LEAVES_LAST = 9
-"""The value of `leaves` for a column that goes last, even if it is the same in every line."""
+LEAVES_FIRST, LEAVES_LAST = -1, 9
+"""Values of `leaves` for a column that goes first, and for one that goes last, even if it is the
+same in every line."""
 
 
 class Column:
@@ -205,6 +206,8 @@ class Column:
 
     @property
     def rank(self) -> tuple[bool, int]:
+        if self.leaves == LEAVES_FIRST:
+            return False, self.leaves
         is_telling = self.leaves == LEAVES_LAST or len(self.values) < 2 or len(set(self.values)) > 1
         return is_telling, self.leaves
 

@@ -14,12 +14,23 @@ from .. import usage
 from ..model import Call, parse_time
 from ..query import names as naming
 from ..store import Store
-from ..text.words import brief, count, local, short, usd
+from ..text.words import brief, count, local, short
 from ..usage import Report, Row, Status
 from ..usage.explain import Check, Explained, Explanation
 from ..usage.table import exact
 from ..usage.waste import Wasted
-from .output import Column, cells, fit, is_colored, one_line, paint, screen, table, wrap
+from .output import (
+    LEAVES_FIRST,
+    Column,
+    cells,
+    fit,
+    is_colored,
+    one_line,
+    paint,
+    screen,
+    table,
+    wrap,
+)
 
 BAR = 24
 """Columns of the longest bar, where there is room."""
@@ -30,10 +41,10 @@ WITH_SUBAGENTS = "SESSION + SUBAGENTS"
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────
 def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
-    """Heads, a line for each row with a bar, their total, and that of all if rows are left out."""
-    totals = {"total": usage.total(rows)}
-    if len(rows) < len(made.rows):
-        totals[f"all {len(made.rows):,}"] = made.total
+    """Heads, a line for each row with a bar, what these add up to if rows are left out, and the
+    total of all."""
+    totals = {"shown": usage.total(rows)} if len(rows) < len(made.rows) else {}
+    totals["total"] = made.total
     every = [*rows, *totals.values()]
     most = max(16, screen()[0] // 3)
     first = (
@@ -47,10 +58,10 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
         Column("READ", [short(row.cache_read_tokens) for row in every], right=True, leaves=2),
         Column("WRITE", [short(row.cache_write_tokens) for row in every], right=True, leaves=1),
         Column("TOKENS", [short(row.total_tokens) for row in every], right=True, leaves=6),
-        Column("USD", dollars(every)),
         *without_subagents(made, every),
+        Column("USD", dollars(every)),
     ]
-    head, *lines = table(columns, min_width=36 if columns[-1].head == "" else 8)
+    head, *lines = table(columns, min_width=8)
     room = min(BAR, screen()[0] - max(map(cells, (head, *lines))) - 2)
     drawn = bars(rows, room) if room >= 4 else [""] * len(rows)
     width = max(map(cells, lines))
@@ -62,16 +73,17 @@ def as_table(store: Store, made: Report, rows: Sequence[Row], zone: usage.Zone) 
 
 
 def without_subagents(made: Report, rows: Sequence[Row]) -> list[Column]:
-    """The column that says which costs are with subagents, and what they are without."""
-    if not any(row.key in made.alone for row in rows):
-        return []
+    """Return the column with what sessions cost without their subagents, and the number of these;
+    none if that makes no difference in any row."""
     words = [
-        f"with {count(alone.subagents, 'subagent')}, {usd(alone.row.usd)} without"
-        if (alone := made.alone.get(row.key))
+        f"{in_usd(alone.row)} ({alone.subagents})"
+        if (alone := made.alone.get(row.key)) and in_usd(alone.row) != in_usd(row)
         else ""
         for row in rows
     ]
-    return [Column("", words)]
+    return (
+        [Column("WITHOUT SUBAGENTS", words, right=True, leaves=LEAVES_FIRST)] if any(words) else []
+    )
 
 
 def names(store: Store, by: str, rows: Sequence[Row], zone: usage.Zone) -> list[str]:
@@ -104,13 +116,18 @@ def block_name(key: str | None, zone: usage.Zone) -> str:
 
 def dollars(rows: Sequence[Row]) -> list[str]:
     """Amounts, aligned, with a mark for each doubt."""
-    amounts = [f"{row.usd:,.2f}" if row.usd >= 0.005 or not row.units else "<0.01" for row in rows]
+    amounts = [in_usd(row) for row in rows]
     width = max(map(len, amounts), default=0)
     return [
-        f"{amount:>{width}}{'*' * bool(row.unpriced)}{'~' * bool(row.fuzzy)}"
+        f"{words:>{width}}{'*' * bool(row.unpriced)}{'~' * bool(row.fuzzy)}"
         f"{'r' * bool(row.recorded)}"
-        for row, amount in zip(rows, amounts, strict=True)
+        for row, words in zip(rows, amounts, strict=True)
     ]
+
+
+def in_usd(row: Row) -> str:
+    """Return the cost of a row as a table has it, without marks."""
+    return f"{row.usd:,.2f}" if row.usd >= 0.005 or not row.units else "<0.01"
 
 
 def marks(total: Row) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from itertools import islice
 
@@ -83,12 +83,12 @@ def facets(
         others = _with(chosen or Filter(), name, None)
         if matches is not None and others not in found:
             found[others] = matches(others)
-        answer[name] = _facet(store, name, others, found.get(others))[:limit]
+        answer[name] = _facet(store, name, others, found.get(others), limit)
     return answer
 
 
 def _facet(
-    store: Store, name: str, others: Filter, within: set[int] | None
+    store: Store, name: str, others: Filter, within: set[int] | None, limit: int
 ) -> list[tuple[str, int]]:
     counts: dict[str, int] = {}
     for value, number in store.overview.count_values(FACETS[name], others, within):
@@ -96,10 +96,17 @@ def _facet(
         known = value or (store.own_machine if name == "machine" else None)
         if known is not None:
             counts[known] = counts.get(known, 0) + number
+    # Cut before counting again: there may be thousands of branches, and each count is a query.
+    shown = dict(_by_count(counts)[:limit])
     if name in _PATTERNS:
-        for value in [value for value in counts if _is_ambiguous(value, counts, name)]:
+        words = [value.lower() for value in counts]
+        for value in [value for value in shown if _is_ambiguous(value, words, name)]:
             numbers = store.sessions.numbers(_with(others, name, value))
-            counts[value] = len(numbers if within is None else numbers & within)
+            shown[value] = len(numbers if within is None else numbers & within)
+    return _by_count(shown)
+
+
+def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
 
 
@@ -111,14 +118,17 @@ _PATTERNS = ("repo", "branch", "model")
 """Facets whose filters are patterns: a value also matches longer names that contain it."""
 
 
-def _is_ambiguous(value: str, values: Iterable[str], name: str) -> bool:
-    """Return True if choosing a value may show other sessions than those that have just it."""
+def _is_ambiguous(value: str, words: Iterable[str], name: str) -> bool:
+    """Return True if choosing a value may show other sessions than those that have just it.
+
+    `words` are all values in lower case.
+    """
     word = value.lower()
     if any(sign in word for sign in "*?["):
         return True
     if name == "repo":
-        return any(other != value and other.lower().endswith(word) for other in values)
-    return any(other != value and word in other.lower() for other in values)
+        return sum(other.endswith(word) for other in words) > 1
+    return sum(word in other for other in words) > 1
 
 
 # ── agents ────────────────────────────────────────────────────────────────────────────────────────

@@ -205,6 +205,9 @@ class Overview(Protocol):
     def below(self, uid: str) -> tuple[int, int]:
         """Return how many subagents a session has, and how many events they have."""
 
+    def subagents(self) -> dict[str, int]:
+        """Return the number of all subagents below each session that has any, by uid."""
+
     def parent_calls(self, uid: str) -> dict[str, str]:
         """Return the ids of the calls that started the subagents of a session, by subagent, where
         the agent records them."""

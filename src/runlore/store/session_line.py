@@ -44,8 +44,11 @@ class SessionLine(msgspec.Struct, frozen=True, gc=False):
     subagents: int = 0
     """The number of subagents below it."""
     errors_with_subagents: int = 0
+    """Its errors and those of all subagents below it."""
     tokens_with_subagents: int = 0
+    """The tokens of its calls and of those of all subagents below it."""
     usd_with_subagents: float | None = None
+    """The cost of its calls and of those of all subagents below it; null if no price is known."""
 
     @property
     def tokens(self) -> int:

@@ -44,9 +44,11 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     repo: str | UnsetType | None = UNSET
     """The repository of the session."""
     subagents: int | UnsetType = UNSET
-    """The subagents that are in the figures of a session, in reports by session."""
+    """The number of all subagents below the session, in reports by session."""
     usd_without_subagents: float | UnsetType = UNSET
+    """The cost of the session's own calls, in reports by session."""
     total_tokens_without_subagents: int | UnsetType = UNSET
+    """The tokens of the session's own calls, in reports by session."""
 
     @classmethod
     def of(cls, row: Row, **more: Any) -> Self:
@@ -219,7 +221,9 @@ class SessionCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The last 100, or as many as -n says."""
     elsewhere: list[ExplainedCall]
     total: Totals
+    """The totals of the session's own calls."""
     total_with_subagents: Totals
+    """The totals of its calls and of those of all subagents below it."""
     repeated: RepeatedCalls
 
     @classmethod

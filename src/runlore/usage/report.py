@@ -99,7 +99,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Alone(msgspec.Struct, frozen=True):
-    """The calls of a session without its subagents, and the number of these."""
+    """The calls of a session without its subagents, and the number of these, as a list has it."""
 
     row: Row
     subagents: int
@@ -113,7 +113,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[Row]
     total: Row
     alone: dict[str | None, Alone] = {}
-    """By session, those that have subagents among these calls."""
+    """By session, those that have subagents, which may have none of these calls."""
 
 
 def report(
@@ -156,17 +156,18 @@ def report(
 
 def _without_subagents(store: Store, chosen: CallFilter) -> dict[str | None, Alone]:
     """Return what each session with subagents took without them."""
-    own: dict[str | None, list[Row]] = {}
-    below: dict[str | None, int] = {}
+    own: dict[str, list[Row]] = {}
+    subagents = store.overview.subagents()
     for one in store.ledger.sum(["session", "subagent"], chosen):
         session, subagent = one.keys
+        if session not in subagents:
+            continue
+        rows = own.setdefault(session, [])
         if subagent in OWN_CALLS or subagent == session:
-            own.setdefault(session, []).append(row_of(session, one))
-        else:
-            below[session] = below.get(session, 0) + 1
+            rows.append(row_of(session, one))
     return {
-        session: Alone(replace(total(own.get(session, [Row(session)])), key=session), count)
-        for session, count in below.items()
+        session: Alone(replace(total(rows), key=session), subagents[session])
+        for session, rows in own.items()
     }
 
 

@@ -33,6 +33,7 @@ from ..timeline import Branch, model_context
 from ..usage import Row, Zone
 from ..usage.budget import Spent
 from ..usage.explain import Check, Explanation, check, explain
+from ..usage.report import Alone
 from ..usage.waste import wasted
 from . import agents, failures, home, live, session, sessions, usage
 from .charts import Stack
@@ -66,6 +67,18 @@ class BriefTotals(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, row: Row) -> Self:
         return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
+
+
+class AloneTotals(BriefTotals, frozen=True, kw_only=True):
+    """The totals of a session without its subagents."""
+
+    subagents: int
+    """The number of all subagents below it."""
+
+    @classmethod
+    def without(cls, alone: Alone) -> Self:
+        totals = {name: getattr(alone.row, name) for name in BriefTotals.__struct_fields__}
+        return cls(**totals, subagents=alone.subagents)
 
 
 class HomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +154,7 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     rows: list[BriefTotals]
     total: BriefTotals
-    alone: list[BriefTotals]
+    alone: list[AloneTotals]
     titles: dict[str, str]
     budgets: list[Spent]
 
@@ -275,7 +288,7 @@ def get_usage(request: Request, store: Store, config: Config) -> UsageAnswer:
         by=found.report.by,
         rows=[BriefTotals.of(row) for row in found.report.rows],
         total=BriefTotals.of(found.report.total),
-        alone=[BriefTotals.of(one.row) for one in found.report.alone.values()],
+        alone=[AloneTotals.without(one) for one in found.report.alone.values()],
         titles={uid: title or "" for uid, (_, title, _) in found.labels.items()},
         budgets=found.budgets,
     )

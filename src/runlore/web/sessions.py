@@ -222,9 +222,15 @@ def facets_of(
 
     if text:
         chosen = chosen._replace(parents_only=False)
+    # `3d` is another moment with every load, so it counts by its words and to the minute.
+    words = [wanted.given.get(name) for name in ("since", "until", "on")] if wanted else []
+    since, until = (
+        moment and moment.replace(second=0, microsecond=0)
+        for moment in (chosen.since, chosen.until)
+    )
     found: dict[str, list[tuple[str, int]]] = request.app.state.cache.get(
         store,
-        ("facets", chosen, text, limit),
+        ("facets", chosen._replace(since=since, until=until), *words, text, limit),
         lambda: query.facets(store, limit, chosen, matches if text else None),
     )
     return found

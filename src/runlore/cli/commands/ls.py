@@ -1,4 +1,5 @@
 """List sessions, newest first.
+USD is the cost of a session alone; + SUBAGENTS what it is with them, and their number: 0.12 (3).
 With --json an array (docs/json.md).
 """
 
@@ -153,17 +154,20 @@ def ids_within(width: int, store: Store, lines: list[SessionLine], *, is_whole: 
 
 def money(lines: list[SessionLine]) -> list[Column]:
     """Return the column with costs, or none if no cost is known. Where subagents cost something, a
-    second one has what each session cost with them."""
-    if all(line.usd_with_subagents is None for line in lines):
+    second one has what each session cost with them, and their number."""
+    alone = [_in_usd(line.usd) for line in lines]
+    both = [_in_usd(line.usd_with_subagents) for line in lines]
+    if not any(alone) and not any(both):
         return []
-    alone = ["" if line.usd is None else f"{line.usd:.2f}" for line in lines]
     whole = [
-        ""
-        if line.usd_with_subagents == line.usd
-        else f"{line.usd_with_subagents:.2f} ({line.subagents})"
-        for line in lines
+        f"{cost} ({line.subagents})" if cost not in ("", own) else ""
+        for line, own, cost in zip(lines, alone, both, strict=True)
     ]
     columns = [Column("USD", alone, right=True, leaves=LEAVES_LAST)]
     if any(whole):
         columns.append(Column("+ SUBAGENTS", whole, right=True, leaves=2))
     return columns
+
+
+def _in_usd(cost: float | None) -> str:
+    return "" if cost is None else f"{cost:.2f}"

@@ -53,8 +53,11 @@ class ShownSession(Session, frozen=True, kw_only=True):
     subagents: int
     """The number of subagents below it."""
     errors_with_subagents: int
+    """Its errors and those of all subagents below it."""
     tokens_with_subagents: int
+    """The tokens of its calls and of those of all subagents below it."""
     usd_with_subagents: float | None
+    """The cost of its calls and of those of all subagents below it; null if no price is known."""
 
 
 class ShownEvent(SessionEvent, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from ...errors import ModelError, NotFound
 from ...model import USD, SessionEvent
 from ...search import EventHit, trace
 from ...store import CallFilter, Filter, SessionLine, Store
-from ...text.words import Bounds, bounds, usd, with_subagents
+from ...text.words import Bounds, bounds, count, usd, with_subagents
 from ...timeline import model_context
 from . import arguments, learning
 from . import events as event_entries
@@ -400,34 +400,40 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
     hints += (
         [f"{total.fuzzy} calls have the price of a model with a like name"] if total.fuzzy else []
     )
+    if total.recorded:
+        hints.append(f"{total.recorded} calls cost what their agent recorded: no price is known")
     if not rows:
         hints += ["no call matches", *_nothing(store, config)]
     return Result(
         name="rows",
-        pieces=(_row(store, at, rows[at], args.by) for at in range(start, len(rows))),
+        pieces=(_row(store, at, rows[at], made) for at in range(start, len(rows))),
         about={"by": args.by, "total": len(rows), **_totals(total)},
         hints=hints,
     )
 
 
-def _row(store: Store, at: int, row: usage.Row, by: str) -> Entry:
+def _row(store: Store, at: int, row: usage.Row, made: usage.Report) -> Entry:
     title = ""
-    if by in ("session", "subagent") and row.key:
+    if made.by in ("session", "subagent") and row.key:
         found = store.sessions.select(Filter(name=row.key, parents_only=False), limit=1)
         title = (
             f"  {line(found[0].title, 80)}"
             if found and found[0].uid == row.key and found[0].title
             else ""
         )
-    sums = _totals(row)
-    head = (
-        f"{line(row.key, 200) or '(not known)'}:"
-        f" {', '.join(f'{name} {value}' for name, value in sums.items())}{title}"
-    )
+    sums, remarks = _totals(row), []
+    words = ", ".join(f"{name} {value}" for name, value in sums.items() if name != "recorded_calls")
+    if alone := made.alone.get(row.key):
+        sums |= {"subagents": alone.subagents, "usd_without_subagents": _usd(alone.row)}
+        if _usd(alone.row) != _usd(row):
+            remarks.append(f"{_usd(alone.row)} without {count(alone.subagents, 'subagent')}")
+    if row.recorded:
+        remarks.append(f"of {count(row.recorded, 'call')} as their agent recorded it")
+    words += f" ({'; '.join(remarks)})" if remarks else ""
     return Entry(
         at=at,
         key=row.key or "",
-        head=head,
+        head=f"{line(row.key, 200) or '(not known)'}: {words}{title}",
         data={"key": row.key if is_name(row.key) else None, **sums},
     )
 
@@ -439,8 +445,13 @@ def _totals(row: usage.Row) -> dict[str, Any]:
         "output": row.output_tokens,
         "cache_read": row.cache_read_tokens,
         "cache_write": row.cache_write_tokens,
-        "usd": round(row.units / USD, 4),
+        "usd": _usd(row),
+        "recorded_calls": row.recorded,
     }
+
+
+def _usd(row: usage.Row) -> float:
+    return round(row.units / USD, 4)
 
 
 _Narrowing = arguments.Search | arguments.Sessions | arguments.Usage

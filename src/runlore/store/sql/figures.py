@@ -6,6 +6,7 @@ Tokens are those of the ledger, so that a list, a session and a report say the s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -78,12 +79,11 @@ class SqlFigures:
             return {}
         members = self._members(rows)
         calls = self._calls({one.number for some in members.values() for one in some})
+        counts_calls = functools.cache(self._counts_calls)  # Once for each agent, not for each row.
         lines = {}
         for number, row in rows.items():
             values, own = list(row), calls.get(number)
-            is_in_ledger = own is not None or (
-                any(row[_TOKENS]) and self._counts_calls(row[_FLAVOR])
-            )
+            is_in_ledger = own is not None or (any(row[_TOKENS]) and counts_calls(row[_FLAVOR]))
             if is_in_ledger:
                 values[_TOKENS] = (own or CallTotals())[:4]
             family = _family(members[number], calls, is_in_ledger=is_in_ledger)

@@ -85,6 +85,15 @@ class SqlOverview:
         count, events = self.db.one(sql, (uid,))
         return int(count), int(events)
 
+    def subagents(self) -> dict[str, int]:
+        sql = (
+            "with recursive below (top, uid) as (select p.uid, s.uid from sessions s join sessions"
+            " p on p.uid = s.parent_uid where s.relation = 'subagent' union select b.top, s.uid"
+            " from below b join sessions s on s.parent_uid = b.uid and s.relation = 'subagent')"
+            " select top, count(*) from below where uid != top group by top"
+        )
+        return {uid: int(count) for uid, count in self.db.all(sql)}
+
     def parent_calls(self, uid: str) -> dict[str, str]:
         sql = (
             "select s.uid, t.facts from sessions s join streams t on t.session = s.number where"
