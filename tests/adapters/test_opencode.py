@@ -818,3 +818,27 @@ def test_a_position_of_other_messages_is_not_followed(root: Path, live: apsw.Con
     source = sources(root)[0]
     assert not ADAPTER.follows(source, Position(offset=8192, head=b"x", tail=b"x", records=1))
     assert not ADAPTER.follows(source, Position(offset=8192, records=1000))
+
+
+@pytest.mark.parametrize("case", ["few-columns"])
+def test_a_database_of_kilo_holds_what_its_content_says(case: str, tmp_path: Path) -> None:
+    folder = FIXTURES.parent / "kilo" / case
+    db = apsw.Connection(str(tmp_path / "kilo.db"))
+    db.execute((folder / "content.sql").read_text(encoding="utf-8"))
+    db.close()
+    assert derive(get("kilo"), folder / "root") == derive(get("kilo"), tmp_path)
+
+
+def test_a_database_without_times_of_parts_is_read() -> None:
+    adapter = get("kilo")
+    (source,) = adapter.discover(FIXTURES.parent / "kilo/few-columns/root")
+    found = adapter.normalize(source, adapter.read(source, None), None)
+    assert not adapter.refused
+    assert [body for event, body in zip(found.events, found.bodies, strict=True) if event.role] == [
+        "why does the lamp flicker?",
+        "its timer is reset twice",
+    ]
+    assert [str(event.ts)[11:19] for event in found.events] == [
+        "08:00:00", "08:00:01", "08:00:06", "08:00:06",
+    ]  # fmt: skip
+    assert [(call.input_tokens, call.output_tokens) for call, _ in found.calls] == [(7, 3)]

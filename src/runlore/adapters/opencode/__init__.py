@@ -48,7 +48,7 @@ OTHERS = frozenset({"node_modules", ".git", "snapshot", "log", "bin", "cache"})
 class OpenCodeAdapter(Adapter):
     name = "opencode"
     label = "opencode"
-    version = 3
+    version = 4
     reader = "runlore.adapters.opencode.reader"
     roots: tuple[str, ...] = ("$XDG_DATA_HOME/opencode", "~/.local/share/opencode")
     stem = "opencode"

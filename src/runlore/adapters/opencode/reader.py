@@ -19,6 +19,7 @@ from ..shared.jsonl import to_json
 from ..shared.pick import clean, moment, number, pick
 from ..shared.tools import key_values, text_of, title_line
 from . import words
+from .sessions import to_ms
 
 CARRY = 1
 """The layout of `State`; changed only together with the adapter's `version`."""
@@ -424,7 +425,7 @@ class Reader(Fold[State]):
         action: str,
     ) -> None:
         times = pick(state, "time", of=dict) or {}
-        start, end = number(times.get("start"), 1 << 50), number(times.get("end"), 1 << 50)
+        start, end = to_ms(times.get("start")), to_ms(times.get("end"))
         self.ts = time_of(end) or self.ts
         tests = outcome.tests
         summary = f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None
@@ -545,6 +546,6 @@ class Reader(Fold[State]):
 
 
 def time_of(value: Any) -> datetime | None:
-    """Return a time that is written in milliseconds since 1970."""
-    since_1970 = number(value, 1 << 50)
+    """Return a time that is written in milliseconds since 1970, or as ISO 8601."""
+    since_1970 = to_ms(value)
     return moment(since_1970 / 1000) if since_1970 else None
