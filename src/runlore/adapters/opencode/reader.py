@@ -315,14 +315,10 @@ class Reader(Fold[State]):
         self.ts = time_of((pick(part, "time", of=dict) or {}).get("start")) or self.ts
         text = text_of(part.get("text"))
         if kind == "tool":
-            self.tool(
-                part,
-                name,
-                "user"
-                if self.state.shell and info.get("parentID") == self.state.shell
-                else "assistant",
-                info,
+            is_by_user = part.get("is_by_user") is True or (
+                bool(self.state.shell) and info.get("parentID") == self.state.shell
             )
+            self.tool(part, name, "user" if is_by_user else "assistant", info)
         elif kind not in ("text", "reasoning"):
             self.other(kind, part, name, "assistant")
         elif not text.strip():
