@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from .values import JSON, Counts, Rule, Session, get, number, read_json, read_lines, texts
+from .values import JSON, Counts, Session, get, number, read_json, read_lines, texts
 
 AGENT = "grok"
 FOLDERS = (".grok/sessions",)
-RULES = (
-    Rule(
-        "a call is shown a second time when an update tells that it runs tests or edits",
-        lambda _, shown: Counts(
-            calls=shown["test_run:tool_call_update"] + shown["edit:tool_call_update"]
-        ),
-        is_fault=True,
-    ),
-)
 
 
 def count(root: Path) -> Iterator[Session]:

@@ -150,21 +150,6 @@ def _add_tokens(counts: Counts, tokens: JSON) -> None:
         )
 
 
-def _is_unread(session: Session, _: object) -> Counts:
-    """Leave out a session whose messages are rows of 2.x alone."""
-    sql = "select id from message where session_id = ? limit 1"
-    is_old = session.path.suffix != ".db" or read_rows(session.path, sql, session.id)
-    return Counts() if is_old else Counts() - session.counts
-
-
-def _is_unreadable(session: Session, _: object) -> Counts:
-    """Leave out a session of tables that lack the column."""
-    names = [
-        row["name"] for row in read_rows(session.path, "select name from pragma_table_info('part')")
-    ]
-    return Counts() - session.counts if names and "time_updated" not in names else Counts()
-
-
 def _misplaced(session: Session) -> Counts:
     """Return what a session would pay more if forks paid for what they copied."""
     parents = session.path.parents
@@ -176,8 +161,6 @@ def _misplaced(session: Session) -> Counts:
 
 
 RULES = (
-    Rule("messages of 2.x (`session_message`) are not read", _is_unread, is_fault=True),
-    Rule("`sync` needs the column `time_updated` of `part`", _is_unreadable, is_fault=True),
     Rule(
         "`usage` gives a fork the calls that it copied, for its id is the smaller one",
         lambda *_: Counts(),

@@ -818,3 +818,83 @@ def test_a_position_of_other_messages_is_not_followed(root: Path, live: apsw.Con
     source = sources(root)[0]
     assert not ADAPTER.follows(source, Position(offset=8192, head=b"x", tail=b"x", records=1))
     assert not ADAPTER.follows(source, Position(offset=8192, records=1000))
+
+
+@pytest.mark.parametrize("case", ["kilo/few-columns", "kilo/new-core", "opencode/new-core"])
+def test_a_database_holds_what_its_statements_say(case: str, tmp_path: Path) -> None:
+    folder, agent = FIXTURES.parent / case, case.split("/")[0]
+    db = apsw.Connection(str(tmp_path / f"{agent}.db"))
+    db.execute((folder / "content.sql").read_text(encoding="utf-8"))
+    db.close()
+    assert derive(get(agent), folder / "root") == derive(get(agent), tmp_path)
+
+
+def test_a_database_without_times_of_parts_is_read() -> None:
+    adapter = get("kilo")
+    (source,) = adapter.discover(FIXTURES.parent / "kilo/few-columns/root")
+    found = adapter.normalize(source, adapter.read(source, None), None)
+    assert not adapter.refused
+    assert [body for event, body in zip(found.events, found.bodies, strict=True) if event.role] == [
+        "why does the lamp flicker?",
+        "its timer is reset twice",
+    ]
+    assert [str(event.ts)[11:19] for event in found.events] == [
+        "08:00:00", "08:00:01", "08:00:06", "08:00:06",
+    ]  # fmt: skip
+    assert [(call.input_tokens, call.output_tokens) for call, _ in found.calls] == [(7, 3)]
+
+
+def test_messages_of_the_new_core_are_read() -> None:
+    """A session that has switches alone is none; what is not understood is kept and counted."""
+    (source,) = sources(FIXTURES / "new-core/root")
+    found = normalized(source)
+    told = [
+        (event.kind, body)
+        for event, body in zip(found.events, found.bodies, strict=True)
+        if event.kind != "lifecycle"
+    ]
+    assert told == [
+        ("user_msg", "why does the kiln cool?"),
+        ("thinking", "look at the log"),
+        ("assistant_msg", "I run the tests."),
+        ("test_run", "pytest -q"),
+        ("tool_result", "1 failed, 2 passed in 0.1s"),
+        ("tool_call", "filePath: /srv/kiln/old.txt"),
+        ("tool_result", "no such file"),
+        ("tool_call", "ls"),
+        ("tool_result", "log.txt"),
+        ("assistant_msg", "The door is open."),
+        ("edit", told[-2][1]),
+        ("error", "try again later"),
+    ]
+    assert [event.role for event in found.events if event.kind == "tool_call"] == [
+        "assistant",
+        "user",
+    ]
+    (call,) = (call for call, _ in found.calls)
+    assert (call.model, call.input_tokens, call.output_tokens) == ("m-2", 40, 12)
+    assert [skip.reason for skip in found.skips] == [
+        "a message of another layout",
+        "the message is not JSON",
+    ]
+    assert any("grey" in body for body in found.bodies)
+    assert any("cube" in body for body in found.bodies)
+
+
+def test_a_reply_of_the_new_core_is_read_when_it_is_finished(root: Path, store: Store) -> None:
+    root.mkdir(parents=True)
+    db = apsw.Connection(str(root / "opencode.db"))
+    db.execute((FIXTURES / "new-core/content.sql").read_text(encoding="utf-8"))
+    sql = "insert or replace into session_message values ('n1', 'ses_kiln', ?, ?, ?, ?, ?)"
+    reply = {"time": {"created": NOW}, "content": [{"type": "text", "text": "It is"}]}
+    db.execute(sql, ("assistant", 10, NOW, NOW, json.dumps(reply)))
+    sync(store, root)
+    assert texts(store, "opencode:ses_kiln")[-1] == "The door is open."
+    reply = {
+        "time": {"created": NOW, "completed": NOW + 9},
+        "content": [{"type": "text", "text": "It is shut"}],
+    }
+    db.execute(sql, ("assistant", 10, NOW, NOW + 9, json.dumps(reply)))
+    db.close()
+    sync(store, root)
+    assert texts(store, "opencode:ses_kiln")[-1] == "It is shut"

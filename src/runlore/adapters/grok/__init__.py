@@ -49,7 +49,7 @@ MAX_DEPTH = 8  # Folders between a root and a session; the agent itself makes tw
 class GrokAdapter(JsonlAdapter):
     name = "grok"
     label = "Grok Build"
-    version = 6
+    version = 7
     reader = "runlore.adapters.grok.reader"
     roots = ("$GROK_HOME/sessions", "~/.grok/sessions")
     keeps_days = 30  # The default of its setting cleanup_ttl_days.

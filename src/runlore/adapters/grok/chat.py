@@ -143,7 +143,7 @@ class Chat(GrokFold):
         )  # fmt: skip
         if call_id:
             is_test = described.kind == "test_run"
-            remembered = Call(tool, action, is_test, True, tool in ASKS)
+            remembered = Call(tool, action, is_test, tool in ASKS)
             keep(self.state.calls, call_id, remembered, CALLS)
 
     def tool_result(self, value: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from ..shared.fold import AllFields, Fold, keep, load
 from ..shared.jsonl import parse
 from ..shared.pick import clean, milliseconds, pick
 
-CARRY = 2
+CARRY = 3
 """The layout of `State`; changed only together with the adapter's `version`, which reads every
 source anew."""
 
@@ -36,9 +36,12 @@ class Call(msgspec.Struct, array_like=True, gc=False):
     tool: str
     action: str
     is_test: bool = False
-    has_input: bool = True
     answers: bool = False
     """True if its result is the decision of a person."""
+    is_announced: bool = False
+    """True as long as what it does is not known."""
+    is_empty: bool = False
+    """True if it was shown without arguments, which may still come."""
 
 
 class State(msgspec.Struct, array_like=True):

@@ -87,15 +87,16 @@ class Described(msgspec.Struct, gc=False):
     body: str
     summary: str
     files: tuple[str, ...]
-    has_input: bool
 
 
-def describe_call(update: dict[str, Any]) -> Described:
+def describe_call(update: dict[str, Any], announced: str | None = None) -> Described:
     """Return what a call does: tool, kind and action, its text for reading and search, one line of
-    it, and the files it names."""
+    it, and the files it names. The tool is the one that was announced if the update names none."""
     given = update.get("rawInput")
     args = given if isinstance(given, dict) else {}
     tool, word = tool_of(update, args)
+    if announced and tool == "unknown":
+        tool, word = announced, announced
     if (inner := pick(args, "tool_name", of=str)) and "tool_input" in args:
         tool, word = inner, "mcp"
         args = {"tool_name": inner, **_arguments(args["tool_input"])}
@@ -106,9 +107,7 @@ def describe_call(update: dict[str, Any]) -> Described:
     if action == "edit" and files:
         headline = files[0]
     title = pick(update, "title", of=str) or tool
-    return Described(
-        tool, kind, action, body or title, one_line(headline or title), files, bool(given)
-    )
+    return Described(tool, kind, action, body or title, one_line(headline or title), files)
 
 
 def describe_named(tool: str, arguments: Any) -> Described:

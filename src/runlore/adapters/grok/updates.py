@@ -13,7 +13,7 @@ from .fold import CALLS, TURNS, Call, GrokFold, is_uuid
 from .lines import slim, without_bytes
 from .results import exit_number, is_refusal, outcome_of, result_summary
 from .texts import block_text, hook_line, is_tagged, is_text, summary_in, unwrap
-from .tools import ASKS, action_of, describe_call, identifier, tool_of
+from .tools import ASKS, Described, action_of, describe_call, identifier, tool_of
 from .usage import TICK, bill_of, by_model, ticks_of, usage_of
 
 
@@ -135,28 +135,61 @@ class Updates(GrokFold):
     # Tools.
 
     def tool_call(self, tag: str) -> None:
-        call = describe_call(self.update)
+        """Add a call. One without input is only announced: an update tells what it does, and is the
+        call."""
+        described = describe_call(self.update)
         call_id = identifier(self.update.get("toolCallId"))
-        tool = call.tool[:200]
+        if call_id and self.update.get("rawInput") is None:
+            tool = described.tool[:200]
+            self.emit(
+                "lifecycle", described.body, f"{tag}/announced", described.summary, "assistant",
+                tool, call_id, described.action,
+            )  # fmt: skip
+            call = Call(tool, described.action, answers=tool in ASKS, is_announced=True)
+            keep(self.state.calls, call_id, call, CALLS)
+        else:
+            self.call(described, call_id, tag)
+
+    def call(self, described: Described, call_id: str | None, native: str) -> Call:
+        tool = described.tool[:200]
         self.emit(
-            call.kind, call.body, tag, call.summary, "assistant", tool, call_id, call.action,
-            files=call.files,
+            described.kind, described.body, native, described.summary, "assistant", tool, call_id,
+            described.action, files=described.files,
+        )  # fmt: skip
+        call = Call(
+            tool, described.action, described.kind == "test_run", tool in ASKS,
+            is_empty=not self.update.get("rawInput"),
         )  # fmt: skip
         if call_id:
-            is_test = call.kind == "test_run"
-            remembered = Call(tool, call.action, is_test, call.has_input, tool in ASKS)
-            keep(self.state.calls, call_id, remembered, CALLS)
+            keep(self.state.calls, call_id, call, CALLS)
+        return call
+
+    def arguments(self, call: Call, call_id: str, tag: str) -> Call:
+        """Add the arguments of a call that was shown without."""
+        described = describe_call(self.update, call.tool)
+        self.emit(
+            "lifecycle", described.body, f"{tag}/input", described.summary, "assistant", call.tool,
+            call_id, call.action, files=described.files,
+        )  # fmt: skip
+        call = Call(call.tool, call.action, described.kind == "test_run", call.answers)
+        keep(self.state.calls, call_id, call, CALLS)
+        return call
 
     def tool_call_update(self, tag: str) -> None:
-        """Add the result of a call, or a call whose first update had no input."""
+        """Add the result of a call, or the call if its input was not known before."""
         status = pick(self.update, "status", of=str)
         call_id = identifier(self.update.get("toolCallId"))
         call = self.state.calls.get(call_id) if call_id else None
-        if status in ("completed", "failed"):
+        is_over = status in ("completed", "failed")
+        is_new = bool(self.update.get("rawInput")) and (call is None or call.is_announced)
+        if is_new:
+            described = describe_call(self.update, call.tool if call else None)
+            call = self.call(described, call_id, tag)
+        elif call and call_id and call.is_empty and self.update.get("rawInput"):
+            is_new, call = True, self.arguments(call, call_id, tag)
+        if is_over:
             self.result(call, call_id, f"{tag}/{status}")
-        elif self.update.get("rawInput") and (call is None or not call.has_input):
-            self.tool_call(tag)
-        else:
+        elif not is_new:
             self.merge(f"{tag}/{'call' if status is None else 'progress'}")
 
     def result(self, call: Call | None, call_id: str | None, native: str) -> None:

@@ -19,8 +19,10 @@ Last checked 2026-11. The traps:
 - A command that failed is `completed`; its exit code is in the metadata. `cost` is the agent's own
   estimate from a price list; 0 is what it writes for a model that is in none.
 - The same folder holds `auth.json`, and the database tables with tokens: neither is opened.
-- Not read: `session_message` (the new core's own messages), for there is no sample of one that
-  holds a conversation.
+- 2.x, and a new core in late versions of 1.x, write `session_message` instead of `message` and
+  `part`, with sessions in `session_v2` or `session`. Learned from a description and two small
+  samples: a row of an unknown type is kept and counted. Of a session that has both, only `message`
+  is read.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import apsw
+
 from ...errors import ReadError
 from ...model import Session
 from .. import Position, Record, Source, usual_roots
@@ -37,6 +41,7 @@ from ..shared.base import Adapter
 from ..shared.jsonl import note_refusal, to_json
 from ..shared.sqlite import is_passing, reading
 from .database import Database
+from .new_core import NewCore
 from .sessions import UNIT, Listed, Message, Shelf, as_record, calling, identity, original, settled
 from .tree import Tree
 
@@ -48,7 +53,7 @@ OTHERS = frozenset({"node_modules", ".git", "snapshot", "log", "bin", "cache"})
 class OpenCodeAdapter(Adapter):
     name = "opencode"
     label = "opencode"
-    version = 3
+    version = 4
     reader = "runlore.adapters.opencode.reader"
     roots: tuple[str, ...] = ("$XDG_DATA_HOME/opencode", "~/.local/share/opencode")
     stem = "opencode"
@@ -197,12 +202,22 @@ def _open(path: str) -> Iterator[tuple[Shelf, list[Message], str]]:
     """Yield the database or tree of a session, its finished messages, and its id."""
     if place := _database_of(path):
         with reading(place) as db:
-            database, id_ = Database(db), os.path.basename(path)
-            yield database, settled(database.messages(id_)), id_
+            id_ = os.path.basename(path)
+            shelf, messages = _find(db, id_)
+            yield shelf, settled(messages), id_
     else:
         tree = Tree.of(path)
         id_ = tree.id_of(path)
         yield tree, settled(tree.messages(id_)), id_
+
+
+def _find(db: apsw.Connection, id: str) -> tuple[Shelf, list[Message]]:
+    """Return the tables that hold a session, and its messages."""
+    database = Database(db)
+    if database.is_one() and (messages := database.messages(id)):
+        return database, messages
+    core = NewCore(db)
+    return core, core.messages(id)
 
 
 def _database_of(path: str) -> str | None:
@@ -215,7 +230,10 @@ def _in_database(path: str, refused: list[ReadError], only: str | None = None) -
     try:
         with reading(path) as db:
             database = Database(db)
-            return list(database.sessions(path, only)) if database.is_one() else []
+            older = list(database.sessions(path, only)) if database.is_one() else []
+            ids = {session.id for session in older}
+            newer = NewCore(db).sessions(path, only)
+            return [*older, *(session for session in newer if session.id not in ids)]
     except ReadError as error:
         refused.append(error)
         return []

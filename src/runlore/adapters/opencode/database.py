@@ -13,9 +13,9 @@ from typing import Any
 import apsw
 import msgspec
 
-from ..shared.pick import number, pick
+from ..shared.pick import pick
 from ..shared.sqlite import columns, rows
-from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in
+from .sessions import Listed, Message, in_order, is_finished, is_stale, time_in, to_ms
 
 TABLES = ("session", "message", "part")
 _NS = 1_000_000  # In a millisecond, which is what all times here are in.
@@ -25,12 +25,17 @@ class Database:
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self.has_log = bool(columns(db, "event"))
-        self.has_agents = "agent_id" in columns(db, "message")
+        self.columns = {table: columns(db, table) for table in TABLES}
+        self.has_agents = "agent_id" in self.columns["message"]
         self.has_imports = "message_ids" in columns(db, "external_import")
         self.removed: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
 
     def is_one(self) -> bool:
-        return all(columns(self.db, table) for table in TABLES)
+        return all(self.columns.values())
+
+    def column(self, table: str, name: str) -> str:
+        """Return a column as SQL; null where the database is of a version that does not have it."""
+        return name if name in self.columns[table] else "null"
 
     def sessions(self, path: str, only: str | None = None) -> Iterator[Listed]:
         """Yield every session that has messages, or only one. Reads the last message of each, and
@@ -40,29 +45,20 @@ class Database:
         sql = f"select session_id, count(*), max(rowid) from message {where} group by session_id"
         counts = {row[0]: row[1:] for row in self.db.execute(sql, given)}
         removed = dict(self._counts_of_removed(only))
+        updated, created = (
+            self.column("session", name) for name in ("time_updated", "time_created")
+        )
         sql = (
-            f"select id, time_updated from session {where.replace('session_id', 'id')} order by"
-            " time_created, id"
+            f"select id, {updated} from session {where.replace('session_id', 'id')} order by"
+            f" {created}, id"
         )
         for id_, updated in self.db.execute(sql, given):
             count, last = counts.get(id_, (0, None))
             count -= len(self._imported(id_))
-            if (
-                not isinstance(id_, str)
-                or not id_
-                or count <= 0
-                or not id_.isprintable()
-                or os.path.basename(id_) != id_
-            ):
+            if count <= 0 or not is_name(id_):
                 continue
             changed, is_open = self._last(last)
-            mark = max(number(updated, 1 << 50) or 0, changed)
-            yield Listed(
-                id_,
-                os.path.join(path, id_),
-                count + removed.get(id_, 0),
-                mark * _NS + (is_open and is_stale(changed)),
-            )
+            yield listed(path, id_, count + removed.get(id_, 0), updated, changed, is_open)
 
     def _counts_of_removed(self, only: str | None) -> Iterator[tuple[str, int]]:
         if self.has_log:
@@ -74,44 +70,36 @@ class Database:
         """Return the time of the last change to a message or its parts, and True if it is not
         finished."""
         row = next(rows(self.db, "message", "where rowid = ?", (rowid,)), {})
-        latest = "select max(time_updated) from part where message_id = ?"
+        updated = self.column("part", "time_updated")
+        latest = f"select max({updated}) from part where message_id = ?"
         times = [
+            row.get("time_created"),
             row.get("time_updated"),
             *(time for (time,) in self.db.execute(latest, (row.get("id"),))),
         ]
-        return max(number(time, 1 << 50) or 0 for time in times), not is_finished(_decoded(row))
+        return max(to_ms(time) or 0 for time in times), not is_finished(_decoded(row))
 
     def session(self, id: str) -> dict[str, Any] | None:
         row = next(rows(self.db, "session", "where id = ?", (id,)), None)
         if row is None:
             return None
-        times = {
-            name: row.get(f"time_{name}")
-            for name in ("created", "updated", "archived")
-            if row.get(f"time_{name}") is not None
-        }
-        texts = {
-            name: row.get(name)
-            for name in ("id", "title", "directory", "version", "agent")
-            if row.get(name) is not None
-        }
-        model, revert = (_json(row.get(name)) for name in ("model", "revert"))
-        return {
-            **texts,
-            "parentID": row.get("parent_id"),
-            "time": times,
-            "model": model,
-            "revert": revert,
-        }
+        return session_record(row)
 
     def messages(self, id: str) -> list[Message]:
         parts: dict[str, list[tuple[str, int]]] = {}
-        for message, part, updated in self.db.execute(
-            "select message_id, id, time_updated from part where session_id = ? order by id", (id,)
-        ):
-            parts.setdefault(message, []).append((str(part), number(updated, 1 << 50) or 0))
+        which = (
+            "session_id = ?"
+            if "session_id" in self.columns["part"]
+            else "message_id in (select id from message where session_id = ?)"
+        )
+        sql = (
+            f"select message_id, id, {self.column('part', 'time_updated')} from part"
+            f" where {which} order by id"
+        )
+        for message, part, updated in self.db.execute(sql, (id,)):
+            parts.setdefault(message, []).append((str(part), to_ms(updated) or 0))
         messages = [
-            Message(str(row[0]), number(row[1], 1 << 50) or 0, tuple(parts.get(row[0], ())))
+            Message(str(row[0]), to_ms(row[1]) or 0, tuple(parts.get(row[0], ())))
             for row in self.db.execute(
                 "select id, time_created from message where session_id = ? order by"
                 " time_created, id",
@@ -194,7 +182,7 @@ class Database:
         session, data = self.db.execute(sql, (message.id,)).fetchone() or (None, None)
         info = {
             "time": {"created": message.created},
-            **_object(data),
+            **decode_object(data),
             "id": message.id,
             "sessionID": session,
         }
@@ -204,7 +192,8 @@ class Database:
             ).fetchone() or (None,)
         sql = "select id, cast(data as blob) from part where message_id = ? order by id"
         return info, [
-            {**_object(data), "id": part} for part, data in self.db.execute(sql, (message.id,))
+            {**decode_object(data), "id": part}
+            for part, data in self.db.execute(sql, (message.id,))
         ]
 
     def near(
@@ -226,6 +215,39 @@ class Database:
         return str(row[1]), Message(str(row[0]), created, parts)
 
 
+def is_name(id: Any) -> bool:
+    """Return True for the id of a session that can be the last part of a path."""
+    return isinstance(id, str) and bool(id) and id.isprintable() and os.path.basename(id) == id
+
+
+def listed(path: str, id: str, count: int, updated: Any, changed: int, is_open: bool) -> Listed:
+    """Return a session, given the times of the last change to itself and to its last message."""
+    mark = max(to_ms(updated) or 0, changed) * _NS + (is_open and is_stale(changed))
+    return Listed(id, os.path.join(path, id), count, mark)
+
+
+def session_record(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a session as the agent's own programs show it."""
+    times = {
+        name: row.get(f"time_{name}")
+        for name in ("created", "updated", "archived")
+        if row.get(f"time_{name}") is not None
+    }
+    texts = {
+        name: row.get(name)
+        for name in ("id", "title", "directory", "version", "agent")
+        if row.get(name) is not None
+    }
+    model, revert = (_json(row.get(name)) for name in ("model", "revert"))
+    return {
+        **texts,
+        "parentID": row.get("parent_id"),
+        "time": times,
+        "model": model,
+        "revert": revert,
+    }
+
+
 def _typed(kind: str) -> str:
     """Return the condition for a type in the log, which ends with the version of its layout:
     `message.removed.1`."""
@@ -240,10 +262,10 @@ def _json(text: Any) -> Any:
 
 
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:
-    return _object(row.get("data"))
+    return decode_object(row.get("data"))
 
 
-def _object(data: Any) -> dict[str, Any]:
+def decode_object(data: Any) -> dict[str, Any]:
     """Return the object in the column `data`; as a text when it is no JSON object."""
     value = _json(data)
     if isinstance(value, dict):

@@ -19,6 +19,7 @@ from ..shared.jsonl import to_json
 from ..shared.pick import clean, moment, number, pick
 from ..shared.tools import key_values, text_of, title_line
 from . import words
+from .sessions import to_ms
 
 CARRY = 1
 """The layout of `State`; changed only together with the adapter's `version`."""
@@ -314,14 +315,10 @@ class Reader(Fold[State]):
         self.ts = time_of((pick(part, "time", of=dict) or {}).get("start")) or self.ts
         text = text_of(part.get("text"))
         if kind == "tool":
-            self.tool(
-                part,
-                name,
-                "user"
-                if self.state.shell and info.get("parentID") == self.state.shell
-                else "assistant",
-                info,
+            is_by_user = part.get("is_by_user") is True or (
+                bool(self.state.shell) and info.get("parentID") == self.state.shell
             )
+            self.tool(part, name, "user" if is_by_user else "assistant", info)
         elif kind not in ("text", "reasoning"):
             self.other(kind, part, name, "assistant")
         elif not text.strip():
@@ -424,7 +421,7 @@ class Reader(Fold[State]):
         action: str,
     ) -> None:
         times = pick(state, "time", of=dict) or {}
-        start, end = number(times.get("start"), 1 << 50), number(times.get("end"), 1 << 50)
+        start, end = to_ms(times.get("start")), to_ms(times.get("end"))
         self.ts = time_of(end) or self.ts
         tests = outcome.tests
         summary = f"{tests.passed or 0} passed, {tests.failed or 0} failed" if tests else None
@@ -545,6 +542,6 @@ class Reader(Fold[State]):
 
 
 def time_of(value: Any) -> datetime | None:
-    """Return a time that is written in milliseconds since 1970."""
-    since_1970 = number(value, 1 << 50)
+    """Return a time that is written in milliseconds since 1970, or as ISO 8601."""
+    since_1970 = to_ms(value)
     return moment(since_1970 / 1000) if since_1970 else None

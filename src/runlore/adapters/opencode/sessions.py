@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ..shared.jsonl import MAX_RECORD_BYTES, to_json
-from ..shared.pick import number, pick
+from ..shared.pick import milliseconds, number, pick
 
 UNIT = 8192
 """About the bytes of a message with its parts. The size of a session is this for each message, for
@@ -97,7 +97,13 @@ def is_finished(info: dict[str, Any]) -> bool:
 
 def time_in(value: dict[str, Any], name: str) -> int | None:
     """Return one of the times of a session or a message, in milliseconds."""
-    return number((pick(value, "time", of=dict) or {}).get(name), 1 << 50)
+    return to_ms((pick(value, "time", of=dict) or {}).get(name))
+
+
+def to_ms(time: Any) -> int | None:
+    """Return a time in milliseconds. It is written so, or as ISO 8601."""
+    ms = number(time, 1 << 50)
+    return milliseconds(time) if ms is None else ms
 
 
 def is_stale(changed_ms: int) -> bool:
