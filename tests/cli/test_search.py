@@ -4,6 +4,7 @@ over."""
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -718,6 +719,30 @@ def test_file_tells_what_commands_changed(run: Run, worked: Path) -> None:
     assert run("evict", "sheller", "--yes").exit_code == 0
     [found] = data(run, "file", "app/conf.ini")["sessions"]
     assert found["actions"] == {"command": 2}, "its digest knows"
+
+
+def test_the_home_folder_of_another_machine_is_not_taken_for_ones_own(
+    run: Run, worked: Path, home: Path, tmp_path: Path
+) -> None:
+    shell = {"kind": "tool_call", "tool": "Sh", "action": "shell", "text": "touch ~/notes/todo.md"}
+    there = tmp_path / "laptop"
+    there.mkdir()
+    (worked / "near.jsonl").write_bytes(line(s="near", id="n1", **shell, at=800))
+    (there / "far.jsonl").write_bytes(line(s="far", id="f1", **shell, at=801))
+    with (home / ".runlore/config.toml").open("a") as config:
+        config.write(
+            f"[sources.toy]\nalso = [{{ path = {json.dumps(str(there))}, machine = 'laptop' }}]\n"
+        )
+    assert run("sync").exit_code == 0
+    own = os.path.expanduser("~/notes/todo.md")
+
+    def files() -> dict[str, list[str]]:
+        found = data(run, "file", "*/notes/todo.md")["sessions"]
+        return {session["uid"]: session["files"] for session in found}
+
+    assert files() == {"toy:near": [own], "toy:far": ["~/notes/todo.md"]}
+    assert run("evict", "far", "--yes").exit_code == 0
+    assert files() == {"toy:near": [own], "toy:far": ["~/notes/todo.md"]}, "its digest knows"
 
 
 def test_file_by_its_name_alone_is_any_file_of_that_name(run: Run, worked: Path) -> None:

@@ -56,6 +56,10 @@ class Store(Protocol):
     def own_machine(self) -> str:
         """The name of this machine: sessions without a machine were run on it."""
 
+    @property
+    def own_author(self) -> str | None:
+        """The author of sessions that are written here; None where all are one person's."""
+
     takes_tokens: bool
     """Whether the words of segments are cut by whoever packs them, before they are put."""
     takes_groups: bool
