@@ -325,14 +325,19 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
     return with_filter  # type: ignore[return-value]
 
 
+def check_days(on: object, since: object, until: object) -> None:
+    """Raise UsageError if --on is given together with one of the others."""
+    if on is not None and (since is not None or until is not None):
+        raise click.UsageError("--on does not go together with --since or --until")
+
+
 def _days(
     on: tuple[datetime, datetime] | None, since: datetime | None, until: datetime | None
 ) -> dict[str, datetime]:
     """Return the bounds of --on. Raises UsageError if another option sets one of them."""
+    check_days(on, since, until)
     if on is None:
         return {}
-    if since is not None or until is not None:
-        raise click.UsageError("--on does not go together with --since or --until")
     return {"since": on[0], "until": on[1]}
 
 

@@ -388,7 +388,8 @@ def _touches_of(
 
 
 def touched(store: Store, session: Session, events: Iterable[SessionEvent]) -> list[FileActivity]:
-    """Return what these events of a session did to files, as `file` reports it, for a digest that outlives them.
+    """Return what these events of a session did to files, as `file` reports it, for a digest that
+    outlives them.
 
     Only events whose text names the file count. Copied events count in the session where they
     happened.
