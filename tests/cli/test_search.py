@@ -397,11 +397,22 @@ def test_search_says_which_field_chooses_nothing(run: Run, worked: Path) -> None
         (["--on", "2026-01"], ["toy:maker", "toy:talker"]),
         (["--on", "2026-01-02"], []),
         (["--model", "nothing-like-it"], []),
+        (["--machine", "elsewhere"], []),
+        (["--machine", "here"], ["toy:maker", "toy:talker"]),
+        (["--author", "somebody"], []),
+        (["--outcome", "unknown"], ["toy:talker"]),
+        (["--outcome", "success"], []),
+        (["--quality", "automated"], []),
     ],
 )
 def test_search_is_narrowed_by_the_options_of_every_listing(
-    run: Run, worked: Path, options: list[str], expected: list[str]
+    run: Run,
+    worked: Path,
+    options: list[str],
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("RUNLORE_MACHINE", "here")
     assert sorted(uids(run, "rename", *options)) == expected
     found = data(run, "search", "--regex", "(?i)rename", *options)["hits"]
     assert sorted(hit["uid"] for hit in found) == expected
@@ -410,8 +421,16 @@ def test_search_is_narrowed_by_the_options_of_every_listing(
 def test_search_says_which_option_chooses_nothing(run: Run, worked: Path) -> None:
     assert run("search", "build", "--repo", "nope").stderr.splitlines() == [
         "nothing found",
-        "no session matches repo:nope",
-        "without repo:nope there is 1 session",
+        "no session matches --repo nope",
+        "without --repo nope there is 1 session",
+    ]
+    assert run("search", "build", "--on", "2020").stderr.splitlines() == [
+        "nothing found",
+        "no session matches --on 2020",
+        "without --on 2020 there is 1 session",
+    ]
+    assert data(run, "search", "build", "--since", "last year", "--until", "2020")["hints"][:1] == [
+        "no session matches --until 2020"
     ]
     result = run("search", "build", "repo:alpha", "--repo", "beta")
     assert result.exit_code == 2
@@ -422,6 +441,9 @@ def test_search_says_which_option_chooses_nothing(run: Run, worked: Path) -> Non
 def test_options_alone_choose_sessions(run: Run, worked: Path) -> None:
     assert uids(run, "--repo", "maker") == ["toy:maker"]
     assert run("search").exit_code == 2
+    text = run("search", "--help").stdout
+    assert text.startswith("Usage: runlore search [OPTIONS] [WORD]...\n")
+    assert "Without words, the options choose sessions." in " ".join(text.split())
 
 
 def test_words_that_only_a_field_hides_are_not_called_missing(run: Run, worked: Path) -> None:

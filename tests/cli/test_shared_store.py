@@ -78,6 +78,8 @@ def test_sessions_are_chosen_by_author_and_machine(run: Run, shared: str) -> Non
     assert uids(run, "ls", "--author", "bob", "--machine", "desk") == set()
     assert uids(run, "search", "weather", "author:bob") == bob
     assert uids(run, "search", "weather", "machine:desk") == ann
+    assert uids(run, "search", "weather", "--author", "bob") == bob
+    assert uids(run, "search", "weather", "--machine", "desk") == ann
     assert uids(run, "search", "weather", "author:bob", "author:ann") == ann | bob
     assert run("search", "weather", "author:eve").exit_code == 1
     assert "no session matches author:eve" in run("search", "weather", "author:eve").stderr

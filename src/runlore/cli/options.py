@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -41,6 +42,10 @@ QUALITIES = ("real", "trivial", "automated", "one_shot", "subagent")
 
 MIN_TOKENS = 200
 """Smallest value of --max-tokens. The note about what was left out has to fit."""
+
+
+_WRITTEN, _LABELS = "runlore.written", "runlore.labels"
+"""Where the context has converted values as they were written, and the filters with them."""
 
 
 @contextmanager
@@ -103,6 +108,7 @@ class AgentName(ParamType):
     name = "agent"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        _keep_words(value, param, ctx)
         name = adapters.find_name(value)
         if name is None:
             near = get_close_matches(value.lower(), adapters.names(), 1)
@@ -125,6 +131,7 @@ class When(ParamType):
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
+        _keep_words(value, param, ctx)
         try:
             return moment(value, datetime.now(UTC))
         except ModelError as error:
@@ -144,10 +151,17 @@ class Days(ParamType):
     ) -> tuple[datetime, datetime]:
         if isinstance(value, tuple):
             return value
+        _keep_words(value, param, ctx)
         try:
             return span(value, datetime.now(UTC))
         except ModelError as error:
             self.fail(str(error), param, ctx)
+
+
+def _keep_words(value: str, param: click.Parameter | None, ctx: click.Context | None) -> None:
+    """Keep what was written for a value that is converted, for messages."""
+    if param is not None and param.name and ctx is not None:
+        ctx.meta.setdefault(_WRITTEN, {})[param.name] = value
 
 
 class RepoName(ParamType):
@@ -306,6 +320,7 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
     @functools.wraps(function)
     def with_filter(*args: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in kinds}
+        _keep_labels(given)
         given["parents_only"] = (
             not given.pop("all_subagents", names) and given.get("quality") != "subagent"
         )
@@ -323,6 +338,25 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
         told = {**settings, "help": settings["help"].replace(PART, "" if is_exact else PART)}
         with_filter = click.option(*flags, name, **told)(with_filter)
     return with_filter  # type: ignore[return-value]
+
+
+def _keep_labels(given: Mapping[str, Any]) -> None:
+    meta = click.get_current_context().meta
+    words = {**given, **meta.get(_WRITTEN, {})}
+    labels = {
+        name: f"--{name} {shlex.quote(str(words[name]))}"
+        for name, value in given.items()
+        if value not in (None, "", False)
+    }
+    if "on" in labels:
+        labels["since"] = labels["until"] = labels.pop("on")
+    meta[_LABELS] = labels
+
+
+def filter_labels() -> dict[str, str]:
+    """Return the options that were given, as they were written, by the field of the filter."""
+    labels: dict[str, str] = click.get_current_context().meta.get(_LABELS, {})
+    return labels
 
 
 def check_days(on: object, since: object, until: object) -> None:
@@ -353,8 +387,8 @@ def few_filters(function: Decorated) -> Decorated:
 
 def search_filters(function: Decorated) -> Decorated:
     """Add the filters for a search, which includes subagents."""
-    names = ("agent", "repo", "cwd", "branch", "model", "since", "until", "on")
-    return filters(function, names=names)
+    names = ("agent", "repo", "cwd", "branch", "model", "machine", "author", "since", "until", "on")
+    return filters(function, names=(*names, "outcome", "quality"))
 
 
 def exact(chosen: Filter) -> Filter:
