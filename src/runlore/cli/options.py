@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -111,10 +110,7 @@ class AgentName(ParamType):
         _keep_words(value, param, ctx)
         name = adapters.find_name(value)
         if name is None:
-            near = get_close_matches(value.lower(), adapters.names(), 1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            every = ", ".join(adapters.names())
-            self.fail(f"there is no adapter {value!r}; {meant}there are: {every}", param, ctx)
+            self.fail(adapters.describe_unknown(value), param, ctx)
         return name
 
     def shell_complete(

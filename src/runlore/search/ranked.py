@@ -121,9 +121,7 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
     if not numbers and chosen.agent is not None and chosen.agent not in adapters.names():
         name = adapters.find_name(chosen.agent)
         if name is None:
-            raise QueryError(
-                f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
-            )
+            raise QueryError(adapters.describe_unknown(chosen.agent))
         numbers = store.sessions.numbers(chosen._replace(agent=name))
     return numbers
 
