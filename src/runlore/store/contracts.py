@@ -171,6 +171,9 @@ class Sessions(Protocol):
     def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
         """Return the bodies of a session's events by seq. Copies are followed to the original."""
 
+    def first_prompt(self, uid: str) -> str | None:
+        """Return the body of the first prompt that is no copy; None if a session has none."""
+
     def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
         """Return the path of an event's source and the number of its native record there."""
 
