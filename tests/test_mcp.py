@@ -412,7 +412,11 @@ def test_sessions_are_chosen_by_what_is_known_of_them(stores: Stores) -> None:
     assert uids(errors=True) == ["toy:alpha"]
     assert uids(cwd="/work/beta") == ["toy:beta"]
     assert uids(text="poem") == ["toy:beta"]
-    assert uids(agent="another") == []
+    assert uids(machine="elsewhere") == uids(author="eve") == uids(outcome="abandoned") == []
+    assert uids(outcome="unknown")
+    own = config.load()
+    with closing(open_store(own.store)) as store:
+        assert uids(machine=store.own_machine) == uids()
     assert uids(sort="events")[-1] == "toy:gamma"
 
 
@@ -422,9 +426,36 @@ def test_a_search_is_narrowed_like_a_listing(stores: Stores) -> None:
         return sorted(one["uid"] for one in answer.structured_content["hits"])
 
     assert uids() == uids(agent="Toy", branch="main", on="2026") == ["toy:alpha", "toy:beta"]
-    assert uids(repo="beta") == ["toy:beta"]
+    assert uids(repo="beta") == uids(cwd="/work/beta") == ["toy:beta"]
     assert uids(since="yesterday") == uids(model="other") == uids(on="2025-12") == []
     assert call(stores, "search", {"query": "x", "on": "today", "since": "3d"}).is_error
+
+
+def test_advice_has_the_time_as_it_was_given(stores: Stores) -> None:
+    def hints(**arguments: Any) -> list[str]:
+        answer = call(stores, "search", {"query": "builds", **arguments})
+        hints: list[str] = answer.structured_content["hints"]
+        return hints
+
+    assert "no session matches on:2020" in hints(on="2020")
+    assert "no session matches until:2020" in hints(until="2020")
+
+
+@pytest.mark.parametrize("tool", ["search", "sessions", "usage"])
+def test_an_agent_that_there_is_not_is_named_as_such(stores: Stores, tool: str) -> None:
+    words = {"query": "builds"} if tool == "search" else {}
+    answer = call(stores, tool, {**words, "agent": "toys"})
+    assert answer.is_error
+    assert "there is no adapter 'toys'; did you mean toy? there are: " in text_of(answer)
+
+
+def test_usage_is_narrowed_like_a_listing(stores: Stores) -> None:
+    def rows(**arguments: Any) -> int:
+        answer = call(stores, "usage", {"by": "session", **arguments})
+        return len(answer.structured_content["rows"])
+
+    assert rows() == rows(branch="main") > 0
+    assert rows(branch="other") == rows(machine="elsewhere") == rows(author="eve") == 0
 
 
 def test_show_gives_a_range_one_event_or_what_the_model_saw(stores: Stores) -> None:

@@ -139,6 +139,20 @@ def test_what_was_said_far_behind_an_injected_text_is_found(lore: Lore) -> None:
     assert lore.places("deploy")[0] == ("long", [3])
 
 
+def test_injected_text_that_is_proven_late_comes_last_too(
+    lore: Lore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filler = "filler " * (SEGMENT_BYTES // 7)
+    other = [call("ls"), result(f"needle {filler}", tool="Read")]
+    lore.add("late", *other * 6, {**injected("needle"), "tool": "Bash"})
+    lore.add("real", call("needle"), *[result(f"other {filler}", tool="Read")] * 2)
+    assert lore.uids_of("needle") == ["late", "real"], "the first is looked at first"
+    monkeypatch.setattr(ranked, "MAX_FIRST_PROOFS", 3)
+    answer = lore.search("tool:Bash needle")
+    assert (names(answer), answer.is_partial) == (["real", "late"], False)
+    assert [event.is_injected for event in answer.hits[1].events] == [True]
+
+
 def test_newest_first_is_not_changed_by_injected_text(lore: Lore) -> None:
     lore.add("old", {"text": "deploy", "at": 1})
     lore.add("new", {**injected("deploy"), "at": 100})

@@ -16,7 +16,7 @@ from runlore.cli.transcript import View, render
 from runlore.config import Config
 from runlore.export.outline import outline
 from runlore.model import SessionEvent
-from runlore.store import Store, open_store
+from runlore.store import Filter, Store, open_store
 from runlore.sync import pipeline
 from runlore.timeline import (
     AgentCall,
@@ -26,6 +26,7 @@ from runlore.timeline import (
     has_prompt,
     match_ids,
     match_prompts,
+    pairs,
 )
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -211,3 +212,26 @@ def test_every_face_shows_the_same_pairs(store: Store) -> None:
         (True, True),
         (False, False),
     ]
+
+
+def test_only_what_is_compared_is_read_of_subagents_and_calls(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uid = f"claude:{SESSION}"
+    calls = pairs(store.sessions.events(uid))
+    children = store.sessions.select(Filter(parent_uid=uid, parents_only=False))
+    unpacked: list[int] = []
+    segment = store.index.segment
+
+    def counted(id: int, **options: Any) -> Any:
+        unpacked.append(id)
+        return segment(id, **options)
+
+    def refuse(*args: Any) -> Any:
+        raise AssertionError("more is read than is compared")
+
+    monkeypatch.setattr(store.index, "segment", counted)
+    monkeypatch.setattr(store.sessions, "outline", refuse)
+    monkeypatch.setattr(store.sessions, "bodies", refuse)
+    assert len(query.find_pairs(store, uid, calls, children)) == 2
+    assert len(unpacked) == 1, "the calls are in one segment"

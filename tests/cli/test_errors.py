@@ -9,10 +9,13 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runlore import config as settings
 from runlore.cli.commands.patterns import as_lines
+from runlore.cli.error_lines import head
+from runlore.mine import known_errors
 from runlore.mine.loci import SessionLocus
 from runlore.mine.values import Pattern
 from runlore.store import Filter, open_store
@@ -41,10 +44,22 @@ def test_errors_are_listed_with_what_fixed_them(run: Run, demo: Path) -> None:
 
 def test_a_cost_that_is_not_known_is_not_shown_as_nothing(run: Run, stored: Path) -> None:
     answer = run("fix", "make: *** No rule")
-    assert "unknown cost until it was gone" in answer.stdout
+    assert "cost" not in answer.stdout
+    assert " until " not in answer.stdout
     assert "$0.00" not in answer.stdout
     (error,) = json.loads(run("fix", "make: *** No rule", "--json").stdout)["errors"]
     assert error["usd"] is None
+
+
+def test_the_cost_of_an_error_says_until_when(run: Run, demo: Path) -> None:
+    with closing(open_store(settings.load().store)) as store:
+        answer = known_errors.find_recurring(store, Filter(), datetime.now(UTC), min_sessions=1)
+    (error, *_) = answer.found
+    known = msgspec.structs.replace(error, usd=1.5, stayed=0, sessions=1)
+    assert head(known).endswith("$1.50 spent until it was gone")
+    stayed = msgspec.structs.replace(known, stayed=1)
+    assert head(stayed).endswith("$1.50 spent until its last occurrence")
+    assert "until" not in head(msgspec.structs.replace(stayed, usd=None))
 
 
 def test_the_types_of_patterns_are_listed_and_a_wrong_one_is_answered_with_them(

@@ -4,6 +4,7 @@ over."""
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -396,11 +397,22 @@ def test_search_says_which_field_chooses_nothing(run: Run, worked: Path) -> None
         (["--on", "2026-01"], ["toy:maker", "toy:talker"]),
         (["--on", "2026-01-02"], []),
         (["--model", "nothing-like-it"], []),
+        (["--machine", "elsewhere"], []),
+        (["--machine", "here"], ["toy:maker", "toy:talker"]),
+        (["--author", "somebody"], []),
+        (["--outcome", "unknown"], ["toy:talker"]),
+        (["--outcome", "success"], []),
+        (["--quality", "automated"], []),
     ],
 )
 def test_search_is_narrowed_by_the_options_of_every_listing(
-    run: Run, worked: Path, options: list[str], expected: list[str]
+    run: Run,
+    worked: Path,
+    options: list[str],
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("RUNLORE_MACHINE", "here")
     assert sorted(uids(run, "rename", *options)) == expected
     found = data(run, "search", "--regex", "(?i)rename", *options)["hits"]
     assert sorted(hit["uid"] for hit in found) == expected
@@ -409,8 +421,16 @@ def test_search_is_narrowed_by_the_options_of_every_listing(
 def test_search_says_which_option_chooses_nothing(run: Run, worked: Path) -> None:
     assert run("search", "build", "--repo", "nope").stderr.splitlines() == [
         "nothing found",
-        "no session matches repo:nope",
-        "without repo:nope there is 1 session",
+        "no session matches --repo nope",
+        "without --repo nope there is 1 session",
+    ]
+    assert run("search", "build", "--on", "2020").stderr.splitlines() == [
+        "nothing found",
+        "no session matches --on 2020",
+        "without --on 2020 there is 1 session",
+    ]
+    assert data(run, "search", "build", "--since", "last year", "--until", "2020")["hints"][:1] == [
+        "no session matches --until 2020"
     ]
     result = run("search", "build", "repo:alpha", "--repo", "beta")
     assert result.exit_code == 2
@@ -421,6 +441,9 @@ def test_search_says_which_option_chooses_nothing(run: Run, worked: Path) -> Non
 def test_options_alone_choose_sessions(run: Run, worked: Path) -> None:
     assert uids(run, "--repo", "maker") == ["toy:maker"]
     assert run("search").exit_code == 2
+    text = run("search", "--help").stdout
+    assert text.startswith("Usage: runlore search [OPTIONS] [WORD]...\n")
+    assert "Without words, the options choose sessions." in " ".join(text.split())
 
 
 def test_words_that_only_a_field_hides_are_not_called_missing(run: Run, worked: Path) -> None:
@@ -718,6 +741,30 @@ def test_file_tells_what_commands_changed(run: Run, worked: Path) -> None:
     assert run("evict", "sheller", "--yes").exit_code == 0
     [found] = data(run, "file", "app/conf.ini")["sessions"]
     assert found["actions"] == {"command": 2}, "its digest knows"
+
+
+def test_the_home_folder_of_another_machine_is_not_taken_for_ones_own(
+    run: Run, worked: Path, home: Path, tmp_path: Path
+) -> None:
+    shell = {"kind": "tool_call", "tool": "Sh", "action": "shell", "text": "touch ~/notes/todo.md"}
+    there = tmp_path / "laptop"
+    there.mkdir()
+    (worked / "near.jsonl").write_bytes(line(s="near", id="n1", **shell, at=800))
+    (there / "far.jsonl").write_bytes(line(s="far", id="f1", **shell, at=801))
+    with (home / ".runlore/config.toml").open("a") as config:
+        config.write(
+            f"[sources.toy]\nalso = [{{ path = {json.dumps(str(there))}, machine = 'laptop' }}]\n"
+        )
+    assert run("sync").exit_code == 0
+    own = os.path.expanduser("~/notes/todo.md")
+
+    def files() -> dict[str, list[str]]:
+        found = data(run, "file", "*/notes/todo.md")["sessions"]
+        return {session["uid"]: session["files"] for session in found}
+
+    assert files() == {"toy:near": [own], "toy:far": ["~/notes/todo.md"]}
+    assert run("evict", "far", "--yes").exit_code == 0
+    assert files() == {"toy:near": [own], "toy:far": ["~/notes/todo.md"]}, "its digest knows"
 
 
 def test_file_by_its_name_alone_is_any_file_of_that_name(run: Run, worked: Path) -> None:

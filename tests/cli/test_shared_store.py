@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from runlore import query
 from runlore.cli.failures import COMMAND_LINE_CODES
+from runlore.cli.options import open_store
 from tests.cli.conftest import Run
 from tests.postgres import Server
 
@@ -78,9 +80,13 @@ def test_sessions_are_chosen_by_author_and_machine(run: Run, shared: str) -> Non
     assert uids(run, "ls", "--author", "bob", "--machine", "desk") == set()
     assert uids(run, "search", "weather", "author:bob") == bob
     assert uids(run, "search", "weather", "machine:desk") == ann
+    assert uids(run, "search", "weather", "--author", "bob") == bob
+    assert uids(run, "search", "weather", "--machine", "desk") == ann
     assert uids(run, "search", "weather", "author:bob", "author:ann") == ann | bob
     assert run("search", "weather", "author:eve").exit_code == 1
     assert "no session matches author:eve" in run("search", "weather", "author:eve").stderr
+    with open_store() as (store, _):
+        assert query.facets(store)["author"] == [("ann", 1), ("bob", 1)]
     rows = json.loads(run("ls", "--fields", "uid,author,machine").stdout)
     assert {f"{row['author']}@{row['machine']}" for row in rows} == set(BOTH)
 

@@ -147,6 +147,23 @@ def test_watching_gives_programs_lines_for_what_was_found(
     )
 
 
+def test_every_pass_of_a_verbose_watch_tells_how_records_were_read(
+    run: Run, stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watch(
+        sync: Callable[[], Report], places: list[str], tell: Callable[[Report], None], known: object
+    ) -> None:
+        with (stored / "alpha.jsonl").open("ab") as file:
+            file.write(b"not json\n")
+        tell(sync())
+
+    monkeypatch.setattr("runlore.cli.watching.watch", watch)
+    assert "not understood" not in run("sync", "--watch").stderr
+    assert run("sync", "--watch", "-v").stderr.endswith(
+        "          not understood, kept as they are: 1 × not JSON\n"
+    )
+
+
 def test_a_second_watch_leaves_with_a_message(run: Run, stored: Path) -> None:
     with watching.alone(config.load().home):
         result = run("sync", "--watch")

@@ -495,3 +495,9 @@ def test_no_name_is_a_formula_in_a_spreadsheet(
     (cell,) = [row[0] for row in csv.reader(io.StringIO(capsys.readouterr().out))][1:]
     assert cell[0] == "'"
     assert cell.isprintable()
+
+
+def test_days_that_exclude_each_other_are_answered_as_in_a_listing(run: Run, home: Path) -> None:
+    words = ("--on", "today", "--since", "3d")
+    answers = {run(command, *words).stderr.splitlines()[-1] for command in ("ls", "usage")}
+    assert answers == {"Error: --on does not go together with --since or --until"}

@@ -187,6 +187,9 @@ def test_a_copy_from_another_session_is_a_reference_and_is_counted_once(
     assert [event.origin for event in events] == ["toy:s1#0", "toy:s1#1", None]
     assert [event.parent_seq for event in events] == [None, 0, 1]
     assert store.sessions.bodies("toy:s2") == {0: "the question", 1: "the answer", 2: "and then"}
+    assert store.sessions.first_prompt("toy:s1") == "the question"
+    assert store.sessions.first_prompt("toy:s2") == "and then", "what it copied is another's"
+    assert store.sessions.first_prompt("toy:nope") is None
     copy, original = store.sessions.get("toy:s2"), store.sessions.get("toy:s1")
     assert copy is not None
     assert original is not None

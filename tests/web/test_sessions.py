@@ -166,6 +166,26 @@ def test_sessions_of_this_machine_have_its_name(tmp_path: Path) -> None:
         assert usage.report(store, "day", CallFilter(machine=own)).total.calls == 1
 
 
+def test_sessions_are_chosen_by_their_author(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facets = query.facets
+    authors = [("ann", 2), ("bob", 1)]
+    monkeypatch.setattr(query, "facets", lambda *given: {**facets(*given), "author": authors})
+    page = client.get("/sessions").partition("<legend>Author</legend>")[2]
+    assert "author=ann" in page.partition("</fieldset>")[0]
+    chosen = client.get("/sessions?author=ann")
+    assert 'aria-label="Author ann: take this filter away"' in chosen
+
+
+@pytest.mark.parametrize("path", ["/sessions", "/sessions?q=checkout", "/usage", "/errors"])
+def test_an_agent_that_there_is_not_is_named_as_such(client: Client, path: str) -> None:
+    sign = "&" if "?" in path else "?"
+    answer = client.ask(f"{path}{sign}agent=cloude")
+    assert answer.status == 400
+    assert "there is no adapter &#39;cloude&#39;; did you mean claude? there are: " in answer.text
+
+
 def test_search_shows_what_was_found_and_where(client: Client) -> None:
     page = client.get("/sessions?q=checkout+OR+ratelimit&repo=shop-api")
     assert len(titles(page)) == 2

@@ -20,6 +20,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,6 +105,13 @@ def find_name(text: str) -> str | None:
             if wanted in map(_letters, (name, adapter.label, *adapter.aliases)):
                 return name
     return None
+
+
+def describe_unknown(name: str) -> str:
+    """Return a message for a name that is no agent's, with the one that may be meant."""
+    near = get_close_matches(name.lower(), names(), 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"there is no adapter {name!r}; {meant}there are: {', '.join(names())}"
 
 
 def _letters(text: str) -> str:

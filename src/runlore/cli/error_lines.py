@@ -139,15 +139,19 @@ def head(error: Recurring) -> str:
         ", ".join(map(one_line, error.agents)),
         f"last {when(error.last_at)}",
         error.trend if error.trend in ("new", "rising", "falling") else "",
-        f"{_cost(error.usd)} until it was {'gone' if error.stayed < error.sessions else 'left'}",
+        _cost(error),
     ]
     return ", ".join(part for part in parts if part)
 
 
-def _cost(usd: float | None) -> str:
+def _cost(error: Recurring) -> str:
+    """Return what was spent and until when; empty if that is not known."""
+    usd = error.usd
     if usd is None:
-        return "unknown cost"
-    return f"${usd:.2f} spent" if usd >= 0.005 or not usd else "less than $0.01 spent"
+        return ""
+    spent = f"${usd:.2f} spent" if usd >= 0.005 or not usd else "less than $0.01 spent"
+    is_gone = error.stayed < error.sessions
+    return f"{spent} until {'it was gone' if is_gone else 'its last occurrence'}"
 
 
 def fix_lines(fix: KnownFix, name: str, *, with_diff: bool) -> Iterator[str]:

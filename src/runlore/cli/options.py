@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -41,6 +41,10 @@ QUALITIES = ("real", "trivial", "automated", "one_shot", "subagent")
 
 MIN_TOKENS = 200
 """Smallest value of --max-tokens. The note about what was left out has to fit."""
+
+
+_WRITTEN, _LABELS = "runlore.written", "runlore.labels"
+"""Where the context has converted values as they were written, and the filters with them."""
 
 
 @contextmanager
@@ -103,12 +107,10 @@ class AgentName(ParamType):
     name = "agent"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        _keep_words(value, param, ctx)
         name = adapters.find_name(value)
         if name is None:
-            near = get_close_matches(value.lower(), adapters.names(), 1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            every = ", ".join(adapters.names())
-            self.fail(f"there is no adapter {value!r}; {meant}there are: {every}", param, ctx)
+            self.fail(adapters.describe_unknown(value), param, ctx)
         return name
 
     def shell_complete(
@@ -125,6 +127,7 @@ class When(ParamType):
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
+        _keep_words(value, param, ctx)
         try:
             return moment(value, datetime.now(UTC))
         except ModelError as error:
@@ -144,10 +147,17 @@ class Days(ParamType):
     ) -> tuple[datetime, datetime]:
         if isinstance(value, tuple):
             return value
+        _keep_words(value, param, ctx)
         try:
             return span(value, datetime.now(UTC))
         except ModelError as error:
             self.fail(str(error), param, ctx)
+
+
+def _keep_words(value: str, param: click.Parameter | None, ctx: click.Context | None) -> None:
+    """Keep what was written for a value that is converted, for messages."""
+    if param is not None and param.name and ctx is not None:
+        ctx.meta.setdefault(_WRITTEN, {})[param.name] = value
 
 
 class RepoName(ParamType):
@@ -306,6 +316,7 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
     @functools.wraps(function)
     def with_filter(*args: Any, **options: Any) -> Any:
         given = {name: options.pop(name) for name in kinds}
+        _keep_labels(given)
         given["parents_only"] = (
             not given.pop("all_subagents", names) and given.get("quality") != "subagent"
         )
@@ -325,14 +336,38 @@ def filters(function: Decorated, *, is_exact: bool = False, names: Sequence[str]
     return with_filter  # type: ignore[return-value]
 
 
+def _keep_labels(given: Mapping[str, Any]) -> None:
+    meta = click.get_current_context().meta
+    words = {**given, **meta.get(_WRITTEN, {})}
+    labels = {
+        name: f"--{name} {shlex.quote(str(words[name]))}"
+        for name, value in given.items()
+        if value not in (None, "", False)
+    }
+    if "on" in labels:
+        labels["since"] = labels["until"] = labels.pop("on")
+    meta[_LABELS] = labels
+
+
+def filter_labels() -> dict[str, str]:
+    """Return the options that were given, as they were written, by the field of the filter."""
+    labels: dict[str, str] = click.get_current_context().meta.get(_LABELS, {})
+    return labels
+
+
+def check_days(on: object, since: object, until: object) -> None:
+    """Raise UsageError if --on is given together with one of the others."""
+    if on is not None and (since is not None or until is not None):
+        raise click.UsageError("--on does not go together with --since or --until")
+
+
 def _days(
     on: tuple[datetime, datetime] | None, since: datetime | None, until: datetime | None
 ) -> dict[str, datetime]:
     """Return the bounds of --on. Raises UsageError if another option sets one of them."""
+    check_days(on, since, until)
     if on is None:
         return {}
-    if since is not None or until is not None:
-        raise click.UsageError("--on does not go together with --since or --until")
     return {"since": on[0], "until": on[1]}
 
 
@@ -348,8 +383,8 @@ def few_filters(function: Decorated) -> Decorated:
 
 def search_filters(function: Decorated) -> Decorated:
     """Add the filters for a search, which includes subagents."""
-    names = ("agent", "repo", "cwd", "branch", "model", "since", "until", "on")
-    return filters(function, names=names)
+    names = ("agent", "repo", "cwd", "branch", "model", "machine", "author", "since", "until", "on")
+    return filters(function, names=(*names, "outcome", "quality"))
 
 
 def exact(chosen: Filter) -> Filter:

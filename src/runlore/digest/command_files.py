@@ -48,8 +48,16 @@ _WRAPPERS = frozenset("sudo time env exec nohup command builtin nice then do els
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _OF_ALL = frozenset({"rm", "touch", "tee"})
-_WITH_VALUE = {"sed": ("-e", "-f", "-l"), "perl": ("-e", "-E", "-I", "-M"), "touch": ("-d", "-r")}
+_WITH_VALUE = {
+    "sed": ("-e", "-f", "-l"),
+    "perl": ("-e", "-E", "-I", "-M"),
+    "touch": ("-d", "-r"),
+    "install": ("-g", "-m", "-o"),
+}
 """Options of a program whose value is the next word."""
+_MOVERS = frozenset({"mv", "cp", "install"})
+_TARGET = re.compile(r"(?:-[A-Za-su-z]*t|--target-directory(?:=|\Z))(.*)", re.S)
+"""The option of `mv`, `cp` and `install` that names the folder before the files."""
 
 
 def changed_files(command: str) -> tuple[str, ...]:
@@ -155,19 +163,27 @@ def _operands_changed(words: list[str]) -> list[str]:
     """Return the operands of a program that it changes."""
     program, rest = words[0].rpartition("/")[2], words[1:]
     if program == "git":
-        while rest[:1] and rest[0].startswith("-"):
-            rest = rest[2:] if rest[0] in ("-C", "-c") else rest[1:]
-        if rest[:1] not in (["mv"], ["rm"]):
-            return []
-        program, rest = rest[0], rest[1:]
+        return _git_operands(rest)
+    if program in _MOVERS:
+        return _moved(program, rest)
     operands = _operands(program, rest)
     if program in _OF_ALL:
         return operands
-    if program in ("mv", "cp", "install"):
-        return _moved(operands, is_copy=program != "mv")
     if program in ("sed", "perl"):
         return _in_place(program, rest, operands)
     return []
+
+
+def _git_operands(words: list[str]) -> list[str]:
+    """Return the files that `git mv` or `git rm` changes, below the folder of `git -C`."""
+    folder = ""
+    while words[:1] and words[0].startswith("-"):
+        if words[0] == "-C" and words[1:2] not in ([], ["."]):
+            folder = posixpath.join(folder, words[1])
+        words = words[2:] if words[0] in ("-C", "-c") else words[1:]
+    if words[:1] not in (["mv"], ["rm"]):
+        return []
+    return [posixpath.join(folder, path) for path in _operands_changed(words)]
 
 
 def _operands(program: str, words: list[str]) -> list[str]:
@@ -181,16 +197,31 @@ def _operands(program: str, words: list[str]) -> list[str]:
     return operands
 
 
-def _moved(operands: list[str], *, is_copy: bool) -> list[str]:
+def _moved(program: str, words: list[str]) -> list[str]:
     """Return the targets of a move or a copy, and of a move its sources."""
-    if len(operands) < 2:
+    words, folder = _without_target(words)
+    operands = _operands(program, words)
+    sources = operands[:-1] if folder is None else operands
+    if not sources:
         return []
-    *sources, target = operands
+    target = operands[-1] if folder is None else folder
     targets = [target]
-    if len(sources) > 1 or target.endswith("/") or target in (".", ".."):
+    is_folder = folder is not None or target.endswith("/") or target in (".", "..")
+    if len(sources) > 1 or is_folder:
         names = [source.rstrip("/").rpartition("/")[2] for source in sources]
         targets = [posixpath.join(target, name) for name in names]
-    return targets if is_copy else [*sources, *targets]
+    return [*sources, *targets] if program == "mv" else targets
+
+
+def _without_target(words: list[str]) -> tuple[list[str], str | None]:
+    """Return the words without the option that names a target folder, and that folder."""
+    for n, word in enumerate(words):
+        if word == "--":
+            break
+        if match := _TARGET.fullmatch(word):
+            value = [match[1]] if match[1] else words[n + 1 : n + 2]
+            return words[:n] + words[n + 1 + (not match[1]) :], "".join(value)
+    return words, None
 
 
 def _in_place(program: str, words: list[str], operands: list[str]) -> list[str]:

@@ -24,6 +24,7 @@ FACETS = {
     "outcome": "outcome",
     "quality": "quality",
     "machine": "machine",
+    "author": "author",
 }
 """Properties by which sessions can be chosen, each with its column."""
 

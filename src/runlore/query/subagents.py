@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from ..model import parse_time
+from ..model import SessionEvent, parse_time
 from ..store import SessionLine, Store
 from ..timeline import AgentCall, Pair, Subagent, ToolCall, match_ids, match_prompts
 
@@ -36,7 +36,7 @@ def find_pairs(
                 calls=seqs,
             )
             for child, seqs in islice(open_.items(), MAX_COMPARED)
-            if (prompt := _first_prompt(store, child))
+            if (prompt := store.sessions.first_prompt(child))
         ]
         if subagents:
             pairs += match_prompts(_agent_calls(store, uid, calls, paired), subagents)
@@ -63,20 +63,30 @@ def _agent_calls(
         for pair in calls
         if pair.call is not None and pair.call.action == "agent" and pair.call.seq not in paired
     )
+    chosen = list(islice(candidates, MAX_COMPARED))
+    texts = _bodies(store, uid, [call for call, _ in chosen])
     return [
         AgentCall(
             seq=call.seq,
             begun=call.ts,
             ended=result.ts if result is not None else None,
-            text=store.sessions.bodies(uid, call.seq, call.seq).get(call.seq, ""),
+            text=texts.get(call.seq, ""),
         )
-        for call, result in islice(candidates, MAX_COMPARED)
+        for call, result in chosen
     ]
 
 
-def _first_prompt(store: Store, uid: str) -> str | None:
-    """Return the first prompt of a subagent that is not a copy of what its parent was told."""
-    for event in store.sessions.outline(uid):
-        if event.kind == "user_msg" and event.origin is None:
-            return store.sessions.bodies(uid, event.seq, event.seq).get(event.seq)
-    return None
+def _bodies(store: Store, uid: str, events: Sequence[SessionEvent]) -> dict[int, str]:
+    """Return the bodies of a few events of a session by seq. Each segment is unpacked once."""
+    texts: dict[int, str] = {}
+    by_segment: dict[int, list[int]] = {}
+    for event in events:
+        if event.payload_ref:
+            by_segment.setdefault(int(event.payload_ref.partition(":")[0]), []).append(event.seq)
+        else:  # A copy, whose body is in another session.
+            texts |= store.sessions.bodies(uid, event.seq, event.seq)
+    for segment, seqs in by_segment.items():
+        data, places = store.index.segment(segment, files=False) or (b"", [])
+        bodies = {at.seq: data[at.offset : at.offset + at.length] for at in places}
+        texts |= {seq: bodies.get(seq, b"").decode("utf-8", "replace") for seq in seqs}
+    return texts

@@ -74,7 +74,7 @@ def _touched_files(
 ) -> tuple[tuple[FileActivity, ...], int]:
     """Return the files that a session touched last, and the number of those left out."""
     new = [event for event in events if not (before and before.knows(event.seq))]
-    files = [*(before.touched if before else ()), *touched(store, new, session.cwd)]
+    files = [*(before.touched if before else ()), *touched(store, session, new)]
     latest = sorted(range(len(files)), key=lambda n: -files[n].last_seq)[:MAX_TOUCHED]
     omitted = len(files) - len(latest) + (before.cut.get("touched", 0) if before else 0)
     return tuple(files[n] for n in sorted(latest)), omitted

@@ -103,10 +103,10 @@ def blame(store: Store, query: Query, *, is_words: bool = True) -> list[str]:
     This needs a search for each field. It is left out if `is_words` is False, because a pattern
     belongs to the query too.
     """
-    idle = [name for name, _ in query.fields if _chooses_nothing(store, query, name)]
+    idle = [names for names in _units(query) if _chooses_nothing(store, query, names)]
     lines = [
-        f"no {'event' if name in EVENT_FIELDS else 'session'} matches {_label(query, name)}"
-        for name in idle
+        f"no {'event' if names[0] in EVENT_FIELDS else 'session'} matches {_label(query, names)}"
+        for names in idle
     ]
     if not is_words:
         return lines
@@ -123,9 +123,18 @@ def blame(store: Store, query: Query, *, is_words: bool = True) -> list[str]:
     return lines + [f"without {left_out} there {number}" for left_out, number in matches]
 
 
-def _chooses_nothing(store: Store, query: Query, name: str) -> bool:
-    alone = Query().with_fields(field for field in query.fields if field[0] == name)
-    if name not in EVENT_FIELDS:
+def _units(query: Query) -> list[list[str]]:
+    """Return the names of the fields, together those that one option set, as --on sets two."""
+    labels = dict(query.labels)
+    units: dict[str, list[str]] = {}
+    for name, _ in query.fields:
+        units.setdefault(labels.get(name, name), []).append(name)
+    return list(units.values())
+
+
+def _chooses_nothing(store: Store, query: Query, names: Sequence[str]) -> bool:
+    alone = Query().with_fields(field for field in query.fields if field[0] in names)
+    if names[0] not in EVENT_FIELDS:
         return not allowed(store, alone)
     answer = search(store, alone, limit=1)
     return not (answer.hits or answer.is_partial or answer.is_damaged)
@@ -134,16 +143,17 @@ def _chooses_nothing(store: Store, query: Query, name: str) -> bool:
 def _relaxed(query: Query) -> Iterator[tuple[str, Query]]:
     """Yield the query without one of its fields, or without its exclusions, after the omitted
     text."""
-    for name, _ in query.fields:
-        yield _without(query, [name])
+    for names in _units(query):
+        yield _without(query, [names])
     if query.without:
         excluded = " ".join(f"-{_quoted(term.text)}" for term in query.without)
         yield excluded, msgspec.structs.replace(query, without=())
 
 
-def _without(query: Query, names: Sequence[str]) -> tuple[str, Query]:
-    rest = query.with_fields(field for field in query.fields if field[0] not in names)
-    return " ".join(_label(query, name) for name in names), rest
+def _without(query: Query, units: Sequence[Sequence[str]]) -> tuple[str, Query]:
+    omitted = {name for names in units for name in names}
+    rest = query.with_fields(field for field in query.fields if field[0] not in omitted)
+    return " ".join(_label(query, names) for names in units), rest
 
 
 def _count_matches(store: Store, query: Query) -> str:
@@ -158,11 +168,19 @@ def _count_matches(store: Store, query: Query) -> str:
     return f"is 1 session{more}" if number == 1 else f"are {number:,} sessions{more}"
 
 
-def _label(query: Query, name: str) -> str:
+def _label(query: Query, names: Sequence[str]) -> str:
+    """Return fields as they were written: those of one option by its own words."""
+    name = names[0]
+    if written := dict(query.labels).get(name):
+        return _short(written)
     return " ".join(f"{name}:{_quoted(value)}" for value in dict(query.fields)[name])
 
 
-def _quoted(text: str) -> str:
+def _short(text: str) -> str:
     line = " ".join(text.split())
-    line = line if len(line) <= MAX_VALUE_CHARS else line[: MAX_VALUE_CHARS - 1] + "…"
+    return line if len(line) <= MAX_VALUE_CHARS else line[: MAX_VALUE_CHARS - 1] + "…"
+
+
+def _quoted(text: str) -> str:
+    line = _short(text)
     return f'"{line}"' if " " in line or not line else line

@@ -121,9 +121,7 @@ def _numbers(store: Store, chosen: Filter) -> set[int]:
     if not numbers and chosen.agent is not None and chosen.agent not in adapters.names():
         name = adapters.find_name(chosen.agent)
         if name is None:
-            raise QueryError(
-                f"there is no adapter {chosen.agent!r}; there are: {', '.join(adapters.names())}"
-            )
+            raise QueryError(adapters.describe_unknown(chosen.agent))
         numbers = store.sessions.numbers(chosen._replace(agent=name))
     return numbers
 
@@ -325,6 +323,11 @@ class _Search:
         """Return the best sessions whose text proves the match."""
         proofs: dict[int, _Proof] = {}
         injected: dict[int, _Proof] = {}
+
+        def group(events: list[EventHit]) -> dict[int, _Proof]:
+            is_last = sort == "relevance" and _is_all_injected(events)
+            return injected if is_last else proofs
+
         late: list[tuple[int, tuple[int, float]]] = []
         most = MAX_FIRST_PROOFS if len(sessions) > 1 else self.max_proofs
         for rank, (number, score) in enumerate(
@@ -332,8 +335,7 @@ class _Search:
         ):
             proof = self._prove(words, narrow, number, most, is_loose=is_loose)
             if proof is not None:
-                is_last = sort == "relevance" and _is_all_injected(proof[0])
-                (injected if is_last else proofs)[rank] = (number, score, *proof)
+                group(proof[0])[rank] = (number, score, *proof)
             elif self.is_cut_short:
                 late.append((rank, (number, score)))
             # Before the next one is read ahead.
@@ -346,7 +348,7 @@ class _Search:
                 break
             proof = self._prove(words, narrow, number, self.max_proofs, is_loose=is_loose)
             if proof is not None:
-                proofs[rank] = (number, score, *proof)
+                group(proof[0])[rank] = (number, score, *proof)
         ordered = [proof for some in (proofs, injected) for _, proof in sorted(some.items())]
         ordered = ordered[:limit]
         self.proven = [number for number, *_ in ordered]

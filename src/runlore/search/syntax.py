@@ -30,6 +30,8 @@ _SESSION_FIELDS = {
     "after": "since", "before": "until",
     "session": "name",
 }  # fmt: skip
+_FILTER_FIELDS = {**_SESSION_FIELDS, "outcome": "outcome", "quality": "quality"}
+"""Also what a query cannot say, but an option can."""
 EVENT_FIELDS = frozenset({"tool", "kind", "is", "file"})
 FIELDS = _SESSION_FIELDS.keys() | EVENT_FIELDS
 
@@ -89,6 +91,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()
     fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The source of `sessions` and `events`, as given."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Fields that were not written as fields, each with its own words, for messages."""
 
     @property
     def needs_proof(self) -> bool:
@@ -124,21 +128,26 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
             (name, map(change, values) if name == field else values) for name, values in self.fields
         )
 
-    def narrowed(self, chosen: Filter) -> Query:
+    def narrowed(self, chosen: Filter, labels: Mapping[str, str] | None = None) -> Query:
         """Return the query for those sessions that a filter chooses as well.
 
         What the filter says is added as fields, so that advice can name what excludes everything.
+        `labels` has the words in which a field of the filter was given, if they are others.
         Raises QueryError if the query has one of the fields already.
         """
         given = {
             field: value.isoformat() if isinstance(value, datetime) else value
-            for field, name in _SESSION_FIELDS.items()
+            for field, name in _FILTER_FIELDS.items()
             if (value := getattr(chosen, name)) is not None
         }
         if twice := sorted(given.keys() & dict(self.fields).keys()):
             raise QueryError(f"{twice[0]}: is both in the query and in the filters; give it once")
         fields = [*self.fields, *((name, (value,)) for name, value in given.items())]
-        return self.with_fields(fields) if given else self
+        words = {field: (labels or {}).get(_FILTER_FIELDS[field]) for field in given}
+        narrowed = self.with_fields(fields) if given else self
+        return msgspec.structs.replace(
+            narrowed, labels=tuple((field, text) for field, text in words.items() if text)
+        )
 
 
 def parse(text: str, now: datetime | None = None) -> Query:
@@ -300,7 +309,7 @@ def _term(word: str, *, is_phrase: bool) -> Term | None:
 
 def _sessions(fields: Mapping[str, Sequence[str]], now: datetime) -> tuple[tuple[Filter, ...], ...]:
     filters: list[tuple[Filter, ...]] = []
-    for field, name in _SESSION_FIELDS.items():
+    for field, name in _FILTER_FIELDS.items():
         values = list(fields.get(field, ()))
         if field == "session":
             values = [value.partition("#")[0] or value for value in values]

@@ -16,7 +16,7 @@ import msgspec
 from ..digest import commits
 from ..digest.command_files import MAY_CHANGE, changed_files
 from ..errors import RunloreError, StoreError
-from ..model import CALL_KINDS, Digest, FileActivity, SessionEvent, format_time, is_own
+from ..model import CALL_KINDS, Digest, FileActivity, Session, SessionEvent, format_time, is_own
 from ..store import SegmentEvent, SessionLine, Store
 from . import SNIPPET_BYTES, EventHit, QueryError
 from .text import without_own
@@ -348,6 +348,7 @@ def _touches(
 ) -> Iterator[_Touch]:
     """Yield the events on a file whose path ends so."""
     name = end[-1].lower().encode("utf-8", "replace")
+    has_home = _has_own_home(store, session)
     for data, events in _unpacked(store, segments):
         for event in events:
             body = data[event.offset : event.offset + event.length]
@@ -356,7 +357,7 @@ def _touches(
             if not (is_named or (_may_change(event, body) and name in body.lower())):
                 continue
             for whole in store.sessions.events(session.uid, event.seq, event.seq):
-                touches = _touches_of(whole, body, session.cwd)
+                touches = _touches_of(whole, body, session.cwd, has_home=has_home)
                 yield from (touch for touch in touches if _ends_so(touch[1], end))
 
 
@@ -364,7 +365,15 @@ def _may_change(event: SegmentEvent, body: bytes) -> bool:
     return event.kind in CALL_KINDS and MAY_CHANGE.search(body) is not None
 
 
-def _touches_of(event: SessionEvent, body: bytes, folder: str | None) -> Iterator[_Touch]:
+def _has_own_home(store: Store, session: Session | SessionLine) -> bool:
+    """Return True if `~` in a session means the home folder of whoever asks."""
+    is_here = session.machine in (None, store.own_machine)
+    return is_here and (store.own_author is None or session.author in (None, store.own_author))
+
+
+def _touches_of(
+    event: SessionEvent, body: bytes, folder: str | None, *, has_home: bool
+) -> Iterator[_Touch]:
     """Yield the files of an event: those of its tool, and those that its command changes."""
     here = event.cwd or folder
     action = event.action if event.action in ACTIONS else "other"
@@ -372,12 +381,15 @@ def _touches_of(event: SessionEvent, body: bytes, folder: str | None) -> Iterato
     yield from ((event, path, action) for path in own)
     if event.is_call and event.action == "shell":
         names = changed_files(body.decode("utf-8", "replace"))
-        paths = dict.fromkeys(_full(os.path.expanduser(name), here) for name in names)
+        whole = (os.path.expanduser(name) if has_home else name for name in names)
+        # A home folder that nobody here knows is left as it is written.
+        paths = dict.fromkeys(_full(name, None if name[:1] == "~" else here) for name in whole)
         yield from ((event, path, COMMAND) for path in paths if path not in own)
 
 
-def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) -> list[FileActivity]:
-    """Return what these events did to files, as `file` reports it, for a digest that outlives them.
+def touched(store: Store, session: Session, events: Iterable[SessionEvent]) -> list[FileActivity]:
+    """Return what these events of a session did to files, as `file` reports it, for a digest that
+    outlives them.
 
     Only events whose text names the file count. Copied events count in the session where they
     happened.
@@ -390,6 +402,7 @@ def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) ->
         if event.payload_ref:
             by_segment.setdefault(int(event.payload_ref.partition(":")[0]), []).append(event)
     touches: list[_Touch] = []
+    has_home = _has_own_home(store, session)
     for segment, those in by_segment.items():
         for data, places in _unpacked(store, [segment]):
             text = data.lower()
@@ -397,7 +410,9 @@ def touched(store: Store, events: Iterable[SessionEvent], folder: str | None) ->
             found = (
                 touch
                 for event in those
-                for touch in _touches_of(event, bodies.get(event.seq, b""), folder)
+                for touch in _touches_of(
+                    event, bodies.get(event.seq, b""), session.cwd, has_home=has_home
+                )
             )
             touches += [
                 touch

@@ -56,6 +56,10 @@ class Store(Protocol):
     def own_machine(self) -> str:
         """The name of this machine: sessions without a machine were run on it."""
 
+    @property
+    def own_author(self) -> str | None:
+        """The author of sessions that are written here; None where all are one person's."""
+
     takes_tokens: bool
     """Whether the words of segments are cut by whoever packs them, before they are put."""
     takes_groups: bool
@@ -166,6 +170,9 @@ class Sessions(Protocol):
 
     def bodies(self, uid: str, first: int = 0, last: int | None = None) -> dict[int, str]:
         """Return the bodies of a session's events by seq. Copies are followed to the original."""
+
+    def first_prompt(self, uid: str) -> str | None:
+        """Return the body of the first prompt that is no copy; None if a session has none."""
 
     def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
         """Return the path of an event's source and the number of its native record there."""

@@ -19,7 +19,7 @@ from ..store import Filter, Store
 from ..store.values import SessionError
 from ..text.words import bounds
 from .rendering import borrow_store, render
-from .sessions import agent_of, facets_of
+from .sessions import agent_of, check_agent, facets_of
 
 SHOWN = 100
 NAMES = ("q", "agent", "repo", "model", "since", "until", "on", "least")
@@ -45,10 +45,14 @@ def parse_params(params: Mapping[str, str], now: datetime) -> tuple[dict[str, st
 def find(store: Store, given: dict[str, str], chosen: Filter, now: datetime) -> Answer:
     """Those that keep coming back, or what is known of the error that a text tells of."""
     if "q" in given:
-        return known_errors.find_fixes(store, given["q"], chosen, now, limit=20)
-    text = given.get("least", "")
-    least = int(text) if text.isdecimal() and len(text) < 4 else 2
-    return known_errors.find_recurring(store, chosen, now, min_sessions=max(1, least), limit=SHOWN)
+        answer = known_errors.find_fixes(store, given["q"], chosen, now, limit=20)
+    else:
+        text = given.get("least", "")
+        least = max(1, int(text) if text.isdecimal() and len(text) < 4 else 2)
+        answer = known_errors.find_recurring(store, chosen, now, min_sessions=least, limit=SHOWN)
+    if not answer.found:
+        check_agent(chosen.agent)
+    return answer
 
 
 def known(store: Store, fingerprint: str) -> tuple[Recurring, list[SessionError]]:

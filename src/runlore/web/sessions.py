@@ -119,10 +119,18 @@ def agent_of(given: Mapping[str, str]) -> str | None:
     return name and (adapters.find_name(name) or name)
 
 
+def check_agent(agent: str | None) -> None:
+    """Raise ModelError if there is no such agent: nothing can be found of it."""
+    if agent is not None and agent not in adapters.names():
+        raise ModelError(adapters.describe_unknown(agent))
+
+
 def find(store: Store, wanted: SessionsQuestion, *, is_typing: bool = False) -> SessionsPage:
     """The page of sessions that is asked for. Raises QueryError."""
     if not wanted.text:
         total = store.sessions.count(wanted.chosen)
+        if not total:
+            check_agent(wanted.chosen.agent)
         sort = wanted.sort if wanted.sort in SORTS else "ended"
         lines = store.sessions.select(
             wanted.chosen, sort=sort, limit=SHOWN, offset=(wanted.page - 1) * SHOWN

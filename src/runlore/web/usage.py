@@ -29,7 +29,7 @@ from ..usage.waste import wasted
 from .charts import WHOLE, bars, stacked
 from .rendering import borrow_store, render
 from .session import uid_of
-from .sessions import agent_of, facets_of
+from .sessions import agent_of, check_agent, facets_of
 
 NARROWING = ("until", "on", "agent", "model", "project", "branch", "machine", "author")
 NAMES = ("by", "since", *NARROWING, "sort")
@@ -120,6 +120,8 @@ def find_usage(
     store: Store, config: Config, wanted: UsageQuestion, now: datetime, zone: Zone
 ) -> UsagePage:
     made = usage.report(store, wanted.by, wanted.chosen, zone=zone, order=wanted.sort)
+    if not made.rows:
+        check_agent(wanted.chosen.agent)
     is_named = wanted.by in ("session", "subagent")
     labels = (
         store.sessions.labels([row.key for row in made.rows[:ROWS] if row.key]) if is_named else {}
@@ -200,6 +202,8 @@ def as_csv(request: Request) -> Response:
     with borrow_store(request) as (store, _):
         wanted = parse_params(request.query_params, now, zone)
         made = usage.report(store, wanted.by, wanted.chosen, zone=zone, order=wanted.sort)
+    if not made.rows:
+        check_agent(wanted.chosen.agent)
     file = io.StringIO()
     write_csv(wanted.by, made.rows, file)
     name = f'attachment; filename="usage-by-{wanted.by}.csv"'

@@ -6,9 +6,10 @@
   machine: author:                                          whose sessions
   tool: kind: is:error file:                                which events
 
-Answers that runlore itself gave to an agent are left out: they are no evidence.
-Behind -- a word may begin with a dash. With --json an object with hits: sessions
-as `ls` gives them, each with its events (docs/json.md).
+Without words, the options choose sessions. Answers that runlore itself gave to an
+agent are left out: they are no evidence. Behind -- a word may begin with a dash.
+With --json an object with hits: sessions as `ls` gives them, each with its events
+(docs/json.md).
 """
 
 from __future__ import annotations
@@ -39,7 +40,16 @@ from ..hits import (
     heads,
     session_fields,
 )
-from ..options import _folder, as_json, is_paged, no_pager, open_store, search_filters, skipped
+from ..options import (
+    _folder,
+    as_json,
+    filter_labels,
+    is_paged,
+    no_pager,
+    open_store,
+    search_filters,
+    skipped,
+)
 from ..output import fit, note, one_line, page, paint, screen, write_json
 
 _EXCLUSION = re.compile(r"-(?!-|h$|n\d*$).", re.DOTALL)
@@ -141,7 +151,7 @@ class EventMatches(Matches, frozen=True, kw_only=True):
 
 
 @click.command(cls=SearchCommand, help=__doc__)
-@click.argument("words", nargs=-1, metavar="WORD...")
+@click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option(
     "-n",
     "--limit",
@@ -183,7 +193,7 @@ def command(
     limit += skipped()
     with open_store() as (store, config):
         try:
-            asked = engine.parse(text).mapped("cwd", _folder).narrowed(chosen)
+            asked = engine.parse(text).mapped("cwd", _folder).narrowed(chosen, filter_labels())
             answer = ask(store, asked, regex, limit, sort)
             # The best of each session first, then more.
             if is_flat and 0 < sum(len(hit.events) for hit in answer.hits) < limit:

@@ -102,7 +102,7 @@ def command(
                 watching.watch(
                     run,
                     places(config, agents, roots),
-                    show_json if is_json else show_pass,
+                    show_json if is_json else partial(show_pass, is_verbose=is_verbose),
                     report.problems,
                 )
             return
@@ -320,7 +320,7 @@ def rest(number: int) -> Iterator[str]:
         yield f"  and {number - MAX_LINES:,} more (--json lists them)"
 
 
-def show_pass(report: Report) -> None:
+def show_pass(report: Report, *, is_verbose: bool = False) -> None:
     words = ", ".join(
         f"{number} {word}" for word, number in report.found.items() if word != "unchanged"
     )
@@ -331,6 +331,8 @@ def show_pass(report: Report) -> None:
         else "nothing to store"
     )
     note(f"{now}  {words or 'nothing new'}: {stored} in {duration(report.seconds)}")
+    for line in details(report) if is_verbose else ():
+        note(f"          {line}")
     for path, reason in report.problems[:MAX_LINES]:
         note(f"          {one_line(path)}: {one_line(reason)}")
 

@@ -46,6 +46,7 @@ from ..options import (
     SessionName,
     _folder,
     as_json,
+    check_days,
     is_paged,
     no_pager,
     open_store,
@@ -162,6 +163,7 @@ def command(
     ctx: click.Context, /, fail_over_budget: bool, is_csv: bool, is_json: bool, **options: Any
 ) -> None:
     given = _modes(options, is_csv, is_json)
+    check_days(options["on"], options["since"], options["until"])
     now = datetime.now(UTC)
     zone = _zone(options["timezone"])
     if options["statusline"]:

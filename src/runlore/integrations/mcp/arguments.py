@@ -48,6 +48,11 @@ Repo = Annotated[
     str, _text("Only in this repository: owner/name, or the name alone; * is a wildcard.")
 ]
 Model = Annotated[str, _text("Only with this model, or a part of its name.")]
+Cwd = Annotated[
+    str, _text("Only in this folder and below (a whole path), or with this in its path.", 1_000)
+]
+Machine = Annotated[str, _text("Only from this machine.")]
+Author = Annotated[str, _text("Only of this person.")]
 Branch = Annotated[str, _text("Only on this git branch, or a part of its name.")]
 Since = Annotated[str, _text("From then on: 3d, tuesday, last week, 2026-07, 2026-03-14.", 60)]
 Until = Annotated[str, _text("Before then, in the same words.", 60)]
@@ -65,6 +70,7 @@ class Search(Arguments, frozen=True, kw_only=True):
     ]
     agent: Agent = ""
     repo: Repo = ""
+    cwd: Cwd = ""
     branch: Branch = ""
     model: Model = ""
     since: Since = ""
@@ -78,16 +84,20 @@ class Search(Arguments, frozen=True, kw_only=True):
 class Sessions(Arguments, frozen=True, kw_only=True):
     agent: Agent = ""
     repo: Repo = ""
-    cwd: Annotated[
-        str, _text("Only in this folder and below (a whole path), or with this in its path.", 1_000)
-    ] = ""
+    cwd: Cwd = ""
     branch: Branch = ""
     model: Model = ""
+    machine: Machine = ""
+    author: Author = ""
     since: Since = ""
     until: Until = ""
     on: On = ""
     text: Annotated[str, _text("Only with this in the title or the folder.")] = ""
     errors: Annotated[bool, Meta(description="Only with errors.")] = False
+    outcome: Annotated[
+        Literal["", "success", "fail", "abandoned", "unknown"],
+        Meta(description="Only those that ended so."),
+    ] = ""
     subagents: Annotated[bool, Meta(description="Subagents' sessions too.")] = False
     sort: Annotated[
         Literal["ended", "started", "events", "errors", "tokens", "duration"],
@@ -139,7 +149,10 @@ class Usage(Arguments, frozen=True, kw_only=True):
     ] = "day"
     agent: Agent = ""
     repo: Repo = ""
+    branch: Branch = ""
     model: Model = ""
+    machine: Machine = ""
+    author: Author = ""
     since: Since = ""
     until: Until = ""
     on: On = ""

@@ -60,11 +60,13 @@ def search(store: Store, config: Config, args: arguments.Search, place: Place | 
         Filter(
             agent=_agent(args),
             repo=args.repo or None,
+            cwd=args.cwd or None,
             branch=args.branch or None,
             model=args.model or None,
             since=since,
             until=until,
-        )
+        ),
+        _time_labels(args),
     )
     seen = place.at if place else 0
     most = seen + max(3, args.max_tokens // HIT)
@@ -148,7 +150,8 @@ def sessions(store: Store, config: Config, args: arguments.Sessions, place: Plac
     since, until = _bounds(args)
     chosen = Filter(
         **{
-            name: getattr(args, name) or None for name in ("repo", "cwd", "branch", "model", "text")
+            name: getattr(args, name) or None
+            for name in "repo cwd branch model machine author text outcome".split()
         },
         agent=_agent(args),
         pinned=False,
@@ -160,6 +163,8 @@ def sessions(store: Store, config: Config, args: arguments.Sessions, place: Plac
     most = args.max_tokens // LINE + 2
     start = _start(store, chosen, args.sort, place)
     lines = store.sessions.select(chosen, sort=args.sort, limit=most, offset=start)
+    if not lines:
+        _check_agent(chosen.agent)
     return Result(
         name="sessions",
         pieces=(_listed(at, one) for at, one in enumerate(lines, start)),
@@ -385,8 +390,10 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
     since, until = _bounds(args, zone)
     chosen = CallFilter(
         agent=_agent(args),
-        repo=args.repo or None,
-        model=args.model or None,
+        **{
+            name: getattr(args, name) or None
+            for name in ("repo", "branch", "model", "machine", "author")
+        },
         since=since,
         until=until,
         session=query.resolve(store, args.session) if args.session else None,
@@ -403,6 +410,7 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
     if total.recorded:
         hints.append(f"{total.recorded} calls cost what their agent recorded: no price is known")
     if not rows:
+        _check_agent(chosen.agent)
         hints += ["no call matches", *_nothing(store, config)]
     return Result(
         name="rows",
@@ -469,6 +477,19 @@ def _bounds(args: _Narrowing, zone: usage.Zone | None = None) -> Bounds:
 def _agent(args: _Narrowing) -> str | None:
     """Return the agent that is meant, by the name that its sessions have."""
     return adapters.find_name(args.agent) or args.agent or None
+
+
+def _check_agent(agent: str | None) -> None:
+    """Raise BadArguments if there is no such agent: nothing can be found of it."""
+    if agent is not None and agent not in adapters.names():
+        raise BadArguments(line(adapters.describe_unknown(agent), 300))
+
+
+def _time_labels(args: arguments.Search) -> dict[str, str]:
+    """Return how the bounds of a time were given, by the field of the filter."""
+    if args.on:
+        return dict.fromkeys(("since", "until"), f"on:{args.on}")
+    return {name: f"{name}:{getattr(args, name)}" for name in ("since", "until")}
 
 
 TOOLS = (

@@ -267,6 +267,10 @@ class PostgresDatabase(Database):
         return self.machine
 
     @property
+    def own_author(self) -> str:
+        return self.author
+
+    @property
     def reader(self) -> str:
         """The author and machine that read the sources of this store object."""
         return f"{self.author}@{self.machine}"

@@ -138,6 +138,11 @@ class Database(ABC):
         """The name of this machine, on which sessions without a machine were run."""
         return os.environ.get("RUNLORE_MACHINE") or platform.node() or "unknown"
 
+    @property
+    def own_author(self) -> str | None:
+        """The author of sessions that are written here: in a file all are one person's."""
+        return None
+
     # ── whose sources and sessions ────────────────────────────────────────────────────────────────
     @property
     def own_sources(self) -> Test:

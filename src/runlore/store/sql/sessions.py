@@ -253,6 +253,20 @@ class SqlSessions:
             else self.bodies_of(uid, session, first, last, self.counted_rows(session, first, last))
         )
 
+    def first_prompt(self, uid: str) -> str | None:
+        session = self.number(uid)
+        if session is None:
+            return None
+        # Only copies have no place for a body.
+        sql = (
+            f"select {EVENT} from events where session = ? and kind = 'user_msg' and"
+            f' "offset" is not null and flags & {OUTRANKED} = 0 order by seq limit 1'
+        )
+        row = self.db.one(sql, (session,))
+        if row is None:
+            return None
+        return self.bodies_of(uid, session, row[SEQ], row[SEQ], [row])[row[SEQ]]
+
     def record_of(self, uid: str, seq: int) -> tuple[str, int] | None:
         session = self.number(uid)
         event = None if session is None else self.event(session, seq)

@@ -24,6 +24,10 @@ class SqlStore:
     def own_machine(self) -> str:
         return self.db.own_machine
 
+    @property
+    def own_author(self) -> str | None:
+        return self.db.own_author
+
     def transaction(self) -> AbstractContextManager[None]:
         return self.db.transaction()
 
