@@ -106,7 +106,15 @@ def test_what_only_reads_or_cannot_be_known_is_left_out(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["'" * 40_000, '"a' * 40_000, "a\\" * 40_000, "> x" * 40_000, "<<E\n" * 40_000, "(" * 40_000],
+    [
+        "'" * 40_000,
+        '"a' * 40_000,
+        "a\\" * 40_000,
+        "> x" * 40_000,
+        "<<E\n" * 40_000,
+        "cat > x " + "<<E " * 40_000,
+        "(" * 40_000,
+    ],
 )
 def test_any_text_takes_little_time(command: str) -> None:
     began = time.perf_counter()

@@ -31,9 +31,7 @@ _TOKEN = re.compile(
 )
 """Redirections, signs between commands, comments and words with their quotes."""
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.S)
-_HEREDOC = re.compile(
-    r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n(.*?)(?:\n[ \t]*\2(?=\s|\)|\Z)|\Z)", re.S
-)
+_HERE_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"]?)(\w{1,100})\1")
 _PATCHED = re.compile(
     r"^(?:\*\*\* (?:(?:Update|Add|Delete) File|Move to): |(?:\+\+\+|---) )([^\t\r\n]+)", re.M
 )
@@ -71,11 +69,31 @@ def changed_files(command: str) -> tuple[str, ...]:
     return tuple(found)[:MAX_FILES]
 
 
+def _split_here_documents(command: str) -> tuple[str, list[str]]:
+    """Return a command without its here-documents, and their texts. Each line is read once."""
+    rest, texts = list[str](), list[str]()
+    lines = iter(command.split("\n"))
+    for line in lines:
+        start = _HERE_DOCUMENT.search(line)
+        if start is None:
+            rest.append(line)
+            continue
+        rest.append(f"{line[: start.start()]} {line[start.end() :]}")
+        text = list[str]()
+        for inside in lines:
+            behind = inside.lstrip(" \t").removeprefix(start[2])
+            if len(behind) < len(inside.lstrip(" \t")) and behind[:1] in ("", ")", " ", "\t", "\r"):
+                rest.append(behind)
+                break
+            text.append(inside)
+        texts.append("\n".join(text))
+    return "\n".join(rest), texts
+
+
 def _changed(command: str, folder: str, shells: int) -> Iterator[str]:
     patches: list[str] = []
     if "<<" in command:
-        patches = [match[4] for match in _HEREDOC.finditer(command)]
-        command = _HEREDOC.sub(r" \3\n", command)
+        command, patches = _split_here_documents(command)
     words: list[str] = []
     outside: list[str] = []
     is_applied = False
