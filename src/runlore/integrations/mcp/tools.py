@@ -390,10 +390,11 @@ def cost(store: Store, config: Config, args: arguments.Usage, place: Place | Non
     since, until = _bounds(args, zone)
     chosen = CallFilter(
         agent=_agent(args),
-        **{
-            name: getattr(args, name) or None
-            for name in ("repo", "branch", "model", "machine", "author")
-        },
+        repo=args.repo or None,
+        branch=args.branch or None,
+        model=args.model or None,
+        machine=args.machine or None,
+        author=args.author or None,
         since=since,
         until=until,
         session=query.resolve(store, args.session) if args.session else None,
