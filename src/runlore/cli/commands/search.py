@@ -2,14 +2,11 @@
 
 \b
   word  begin*  '"a phrase"'  a OR b  -word      all of them, in a session
-  agent: repo: cwd: branch: model: after: before: session:  which sessions
-  machine: author:                                          whose sessions
+  agent: repo: cwd: branch: model: machine: author: session: after: before:
   tool: kind: is:error file:                                which events
 
-Without words, the options choose sessions. Answers that runlore itself gave to an
-agent are left out: they are no evidence. Behind -- a word may begin with a dash.
-With --json an object with hits: sessions as `ls` gives them, each with its events
-(docs/json.md).
+Without words, the options choose sessions. Answers of runlore itself are left
+out. Behind -- a word may begin with a dash. --json: docs/json.md.
 """
 
 from __future__ import annotations
@@ -164,7 +161,8 @@ class EventMatches(Matches, frozen=True, kw_only=True):
     "--sort",
     type=click.Choice(["relevance", "newest"]),
     default="relevance",
-    help="Order of the results.",
+    metavar="KEY",
+    help="Order of the results: relevance, newest.",
 )
 @search_filters
 @click.option("--events", "is_flat", is_flag=True, help="Events alone, not under their sessions.")
