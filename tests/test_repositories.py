@@ -174,6 +174,50 @@ def test_a_folder_below_a_repository_is_of_it() -> None:
     ]  # fmt: skip
 
 
+def test_a_folder_has_the_name_of_one_above_only_as_long_as_that_has_it() -> None:
+    web = (SHOP + "/web", "acme/shop", None, None)
+    first, second = (SHOP, "acme/shop", None, "acme/shop"), (SHOP, None, "globex/shop", None)
+    assert named(web, first, second) == ["globex/shop"] * 3
+    several = [(SHOP, "acme/shop", "acme/shop", None), (SHOP, None, "acme/mill", None)]
+    assert named(web, *several) == ["web", "acme/shop", "acme/mill"]
+    lib = (SHOP + "/lib", "acme/lib", None, None)
+    assert named(lib, first, second) == ["acme/lib", "globex/shop", "globex/shop"]
+    local = (SHOP + "/web", "acme/shop", "shop", None)
+    assert named(local, (SHOP, None, "acme/shop", None)) == ["shop", "acme/shop"]
+
+
+def test_the_order_in_which_sessions_come_changes_no_name() -> None:
+    folders = [SHOP, SHOP + "/web", SHOP + "/.worktrees/x", SHOP + ".worktrees/y", "/tmp"]
+    folders += ["/home/ada/.codex/worktrees/2/shop", "/home/ada/dev/mill", "/home/ada"]
+    names = [None, None, None, "acme/shop", "globex/shop", "mill", "acme/mill", "."]
+    for seed in range(3000):
+        dice = random.Random(seed)
+        sessions = [
+            (number, dice.choice(folders), dice.choice(names), dice.choice(names))
+            for number in range(dice.randrange(2, 5))
+        ]
+        answers = []
+        for order in (sessions, dice.sample(sessions, len(sessions))):
+            places: list[SessionPlace] = []
+            for number, cwd, told, linked in order:
+                own = told if told and told != "." else project_of(cwd).name
+                place = SessionPlace(number=number, cwd=cwd, repo=own, recorded=told, linked=linked)
+                places.append(place)
+                changes = name_repositories(places, lambda _: None, {cwd})
+                for one in places:
+                    one.repo = changes.get(one.number, one.repo)
+            answers.append({place.number: place.repo for place in places})
+        assert answers[0] == answers[1], seed
+
+
+def test_an_owner_may_have_a_dot() -> None:
+    docs = "/home/ada/dev/site"
+    assert named((docs, "next.js/docs", None, None), (docs, None, None, None)) == [
+        "next.js/docs", "next.js/docs",
+    ]  # fmt: skip
+    assert named((docs, "git.example.eu/docs", None, None)) == ["site"]
+
+
 def test_a_folder_that_is_no_projects_own_teaches_nothing() -> None:
     assert named(
         ("/testbed", None, "acme/shop", None),

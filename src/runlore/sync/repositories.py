@@ -73,6 +73,13 @@ def _group(places: Iterable[SessionPlace]) -> list[_Folder]:
     for (machine, cwd), some in by_cwd.items():
         project = project_of(cwd, known[machine])
         folders.setdefault((machine, project), _Folder(machine, project)).places.extend(some)
+    stored: dict[_Key, set[str | None]] = {}
+    for folder in folders.values():
+        names = stored.setdefault((folder.machine, folder.project.root), set())
+        names.update(name for place in folder.places for name in (place.repo, place.recorded))
+    for folder in folders.values():
+        for root in folders_above(folder.project.root):
+            folder.above |= stored.get((folder.machine, root), set())
     return list(folders.values())
 
 
@@ -89,6 +96,9 @@ class _Folder:
         self.places: list[SessionPlace] = []
         self.name: str | None = None
         """The name of the repository for all sessions, if it is known."""
+        self.above: set[str | None] = set()
+        """The names of sessions in folders above. The folder may have them from there, and not keep
+        them when these are called otherwise."""
         self._is_asked = machine is not None  # Those of other machines are not here.
 
     def has_session_in(self, cwds: Container[str]) -> bool:
@@ -114,7 +124,8 @@ class _Folder:
         recorded = Counter(name for place in self.places if (name := valid(place.recorded)))
         linked = Counter(name for place in self.places if (name := valid(place.linked)))
         known = [place.repo for place in self.places if place.repo and _has_owner(place.repo)]
-        stored = Counter(name for name in known if name not in recorded and name not in linked)
+        others = self.above.union(recorded, linked)
+        stored = Counter(name for name in known if name not in others)
         own = {name: count for name, count in linked.items() if _is_called(name, self.project.name)}
         if not self.project.is_common and (not recorded or _choose(recorded)):
             return [_choose(recorded), _choose(stored), _choose(own)]
@@ -172,6 +183,10 @@ def _is_called(name: str, folder: str) -> bool:
 
 def _has_owner(name: str) -> bool:
     """Return True if a name has an owner, which is no host: older versions stored
-    `host/name`."""
+    `host/name`. An owner may have a dot, as in `next.js/docs`."""
     owner, slash, _ = name.partition("/")
-    return bool(slash) and "." not in owner and is_repository(name)
+    is_host = owner.count(".") > 1 or owner.casefold().endswith(_HOST_ENDS)
+    return bool(slash) and not is_host and is_repository(name)
+
+
+_HOST_ENDS = (".com", ".org", ".net", ".dev", ".local", ".lan", ".internal")
