@@ -6,13 +6,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runlore.cli.usage_lines import explained_lines
@@ -21,7 +22,7 @@ from runlore.errors import ConfigError
 from runlore.model import USD, Call
 from runlore.pricing import ledger
 from runlore.pricing.sheets import stored_parts
-from runlore.store import CallFilter, Store
+from runlore.store import CallFilter, LedgerCall, Store
 from runlore.store.calls import hash_of
 from runlore.sync import billing
 from runlore.usage.explain import check, explain, why
@@ -60,6 +61,64 @@ def test_the_order_of_batches_changes_nothing(found: list[Call], random: Any, ba
         kept = store.ledger.find(list(expected))
         store.close()
     assert {hash_of(one.call): (one.call, *one.superseded) for one in kept} == expected
+
+
+def settle_and_move(store: Store, found: list[Call], uid: str) -> Call:
+    """Put copies of a call one after the other; each time, the call is moved to a session."""
+    keep(store, [call("other", uid.partition(":")[2])])
+    for one in found:
+        keep(store, [one])
+        [entry] = store.ledger.find([hash_of(one)])
+        if entry.call.session_uid != uid:
+            merged = ledger.Merged(
+                call=msgspec.structs.replace(entry.call, seq=-1), superseded=entry.superseded
+            )
+            there = ledger.in_session(merged, uid)
+            store.ledger.move([(LedgerCall(call=there.call, superseded=there.superseded), 12)])
+    return store.ledger.find([hash_of(found[0])])[0].call
+
+
+copies_of_a_call = st.lists(
+    st.builds(
+        call,
+        st.just("k"),
+        session_uid=st.sampled_from(["toy:s1", "toy:s2", "toy:s3"]),
+        ts=st.sampled_from([NOON, NOON + timedelta(days=1), None]),
+        model=st.sampled_from(["m", "m2"]),
+        output_tokens=st.sampled_from([1, 2, 50]),
+        is_sidechain=st.booleans(),
+        request_id=st.sampled_from([None, "r"]),
+        recorded=st.sampled_from([None, 7]),
+    ),
+    min_size=2,
+    max_size=4,
+)
+
+
+@settings(max_examples=30)
+@given(copies_of_a_call, st.randoms(use_true_random=False))
+def test_a_call_that_was_moved_says_the_same_in_any_order_of_its_copies(
+    found: list[Call], random: Any
+) -> None:
+    answers = []
+    for _ in range(2):
+        with TemporaryDirectory() as folder:
+            store = open_ledger(Path(folder))
+            answers.append(msgspec.structs.replace(settle_and_move(store, found, "toy:s1"), seq=-1))
+            store.close()
+        random.shuffle(found)
+    [merged] = ledger.merge(found)
+    expected = msgspec.structs.replace(merged.call, session_uid="toy:s1")
+    assert answers == [expected, expected]
+
+
+def test_a_call_that_was_moved_keeps_its_event_when_a_larger_copy_comes(store: Store) -> None:
+    copy = call("k", session_uid="toy:s2", output_tokens=5)
+    assert settle_and_move(store, [copy], "toy:s1").seq == 12
+    larger = call("k", session_uid="toy:s3", output_tokens=50, is_sidechain=True)
+    keep(store, [larger])
+    [entry] = store.ledger.find([hash_of(copy)])
+    assert (entry.call.session_uid, entry.call.seq, entry.call.output_tokens) == ("toy:s1", 12, 50)
 
 
 def test_what_was_priced_stays_priced_and_what_is_new_is_priced(

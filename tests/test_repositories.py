@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runlore import adapters, config
+from runlore.files.git import git_remote
 from runlore.store import Filter, SessionPlace, open_store
 from runlore.sync import pipeline
 from runlore.sync.folders import project_of
@@ -173,6 +174,50 @@ def test_a_folder_below_a_repository_is_of_it() -> None:
     ]  # fmt: skip
 
 
+def test_a_folder_has_the_name_of_one_above_only_as_long_as_that_has_it() -> None:
+    web = (SHOP + "/web", "acme/shop", None, None)
+    first, second = (SHOP, "acme/shop", None, "acme/shop"), (SHOP, None, "globex/shop", None)
+    assert named(web, first, second) == ["globex/shop"] * 3
+    several = [(SHOP, "acme/shop", "acme/shop", None), (SHOP, None, "acme/mill", None)]
+    assert named(web, *several) == ["web", "acme/shop", "acme/mill"]
+    lib = (SHOP + "/lib", "acme/lib", None, None)
+    assert named(lib, first, second) == ["acme/lib", "globex/shop", "globex/shop"]
+    local = (SHOP + "/web", "acme/shop", "shop", None)
+    assert named(local, (SHOP, None, "acme/shop", None)) == ["shop", "acme/shop"]
+
+
+def test_the_order_in_which_sessions_come_changes_no_name() -> None:
+    folders = [SHOP, SHOP + "/web", SHOP + "/.worktrees/x", SHOP + ".worktrees/y", "/tmp"]
+    folders += ["/home/ada/.codex/worktrees/2/shop", "/home/ada/dev/mill", "/home/ada"]
+    names = [None, None, None, "acme/shop", "globex/shop", "mill", "acme/mill", "."]
+    for seed in range(3000):
+        dice = random.Random(seed)
+        sessions = [
+            (number, dice.choice(folders), dice.choice(names), dice.choice(names))
+            for number in range(dice.randrange(2, 5))
+        ]
+        answers = []
+        for order in (sessions, dice.sample(sessions, len(sessions))):
+            places: list[SessionPlace] = []
+            for number, cwd, told, linked in order:
+                own = told if told and told != "." else project_of(cwd).name
+                place = SessionPlace(number=number, cwd=cwd, repo=own, recorded=told, linked=linked)
+                places.append(place)
+                changes = name_repositories(places, lambda _: None, {cwd})
+                for one in places:
+                    one.repo = changes.get(one.number, one.repo)
+            answers.append({place.number: place.repo for place in places})
+        assert answers[0] == answers[1], seed
+
+
+def test_an_owner_may_have_a_dot() -> None:
+    docs = "/home/ada/dev/site"
+    assert named((docs, "next.js/docs", None, None), (docs, None, None, None)) == [
+        "next.js/docs", "next.js/docs",
+    ]  # fmt: skip
+    assert named((docs, "git.example.eu/docs", None, None)) == ["site"]
+
+
 def test_a_folder_that_is_no_projects_own_teaches_nothing() -> None:
     assert named(
         ("/testbed", None, "acme/shop", None),
@@ -303,7 +348,7 @@ def test_what_git_said_of_a_folder_that_is_gone_survives_a_newer_adapter(
         assert [line.repo for line in store.sessions.select(Filter())] == ["acme/shop"] * 2
 
 
-def test_a_sync_that_is_killed_between_two_commits_leaves_names_that_fit_together(
+def test_a_sync_that_is_killed_after_reading_leaves_names_that_fit_together(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step in "ae":
@@ -314,3 +359,82 @@ def test_a_sync_that_is_killed_between_two_commits_leaves_names_that_fit_togethe
         with pytest.raises(ZeroDivisionError):
             pipeline.sync(store, config.load())
         assert {line.repo for line in store.sessions.select(Filter())} == {"acme/shop"}
+
+
+def test_names_fit_together_again_after_the_sync_that_follows_a_killed_one(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in "ae":
+        STEPS[step](home)
+    monkeypatch.setattr("runlore.sync.ingest.COMMIT_BYTES", 1)
+    with closing(open_store(str(tmp_path / "store.db"))) as store:
+        with monkeypatch.context() as killed:
+            killed.setattr("runlore.sync.ingest.name_repositories", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                pipeline.sync(store, config.load())
+        assert {line.repo for line in store.sessions.select(Filter())} == {"shop", "acme/shop"}
+        claude(home, "z", "/home/ada/dev/mill")
+        pipeline.sync(store, config.load())
+        names = sorted(line.repo or "" for line in store.sessions.select(Filter()))
+        assert names == ["acme/shop", "acme/shop", "mill"]
+
+
+def make_clone(folder: Path, url: str) -> str:
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git/config").write_text(f'[remote "origin"]\nurl = {url}\n')
+    return str(folder)
+
+
+def test_git_is_asked_about_the_folders_of_new_sessions_only(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [
+        make_clone(home / "dev" / name, f"git@example.com:acme/{name}.git") for name in "abcd"
+    ]
+    for name, folder in zip("abc", folders, strict=False):
+        claude(home, name, folder)
+    asked: list[str] = []
+
+    def note(folder: Path) -> str | None:
+        asked.append(str(folder))
+        return git_remote(folder)
+
+    monkeypatch.setattr("runlore.sync.places.git_remote", note)
+    with closing(open_store(str(tmp_path / "store.db"))) as store:
+        pipeline.sync(store, config.load())
+        assert set(asked) == set(folders[:3])
+        asked.clear()
+        claude(home, "d", folders[3])
+        pipeline.sync(store, config.load())
+        assert asked == folders[3:]
+        names = {line.repo for line in store.sessions.select(Filter())}
+        assert names == {"acme/a", "acme/b", "acme/c", "acme/d"}
+
+
+def test_git_is_asked_once_more_where_a_name_would_change_without_it() -> None:
+    for told, stored, said in [
+        ("old/shop", "acme/shop", "acme/shop"),  # Git on this machine knows best.
+        (None, "shop", "shop"),  # A repository without a remote, and a folder below it.
+    ]:
+        place = SessionPlace(number=1, cwd=SHOP + "/web", repo=stored, recorded=told)
+        above = SessionPlace(number=2, cwd=SHOP, repo="acme/all", recorded="acme/all")
+        assert name_repositories([place, above], {SHOP + "/web": said}.get, new=()) == {}
+
+
+def test_names_are_the_same_whether_git_is_asked_about_all_or_about_what_is_new() -> None:
+    folders = [SHOP, SHOP + "/web", SHOP + "/.worktrees/x", "/home/ada/dev/mill", "/tmp"]
+    folders += ["/home/ada/.codex/worktrees/2/shop", "/home/ada/dev/mill/lib"]
+    for seed in range(400):
+        dice = random.Random(seed)
+        names = [None, None, None, "acme/shop", "old/shop", "mill", "acme/mill"]
+        git = {folder: dice.choice(names) for folder in folders}
+        some, every = list[SessionPlace](), list[SessionPlace]()
+        for number in range(dice.randrange(2, 6)):
+            cwd, told = dice.choice(folders), dice.choice(names)
+            repo = git[cwd] or told or project_of(cwd).name
+            for places, new in ((some, {cwd}), (every, None)):
+                places.append(SessionPlace(number=number, cwd=cwd, repo=repo, recorded=told))
+                changes = name_repositories(places, git.get, new)
+                for place in places:
+                    place.repo = changes.get(place.number, place.repo)
+        assert [place.repo for place in some] == [place.repo for place in every], seed

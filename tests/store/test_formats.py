@@ -188,6 +188,30 @@ def test_a_schema_of_a_development_version_is_left_alone_with_what_to_do(
             open_store(url, read_only=read_only)
 
 
+def test_who_may_read_a_schema_of_the_first_format_still_may_when_it_is_up_to_date(
+    server: postgres.Server,
+) -> None:
+    url = server.make_schema()
+    first, *_ = migrations(POSTGRES_MIGRATIONS)
+    with psycopg.connect(url) as connection:
+        connection.execute(first[1])
+        connection.execute("insert into runlore_format values (1, now())")
+        connection.execute("create role reading_only")
+        [(schema,)] = connection.execute("select current_schema()").fetchall()
+        connection.execute(f"grant usage on schema {schema} to reading_only")
+        connection.execute(f"grant select on all tables in schema {schema} to reading_only")
+    try:
+        open_store(url).close()
+        with psycopg.connect(url) as connection:
+            connection.execute("set role reading_only")
+            for columns in ("count(*), max(usd), max(old_usd)", "count(*), max(recorded), null"):
+                rows = connection.execute(f"select {columns} from ledger").fetchall()
+                assert rows == [(0, None, None)]
+    finally:
+        server.execute(f"drop schema {schema} cascade")
+        server.execute("drop role reading_only")
+
+
 def test_a_schema_of_a_newer_format_is_not_opened(server: postgres.Server) -> None:
     url = server.make_schema()
     open_store(url).close()

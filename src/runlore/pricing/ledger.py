@@ -8,7 +8,7 @@ from, an agent's format, or a database.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from operator import attrgetter
 from typing import Any, Literal
@@ -77,10 +77,18 @@ def _merge_copies(copies: list[Call]) -> Merged:
     if len(by_size) == len(copies):
         distinct = [by_size[size] for size in sorted(by_size)]
     else:
-        ranked = sorted(copies, key=rank)
-        distinct = [
-            call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before
-        ]
+        distinct = _distinct(copies)
+    return _compose(distinct)
+
+
+def _distinct(copies: Iterable[Call]) -> list[Call]:
+    """Return copies that differ, best first."""
+    ranked = sorted(copies, key=rank)
+    return [call for call, before in zip(ranked, (None, *ranked), strict=False) if call != before]
+
+
+def _compose(distinct: Sequence[Call]) -> Merged:
+    """Return a call of copies that differ. The first says where it was made."""
     best, largest = distinct[0], max(distinct, key=attrgetter("total"))
     if largest.total == best.total:
         return Merged(call=best, superseded=tuple(distinct[1 : MAX_SUPERSEDED + 1]))
@@ -100,12 +108,8 @@ _FIGURES = (
 
 def in_session(merged: Merged, uid: str) -> Merged:
     """Return the call as one of this session, where it was made. The other copies stay."""
-    call = msgspec.structs.replace(merged.call, session_uid=uid)
-    others = sorted((copy for copy in merged.copies if copy != call), key=rank)
-    distinct = [
-        copy for copy, before in zip(others, (None, *others), strict=False) if copy != before
-    ]
-    return Merged(call=call, superseded=tuple(distinct[:MAX_SUPERSEDED]))
+    best = msgspec.structs.replace(merged.best, session_uid=uid)
+    return _compose([best, *(copy for copy in _distinct(merged.copies) if copy != best)])
 
 
 def better(a: Call, b: Call) -> Call:
@@ -117,16 +121,16 @@ def rank(call: Call) -> tuple[Any, ...]:
     """Return a sort key of the copies of a call. Smaller is better.
 
     The main chain comes first, then more tokens, then a higher cost by the agent's own account,
-    then earlier, then the smaller uid. The rest makes the order total, so that equal ranks mean
-    equal calls; there, more information comes first. The best copy says to which session a call
-    belongs; its figures are those of the largest copy.
+    then earlier, then more information, then the smaller uid. The rest makes the order total, so
+    that equal ranks mean equal calls. The uid stands behind all that a copy says of the call, so
+    that a call says the same when it was moved to another session. The best copy says to which
+    session a call belongs; its figures are those of the largest copy.
     """
     return (
         call.is_sidechain,
         -call.total,
         -(call.recorded or 0),
         *_none_last(call.ts, datetime.min.replace(tzinfo=UTC)),
-        call.session_uid,
         call.is_sum,
         *_none_last(call.invoiced, 0),
         *_none_last(call.tier, ""),
@@ -141,6 +145,7 @@ def rank(call: Call) -> tuple[Any, ...]:
         -call.web_searches,
         *_none_last(call.request_id, ""),
         call.recorded is None,
+        call.session_uid,
         call.seq < 0,
         call.seq,
         call.key,

@@ -60,15 +60,15 @@ def _merge(calls: Iterable[LedgerCall], known: dict[int, LedgerCall]) -> Iterato
             continue
         before, after = _without_places(old), _without_places(new)
         [merged] = ledger.merge([*before.copies, *after.copies])
-        if merged.best in before.superseded and merged.best not in (before.best, after.best):
-            # It was moved to the session where it was made.
+        is_moved = merged.best in before.superseded and merged.best not in (before.best, after.best)
+        if is_moved:  # To the session where it was made.
             merged = ledger.in_session(merged, before.call.session_uid)
         if merged == before:
             continue
         # A copy that still counts keeps its event. The event of another copy is not its own.
         call = (
             msgspec.structs.replace(merged.call, seq=old.call.seq)
-            if merged.best == before.best
+            if is_moved or merged.best == before.best
             else merged.call
         )
         yield LedgerCall(

@@ -73,7 +73,9 @@ class Ingest:
         self.has_calls = False
         """True once a batch with API calls has come."""
         self.has_places = False
-        """What was put since the last commit tells where a session was run."""
+        """What was put tells where a session was run, and its repository has no name yet."""
+        self.new_folders: set[str] = set()
+        """Where these sessions were run."""
         self._pricer: Pricer | None = None
 
     def run(
@@ -102,7 +104,7 @@ class Ingest:
     def _run_tasks(self, tasks: list[Task], one_pass: _Pass) -> None:
         runner = self._start_runner(sum(task.size for task in tasks))
         with ExitStack() as stack:
-            # Before each commit, so that a sync that is killed leaves consistent names.
+            # Names are given once, in the last transaction: they need all sessions of the store.
             commits = stack.enter_context(_Commits(self.store, self.name_repositories))
             if self.is_full(one_pass.report):
                 return
@@ -115,10 +117,16 @@ class Ingest:
                     return
 
     def name_repositories(self) -> None:
-        """Give the sessions of one repository one name, when a session told where it was run."""
+        """Give the sessions of one repository one name, when a session told where it was run.
+
+        All sessions are looked at, so that a sync that goes on after one that was killed also
+        names what that one stored.
+        """
         if self.has_places:
             self.has_places = False
-            changed = name_repositories(self.store.ingest.places(), self.places.git)
+            known = self.store.ingest.places()
+            changed = name_repositories(known, self.places.git, self.new_folders)
+            self.new_folders.clear()
             if changed:
                 self.store.ingest.set_repos(changed)
 
@@ -274,6 +282,8 @@ class _Pass:
             {uid: (repo if uid in new else None, task) for uid, (repo, task) in places.items()}
         )
         self._ingest.has_places |= bool(new)
+        folders = (delta.facts.cwd for delta in batch.deltas if delta.has_place)
+        self._ingest.new_folders.update(cwd for cwd in folders if cwd)
 
     def _count(self, put: Put, batch: Batch) -> None:
         self.report.events += put.events
@@ -326,7 +336,10 @@ def note_problem(store: Store, source: Source, problem: str, report: Report) -> 
 
 
 class _Commits:
-    """Holds one transaction open over many puts, and commits it every so often."""
+    """Holds one transaction open over many puts, and commits it every so often.
+
+    `finish` is called once, in the last transaction.
+    """
 
     def __init__(self, store: Store, finish: Callable[[], None]) -> None:
         self._store, self._finish = store, finish
@@ -345,7 +358,6 @@ class _Commits:
         is_large = not self._store.takes_groups and self._size >= COMMIT_BYTES
         if not is_large and time.monotonic() - self._since < COMMIT_S:
             return False
-        self._finish()
         self._stack.close()
         self._begin()
         return True

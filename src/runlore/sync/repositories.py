@@ -6,7 +6,7 @@ A name is learned from any session of a folder or of its worktrees, and holds fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from ..store import SessionPlace
 from ..text.remotes import is_repository
@@ -19,7 +19,9 @@ _Key = tuple[str | None, str]
 """A machine, and a folder or a name there."""
 
 
-def name_repositories(places: Iterable[SessionPlace], git: Git) -> dict[int, str | None]:
+def name_repositories(
+    places: Iterable[SessionPlace], git: Git, new: Container[str] | None = None
+) -> dict[int, str | None]:
     """Return the names of repositories that differ from the stored ones, by number of session.
 
     The name of a folder is the first that is known: its remote on this machine; what git told a
@@ -27,32 +29,58 @@ def name_repositories(places: Iterable[SessionPlace], git: Git) -> dict[int, str
     repository of a pull request if it is called like the folder; that of a folder above; the name
     of the folder itself. In a folder that is no project's own, or whose sessions tell of several
     repositories, each session has the name that it tells.
+
+    Git is asked about folders with a session in one of `new` (None for all), and about those that
+    would get another name without it. For the others, what is stored is what git said before.
     """
-    names: dict[int, str | None] = {}
-    folders: dict[tuple[str | None, Project], _Folder] = {}
     places = list(places)
-    by_cwd: dict[_Key, list[SessionPlace]] = {}
+    names: dict[int, str | None] = {}
     for place in places:
         if place.cwd is None:
             own = (place.recorded, place.linked, place.repo)
             names[place.number] = next(filter(None, map(valid, own)), None)
-        else:
-            by_cwd.setdefault((place.machine, place.cwd), []).append(place)
+    folders = _group(places)
+    unsettled = [folder for folder in folders if new is None or folder.has_session_in(new)]
+    for folder in folders:
+        folder.learn()
+    while True:
+        for folder in unsettled:
+            folder.ask(git)
+        roots = {
+            (folder.machine, folder.project.root): folder.name
+            for folder in folders
+            if folder.name and "/" in folder.name and not folder.project.is_common
+        }
+        apart = _unique_names(roots)
+        for folder in folders:
+            names |= folder.name_sessions(roots, apart)
+        unsettled = [folder for folder in folders if folder.may_be_wrong(names)]
+        if not unsettled:
+            break
+    return {place.number: name for place in places if (name := names[place.number]) != place.repo}
+
+
+def _group(places: Iterable[SessionPlace]) -> list[_Folder]:
+    """Return the folders of repositories, with the sessions of each and of its worktrees."""
+    by_cwd: dict[_Key, list[SessionPlace]] = {}
     known: dict[str | None, set[str]] = {}
+    for place in places:
+        if place.cwd is not None:
+            by_cwd.setdefault((place.machine, place.cwd), []).append(place)
     for machine, cwd in by_cwd:
         known.setdefault(machine, set()).add(normal_path(cwd))
+    folders: dict[tuple[str | None, Project], _Folder] = {}
     for (machine, cwd), some in by_cwd.items():
         project = project_of(cwd, known[machine])
-        folders.setdefault((machine, project), _Folder(project)).places.extend(some)
-    roots: dict[_Key, str] = {}
-    for (machine, project), folder in folders.items():
-        folder.learn(git if machine is None else None)
-        if folder.name and "/" in folder.name and not project.is_common:
-            roots[machine, project.root] = folder.name
-    apart = _unique_names(roots)
-    for (machine, _), folder in folders.items():
-        names |= folder.name_sessions(machine, roots, apart)
-    return {place.number: name for place in places if (name := names[place.number]) != place.repo}
+        folders.setdefault((machine, project), _Folder(machine, project)).places.extend(some)
+    stored: dict[_Key, set[str | None]] = {}
+    for folder in folders.values():
+        names = stored.setdefault((folder.machine, folder.project.root), set())
+        names.update(name for place in folder.places for name in (place.repo, place.recorded))
+    for folder in folders.values():
+        for root in folders_above(folder.project.root):
+            folder.above |= stored.get((folder.machine, root), set())
+    return list(folders.values())
 
 
 def valid(name: str | None) -> str | None:
@@ -63,50 +91,62 @@ def valid(name: str | None) -> str | None:
 class _Folder:
     """The sessions of a folder and of its worktrees, and what they tell of its name."""
 
-    def __init__(self, project: Project) -> None:
-        self.project = project
+    def __init__(self, machine: str | None, project: Project) -> None:
+        self.machine, self.project = machine, project
         self.places: list[SessionPlace] = []
         self.name: str | None = None
         """The name of the repository for all sessions, if it is known."""
+        self.above: set[str | None] = set()
+        """The names of sessions in folders above. The folder may have them from there, and not keep
+        them when these are called otherwise."""
+        self._is_asked = machine is not None  # Those of other machines are not here.
 
-    def learn(self, git: Git | None) -> None:
-        """Find the name, from git and from what the sessions tell and have."""
-        here = self._ask(git) if git else None
+    def has_session_in(self, cwds: Container[str]) -> bool:
+        return any(place.cwd in cwds for place in self.places)
+
+    def may_be_wrong(self, names: Mapping[int, str | None]) -> bool:
+        """Return True if sessions get other names, and git may know better."""
+        return not self._is_asked and any(names[one.number] != one.repo for one in self.places)
+
+    def learn(self) -> None:
+        """Find the name, from what the sessions tell and have."""
+        self.name = _best(self._names())
+
+    def ask(self, git: Git) -> None:
+        """Find the name, also from git: of the folder, or of a worktree that is still there."""
+        if not self._is_asked:
+            self._is_asked = True
+            folders = dict.fromkeys([self.project.root, *sorted(p.cwd or "" for p in self.places)])
+            here = _best([git(folder) for folder in folders if folder])
+            self.name = _best([here, *self._names()])
+
+    def _names(self) -> list[str | None]:
         recorded = Counter(name for place in self.places if (name := valid(place.recorded)))
         linked = Counter(name for place in self.places if (name := valid(place.linked)))
         known = [place.repo for place in self.places if place.repo and _has_owner(place.repo)]
-        stored = Counter(name for name in known if name not in recorded and name not in linked)
+        others = self.above.union(recorded, linked)
+        stored = Counter(name for name in known if name not in others)
         own = {name: count for name, count in linked.items() if _is_called(name, self.project.name)}
-        names = [here]
         if not self.project.is_common and (not recorded or _choose(recorded)):
-            names += [_choose(recorded), _choose(stored), _choose(own)]
-        elif not self.project.root and _choose(recorded):
-            names.append(_choose(recorded))
-        self.name = _best(names)
-
-    def _ask(self, git: Git) -> str | None:
-        """Return what git says of the folder, or of a worktree that is still there."""
-        folders = dict.fromkeys([self.project.root, *sorted(p.cwd or "" for p in self.places)])
-        return _best([git(folder) for folder in folders if folder])
+            return [_choose(recorded), _choose(stored), _choose(own)]
+        return [] if self.project.root else [_choose(recorded)]
 
     def name_sessions(
-        self, machine: str | None, roots: Mapping[_Key, str], apart: Mapping[_Key, str]
+        self, roots: Mapping[_Key, str], apart: Mapping[_Key, str]
     ) -> dict[int, str | None]:
         """Return the name of each session, by its number."""
-        default = self.name or self._inherited(machine, roots, apart) or valid(self.project.name)
+        default = self.name or self._inherited(roots, apart) or valid(self.project.name)
         return {
             place.number: self.name or valid(place.recorded) or self._stored(place) or default
             for place in self.places
         }
 
-    def _inherited(
-        self, machine: str | None, roots: Mapping[_Key, str], apart: Mapping[_Key, str]
-    ) -> str | None:
+    def _inherited(self, roots: Mapping[_Key, str], apart: Mapping[_Key, str]) -> str | None:
         """Return the name that the folder has from another one."""
         if not self.project.root:
-            return apart.get((machine, self.project.name.casefold()))
-        above = folders_above(self.project.root)
-        return next((roots[machine, root] for root in above if (machine, root) in roots), None)
+            return apart.get((self.machine, self.project.name.casefold()))
+        above = ((self.machine, root) for root in folders_above(self.project.root))
+        return next((roots[key] for key in above if key in roots), None)
 
     def _stored(self, place: SessionPlace) -> str | None:
         """Return the stored name of a session in a folder that is no project's own."""
@@ -143,6 +183,10 @@ def _is_called(name: str, folder: str) -> bool:
 
 def _has_owner(name: str) -> bool:
     """Return True if a name has an owner, which is no host: older versions stored
-    `host/name`."""
+    `host/name`. An owner may have a dot, as in `next.js/docs`."""
     owner, slash, _ = name.partition("/")
-    return bool(slash) and "." not in owner and is_repository(name)
+    is_host = owner.count(".") > 1 or owner.casefold().endswith(_HOST_ENDS)
+    return bool(slash) and not is_host and is_repository(name)
+
+
+_HOST_ENDS = (".com", ".org", ".net", ".dev", ".local", ".lan", ".internal")
