@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
-from .values import JSON, Counts, Session, get, number, read_json, read_lines, starts, texts
+from .values import JSON, Counts, Rule, Session, get, number, read_json, read_lines, starts, texts
 
 AGENT = "codex"
 FOLDERS = (".codex",)
@@ -196,3 +196,20 @@ def _own_records(records: list[JSON], parents: dict[str, list[JSON]]) -> list[JS
         if now - before > timedelta(minutes=1):
             return events[at:]
     return []
+
+
+def _is_lost(session: Session, _: object) -> Counts:
+    """Leave out a fork that does not name its turns and went on within a minute."""
+    records = _records(session.path)
+    is_copy = not _own_records(records, {}) and bool(records)
+    return Counts() - session.counts if is_copy else Counts()
+
+
+RULES = (
+    Rule(
+        "the copy at the beginning of a fork ends with a pause, and here is none",
+        _is_lost,
+        is_fault=True,
+        in_usage=lambda session: _is_lost(session, None),
+    ),
+)

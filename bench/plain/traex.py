@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .codex import RULES as RULES
 from .codex import count as count
 
 AGENT = "traex"

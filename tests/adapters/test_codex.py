@@ -225,9 +225,7 @@ def test_a_copy_has_the_id_of_its_original_and_says_so() -> None:
     assert all(original in known for original in grandchild.originals if original)
 
 
-@pytest.mark.parametrize(
-    "case", ["fork-v7", "fork-restamped", "fork-nov7", "fork-at-once", "subagent"]
-)
+@pytest.mark.parametrize("case", ["fork-v7", "fork-restamped", "fork-nov7", "subagent"])
 def test_what_a_fork_did_itself_is_its_own(case: str) -> None:
     own: list[str | None] = []
     for found in sources(case).values():
@@ -260,32 +258,10 @@ def test_the_same_prompt_in_parent_and_fork_is_two_events() -> None:
         ("fork-restamped", [1010]),
         ("fork-nov7", [2060, 1010, 1010, 1010, 1010, 1720]),
         ("subagent", [930, 420, 610]),
-        ("fork-at-once", [90, 8]),
     ],
 )
 def test_tokens_are_counted_where_they_were_spent(case: str, expected: list[int]) -> None:
     assert [spent(found.events) for found in sources(case).values()] == expected
-
-
-def test_a_fork_without_its_parent_is_told_by_its_times_alone(tmp_path: Path) -> None:
-    shutil.copytree(FIXTURES["fork-at-once"].root, tmp_path / "root")
-    shutil.rmtree(tmp_path / "root/sessions")
-    (one,) = ADAPTER.discover(tmp_path / "root")
-    assert spent(ADAPTER.normalize(one, ADAPTER.read(one, None), None).events) == 0
-
-
-def test_what_a_parent_did_after_the_fork_does_not_count_as_copied(tmp_path: Path) -> None:
-    """Else a fork would say something else if it was read later."""
-    shutil.copytree(FIXTURES["fork-at-once"].root, tmp_path / "root")
-    path = next((tmp_path / "root/archived_sessions").iterdir())
-    *lines, _ = path.read_text().splitlines()
-    later = (path.parents[1] / "sessions/2026/02/03/mill.jsonl").read_text().splitlines()[-1]
-    path.write_text("\n".join([*lines, later.replace("10:05:00", "10:00:08"), ""]))
-    found = {
-        Path(one.path).name: ADAPTER.normalize(one, ADAPTER.read(one, None), None)
-        for one in ADAPTER.discover(tmp_path / "root")
-    }
-    assert spent(found["mill-fork.jsonl"].events) == 56
 
 
 def test_a_thread_in_two_places_gives_the_same_ids() -> None:

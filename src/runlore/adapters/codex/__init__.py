@@ -13,8 +13,7 @@ Learned from the source of openai/codex (343074d, 2026-08-22) and from rollouts 
   whatever its time says.
 - A fork begins with its parent's history, stamped anew. It ends where a turn is younger than the
   fork: ids of turns are UUIDs of version 7, or they say when they started; where neither is there,
-  at the first total of tokens that the parent did not have when it was forked, or at the first
-  pause in what was written in one go.
+  at the first pause in what was written in one go.
 - Tokens are written as a running total, again and again, and a fork goes on with its parent's: only
   `last_token_usage` of a total that was not there before is counted, and none of a copied one. They
   are an event of their own, for what they belong to is stored already. In the ledger a request is
@@ -63,7 +62,7 @@ from ..shared.jsonl import (
     walk_files,
 )
 from .integration import INTEGRATION
-from .paths import is_uuid, thread_in
+from .paths import thread_in
 
 FOLDERS = ("sessions", "archived_sessions")
 NAMES = "session_index.jsonl"
@@ -71,7 +70,6 @@ OTHERS = frozenset({"history.jsonl", NAMES})
 MAX_INDEX_BYTES = 16 << 20
 # The year 2106. A later time is damage, and a number that not every database holds.
 LATEST_S = 1 << 32
-MAX_HEAD_BYTES = 1 << 20  # Of a first line, which may hold the instructions of the model.
 MAX_ROLLOUT_BYTES = 4 << 30  # Unpacked. A small file can unpack to anything.
 
 
@@ -87,7 +85,7 @@ class CodexAdapter(DocumentAdapter):
     name = "codex"
     label = "Codex"
     aliases: tuple[str, ...] = ("codex-cli", "openai-codex")
-    version = 8
+    version = 7
     reader = "runlore.adapters.codex.items"
     roots: tuple[str, ...] = ("$CODEX_SESSIONS_DIR", "$CODEX_HOME", "~/.codex")
     command: str | None = "codex"
@@ -131,29 +129,6 @@ class CodexAdapter(DocumentAdapter):
         return head, blake2b(b"%s%d" % (tail, size), digest_size=16).digest()
 
     def read(self, source: Source, since: Position | None) -> Iterator[Record]:
-        if since is None and (totals := self._parent_totals(source)) is not None:
-            yield Record(totals, -1, "totals")
-        yield from self._read(source, since)
-
-    def _parent_totals(self, source: Source) -> bytes | None:
-        """The totals of tokens that a fork's parent had when it was forked; None where it is no
-        fork, or its parent is not there."""
-        head = _head(source.path)
-        if b'"forked_from_id"' not in head:
-            return None
-        from .forks import Fork, totals_before
-
-        fork = Fork.of(head)
-        path = _rollout_of(source.root, fork.parent) if fork is not None else None
-        if fork is None or path is None or path == source.path:
-            return None
-        parent = msgspec.structs.replace(source, path=path)
-        try:
-            return totals_before(self._read(parent, None), fork.born)
-        except ReadError:
-            return None
-
-    def _read(self, source: Source, since: Position | None) -> Iterator[Record]:
         if since is not None or not self.is_appended(source.path):
             yield from self.sidecars(source)
         if self.is_appended(source.path):
@@ -234,40 +209,6 @@ def _name_of(path: str, named: Mapping[str, tuple[str, int]]) -> tuple[str | Non
     if not named:
         return None, 0
     return named.get(thread_in(path), (None, 0))
-
-
-def _head(path: str) -> bytes:
-    """The first line of a rollout; nothing of a document, which is no fork."""
-    try:
-        with open(path, "rb") as file:
-            if path.endswith(".zst"):
-                return _unpacked(file).read(MAX_HEAD_BYTES).partition(b"\n")[0]
-            return b"" if path.endswith(".json") else file.readline(MAX_HEAD_BYTES)
-    except OSError:
-        return b""
-
-
-def _rollout_of(root: str, thread: str) -> str | None:
-    """The rollout of a thread below a root."""
-    path = _rollouts(root).get(thread)
-    if path is None or not os.path.isfile(path):
-        _rollouts.cache_clear()  # It may be newer, or have been moved.
-        path = _rollouts(root).get(thread)
-    return path
-
-
-@lru_cache(maxsize=4)
-def _rollouts(root: str) -> Mapping[str, str]:
-    """The rollouts below a root by their thread. A file that is not named for one is opened."""
-    from .forks import thread_of
-
-    places = [place for name in FOLDERS if os.path.isdir(place := os.path.join(root, name))]
-    files = (entry.path for place in places or [root] for entry in walk_files(place, "", []))
-    found: dict[str, str] = {}
-    for path in sorted(path for path in files if path.endswith((".jsonl", ".jsonl.zst"))):
-        thread = thread_in(path)
-        found.setdefault(thread if is_uuid(thread) else thread_of(_head(path)) or thread, path)
-    return found
 
 
 class _Lines:

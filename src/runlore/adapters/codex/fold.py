@@ -65,11 +65,7 @@ class CodexFold(Fold[State]):
         self.current = Line()
 
     def sidecar(self, name: str, data: bytes) -> None:
-        """Take the name of the thread, which is newer than what records say of it, or the totals
-        of its parent."""
-        if name == "totals":
-            self.state.inherited = words.unpack_totals(data)
-            return
+        """Take the name of the thread, which is newer than what records say of it."""
         for value, _, _ in parse(data):
             if isinstance(value, dict) and isinstance(title := value.get("thread_name"), str):
                 self.set_title(title, 3)
@@ -231,9 +227,6 @@ class CodexFold(Fold[State]):
             if line.ordinal >= replay.until:
                 self.pass_on(0)
             return
-        if not replay.has_turns and self.is_own_total(payload):
-            self.pass_on(0)
-            return
         ms = None if self.ts is None else int(self.ts.timestamp() * 1000)
         is_turn = payload.turn_id is not None or payload.started_at is not None
         if is_turn and (at := _turn_time(payload)) is not None:
@@ -245,14 +238,6 @@ class CodexFold(Fold[State]):
             replay.is_early = True
         elif ms is not None:
             self.compare_times(ms, payload, replay)
-
-    def is_own_total(self, payload: Payload) -> bool:
-        """Return True for a total of tokens that the parent did not have when it was forked."""
-        inherited, info = self.state.inherited, payload.info
-        if inherited is None or payload.type != "token_count" or info is None:
-            return False
-        total = info.total_token_usage
-        return total is not None and words.name_of(words.total_of(total)) not in inherited
 
     def owner_at(self, at: int, replay: Replay) -> int:
         """Return the number of the youngest thread that was there at this time (ms)."""
@@ -279,7 +264,7 @@ class CodexFold(Fold[State]):
         assert state.replay is not None
         state.replay.owner = owner
         if owner == 0:
-            state.replay = state.inherited = None
+            state.replay = None
         state.counts.clear()
         state.turns.clear()
         state.turn = ""

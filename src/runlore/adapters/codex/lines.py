@@ -14,7 +14,7 @@ import msgspec
 
 from ...model import Relation, Tier
 
-CARRY = 5
+CARRY = 4
 """The layout of `State`. Never changed without the adapter's `version`: a carry of another layout
 is not read, so numbering would begin at 0 again in the middle of a session."""
 
@@ -211,6 +211,3 @@ class State(msgspec.Struct, array_like=True):
     has_own_total: bool = False
     """Whether the last sum of tokens was that of a request of this thread: a copy may leave some of
     its parent's out."""
-    inherited: list[str] | None = None
-    """The totals of tokens that the parent had when it was forked, as long as its history is
-    copied; None where the parent is not there."""

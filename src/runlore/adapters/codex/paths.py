@@ -17,7 +17,3 @@ def thread_in(path: str) -> str:
         name = name.removesuffix(suffix)
     found = _UUID_IN_NAME.search(name)
     return found[0] if found else clean(name) or "unknown"
-
-
-def is_uuid(name: str) -> bool:
-    return _UUID_IN_NAME.fullmatch(name) is not None

@@ -215,20 +215,6 @@ def name_of(total: Total) -> str:
     return f"{total[0]}.{total[1]}.{total[2]}.{total[3]}.{total[4]}.{total[5]}"
 
 
-def pack_totals(names: list[str]) -> bytes:
-    """Names of totals with a checksum: a damaged name would turn a copied total into an own one."""
-    data = " ".join(names).encode()
-    return blake2b(data, digest_size=8).hexdigest().encode() + b" " + data
-
-
-def unpack_totals(data: bytes) -> list[str] | None:
-    """The names in what `pack_totals` returned; None when it is damaged."""
-    names = data.partition(b" ")[2]
-    if not data.startswith(blake2b(names, digest_size=8).hexdigest().encode() + b" "):
-        return None
-    return names.decode().split()
-
-
 def total_of(counts: Counts) -> Total:
     """Input without what came from the cache or went there, cache read, cache write, output,
     reasoning, and the sum as written."""
