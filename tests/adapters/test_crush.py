@@ -185,7 +185,7 @@ def test_a_session_is_recorded_with_what_it_cost_without_its_subagents(
     sync(store, root)
     child = f"crush:{content['sessions'][1]['id']}"
     assert costs(store) == {f"crush:{MAIN}": 0.02, child: 0.01}
-    assert store.sessions.family(f"crush:{MAIN}").usd == 0.03
+    assert store.overview.family(f"crush:{MAIN}").usd == 0.03
     put(db, "sessions", content["sessions"][0] | {"cost": 0.05, "updated_at": NOW})
     put(db, "messages", content["messages"][0] | {"id": "later", "created_at": NOW})
     sync(store, root)

@@ -675,11 +675,11 @@ def test_a_picture_in_a_record_that_nobody_knows_is_not_kept(name: str) -> None:
 @pytest.mark.parametrize("last", [{}, {"rawInput": {"command": "make test"}}])
 def test_one_call_is_one_event(begun: dict[str, Any], last: dict[str, Any]) -> None:
     """Whenever its input is told; the input is always there to read."""
-    call = {"toolCallId": "c", "title": "Run make", "kind": "execute"}
-    given = {"rawInput": {"command": "make test"}}
+    call: dict[str, Any] = {"toolCallId": "c", "title": "Run make", "kind": "execute"}
+    given: dict[str, Any] = {} if last else {"rawInput": {"command": "make test"}}
     found = read(
         line(0, "tool_call", **call, **begun, status="pending"),
-        line(1, "tool_call_update", **call, **(given if not last else {}), status="in_progress"),
+        line(1, "tool_call_update", **call, **given, status="in_progress"),
         line(2, "tool_call_update", **call, **last, status="completed"),
     )
     assert [event.call_id for event in found.events if event.is_call] == ["c"]

@@ -140,7 +140,7 @@ def outline(store: Store, uid: str, branch: int | None = 0) -> Outline:
             for child in children.values()
             if child.relation == "subagent" and child.uid not in placed
         ],
-        family=store.sessions.family(uid),
+        family=store.overview.family(uid),
     )
 
 

@@ -55,7 +55,7 @@ def transcript(store: Store, uid: str) -> Transcript:
         calls=calls,
         children=children,
         started=by_call(find_pairs(store, uid, calls, children), children),
-        family=store.sessions.family(uid),
+        family=store.overview.family(uid),
         names=names(
             store, [uid, *filter(None, [session.parent_uid]), *(child.uid for child in children)]
         ),

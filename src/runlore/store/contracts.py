@@ -120,9 +120,6 @@ class Sessions(Protocol):
     def get(self, uid: str) -> Session | None:
         """Return the session of exactly this uid."""
 
-    def family(self, uid: str) -> Family:
-        """Return the figures of a session together with all subagents below it."""
-
     def find(self, name: str, limit: int = 10) -> list[str]:
         """Return the uids that a person may mean by `name`, newest first.
 
@@ -188,6 +185,9 @@ class Sessions(Protocol):
 
 class Overview(Protocol):
     """Counts over all sessions, for the first page, for hooks and for completion."""
+
+    def family(self, uid: str) -> Family:
+        """Return the figures of a session together with all subagents below it."""
 
     def state(self) -> StoreState:
         """Return how much is stored and when it last changed: equal means nothing is new."""

@@ -239,7 +239,7 @@ def _range(store: Store, uid: str, args: arguments.Show, place: Place | None) ->
             )[::-1]
             yield Entry(
                 at=first - 1,
-                head=event_entries.session_head(session, store.sessions.family(uid), children),
+                head=event_entries.session_head(session, store.overview.family(uid), children),
             )
         yield from event_entries.iter_range(
             store, uid, first, last, offset, full=args.full, active_seqs=seqs

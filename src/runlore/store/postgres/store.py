@@ -50,7 +50,7 @@ class PostgresStore(SqlStore):
         totals, group, claims = SqlTotals(db), PutGroup(), Claims(db)
         db.pending.append(group)
         self.sessions = PostgresSessions(db)
-        self.overview = SqlOverview(db)
+        self.overview = SqlOverview(db, self.sessions)
         self.sources = PostgresSources(db, totals, group, claims)
         self.index = PostgresIndex(db, self.sessions)
         self.ledger = PostgresLedger(db, self.sessions, group)

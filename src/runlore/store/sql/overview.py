@@ -12,9 +12,10 @@ import msgspec
 from ...adapters import Facts
 from ...model import format_time
 from ..filters import SLOT, Filter
-from ..values import AgentTotals, Hour, LastSession, StoreState
+from ..values import AgentTotals, Family, Hour, LastSession, StoreState
 from .database import Database
 from .filters import SORT_TIME, latest_time, session_filter
+from .sessions import SqlSessions
 
 _NO_SUBAGENT = "coalesce(relation, '') != 'subagent'"
 
@@ -22,8 +23,20 @@ _NO_SUBAGENT = "coalesce(relation, '') != 'subagent'"
 class SqlOverview:
     """See `Overview` in the contracts."""
 
-    def __init__(self, db: Database) -> None:
-        self.db = db
+    def __init__(self, db: Database, sessions: SqlSessions) -> None:
+        self.db, self.sessions = db, sessions
+
+    def family(self, uid: str) -> Family:
+        number = self.sessions.number(uid)
+        line = self.sessions.lines([number]).get(number) if number is not None else None
+        if line is None:
+            return Family()
+        return Family(
+            subagents=line.subagents,
+            errors=line.errors_with_subagents,
+            tokens=line.tokens_with_subagents,
+            usd=line.usd_with_subagents,
+        )
 
     def state(self) -> StoreState:
         sessions, events, usd, ended_at, analyzed_at = self.db.one(

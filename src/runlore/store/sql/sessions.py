@@ -31,7 +31,7 @@ from ..rows import (
 )
 from ..segments import unpack, unpack_records
 from ..session_line import SessionLine
-from ..values import Family, Marks
+from ..values import Marks
 from .database import Database
 from .figures import CALL_TOKENS, EVENT_TOKENS, SqlFigures
 from .filters import SORT_TIME, high, latest_time, session_filter
@@ -105,18 +105,6 @@ class SqlSessions:
         for name in Session.TIMES:
             data[name] = parse_time(data[name]) if data[name] else None
         return Session.from_dict({**data, "session_uid": uid, "cost": Cost(**cost).to_dict()})
-
-    def family(self, uid: str) -> Family:
-        number = self.number(uid)
-        line = self.lines([number]).get(number) if number is not None else None
-        if line is None:
-            return Family()
-        return Family(
-            subagents=line.subagents,
-            errors=line.errors_with_subagents,
-            tokens=line.tokens_with_subagents,
-            usd=line.usd_with_subagents,
-        )
 
     def find(self, name: str, limit: int = 10) -> list[str]:
         exact = self.db.all(

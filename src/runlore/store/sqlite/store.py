@@ -35,7 +35,7 @@ class SqliteStore(SqlStore):
         totals, group = SqlTotals(db), PutGroup()
         db.pending.append(group)
         self.sessions = SqlSessions(db)
-        self.overview = SqlOverview(db)
+        self.overview = SqlOverview(db, self.sessions)
         self.sources = SqlSources(db, totals, group)
         self.index = SqliteIndex(db, self.sessions)
         self.ledger = SqlLedger(db, self.sessions, group)
