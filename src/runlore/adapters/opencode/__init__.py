@@ -41,7 +41,6 @@ from ..shared.base import Adapter
 from ..shared.jsonl import note_refusal, to_json
 from ..shared.sqlite import is_passing, reading
 from .database import Database
-from .new_core import NewCore
 from .sessions import UNIT, Listed, Message, Shelf, as_record, calling, identity, original, settled
 from .tree import Tree
 
@@ -213,6 +212,8 @@ def _open(path: str) -> Iterator[tuple[Shelf, list[Message], str]]:
 
 def _find(db: apsw.Connection, id: str) -> tuple[Shelf, list[Message]]:
     """Return the tables that hold a session, and its messages."""
+    from .new_core import NewCore
+
     database = Database(db)
     if database.is_one() and (messages := database.messages(id)):
         return database, messages
@@ -227,6 +228,8 @@ def _database_of(path: str) -> str | None:
 
 
 def _in_database(path: str, refused: list[ReadError], only: str | None = None) -> list[Listed]:
+    from .new_core import NewCore
+
     try:
         with reading(path) as db:
             database = Database(db)
