@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runlore.model import MAX_TOKENS, MAX_UNITS, USD, Call, split_cache_writes, to_units
 from runlore.pricing import ledger, prices
-from runlore.pricing.ledger import better, cost, merge
+from runlore.pricing.ledger import cost, merge, rank
 from runlore.pricing.table import Rate, Rates, Schedule
 
 AUTUMN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -61,6 +61,10 @@ calls = st.builds(
     request_id=st.sampled_from([None, "r1", "r2"]),
     recorded=st.none() | few,
 )
+
+
+def better(a: Call, b: Call) -> Call:
+    return min(a, b, key=rank)
 
 
 @given(calls, calls, calls)

@@ -112,11 +112,6 @@ def in_session(merged: Merged, uid: str) -> Merged:
     return _compose([best, *(copy for copy in _distinct(merged.copies) if copy != best)])
 
 
-def better(a: Call, b: Call) -> Call:
-    """Return the one of two copies of a call that says where it was made."""
-    return a if rank(a) <= rank(b) else b
-
-
 def rank(call: Call) -> tuple[Any, ...]:
     """Return a sort key of the copies of a call. Smaller is better.
 
